@@ -1,0 +1,1 @@
+"""Many related contextual bandits that learn from each other."""

@@ -1,0 +1,206 @@
+"""The paper's synthetic worlds, and some that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from posse.checks import covariance as checked_covariance
+from posse.checks import number, one_of, real_array, whole_number
+from posse.environments.base import ARRIVALS, CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
+from posse.errors import InvalidValue, ShapeError
+from posse.kernels.linalg import factor_semidefinite
+from posse.model.prior import Prior
+from posse.types import Array, ArrayLike, Settings
+
+ARRIVAL_LAWS = ("balanced", "data-poor")
+CONTEXT_LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
+HETEROGENEITY_LAWS = ("gaussian", "sparse")
+
+POOR_SHARE = 0.1  # how often the first task arrives, relative to any other, when it is data-poor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SyntheticWorld:
+    r"""Tasks whose coefficients come from a population: :math:`\beta_{kj} = \beta_{k0} + \delta_{kj}`.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features : int
+    noise_sd : float or sequence of length n_arms
+        Standard deviation of the reward noise, per arm or for all.
+    arrivals : {"balanced", "data-poor"} or sequence of length n_tasks
+        Every task equally often; the first one a tenth as often as any other; or given probabilities.
+    contexts : {"mixed-gaussian", "uniform", "intercept", "one-hot"}
+        Each coordinate N(-1, 1) or N(1, 1) with equal chance; uniform on [-1, 1]; a constant 1 followed by mixed
+        Gaussian coordinates; a random unit vector, the design that lacks covariate diversity.
+    heterogeneity : {"gaussian", "sparse"} or array of shape (n_features, n_features) or (n_arms, ...)
+        Covariance :math:`bb^\top + I` with :math:`b \sim N(0, I)` for every arm; ``jumps`` random coordinates shifted
+        by N(0, 1); or a given covariance.
+    jumps : int, optional
+        Coordinates that differ under ``"sparse"``. Default: a tenth of them, at least one.
+    shared_sd : float
+        Standard deviation of the shared coefficients :math:`\beta_{k0}`.
+
+    Examples
+    --------
+    >>> world = SyntheticWorld(n_tasks=10, n_arms=5, n_features=3)
+    >>> draw = world.draw(seed=0, horizon=4)
+    >>> draw.contexts.shape, draw.rewards.shape, draw.coefficients.shape
+    ((4, 3), (4, 5), (5, 10, 3))
+    >>> bool((world.draw(seed=0, horizon=9).tasks[:4] == draw.tasks).all())
+    True
+    """
+
+    n_tasks: int = 10
+    n_arms: int = 5
+    n_features: int = 3
+    noise_sd: float | Sequence[float] = 1.0
+    arrivals: Literal["balanced", "data-poor"] | ArrayLike = "balanced"
+    contexts: Literal["mixed-gaussian", "uniform", "intercept", "one-hot"] = "mixed-gaussian"
+    heterogeneity: Literal["gaussian", "sparse"] | ArrayLike = "gaussian"
+    jumps: int | None = None
+    shared_sd: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("n_tasks", "n_arms", "n_features"):
+            whole_number(getattr(self, name), name, at_least=1)
+        one_of(self.contexts, "contexts", CONTEXT_LAWS)
+        number(self.shared_sd, "shared_sd", above=0)
+        self._noise_sd()
+        self._arrival_probabilities()
+        if isinstance(self.heterogeneity, str):
+            one_of(self.heterogeneity, "heterogeneity", HETEROGENEITY_LAWS)
+        else:
+            self._given_covariance()
+        if self.jumps is not None:
+            whole_number(self.jumps, "jumps", at_least=0)
+            if self.heterogeneity != "sparse":
+                raise InvalidValue("jumps applies to heterogeneity='sparse' only; leave it out or ask for 'sparse'")
+            if self.jumps > self.n_features:
+                raise InvalidValue(f"jumps must be at most n_features={self.n_features}, but {self.jumps} came")
+
+    def draw(self, seed: int, horizon: int) -> Draw:
+        """Return the world of this seed, with ``horizon`` steps."""
+        seed = whole_number(seed, "seed", at_least=0)
+        horizon = whole_number(horizon, "horizon", at_least=1)
+        coefficients, covariance = self._truth(stream(seed, TRUTH))
+        probabilities = self._arrival_probabilities()
+        tasks = np.minimum(
+            np.searchsorted(np.cumsum(probabilities), stream(seed, ARRIVALS).random(horizon), side="right"),
+            self.n_tasks - 1,
+        ).astype(np.int64)
+        contexts = self._contexts(seed, horizon)
+        noise_sd = self._noise_sd()
+        expected = expected_rewards(contexts, coefficients[:, tasks])
+        rewards = expected + stream(seed, NOISE).standard_normal(horizon)[:, None] * noise_sd
+        prior = Prior(
+            covariance=covariance,
+            noise_variance=np.maximum(noise_sd**2, 1e-12),
+            shared_precision=self.shared_sd**-2,
+        )
+        return Draw(
+            tasks=tasks,
+            contexts=contexts,
+            expected=expected,
+            rewards=rewards,
+            coefficients=coefficients,
+            prior=prior,
+            arrival_probabilities=probabilities,
+        )
+
+    def settings(self) -> Settings:
+        """Return every setting as a plain value."""
+        plain: Settings = {"world": "synthetic"}
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            plain[name] = value if value is None or isinstance(value, str | int | float) else np.asarray(value).tolist()
+        return plain
+
+    def _noise_sd(self) -> Array:
+        sd = real_array(self.noise_sd, "noise_sd")
+        if sd.ndim == 0:
+            sd = np.full(self.n_arms, float(sd))
+        if sd.shape != (self.n_arms,):
+            raise ShapeError(f"noise_sd must be one number or have length {self.n_arms}, but its shape is {sd.shape}")
+        if (sd < 0).any():
+            raise InvalidValue(f"noise_sd must not be negative, but {sd.min():g} came")
+        return sd
+
+    def _arrival_probabilities(self) -> Array:
+        if isinstance(self.arrivals, str):
+            one_of(self.arrivals, "arrivals", ARRIVAL_LAWS)
+            weights = np.ones(self.n_tasks)
+            if self.arrivals == "data-poor":
+                weights[0] = POOR_SHARE
+            return np.asarray(weights / weights.sum())
+        given = real_array(self.arrivals, "arrivals")
+        if given.shape != (self.n_tasks,):
+            raise ShapeError(f"arrivals must have length n_tasks={self.n_tasks}, but its shape is {given.shape}")
+        if (given < 0).any() or not np.isclose(given.sum(), 1.0):
+            raise InvalidValue(
+                f"arrivals must be probabilities that sum to 1, but the smallest is {given.min():g} and the sum "
+                f"{given.sum():g}"
+            )
+        return np.asarray(given / given.sum())
+
+    def _given_covariance(self) -> Array:
+        matrices = checked_covariance(self.heterogeneity, "heterogeneity")
+        d = self.n_features
+        if matrices.shape not in ((d, d), (self.n_arms, d, d)):
+            raise ShapeError(
+                f"heterogeneity must have shape {(d, d)} or {(self.n_arms, d, d)}, but its shape is {matrices.shape}"
+            )
+        return np.array(np.broadcast_to(matrices, (self.n_arms, d, d)))
+
+    def _truth(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return coefficients (K, N, d) and the covariance (K, d, d) they were drawn with.
+
+        Sums are written out or elementwise, never through BLAS: a seed gives the same bits on every machine.
+        """
+        K, N, d = self.n_arms, self.n_tasks, self.n_features
+        shared = self.shared_sd * rng.standard_normal((K, 1, d))
+        if isinstance(self.heterogeneity, str) and self.heterogeneity == "gaussian":
+            b = rng.standard_normal((K, d))
+            deviations = rng.standard_normal((K, N, d)) + b[:, None, :] * rng.standard_normal((K, N, 1))
+            covariance = b[:, :, None] * b[:, None, :] + np.eye(d)
+        elif isinstance(self.heterogeneity, str):
+            jumps = self.jumps if self.jumps is not None else max(1, d // 10)
+            chosen = rng.random((K, N, d)).argsort(axis=-1) < jumps
+            deviations = np.where(chosen, rng.standard_normal((K, N, d)), 0.0)
+            # Each coordinate jumps with chance jumps / d; coordinates are uncorrelated.
+            covariance = np.tile(jumps / d * np.eye(d), (K, 1, 1))
+        else:
+            covariance = self._given_covariance()
+            standard = rng.standard_normal((K, N, d))
+            deviations = np.zeros((K, N, d))
+            root = np.empty((d, d))
+            for arm in range(K):
+                factor_semidefinite(covariance[arm], root)
+                for i in range(d):
+                    deviations[arm] += standard[arm, :, i, None] * root[i]
+        return shared + deviations, covariance
+
+    def _contexts(self, seed: int, horizon: int) -> Array:
+        d = self.n_features
+        rng = stream(seed, CONTEXTS)
+        if self.contexts == "uniform":
+            return rng.random((horizon, d)) * 2.0 - 1.0
+        if self.contexts == "one-hot":
+            return np.eye(d)[rng.integers(0, d, horizon)]
+        centres = np.where(stream(seed, SIGNS).random((horizon, d)) < 0.5, -1.0, 1.0)
+        contexts = rng.standard_normal((horizon, d)) + centres
+        if self.contexts == "intercept":
+            contexts[:, 0] = 1.0
+        return contexts
+
+
+def expected_rewards(contexts: Array, coefficients: Array) -> Array:
+    """Return expected rewards (n, K) of contexts (n, d) under coefficients (K, n, d), summed in a fixed order."""
+    total = np.zeros((contexts.shape[0], coefficients.shape[0]))
+    for i in range(contexts.shape[1]):
+        total += contexts[:, i, None] * coefficients[:, :, i].T
+    return total

@@ -1,0 +1,71 @@
+"""Everything posse raises on purpose.
+
+::
+
+    PosseError
+    ├── InvalidValue (ValueError)        a setting or an input is outside its range
+    │   ├── ShapeError                   an array has the wrong number of axes or entries
+    │   ├── NotFinite                    NaN or infinity where a number was expected
+    │   └── NotPositiveDefinite          a covariance is not symmetric positive semidefinite
+    ├── UnknownLabel (KeyError)          a name or number that nothing here goes by
+    │   ├── UnknownTask
+    │   ├── UnknownArm
+    │   └── UnknownPolicy
+    ├── ResultFileError (ValueError)     a result file that cannot be read or continued
+    │   └── SettingsDiffer               the file holds a run with other settings
+    └── MissingDependency (ImportError)  an optional library is needed for this
+"""
+
+from __future__ import annotations
+
+
+class PosseError(Exception):
+    """Base of every error that posse raises on purpose."""
+
+    def __str__(self) -> str:
+        # KeyError shows the repr of its argument; our messages are sentences and are shown as they are.
+        return str(self.args[0]) if self.args else type(self).__name__
+
+
+class InvalidValue(PosseError, ValueError):
+    """A setting or an input is outside its range."""
+
+
+class ShapeError(InvalidValue):
+    """An array has the wrong number of axes or entries."""
+
+
+class NotFinite(InvalidValue):
+    """NaN or infinity where a number was expected."""
+
+
+class NotPositiveDefinite(InvalidValue):
+    """A covariance is not symmetric positive semidefinite."""
+
+
+class UnknownLabel(PosseError, KeyError):
+    """A name or number that nothing here goes by."""
+
+
+class UnknownTask(UnknownLabel):
+    """No such task."""
+
+
+class UnknownArm(UnknownLabel):
+    """No such arm."""
+
+
+class UnknownPolicy(UnknownLabel):
+    """No policy is registered under this key."""
+
+
+class ResultFileError(PosseError, ValueError):
+    """A result file that cannot be read or continued."""
+
+
+class SettingsDiffer(ResultFileError):
+    """The file holds a run with other settings."""
+
+
+class MissingDependency(PosseError, ImportError):
+    """An optional library is needed for this."""

@@ -1,0 +1,8 @@
+"""How every kernel is compiled."""
+
+from __future__ import annotations
+
+from numba import njit
+
+# error_model="numpy": a division by zero gives inf, as in the plain array code the kernels are tested against.
+kernel = njit(cache=True, nogil=True, error_model="numpy")

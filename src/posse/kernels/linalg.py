@@ -1,0 +1,315 @@
+"""Small dense linear algebra over buffers that the caller owns.
+
+Triangular factors are *upper* and stored by rows, ``A = R'R``: every inner loop then walks along a row.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from posse.kernels.compiler import kernel
+from posse.types import Array
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@kernel
+def dot(x: Array, y: Array) -> float:
+    """Return x'y."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * y[i]
+    return total
+
+
+@kernel
+def multiply_symmetric(matrix: Array, x: Array, out: Array) -> None:
+    """Write ``matrix @ x`` to ``out`` for a symmetric matrix."""
+    d = x.shape[0]
+    for i in range(d):
+        out[i] = 0.0
+    for j in range(d):
+        weight = x[j]
+        for i in range(d):
+            out[i] += weight * matrix[j, i]
+
+
+@kernel
+def add_outer(weight: float, x: Array, out: Array) -> None:
+    """Add ``weight * x x'`` to ``out``."""
+    d = x.shape[0]
+    for i in range(d):
+        scaled = weight * x[i]
+        for j in range(d):
+            out[i, j] += scaled * x[j]
+
+
+@kernel
+def mirror_upper(matrix: Array) -> None:
+    """Copy the upper triangle onto the lower one."""
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(i + 1, d):
+            matrix[j, i] = matrix[i, j]
+
+
+@kernel
+def factor(matrix: Array, out: Array) -> bool:
+    """Write the upper R with ``matrix = R'R`` to ``out``; False if the matrix is not positive definite.
+
+    Reads the upper triangle only; entries of ``out`` below the diagonal are set to zero.
+    """
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(i):
+            out[i, j] = 0.0
+        for j in range(i, d):
+            out[i, j] = matrix[i, j]
+    for k in range(d):
+        pivot = out[k, k]
+        # The test is written so that NaN fails it too.
+        if not pivot > 0.0:
+            return False
+        scale = 1.0 / math.sqrt(pivot)
+        for j in range(k, d):
+            out[k, j] *= scale
+        for i in range(k + 1, d):
+            weight = out[k, i]
+            for j in range(i, d):
+                out[i, j] -= weight * out[k, j]
+    return True
+
+
+@kernel
+def factor_semidefinite(matrix: Array, out: Array) -> int:
+    """Write an upper R with ``matrix = R'R`` to ``out`` for a positive-semidefinite matrix; return its rank.
+
+    A pivot that is zero up to rounding means that its whole row is, so the row of R is set to zero.
+    """
+    d = matrix.shape[0]
+    largest = 0.0
+    for i in range(d):
+        largest = max(largest, matrix[i, i])
+        for j in range(i):
+            out[i, j] = 0.0
+        for j in range(i, d):
+            out[i, j] = matrix[i, j]
+    tolerance = d * EPSILON * largest
+    rank = 0
+    for k in range(d):
+        pivot = out[k, k]
+        if not pivot > tolerance:
+            for j in range(k, d):
+                out[k, j] = 0.0
+            continue
+        rank += 1
+        scale = 1.0 / math.sqrt(pivot)
+        for j in range(k, d):
+            out[k, j] *= scale
+        for i in range(k + 1, d):
+            weight = out[k, i]
+            for j in range(i, d):
+                out[i, j] -= weight * out[k, j]
+    return rank
+
+
+@kernel
+def solve_transposed(upper: Array, rhs: Array) -> None:
+    """Replace the rows of ``rhs`` by the solution Y of ``upper' Y = rhs``."""
+    d = upper.shape[0]
+    width = rhs.shape[1]
+    for i in range(d):
+        for k in range(i):
+            weight = upper[k, i]
+            for j in range(width):
+                rhs[i, j] -= weight * rhs[k, j]
+        scale = 1.0 / upper[i, i]
+        for j in range(width):
+            rhs[i, j] *= scale
+
+
+@kernel
+def invert_factor(upper: Array, out: Array) -> None:
+    """Write the lower triangular inverse of ``upper'`` to ``out``."""
+    d = upper.shape[0]
+    for i in range(d):
+        for j in range(d):
+            out[i, j] = 0.0
+        out[i, i] = 1.0
+        for k in range(i):
+            weight = upper[k, i]
+            for j in range(k + 1):
+                out[i, j] -= weight * out[k, j]
+        scale = 1.0 / upper[i, i]
+        for j in range(i + 1):
+            out[i, j] *= scale
+
+
+@kernel
+def cross_product(rows: Array, out: Array) -> None:
+    """Write ``rows' rows`` to ``out``."""
+    d = rows.shape[1]
+    for i in range(d):
+        for j in range(d):
+            out[i, j] = 0.0
+    for k in range(rows.shape[0]):
+        for i in range(d):
+            weight = rows[k, i]
+            for j in range(i, d):
+                out[i, j] += weight * rows[k, j]
+    mirror_upper(out)
+
+
+@kernel
+def invert(matrix: Array, root: Array, inverse_root: Array, out: Array) -> bool:
+    """Write the inverse of a positive-definite matrix to ``out``; False (and no answer) if it is not one."""
+    if not factor(matrix, root):
+        return False
+    invert_factor(root, inverse_root)
+    cross_product(inverse_root, out)
+    return True
+
+
+@kernel
+def log_determinant(upper: Array) -> float:
+    """Return log det(R'R)."""
+    total = 0.0
+    for i in range(upper.shape[0]):
+        total += math.log(upper[i, i])
+    return 2.0 * total
+
+
+@kernel
+def eigen(matrix: Array, values: Array, vectors: Array) -> None:
+    """Diagonalise a symmetric matrix by cyclic Jacobi rotations.
+
+    ``matrix`` is overwritten. On return row i of ``vectors`` is the eigenvector of ``values[i]``; the order is
+    whatever the rotations left.
+    """
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(d):
+            vectors[i, j] = 0.0
+        vectors[i, i] = 1.0
+    for _sweep in range(60):
+        off = 0.0
+        total = 0.0
+        for i in range(d):
+            total += matrix[i, i] * matrix[i, i]
+            for j in range(i + 1, d):
+                off += 2.0 * matrix[i, j] * matrix[i, j]
+        if not off > (EPSILON * EPSILON) * (total + off):
+            break
+        for p in range(d - 1):
+            for q in range(p + 1, d):
+                coupling = matrix[p, q]
+                if coupling == 0.0:
+                    continue
+                theta = (matrix[q, q] - matrix[p, p]) / (2.0 * coupling)
+                tangent = math.copysign(1.0, theta) / (abs(theta) + math.sqrt(theta * theta + 1.0))
+                cosine = 1.0 / math.sqrt(tangent * tangent + 1.0)
+                sine = tangent * cosine
+                for k in range(d):
+                    row_p, row_q = matrix[p, k], matrix[q, k]
+                    matrix[p, k] = cosine * row_p - sine * row_q
+                    matrix[q, k] = sine * row_p + cosine * row_q
+                for k in range(d):
+                    column_p, column_q = matrix[k, p], matrix[k, q]
+                    matrix[k, p] = cosine * column_p - sine * column_q
+                    matrix[k, q] = sine * column_p + cosine * column_q
+                for k in range(d):
+                    row_p, row_q = vectors[p, k], vectors[q, k]
+                    vectors[p, k] = cosine * row_p - sine * row_q
+                    vectors[q, k] = sine * row_p + cosine * row_q
+    for i in range(d):
+        values[i] = matrix[i, i]
+
+
+@kernel
+def raise_eigenvalues(matrix: Array, floor: float, values: Array, vectors: Array, work: Array) -> int:
+    """Raise every eigenvalue of ``matrix`` below ``floor`` to it, in place; return how many there were."""
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(d):
+            work[i, j] = matrix[i, j]
+        work[i, i] -= floor
+    # A Cholesky factor of matrix - floor I exists only if every eigenvalue is above the floor: the common case, and
+    # far cheaper than the eigenvalues. `vectors` is only a buffer here.
+    if factor(work, vectors):
+        return 0
+    for i in range(d):
+        for j in range(d):
+            work[i, j] = matrix[i, j]
+    eigen(work, values, vectors)
+    raised = 0
+    for i in range(d):
+        if values[i] < floor:
+            values[i] = floor
+            raised += 1
+    for i in range(d):
+        for j in range(d):
+            matrix[i, j] = 0.0
+    for k in range(d):
+        for i in range(d):
+            weight = values[k] * vectors[k, i]
+            for j in range(d):
+                matrix[i, j] += weight * vectors[k, j]
+    return raised
+
+
+@kernel
+def least_squares(gram: Array, moment: Array, out: Array, work: Array, values: Array, vectors: Array) -> int:
+    """Write the minimum-norm solution of ``gram @ beta = moment`` to ``out``; return the rank of ``gram``."""
+    d = moment.shape[0]
+    for i in range(d):
+        out[i] = 0.0
+        for j in range(d):
+            work[i, j] = gram[i, j]
+    eigen(work, values, vectors)
+    largest = 0.0
+    for k in range(d):
+        largest = max(largest, values[k])
+    rank = 0
+    for k in range(d):
+        # Eigenvalues of a Gram matrix are squares of singular values, so their noise floor is wider than d * epsilon.
+        if values[k] > 1e-12 * largest:
+            rank += 1
+            weight = dot(vectors[k], moment) / values[k]
+            for i in range(d):
+                out[i] += weight * vectors[k, i]
+    return rank
+
+
+@kernel
+def ordinary_least_squares(
+    gram: Array, moment: Array, out: Array, root: Array, inverse_root: Array, condition_limit: float
+) -> float:
+    """Write ``gram^-1 moment`` to ``out`` and return tr(gram) tr(gram^-1); return inf if that passes the limit.
+
+    The product of the traces is at least the condition number and at most n_features^2 times it, and costs no
+    eigenvalues. Afterwards ``inverse_root`` holds T with ``T'T = gram^-1``.
+    """
+    d = moment.shape[0]
+    if not factor(gram, root):
+        return math.inf
+    invert_factor(root, inverse_root)
+    trace = 0.0
+    inverse_trace = 0.0
+    for i in range(d):
+        trace += gram[i, i]
+        for j in range(i + 1):
+            inverse_trace += inverse_root[i, j] * inverse_root[i, j]
+    condition = trace * inverse_trace
+    if not condition < condition_limit:
+        return math.inf
+    for i in range(d):
+        out[i] = 0.0
+    for k in range(d):
+        weight = 0.0
+        for j in range(k + 1):
+            weight += inverse_root[k, j] * moment[j]
+        for i in range(k + 1):
+            out[i] += weight * inverse_root[k, i]
+    return condition

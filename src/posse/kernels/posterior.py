@@ -1,0 +1,246 @@
+"""The hierarchical posterior, carried from reward to reward by exact rank-one updates.
+
+Symbols, for one arm and one task, with the prior (Sigma, s2, lambda) held fixed between two refreshes::
+
+    Ct  = (A + s2 Sigma^-1)^-1        local covariance over s2; Sigma / s2 before the first reward
+    m   = Ct b                        local mean, if the shared mean were zero
+    H   = I - Ct A                    how much of the shared mean the task still leans on
+    Phi = (lambda I + sum_j G_j)^-1   covariance of the shared mean,  G_j = (A - A Ct A) / s2
+    r   = sum_j g_j,  m0 = Phi r      shared mean,                    g_j = (b - A m) / s2
+
+A prediction at x has mean ``x'm + w'm0`` and variance ``s2 x'Ct x + w'Phi w`` with ``w = H'x = x - A Ct x``. No line
+inverts Sigma, so a singular one is as good as any other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from posse.kernels.compiler import kernel
+from posse.kernels.linalg import (
+    EPSILON,
+    add_outer,
+    cross_product,
+    dot,
+    factor,
+    factor_semidefinite,
+    invert,
+    mirror_upper,
+    multiply_symmetric,
+    solve_transposed,
+)
+from posse.kernels.sums import Sums, add_reward
+from posse.types import Array, IntArray
+
+
+class Belief(NamedTuple):
+    """What all rewards so far say about every coefficient, under the prior in force.
+
+    ``sums`` is what was learned; ``covariance, noise_variance, shared_precision`` is the prior; ``seen[k, :n_seen[k]]``
+    lists the tasks with rewards of arm k in the order of their first one; the rest can be rebuilt from these. Entries
+    of ``local_covariance`` and ``local_mean`` mean something only for tasks that were seen.
+    """
+
+    sums: Sums
+    seen: IntArray  # (K, N)
+    n_seen: IntArray  # (K,)
+    rewards: Array  # (K,) rewards of the arm in all tasks
+    covariance: Array  # (K, d, d)
+    noise_variance: Array  # (K,)
+    shared_precision: Array  # (K,)
+    local_covariance: Array  # (K, N, d, d)
+    local_mean: Array  # (K, N, d)
+    shared_covariance: Array  # (K, d, d)
+    shared_moment: Array  # (K, d)
+    shared_mean: Array  # (K, d)
+
+
+class Buffers(NamedTuple):
+    """Room to work in, so that no step allocates."""
+
+    matrices: Array  # (6, d, d)
+    vectors: Array  # (4, d)
+
+
+def new_buffers(n_features: int) -> Buffers:
+    """Buffers for one thread."""
+    return Buffers(np.empty((6, n_features, n_features)), np.empty((4, n_features)))
+
+
+@kernel
+def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, sd: Array) -> None:
+    """Write mean and standard deviation of the expected reward of every arm."""
+    v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
+    d = x.shape[0]
+    for arm in range(mean.shape[0]):
+        if belief.sums.counts[arm, task] > 0.0:
+            multiply_symmetric(belief.local_covariance[arm, task], x, v)
+            multiply_symmetric(belief.sums.gram[arm, task], v, w)
+            for i in range(d):
+                w[i] = x[i] - w[i]
+            own_mean = dot(x, belief.local_mean[arm, task])
+            own_variance = belief.noise_variance[arm] * dot(x, v)
+        else:
+            multiply_symmetric(belief.covariance[arm], x, v)
+            for i in range(d):
+                w[i] = x[i]
+            own_mean = 0.0
+            own_variance = dot(x, v)
+        multiply_symmetric(belief.shared_covariance[arm], w, p)
+        mean[arm] = own_mean + dot(w, belief.shared_mean[arm])
+        sd[arm] = math.sqrt(max(own_variance + dot(w, p), 0.0))
+
+
+@kernel
+def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffers: Buffers) -> None:
+    """Learn one reward: exact, O(d^2), whatever the number of tasks."""
+    v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
+    d = x.shape[0]
+    s2 = belief.noise_variance[arm]
+    local_covariance = belief.local_covariance[arm, task]
+    local_mean = belief.local_mean[arm, task]
+    if not belief.sums.counts[arm, task] > 0.0:
+        belief.seen[arm, belief.n_seen[arm]] = task
+        belief.n_seen[arm] += 1
+        for i in range(d):
+            local_mean[i] = 0.0
+            for j in range(d):
+                local_covariance[i, j] = belief.covariance[arm, i, j] / s2
+
+    multiply_symmetric(local_covariance, x, v)
+    multiply_symmetric(belief.sums.gram[arm, task], v, w)
+    for i in range(d):
+        w[i] = (x[i] - w[i]) / s2
+    gain = 1.0 / (1.0 + dot(x, v))
+    surprise = gain * (reward - dot(x, local_mean))
+    add_outer(-gain, v, local_covariance)
+    shared_moment = belief.shared_moment[arm]
+    for i in range(d):
+        local_mean[i] += surprise * v[i]
+        shared_moment[i] += surprise * w[i]
+    # One reward adds the rank-one matrix (s2 gain) w w' to the precision of the shared mean.
+    multiply_symmetric(belief.shared_covariance[arm], w, p)
+    weight = s2 * gain
+    add_outer(-weight / (1.0 + weight * dot(w, p)), p, belief.shared_covariance[arm])
+    multiply_symmetric(belief.shared_covariance[arm], shared_moment, belief.shared_mean[arm])
+    add_reward(belief.sums, arm, task, x, reward)
+    belief.rewards[arm] += 1.0
+
+
+@kernel
+def rebuild(belief: Belief, arm: int, buffers: Buffers) -> None:
+    """Recompute everything about one arm from its sums, under the prior in force."""
+    precision = buffers.matrices[5]
+    moment = belief.shared_moment[arm]
+    d = moment.shape[0]
+    for i in range(d):
+        moment[i] = 0.0
+        for j in range(d):
+            precision[i, j] = 0.0
+    sum_over_tasks(belief, arm, 0, belief.n_seen[arm], buffers, precision, moment)
+    finish(belief, arm, precision, buffers)
+
+
+@kernel
+def sum_over_tasks(
+    belief: Belief, arm: int, first: int, last: int, buffers: Buffers, precision: Array, moment: Array
+) -> None:
+    """Rebuild the local part of seen tasks ``first`` to ``last``; add their G to ``precision`` and g to ``moment``."""
+    root, lower, middle = buffers.matrices[0], buffers.matrices[1], buffers.matrices[2]
+    half, whitened = buffers.matrices[3], buffers.matrices[4]
+    work = buffers.vectors[0]
+    d = moment.shape[0]
+    s2 = belief.noise_variance[arm]
+    # Sigma = R'R with R upper; `lower` is R'.
+    factor_semidefinite(belief.covariance[arm], root)
+    for i in range(d):
+        for j in range(d):
+            lower[i, j] = root[j, i]
+    for position in range(first, last):
+        task = belief.seen[arm, position]
+        gram = belief.sums.gram[arm, task]
+        # half = R A,  middle = s2 I + R A R'
+        for i in range(d):
+            for j in range(d):
+                half[i, j] = 0.0
+                middle[i, j] = 0.0
+            for k in range(i, d):
+                weight = root[i, k]
+                for j in range(d):
+                    half[i, j] += weight * gram[k, j]
+            middle[i, i] = s2
+            for k in range(i, d):
+                weight = half[i, k]
+                for j in range(i, k + 1):
+                    middle[i, j] += weight * lower[k, j]
+        # middle = M'M is at least s2 I, so the factor exists; it takes the place of `whitened` for a moment.
+        factor(middle, whitened)
+        for i in range(d):
+            for j in range(i, d):
+                middle[i, j] = whitened[i, j]
+        # With Y = M'^-1 R:  Ct = Y'Y  and  A Ct A = (Y A)'(Y A),  Y A = M'^-1 (R A).
+        for i in range(d):
+            for j in range(d):
+                whitened[i, j] = root[i, j]
+        solve_transposed(middle, whitened)
+        solve_transposed(middle, half)
+        local_covariance = belief.local_covariance[arm, task]
+        cross_product(whitened, local_covariance)
+        local_mean = belief.local_mean[arm, task]
+        multiply_symmetric(local_covariance, belief.sums.moment[arm, task], local_mean)
+        multiply_symmetric(gram, local_mean, work)
+        for i in range(d):
+            moment[i] += (belief.sums.moment[arm, task, i] - work[i]) / s2
+        for k in range(d):
+            for i in range(d):
+                weight = half[k, i] / s2
+                for j in range(i, d):
+                    precision[i, j] -= weight * half[k, j]
+        for i in range(d):
+            for j in range(i, d):
+                precision[i, j] += gram[i, j] / s2
+
+
+@kernel
+def finish(belief: Belief, arm: int, precision: Array, buffers: Buffers) -> None:
+    """Turn the sums over tasks into the shared mean and its covariance; ``precision`` is overwritten."""
+    d = precision.shape[0]
+    largest = 0.0
+    for i in range(d):
+        precision[i, i] += belief.shared_precision[arm]
+        largest = max(largest, abs(precision[i, i]))
+    mirror_upper(precision)
+    # G = (A - A Ct A) / s2 cancels when a task has far more data than its prior is worth; what the rounding takes from
+    # the diagonal is given back, a little more at each try.
+    jitter = EPSILON * largest
+    while not invert(precision, buffers.matrices[0], buffers.matrices[1], belief.shared_covariance[arm]):
+        if not jitter <= largest:
+            return
+        for i in range(d):
+            precision[i, i] += jitter
+        jitter *= 10.0
+    multiply_symmetric(belief.shared_covariance[arm], belief.shared_moment[arm], belief.shared_mean[arm])
+
+
+@kernel
+def residual_sum_of_squares(belief: Belief, arm: int, buffers: Buffers) -> float:
+    """Return the squared residuals of all rewards of one arm around the posterior means of their tasks."""
+    leaning, coefficients = buffers.vectors[0], buffers.vectors[1]
+    shared_mean = belief.shared_mean[arm]
+    d = shared_mean.shape[0]
+    total = 0.0
+    for position in range(belief.n_seen[arm]):
+        task = belief.seen[arm, position]
+        gram = belief.sums.gram[arm, task]
+        multiply_symmetric(gram, shared_mean, leaning)
+        multiply_symmetric(belief.local_covariance[arm, task], leaning, coefficients)
+        for i in range(d):
+            coefficients[i] = belief.local_mean[arm, task, i] + shared_mean[i] - coefficients[i]
+        multiply_symmetric(gram, coefficients, leaning)
+        total += belief.sums.sum_of_squares[arm, task]
+        for i in range(d):
+            total += coefficients[i] * (leaning[i] - 2.0 * belief.sums.moment[arm, task, i])
+    return max(total, 0.0)

@@ -1,0 +1,44 @@
+"""The working form of a posterior: arrays that the compiled kernels update in place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.kernels.posterior import Belief, Buffers, new_buffers, rebuild
+
+if TYPE_CHECKING:
+    from posse.model.prior import Prior
+    from posse.model.statistics import Statistics
+
+
+def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) -> Belief:
+    """Return the belief that ``stats`` leave under ``prior``.
+
+    The belief works on the arrays of ``stats`` themselves; pass a copy to keep them. The prior is copied.
+    """
+    prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
+    n_arms, n_tasks, d = stats.moment.shape
+    belief = Belief(
+        sums=stats.sums,
+        seen=np.zeros((n_arms, n_tasks), dtype=np.int64),
+        n_seen=np.zeros(n_arms, dtype=np.int64),
+        rewards=stats.count.sum(axis=1),
+        covariance=prior.covariance.copy(),
+        noise_variance=prior.noise_variance.copy(),
+        shared_precision=prior.shared_precision.copy(),
+        # Entries of tasks without rewards are never read, and untouched pages cost no memory.
+        local_covariance=np.empty((n_arms, n_tasks, d, d)),
+        local_mean=np.empty((n_arms, n_tasks, d)),
+        shared_covariance=np.empty((n_arms, d, d)),
+        shared_moment=np.empty((n_arms, d)),
+        shared_mean=np.empty((n_arms, d)),
+    )
+    buffers = buffers or new_buffers(d)
+    for arm in range(n_arms):
+        tasks = np.flatnonzero(stats.count[arm] > 0)
+        belief.seen[arm, : tasks.size] = tasks
+        belief.n_seen[arm] = tasks.size
+        rebuild(belief, arm, buffers)
+    return belief

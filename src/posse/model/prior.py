@@ -1,0 +1,105 @@
+"""The population that the tasks' coefficients come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.checks import covariance as checked_covariance
+from posse.checks import real_array
+from posse.errors import InvalidValue, ShapeError
+
+if TYPE_CHECKING:
+    from posse.types import Array, ArrayLike
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class Prior:
+    r"""The population of every arm: what is known about a task before its first reward.
+
+    .. math::
+        \beta_0 \sim \mathcal N(0, I / \lambda), \qquad
+        \beta_j \mid \beta_0 \sim \mathcal N(\beta_0, \Sigma), \qquad
+        y = x^\top \beta_j + \mathcal N(0, \sigma^2)
+
+    Parameters
+    ----------
+    covariance : array of shape (n_arms, n_features, n_features)
+        :math:`\Sigma`, how coefficients differ between tasks. Positive semidefinite is enough.
+    noise_variance : array of shape (n_arms,), or one number for all arms
+        :math:`\sigma^2`, greater than 0.
+    shared_precision : array of shape (n_arms,), or one number for all arms
+        :math:`\lambda`, greater than 0: how close to zero the shared mean is believed to be.
+
+    Examples
+    --------
+    >>> prior = Prior(covariance=[[[2.0]], [[0.5]]], noise_variance=1.0, shared_precision=0.001)
+    >>> prior.n_arms, prior.n_features
+    (2, 1)
+    >>> prior.noise_variance
+    array([1., 1.])
+    """
+
+    covariance: Array
+    noise_variance: Array
+    shared_precision: Array
+
+    def __init__(self, *, covariance: ArrayLike, noise_variance: ArrayLike, shared_precision: ArrayLike = 1e-3) -> None:
+        matrices = checked_covariance(covariance, "prior covariance")
+        if matrices.ndim != 3 or matrices.shape[0] == 0:
+            raise ShapeError(
+                f"prior covariance must have axes (arm, feature, feature), but its shape is {matrices.shape}"
+            )
+        object.__setattr__(self, "covariance", matrices)
+        n_arms = matrices.shape[0]
+        object.__setattr__(self, "noise_variance", _per_arm(noise_variance, "noise_variance", n_arms))
+        object.__setattr__(self, "shared_precision", _per_arm(shared_precision, "shared_precision", n_arms))
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return int(self.covariance.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a context."""
+        return int(self.covariance.shape[1])
+
+    @classmethod
+    def isotropic(
+        cls,
+        *,
+        n_arms: int,
+        n_features: int,
+        variance: float = 1.0,
+        noise_variance: float = 1.0,
+        shared_precision: float = 1e-3,
+    ) -> Prior:
+        """Return a prior with covariance ``variance * I`` for every arm."""
+        return cls(
+            covariance=np.tile(variance * np.eye(n_features), (n_arms, 1, 1)),
+            noise_variance=noise_variance,
+            shared_precision=shared_precision,
+        )
+
+    def require_shape(self, *, n_arms: int, n_features: int) -> None:
+        """Raise unless this prior is for so many arms and features."""
+        if (self.n_arms, self.n_features) != (n_arms, n_features):
+            raise ShapeError(
+                f"the prior is for {self.n_arms} arms and {self.n_features} features, "
+                f"but {n_arms} arms and {n_features} features are needed"
+            )
+
+
+def _per_arm(value: ArrayLike, name: str, n_arms: int) -> Array:
+    """Return one positive number per arm."""
+    result = real_array(value, name)
+    if result.ndim == 0:
+        result = np.full(n_arms, float(result))
+    if result.shape != (n_arms,):
+        raise ShapeError(f"{name} must be one number or have shape ({n_arms},), but its shape is {result.shape}")
+    if not (result > 0).all():
+        raise InvalidValue(f"{name} must be greater than 0, but {result.min():g} came for arm {int(result.argmin())}")
+    return result

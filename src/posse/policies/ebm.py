@@ -1,0 +1,213 @@
+"""ebmUCB and ebmTS: bandits that learn the population they come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from posse.checks import number, one_of
+from posse.errors import InvalidValue
+from posse.kernels import ebm as kernels
+from posse.kernels import estimators
+from posse.kernels.posterior import Belief, Buffers, new_buffers, predict
+from posse.kernels.select import Exploration
+from posse.model import Prior, Statistics, new_belief
+from posse.model.estimation import METHODS, PriorMethod, PriorReport, report_of
+from posse.policies.base import Policy, Prediction, exploration_words
+
+if TYPE_CHECKING:
+    from posse.kernels.stretch import Stretch
+    from posse.types import Array, ArrayLike
+
+
+class _Hierarchical(Policy):
+    """The hierarchical posterior and the decisions made from it; subclasses say how to explore."""
+
+    sampling: ClassVar[bool]
+    growing: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        n_tasks: int,
+        n_arms: int,
+        n_features: int,
+        exploration: float = 0.1,
+        shared_precision: float = 1e-3,
+        prior: PriorMethod | Prior = "paper",
+        refresh_growth: float = 0.0,
+        first_pulls: bool = True,
+    ) -> None:
+        super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
+        self.exploration = number(exploration, "exploration", at_least=0)
+        self._exploration = Exploration(self.exploration, self.growing, self.sampling)
+        self.refresh_growth = number(refresh_growth, "refresh_growth", at_least=0)
+        self.first_pulls = bool(first_pulls)
+        if isinstance(prior, Prior):
+            prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
+            self.prior_method, self._method, start = "known", estimators.KNOWN, prior
+        elif isinstance(prior, str):
+            self.prior_method = one_of(prior, "prior", tuple(METHODS))
+            self._method = METHODS[prior]
+            start = Prior.isotropic(
+                n_arms=self.n_arms,
+                n_features=self.n_features,
+                shared_precision=number(shared_precision, "shared_precision", above=0),
+            )
+        else:
+            raise InvalidValue(
+                f"prior must be a Prior or one of {', '.join(map(repr, METHODS))}, but {type(prior).__name__} came"
+            )
+        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
+        self._buffers = new_buffers(self.n_features)
+        self._belief: Belief = new_belief(stats, start, self._buffers)
+        self._memory = estimators.new_memory(self.n_arms, self.n_tasks, self.n_features)
+
+    @property
+    def statistics(self) -> Statistics:
+        """A copy of all that was learned."""
+        return Statistics(*self._belief.sums).copy()
+
+    @property
+    def prior(self) -> Prior:
+        """The prior in force, as a value of its own."""
+        return Prior(
+            covariance=self._belief.covariance.copy(),
+            noise_variance=self._belief.noise_variance.copy(),
+            shared_precision=self._belief.shared_precision.copy(),
+        )
+
+    @property
+    def prior_report(self) -> PriorReport:
+        """How the prior in force came about."""
+        return report_of(self._memory, self.prior_method)
+
+    def predict(self, task: int, context: ArrayLike) -> Prediction:
+        """Return what is believed about every arm's expected reward, exploration apart."""
+        mean, sd = np.empty(self.n_arms), np.empty(self.n_arms)
+        predict(
+            self._belief,
+            self._checked_task(task),
+            self._checked_context(context),
+            self._own_buffers(),
+            mean,
+            sd,
+        )
+        return Prediction(mean, sd)
+
+    def describe(self) -> str:
+        """Return exploration, prior and refresh schedule."""
+        words = [exploration_words(self._exploration), f"{self.prior_method} prior"]
+        if self.refresh_growth > 0 and self._method != estimators.KNOWN:
+            words.append(f"refresh at +{self.refresh_growth:.0%}")
+        return "; ".join(words)
+
+    def _own_buffers(self) -> Buffers:
+        # A decision brings its own vectors: other threads may be deciding too. It needs no matrices.
+        return Buffers(self._buffers.matrices, np.empty_like(self._buffers.vectors))
+
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
+        arm: int = kernels.decide(
+            self._belief,
+            task,
+            x,
+            step,
+            self._exploration,
+            self.first_pulls,
+            draws,
+            self._own_buffers(),
+            np.empty(self.n_arms),
+            np.empty(self.n_arms),
+        )
+        return arm
+
+    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        kernels.learn(
+            self._belief, self._memory, arm, task, x, reward, self._method, self.refresh_growth, self._buffers
+        )
+
+    def _play(self, stretch: Stretch) -> None:
+        kernels.play(
+            self._belief,
+            self._memory,
+            stretch,
+            self._exploration,
+            self.first_pulls,
+            self._method,
+            self.refresh_growth,
+            self._buffers,
+            np.empty(self.n_arms),
+            np.empty(self.n_arms),
+        )
+
+
+class EbmUCB(_Hierarchical):
+    r"""Pull the arm with the highest optimistic estimate under the learned population (ebmUCB).
+
+    .. math:: \arg\max_k \; x^\top m_{kj} + a \sqrt{\log t}\, \sqrt{x^\top C_{kj}\, x}
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features : int
+    exploration : float
+        :math:`a`.
+    shared_precision : float
+        :math:`\lambda`, how close to zero the shared mean is believed to be.
+    prior : {"paper", "paper-literal", "moments"} or Prior
+        How the population is estimated, or the population itself if it is known.
+    refresh_growth : float
+        An arm's prior is estimated anew when its rewards have grown by this fraction; 0 is after every reward.
+        Between refreshes the posterior is exact under the prior in force.
+    first_pulls : bool
+        Pull arm t at step t for the first ``n_arms`` steps.
+
+    References
+    ----------
+    Jiang and Zhu, "Empirical Bayesian Multi-Bandit Learning", Algorithm 1.
+
+    Notes
+    -----
+    Departures from the paper: the mean is the posterior mean itself (the printed formula divides by the noise variance
+    once too often); noise variance 1 and covariance I stand until they can be estimated; ``log max(t, 2)`` for
+    ``log t``; ties fall to the seeded stream. See :func:`posse.model.estimate_prior` for the estimators.
+
+    Examples
+    --------
+    >>> policy = EbmUCB(n_tasks=3, n_arms=2, n_features=2)
+    >>> policy.choose(task=0, context=[1.0, 0.5], step=1, rng=np.random.default_rng(0))
+    0
+    >>> policy.update(task=0, arm=0, context=[1.0, 0.5], reward=2.0)
+    >>> policy.predict(task=1, context=[1.0, 0.5]).mean.round(3)
+    array([1.996, 0.   ])
+    """
+
+    label = "ebmUCB"
+    sampling = False
+
+
+class EbmTS(_Hierarchical):
+    r"""Pull the arm that is best in a draw from the posterior under the learned population (ebmTS).
+
+    .. math::
+        \arg\max_k \; x^\top m_{kj} + a \sqrt{\log t}\, \sqrt{x^\top C_{kj}\, x}\; z_k,
+        \quad z_k \sim \mathcal N(0, 1)
+
+    which has the law of drawing coefficients and scoring the context with them.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features, exploration, shared_precision, prior, refresh_growth, first_pulls
+        As in :class:`EbmUCB`.
+
+    References
+    ----------
+    Jiang and Zhu, "Empirical Bayesian Multi-Bandit Learning", Algorithm 1.
+
+    Notes
+    -----
+    Departures from the paper: as in :class:`EbmUCB`; one scalar draw per arm in place of a vector.
+    """
+
+    label = "ebmTS"
+    sampling = True

@@ -1,0 +1,62 @@
+"""Policies by key: the one place where class, key and label are decided."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from posse.errors import InvalidValue, UnknownPolicy
+from posse.policies.base import Policy
+from posse.policies.bounds import Oracle, Random
+from posse.policies.ebm import EbmTS, EbmUCB
+from posse.policies.hier_ts import HierTS
+from posse.policies.lin import LinTS, LinUCB
+from posse.policies.ols_bandit import OLSBandit
+from posse.policies.rm_bandit import RMBandit
+
+POLICIES: dict[str, Callable[..., Policy]] = {
+    "ebm-ucb": EbmUCB,
+    "ebm-ts": EbmTS,
+    "hier-ts": HierTS,
+    "lin-ucb": LinUCB,
+    "lin-ts": LinTS,
+    "lin-ucb-pooled": partial(LinUCB, pooled=True),
+    "ols-bandit": OLSBandit,
+    "rm-bandit": RMBandit,
+    "random": Random,
+    "oracle": Oracle,
+}
+
+
+def policy_factory(key: str) -> Callable[..., Policy]:
+    """Return what makes the policy that goes by ``key``."""
+    if key not in POLICIES:
+        close = difflib.get_close_matches(key, POLICIES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UnknownPolicy(f"no policy {key!r}{hint} The keys are {', '.join(POLICIES)}")
+    return POLICIES[key]
+
+
+def check_settings(factory: Callable[..., Any], settings: dict[str, Any], name: str) -> None:
+    """Raise unless every setting is one that ``factory`` takes."""
+    known = set(inspect.signature(factory).parameters)
+    for setting in settings:
+        if setting not in known:
+            choices = sorted(known - {"n_tasks", "n_arms", "n_features"})
+            raise InvalidValue(f"policy {name!r} has no setting {setting!r}; it has {', '.join(choices) or 'none'}")
+
+
+def make_policy(key: str, *, n_tasks: int, n_arms: int, n_features: int, **settings: Any) -> Policy:
+    """Return a new policy by its key.
+
+    Examples
+    --------
+    >>> make_policy("lin-ucb", n_tasks=10, n_arms=5, n_features=3, exploration=0.5).describe()
+    'exploration 0.5, constant; ridge 1; each task alone'
+    """
+    factory = policy_factory(key)
+    check_settings(factory, settings, key)
+    return factory(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, **settings)

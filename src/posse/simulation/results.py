@@ -1,0 +1,237 @@
+"""Results of a simulation: one table, one Parquet file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.errors import ResultFileError, SettingsDiffer, UnknownPolicy
+from posse.simulation.comparison import Comparison, compare_paired
+from posse.types import IntArray, Settings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMAT = "posse.simulation/1"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SimulationResult:
+    """Regret of every policy in every seed.
+
+    Parameters
+    ----------
+    table : polars.DataFrame
+        A row per policy and seed: ``policy, seed, regret, task_regret, curve, tracked_curve`` and, if they were asked
+        for, the same four with ``expected_`` in front by the definition of the paper's appendix.
+    settings : dict
+        World, horizon, policies and steps: all that decides the numbers, as plain values.
+    descriptions : dict
+        What each policy says about its settings.
+    version : str
+        The version of posse that ran.
+    complete : bool
+        Whether the run got to its end.
+    """
+
+    table: pl.DataFrame
+    settings: Settings
+    descriptions: dict[str, str]
+    version: str
+    complete: bool
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: Sequence[dict[str, Any]],
+        *,
+        settings: Settings,
+        descriptions: dict[str, str],
+        version: str,
+        complete: bool,
+        order: Sequence[str],
+    ) -> SimulationResult:
+        """Return a result with rows in a fixed order, whatever order the seeds finished in."""
+        import polars as pl
+
+        rank = {name: position for position, name in enumerate(order)}
+        ordered = sorted(rows, key=lambda row: (row["seed"], rank[row["policy"]]))
+        columns: dict[str, Any] = {}
+        for name in ordered[0] if ordered else ():
+            values = [row[name] for row in ordered]
+            if isinstance(values[0], np.ndarray | list):
+                columns[name] = pl.Series(name, [list(value) for value in values], dtype=pl.List(pl.Float64))
+            else:
+                columns[name] = values
+        return cls(pl.DataFrame(columns), settings, dict(descriptions), version, complete)
+
+    @property
+    def policies(self) -> list[str]:
+        """Names of the policies, in the order they were given."""
+        return list(self.settings["policies"])
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds that were run."""
+        return [int(seed) for seed in self.table["seed"].unique().sort()]
+
+    @property
+    def steps(self) -> IntArray:
+        """The steps at which the curves were kept."""
+        return np.asarray(self.settings["steps"], dtype=np.int64)
+
+    @property
+    def final_regret(self) -> pl.DataFrame:
+        """Cumulative regret at the horizon: columns policy, seed, regret, task_regret (list)."""
+        return self.table.select("policy", "seed", "regret", "task_regret")
+
+    @property
+    def curves(self) -> pl.DataFrame:
+        """Cumulative regret over time: columns policy, seed, step, regret, tracked_regret."""
+        import polars as pl
+
+        return (
+            self.table.select(
+                "policy",
+                "seed",
+                pl.lit(self.steps.tolist(), dtype=pl.List(pl.Int64)).alias("step"),
+                pl.col("curve").alias("regret"),
+                pl.col("tracked_curve").alias("tracked_regret"),
+            )
+            .explode("step", "regret", "tracked_regret")
+            .sort("policy", "seed", "step", maintain_order=True)
+        )
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """One row per policy, best first: policy, settings, seeds, regret, standard_error, median, tracked_task."""
+        import polars as pl
+
+        tracked = int(self.settings["track_task"])
+        columns = [
+            pl.len().alias("seeds"),
+            pl.col("regret").mean(),
+            (pl.col("regret").std() / pl.len().sqrt()).alias("standard_error"),
+            pl.col("regret").median().alias("median"),
+            pl.col("task_regret").list.get(tracked).mean().alias("tracked_task"),
+        ]
+        if self.settings["appendix"]:
+            columns.append(pl.col("expected_regret").mean())
+        table = self.table.group_by("policy", maintain_order=True).agg(columns)
+        words = pl.Series("settings", [self.descriptions.get(name, "") for name in table["policy"]], dtype=pl.String)
+        return table.insert_column(1, words).sort("regret", maintain_order=True)
+
+    def regret_of(self, policy: str, column: str = "regret") -> Any:
+        """Return the values of one policy, ordered by seed."""
+        import polars as pl
+
+        if policy not in self.policies:
+            raise UnknownPolicy(f"no policy {policy!r} in this result; it has {', '.join(map(repr, self.policies))}")
+        return self.table.filter(pl.col("policy") == policy).sort("seed")[column].to_numpy()
+
+    def compare(self, first: str, second: str, *, level: float = 0.95) -> Comparison:
+        """Compare two policies seed by seed.
+
+        Parameters
+        ----------
+        first, second : str
+            Names of policies.
+        level : float
+            Coverage of the bootstrap intervals.
+
+        Returns
+        -------
+        Comparison
+            Difference (first minus second) and ratio (first over second) of mean regret, with intervals.
+        """
+        return compare_paired(first, second, self.regret_of(first), self.regret_of(second), level=level)
+
+    def only_seeds(self, seeds: Sequence[int]) -> SimulationResult:
+        """Return the part of this result with these seeds."""
+        import polars as pl
+
+        table = self.table.filter(pl.col("seed").is_in(list(seeds)))
+        return SimulationResult(table, self.settings, self.descriptions, self.version, self.complete)
+
+    def save(self, path: str | Path) -> None:
+        """Write one Parquet file; a file of that name is replaced at once or not at all."""
+        target = Path(path)
+        header = {
+            "posse": FORMAT,
+            "version": self.version,
+            "complete": self.complete,
+            "settings": self.settings,
+            "descriptions": self.descriptions,
+            "seeds": self.seeds,
+        }
+        if not target.parent.is_dir():
+            raise ResultFileError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            self.table.write_parquet(partial, metadata={"posse": json.dumps(header)})
+            partial.replace(target)
+        except OSError as error:
+            raise ResultFileError(f"cannot write {target}: {error}") from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> SimulationResult:
+        """Read a file that :meth:`save` wrote."""
+        import polars as pl
+
+        source = Path(path)
+        if not source.is_file():
+            raise ResultFileError(f"no result file {source}; write one with simulate(..., out=...) or --out")
+        try:
+            header = json.loads(pl.read_parquet_metadata(source).get("posse", "null"))
+            table = pl.read_parquet(source)
+        except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+            raise ResultFileError(f"cannot read {source} as a Parquet file: {_first_line(error)}") from error
+        if not isinstance(header, dict) or header.get("posse") != FORMAT:
+            came = header.get("posse") if isinstance(header, dict) else "no posse header"
+            raise ResultFileError(f"{source} is not a result of posse: expected format {FORMAT!r}, but {came!r} came")
+        missing = {"policy", "seed", "regret", "task_regret", "curve", "tracked_curve"} - set(table.columns)
+        if missing:
+            raise ResultFileError(f"{source} is damaged: columns {', '.join(sorted(missing))} are missing")
+        return cls(table, header["settings"], header["descriptions"], header["version"], bool(header["complete"]))
+
+
+def continue_from(path: str | Path, settings: Settings) -> list[dict[str, Any]]:
+    """Return the finished rows of an earlier run with the same settings, or none if there is no file."""
+    if not Path(path).exists():
+        return []
+    earlier = SimulationResult.load(path)
+    # Through JSON, so that tuples and lists compare as they do on disk.
+    now = json.loads(json.dumps(settings))
+    if earlier.settings != now:
+        what = "; ".join(_differences(earlier.settings, now)[:3])
+        raise SettingsDiffer(f"{path} holds a run with other settings ({what}); choose another file or delete this one")
+    counts = earlier.table.group_by("seed").len()
+    if (counts["len"] != len(settings["policies"])).any():
+        raise ResultFileError(f"{path} is damaged: a seed lacks a policy; delete the file and start again")
+    return earlier.table.to_dicts()
+
+
+def _differences(old: Any, new: Any, where: str = "") -> list[str]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        found = []
+        for key in [*old, *(key for key in new if key not in old)]:
+            found += _differences(old.get(key), new.get(key), f"{where}.{key}" if where else str(key))
+        return found
+    return [] if old == new else [f"{where}: {_short(old)} there, {_short(new)} now"]
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,277 @@
+"""Many seeds, every policy on the same stream."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posse._version import __version__
+from posse.checks import whole_number
+from posse.environments.base import POLICY, Draw, World, stream
+from posse.errors import InvalidValue, PosseError
+from posse.policies.base import DecisionMaker, Played
+from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
+from posse.simulation.regret import Regret, expected_regret, realised_regret
+from posse.simulation.results import SimulationResult, continue_from
+from posse.types import Array, IntArray, Settings
+
+SAVE_SECONDS = 2.0  # the longest a finished seed waits for the disk
+
+
+def simulate(
+    world: World,
+    policies: Mapping[str, PolicyChoice] | Sequence[PolicyChoice],
+    *,
+    horizon: int,
+    seeds: int | Sequence[int] = 100,
+    workers: int = 1,
+    out: str | Path | None = None,
+    appendix: bool = False,
+    checkpoints: int = 200,
+    track_task: int = 0,
+    progress: bool | None = None,
+) -> SimulationResult:
+    """Run every policy on the same worlds.
+
+    In each seed all policies meet the same tasks, contexts and noise, and draw the same random numbers for their
+    decisions, so differences between them are differences between them.
+
+    Parameters
+    ----------
+    world : World
+    policies : mapping from name to policy, or a list of policies
+        A policy is a class, a ``functools.partial`` of one, or a key of :func:`posse.policies.make_policy`. Any class
+        with ``choose`` and ``update`` will do; one with ``play`` runs in compiled code. ``prior="known"`` in a partial
+        stands for the population of the drawn world.
+    horizon : int
+        Steps per run.
+    seeds : int or sequence of int
+        How many seeds (0, 1, ...), or which.
+    workers : int
+        Processes.
+    out : path, optional
+        Parquet file for the result. Finished seeds are saved as the run goes on; a run with the same settings
+        continues where the file ends, and may ask for more seeds.
+    appendix : bool
+        Also compute the regret of the paper's appendix, which asks every task at every step.
+    checkpoints : int
+        How many points of each regret curve to keep.
+    track_task : int
+        The task whose own regret curve is kept.
+    progress : bool, optional
+        Show a progress bar. Default: when standard error is a terminal.
+
+    Examples
+    --------
+    >>> from posse.environments import SyntheticWorld
+    >>> result = simulate(SyntheticWorld(), {"ebmUCB": "ebm-ucb", "random": "random"}, horizon=50, seeds=2)
+    >>> result.final_regret.columns
+    ['policy', 'seed', 'regret', 'task_regret']
+    """
+    factories = named_factories(policies)
+    horizon = whole_number(horizon, "horizon", at_least=1)
+    workers = whole_number(workers, "workers", at_least=1)
+    checkpoints = whole_number(checkpoints, "checkpoints", at_least=1)
+    if not 0 <= track_task < world.n_tasks:
+        raise InvalidValue(f"track_task must be from 0 to {world.n_tasks - 1}, but {track_task} came")
+    wanted = seed_list(seeds)
+    steps = np.unique(np.linspace(horizon / checkpoints, horizon, checkpoints).round().astype(np.int64).clip(1))
+    settings: Settings = {
+        "world": world.settings(),
+        "horizon": horizon,
+        "policies": {name: describe(factory) for name, factory in factories.items()},
+        "steps": steps.tolist(),
+        "track_task": int(track_task),
+        "appendix": bool(appendix),
+    }
+    # Building each policy once finds bad settings before the first seed runs, and gives the table its words.
+    words = {name: _words(factory, world) for name, factory in factories.items()}
+    rows: list[dict[str, Any]] = continue_from(out, settings) if out is not None else []
+    finished = {row["seed"] for row in rows}
+    missing = [seed for seed in wanted if seed not in finished]
+
+    def result(complete: bool) -> SimulationResult:
+        return SimulationResult.from_rows(
+            rows, settings=settings, descriptions=words, version=__version__, complete=complete, order=list(factories)
+        )
+
+    saved = time.monotonic()
+    try:
+        with progress_bar(len(wanted), len(wanted) - len(missing), progress) as advance:
+            for new_rows in _run_all(world, factories, horizon, steps, track_task, appendix, missing, workers):
+                rows.extend(new_rows)
+                advance()
+                if out is not None and time.monotonic() - saved > SAVE_SECONDS:
+                    result(complete=False).save(out)
+                    saved = time.monotonic()
+    except BaseException:
+        if out is not None and rows:
+            result(complete=False).save(out)
+        raise
+    final = result(complete=True)
+    if out is not None and missing:
+        final.save(out)
+    return final.only_seeds(wanted)
+
+
+def seed_list(seeds: int | Sequence[int]) -> list[int]:
+    """Return the seeds that were asked for, each once."""
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        if seeds < 1:
+            raise InvalidValue(f"seeds must be at least 1, but {seeds} came")
+        return list(range(seeds))
+    try:
+        chosen = [whole_number(seed, "every seed", at_least=0) for seed in seeds]  # type: ignore[union-attr]
+    except TypeError:
+        raise InvalidValue(f"seeds must be a number of seeds or a list of them, but {seeds!r} came") from None
+    if not chosen:
+        raise InvalidValue("seeds must hold at least one seed, but the list is empty")
+    if len(set(chosen)) < len(chosen):
+        raise InvalidValue("seeds must be different from each other, but some come twice")
+    return chosen
+
+
+def run_seed(
+    world: World,
+    factories: Mapping[str, Factory],
+    horizon: int,
+    steps: IntArray,
+    track_task: int,
+    appendix: bool,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Return one row per policy."""
+    draw = world.draw(seed, horizon)
+    rows = []
+    for name, factory in factories.items():
+        policy = build(factory, draw, n_tasks=world.n_tasks, n_arms=world.n_arms, n_features=world.n_features)
+        played = play(policy, draw, stream(seed, POLICY), name=name, seed=seed, everywhere=appendix)
+        row: dict[str, Any] = {"policy": name, "seed": seed}
+        row |= _columns("", realised_regret(draw, played, steps, track_task))
+        if appendix:
+            row |= _columns("expected_", expected_regret(draw, played, steps, track_task))
+        rows.append(row)
+    return rows
+
+
+def play(
+    policy: DecisionMaker, draw: Draw, rng: np.random.Generator, *, name: str, seed: int, everywhere: bool = False
+) -> Played:
+    """Return the arms that a policy pulls: by its own ``play`` if it has one, else step by step."""
+    if hasattr(policy, "play"):
+        played: Played = policy.play(draw.tasks, draw.contexts, draw.rewards, rng, everywhere=everywhere)
+        return played
+    return play_step_by_step(policy, draw, rng, name=name, seed=seed, everywhere=everywhere)
+
+
+def play_step_by_step(
+    policy: DecisionMaker, draw: Draw, rng: np.random.Generator, *, name: str, seed: int, everywhere: bool = False
+) -> Played:
+    """Return the arms that ``choose`` and ``update`` lead to."""
+    horizon, n_arms = draw.rewards.shape
+    n_tasks = draw.arrival_probabilities.size
+    arms = np.empty(horizon, dtype=np.int64)
+    elsewhere = np.empty((horizon if everywhere else 0, n_tasks), dtype=np.int64)
+    step = 0
+    try:
+        for step in range(1, horizon + 1):
+            t = step - 1
+            task, x = int(draw.tasks[t]), draw.contexts[t]
+            for other in range(n_tasks if everywhere else 0):
+                # Every task is asked with the draws that this step's decision is about to use.
+                elsewhere[t, other] = policy.choose(task=other, context=x, step=step, rng=copy.deepcopy(rng))
+            arm = int(policy.choose(task=task, context=x, step=step, rng=rng))
+            if not 0 <= arm < n_arms:
+                raise InvalidValue(f"choose must return an arm from 0 to {n_arms - 1}, but {arm} came")
+            arms[t] = arm
+            policy.update(task=task, arm=arm, context=x, reward=float(draw.rewards[t, arm]))
+    except Exception as error:
+        if isinstance(error, PosseError):
+            raise
+        raise PosseError(f"policy {name!r} failed in seed {seed} at step {step}: {error!r}") from error
+    return Played(arms, elsewhere)
+
+
+def _columns(prefix: str, regret: Regret) -> dict[str, float | Array]:
+    return {
+        f"{prefix}regret": regret.total,
+        f"{prefix}task_regret": regret.tasks,
+        f"{prefix}curve": regret.curve,
+        f"{prefix}tracked_curve": regret.tracked,
+    }
+
+
+def _words(factory: Factory, world: World) -> str:
+    draw = world.draw(0, 1)
+    policy = build(factory, draw, n_tasks=world.n_tasks, n_arms=world.n_arms, n_features=world.n_features)
+    for method in ("choose", "update"):
+        if not callable(getattr(policy, method, None)):
+            raise InvalidValue(f"a policy needs choose and update, but {type(policy).__name__} has no {method}")
+    describe_policy = getattr(policy, "describe", None)
+    return str(describe_policy()) if callable(describe_policy) else ""
+
+
+def _run_all(
+    world: World,
+    factories: Mapping[str, Factory],
+    horizon: int,
+    steps: IntArray,
+    track_task: int,
+    appendix: bool,
+    seeds: Sequence[int],
+    workers: int,
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of every seed as it finishes."""
+    common = (world, factories, horizon, steps, track_task, appendix)
+    if workers == 1 or len(seeds) <= 1:
+        for seed in seeds:
+            yield run_seed(*common, seed)
+        return
+    import joblib
+
+    # The first seed runs here: it compiles what is not compiled yet, so that the workers find it in the cache instead
+    # of compiling the same kernels side by side.
+    yield run_seed(*common, seeds[0])
+    # One thread per worker: the processes already fill the cores.
+    with joblib.parallel_config(backend="loky", n_jobs=min(workers, len(seeds) - 1), inner_max_num_threads=1):
+        jobs = (joblib.delayed(run_seed)(*common, seed) for seed in seeds[1:])
+        yield from joblib.Parallel(return_as="generator_unordered")(jobs)
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, done: int, show: bool | None) -> Iterator[Any]:
+    """Yield a function to call after each seed."""
+    if show is None:
+        show = sys.stderr.isatty()
+    if not show:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    with Progress(
+        TextColumn("seeds"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("seeds", total=total, completed=done)
+        yield lambda: bar.advance(task)
