@@ -6,3 +6,7 @@ from numba import njit
 
 # error_model="numpy": a division by zero gives inf, as in the plain array code the kernels are tested against.
 kernel = njit(cache=True, nogil=True, error_model="numpy")
+
+# For what every step calls: a belief is some hundred words of pointers and sizes, and passing them costs more than the
+# arithmetic of a small step.
+inlined_kernel = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)

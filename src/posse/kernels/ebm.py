@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.estimators import Memory, refresh, refresh_due
 from posse.kernels.posterior import Belief, Buffers, observe, predict
 from posse.kernels.select import Exploration, explore
@@ -10,7 +10,7 @@ from posse.kernels.stretch import Stretch
 from posse.types import Array
 
 
-@kernel
+@inlined_kernel
 def decide(
     belief: Belief,
     task: int,
@@ -30,7 +30,7 @@ def decide(
     return explore(mean, sd, step, exploration, draws)
 
 
-@kernel
+@inlined_kernel
 def learn(
     belief: Belief,
     memory: Memory,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.linalg import (
     least_squares,
     ordinary_least_squares,
@@ -223,7 +223,7 @@ def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buff
     memory.refreshed_at[arm] = belief.rewards[arm]
 
 
-@kernel
+@inlined_kernel
 def refresh_due(belief: Belief, memory: Memory, arm: int, method: int, growth: float) -> bool:
     """Whether the arm's rewards have grown enough since its last refresh.
 

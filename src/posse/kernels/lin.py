@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
 from posse.kernels.select import Exploration, explore
 from posse.kernels.stretch import Stretch
@@ -21,7 +21,7 @@ class Ridge(NamedTuple):
     coefficients: Array  # (K, N, d)
 
 
-@kernel
+@inlined_kernel
 def predict(ridge: Ridge, task: int, x: Array, v: Array, mean: Array, sd: Array) -> None:
     """Write x'theta and sqrt(x' V^-1 x) of every arm."""
     for arm in range(mean.shape[0]):
@@ -30,7 +30,7 @@ def predict(ridge: Ridge, task: int, x: Array, v: Array, mean: Array, sd: Array)
         sd[arm] = math.sqrt(max(dot(x, v), 0.0))
 
 
-@kernel
+@inlined_kernel
 def observe(ridge: Ridge, arm: int, task: int, x: Array, reward: float, v: Array) -> None:
     """Learn one reward by Sherman and Morrison's formula."""
     coefficients = ridge.coefficients[arm, task]
@@ -43,7 +43,7 @@ def observe(ridge: Ridge, arm: int, task: int, x: Array, reward: float, v: Array
     add_reward(ridge.sums, arm, task, x, reward)
 
 
-@kernel
+@inlined_kernel
 def decide(
     ridge: Ridge,
     task: int,

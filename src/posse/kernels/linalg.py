@@ -9,13 +9,13 @@ import math
 
 import numpy as np
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inlined_kernel, kernel
 from posse.types import Array
 
 EPSILON = float(np.finfo(np.float64).eps)
 
 
-@kernel
+@inlined_kernel
 def dot(x: Array, y: Array) -> float:
     """Return x'y."""
     total = 0.0
@@ -24,7 +24,7 @@ def dot(x: Array, y: Array) -> float:
     return total
 
 
-@kernel
+@inlined_kernel
 def multiply_symmetric(matrix: Array, x: Array, out: Array) -> None:
     """Write ``matrix @ x`` to ``out`` for a symmetric matrix."""
     d = x.shape[0]
@@ -36,7 +36,7 @@ def multiply_symmetric(matrix: Array, x: Array, out: Array) -> None:
             out[i] += weight * matrix[j, i]
 
 
-@kernel
+@inlined_kernel
 def add_outer(weight: float, x: Array, out: Array) -> None:
     """Add ``weight * x x'`` to ``out``."""
     d = x.shape[0]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.linalg import (
     EPSILON,
     add_outer,
@@ -70,7 +70,7 @@ def new_buffers(n_features: int) -> Buffers:
     return Buffers(np.empty((6, n_features, n_features)), np.empty((4, n_features)))
 
 
-@kernel
+@inlined_kernel
 def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, sd: Array) -> None:
     """Write mean and standard deviation of the expected reward of every arm."""
     v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
@@ -94,7 +94,7 @@ def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, 
         sd[arm] = math.sqrt(max(own_variance + dot(w, p), 0.0))
 
 
-@kernel
+@inlined_kernel
 def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffers: Buffers) -> None:
     """Learn one reward: exact, O(d^2), whatever the number of tasks."""
     v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]

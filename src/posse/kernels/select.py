@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inlined_kernel
 from posse.types import Array
 
 
@@ -22,7 +22,7 @@ class Exploration(NamedTuple):
     sampling: bool
 
 
-@kernel
+@inlined_kernel
 def best(scores: Array, draws: Array) -> int:
     """Return the arm with the highest score; among equals, the one with the highest draw."""
     winner = 0
@@ -32,7 +32,7 @@ def best(scores: Array, draws: Array) -> int:
     return winner
 
 
-@kernel
+@inlined_kernel
 def explore(mean: Array, sd: Array, step: int, exploration: Exploration, draws: Array) -> int:
     """Return the arm with the highest ``mean + scale * sd`` (times its draw when sampling). Overwrites ``mean``."""
     scale = exploration.scale

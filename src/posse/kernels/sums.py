@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.linalg import add_outer
 from posse.types import Array, IntArray
 
@@ -18,7 +18,7 @@ class Sums(NamedTuple):
     counts: Array
 
 
-@kernel
+@inlined_kernel
 def add_reward(sums: Sums, arm: int, task: int, context: Array, reward: float) -> None:
     """Add one reward."""
     add_outer(1.0, context, sums.gram[arm, task])

@@ -62,7 +62,7 @@ class _Linear(Policy):
     def describe(self) -> str:
         """Return exploration, ridge and whether tasks are pooled."""
         return exploration_words(self._exploration) + (
-            f"; ridge {self.ridge:g}; {'all tasks pooled' if self.pooled else 'each task alone'}"
+            f"; ridge {self.ridge:g}" + ("; tasks pooled" if self.pooled else "")
         )
 
     def _place(self, task: int) -> int:

@@ -75,7 +75,7 @@ class OLSBandit(Policy):
 
     def describe(self) -> str:
         """Return gap and forced pulls."""
-        return f"h {self.gap:g}; q {self.pulls}; each task alone"
+        return f"h {self.gap:g}; q {self.pulls}"
 
     def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:  # noqa: ARG002
         arm: int = kernels.decide(

@@ -55,7 +55,7 @@ def make_policy(key: str, *, n_tasks: int, n_arms: int, n_features: int, **setti
     Examples
     --------
     >>> make_policy("lin-ucb", n_tasks=10, n_arms=5, n_features=3, exploration=0.5).describe()
-    'exploration 0.5, constant; ridge 1; each task alone'
+    'exploration 0.5, constant; ridge 1'
     """
     factory = policy_factory(key)
     check_settings(factory, settings, key)

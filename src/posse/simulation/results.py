@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,8 +131,7 @@ class SimulationResult:
         """Return the values of one policy, ordered by seed."""
         import polars as pl
 
-        if policy not in self.policies:
-            raise UnknownPolicy(f"no policy {policy!r} in this result; it has {', '.join(map(repr, self.policies))}")
+        self._require(policy)
         return self.table.filter(pl.col("policy") == policy).sort("seed")[column].to_numpy()
 
     def compare(self, first: str, second: str, *, level: float = 0.95) -> Comparison:
@@ -159,6 +158,31 @@ class SimulationResult:
         table = self.table.filter(pl.col("seed").is_in(list(seeds)))
         return SimulationResult(table, self.settings, self.descriptions, self.version, self.complete)
 
+    def only_policies(self, policies: Sequence[str]) -> SimulationResult:
+        """Return the part of this result with these policies."""
+        import polars as pl
+
+        for name in policies:
+            self._require(name)
+        settings = {**self.settings, "policies": {name: self.settings["policies"][name] for name in policies}}
+        table = self.table.filter(pl.col("policy").is_in(list(policies)))
+        words = {name: self.descriptions.get(name, "") for name in policies}
+        return SimulationResult(table, settings, words, self.version, self.complete)
+
+    def rename(self, names: Mapping[str, str]) -> SimulationResult:
+        """Return the same result with policies called by other names."""
+        import polars as pl
+
+        for name in names:
+            self._require(name)
+        settings = {
+            **self.settings,
+            "policies": {names.get(name, name): value for name, value in self.settings["policies"].items()},
+        }
+        table = self.table.with_columns(pl.col("policy").replace(dict(names)))
+        words = {names.get(name, name): value for name, value in self.descriptions.items()}
+        return SimulationResult(table, settings, words, self.version, self.complete)
+
     def save(self, path: str | Path) -> None:
         """Write one Parquet file; a file of that name is replaced at once or not at all."""
         target = Path(path)
@@ -180,6 +204,10 @@ class SimulationResult:
             raise ResultFileError(f"cannot write {target}: {error}") from error
         finally:
             partial.unlink(missing_ok=True)
+
+    def _require(self, policy: str) -> None:
+        if policy not in self.policies:
+            raise UnknownPolicy(f"no policy {policy!r} in this result; it has {', '.join(map(repr, self.policies))}")
 
     @classmethod
     def load(cls, path: str | Path) -> SimulationResult:

@@ -1,0 +1,51 @@
+"""The ``posse`` command: its subcommands, and one way to report an error."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from posse._version import __version__
+from posse.cli.demo import demo
+from posse.cli.simulate import simulate
+from posse.errors import PosseError
+
+app = typer.Typer(
+    name="posse",
+    help="Many related contextual bandits that learn from each other.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(simulate)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"posse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Many related contextual bandits that learn from each other."""
+
+
+def main() -> None:
+    """Run the command; an error that posse raises on purpose is one line and exit status 2."""
+    try:
+        app()
+    except PosseError as error:
+        print(f"posse: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("posse: stopped; finished seeds are kept, run the same command to continue", file=sys.stderr)
+        raise SystemExit(130) from None

@@ -1,0 +1,91 @@
+"""Turning what was typed into worlds and policies."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posse.errors import InvalidValue
+from posse.policies.registry import check_settings, policy_factory
+from posse.simulation.factories import Factory
+from posse.types import Array
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
+
+
+def numbers(text: str, name: str) -> list[float]:
+    """Return the numbers of a comma-separated list."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidValue(f"{name} must be numbers separated by commas, but {text!r} came") from None
+
+
+def number_or_numbers(text: str, name: str) -> float | list[float]:
+    """Return one number, or a list if there are commas."""
+    values = numbers(text, name)
+    return values if "," in text else values[0]
+
+
+def covariance_option(text: str) -> Array:
+    """Return a covariance: a text file with the matrix, or its diagonal as numbers separated by commas."""
+    path = Path(text)
+    if not path.is_file():
+        if not any(character.isdigit() for character in text) or path.suffix in (".csv", ".txt"):
+            raise InvalidValue(
+                f"no covariance file {text!r}; pass a text file with the matrix or the diagonal 1,0.3,0.1"
+            )
+        return np.diag(numbers(text, "--covariance"))
+    try:
+        return np.loadtxt(path, delimiter="," if "," in path.read_text() else None, ndmin=2)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"cannot read {text} as rows of numbers: {error}") from None
+
+
+def policy_options(choices: Sequence[str]) -> dict[str, Factory]:
+    """Return named factories of policies written as ``key`` or ``key:setting=value,setting=value``."""
+    factories: dict[str, Factory] = {}
+    for choice in choices:
+        key, _, rest = choice.partition(":")
+        factory = policy_factory(key.strip())
+        settings: dict[str, Any] = {}
+        for part in filter(None, (piece.strip() for piece in rest.split(","))):
+            name, equals, value = part.partition("=")
+            if not equals:
+                raise InvalidValue(
+                    f"write a policy as key:setting=value,setting=value; in {choice!r}, {part!r} has no ="
+                )
+            settings[name.strip().replace("-", "_")] = _value(value.strip())
+        check_settings(factory, settings, key)
+        label = getattr(factory.func if isinstance(factory, partial) else factory, "label", key)
+        shown = ", ".join(f"{name}={value}" for name, value in settings.items())
+        base = f"{label} pooled" if key == "lin-ucb-pooled" else label
+        full = f"{base} ({shown})" if shown else base
+        if full in factories:
+            raise InvalidValue(f"the policy {choice!r} is asked for twice")
+        factories[full] = partial(factory, **settings) if settings else factory
+    return factories
+
+
+def _value(text: str) -> Any:
+    """Return a number or truth value if the text is one, else the text."""
+    lowered = text.lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, int | float) else text

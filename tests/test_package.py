@@ -1,0 +1,53 @@
+"""The package as a whole: what importing it costs, and that everything public is documented."""
+
+import json
+import pkgutil
+import subprocess
+import sys
+
+import posse
+
+
+def test_import_loads_no_table_plotting_or_service_library():
+    program = "import json, sys, posse; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
+
+    heavy = {"polars", "pandas", "pyarrow", "matplotlib", "fastapi", "sklearn", "rich", "typer", "joblib"}
+    assert heavy.isdisjoint(loaded)
+
+
+def test_table_of_contents_is_sorted_and_complete():
+    assert sorted(posse.__all__) == posse.__all__
+    assert all(hasattr(posse, name) for name in posse.__all__)
+
+
+def test_every_module_says_what_it_is():
+    for module in pkgutil.walk_packages(posse.__path__, "posse."):
+        assert __import__(module.name, fromlist=["_"]).__doc__, module.name
+
+
+def test_imports_point_one_way():
+    # Lower layers first; a module may import from its own layer and from those before it.
+    layers = [
+        {"types", "errors", "_version"},
+        {"checks"},
+        {"kernels"},
+        {"model"},
+        {"policies"},
+        {"environments"},
+        {"simulation"},
+        {"plotting"},
+        {"cli"},
+    ]
+    rank = {name: position for position, layer in enumerate(layers) for name in layer}
+    import ast
+    from pathlib import Path
+
+    root = Path(posse.__file__).parent
+    for source in root.rglob("*.py"):
+        parts = source.relative_to(root).with_suffix("").parts
+        if parts == ("__init__",):
+            continue
+        for node in ast.walk(ast.parse(source.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("posse."):
+                assert rank[node.module.split(".")[1]] <= rank[parts[0]], f"{source} imports {node.module}"
