@@ -1,0 +1,153 @@
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from posse.cli.main import app
+from posse.errors import InvalidValue, PosseError, SettingsDiffer, UnknownPolicy
+
+SMALL = ["simulate", "-N", "3", "-K", "2", "-d", "2", "-n", "40", "--seeds", "3", "--workers", "1"]
+
+
+@pytest.fixture
+def run():
+    runner = CliRunner()
+
+    def call(*arguments):
+        return runner.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+    return call
+
+
+def test_simulate_prints_every_policy_with_its_settings(run):
+    output = run(*SMALL, "-p", "ebm-ucb:exploration=0.3", "-p", "lin-ucb").stdout
+
+    assert "ebmUCB" in output
+    assert "LinUCB" in output
+    assert "3 tasks, 2 arms, 2 features, 40 steps, 3 seeds" in output
+
+
+def test_simulate_json_agrees_with_the_result_file(run, tmp_path):
+    out = tmp_path / "result.parquet"
+    said = json.loads(run(*SMALL, "-p", "ebm-ts", "-p", "random", "--json", "--out", out).stdout)
+
+    table = pl.read_parquet(out)
+    for row in said["policies"]:
+        values = table.filter(pl.col("policy") == row["policy"])["regret"]
+        assert row["regret"] == pytest.approx(values.mean(), rel=1e-12)
+    assert said["files"] == [str(out)]
+    assert said["settings"]["horizon"] == 40
+
+
+def test_every_setting_of_the_world_reaches_it(run):
+    said = json.loads(
+        run(
+            *SMALL, "-p", "lin-ucb", "--json", "--noise-sd", "0.5,2", "--arrivals", "0.5,0.25,0.25",
+            "--contexts", "uniform", "--covariance", "2,0.5", "--shared-sd", "3", "--track-task", "1", "--appendix",
+        ).stdout
+    )  # fmt: skip
+
+    assert said["settings"]["world"] == {
+        "world": "synthetic",
+        "n_tasks": 3,
+        "n_arms": 2,
+        "n_features": 2,
+        "noise_sd": [0.5, 2.0],
+        "arrivals": [0.5, 0.25, 0.25],
+        "contexts": "uniform",
+        "heterogeneity": [[2.0, 0.0], [0.0, 0.5]],
+        "jumps": None,
+        "shared_sd": 3.0,
+    }
+    assert said["settings"]["track_task"] == 1
+    assert "expected_regret" in said["policies"][0]
+
+
+def test_a_covariance_may_come_from_a_file(run, tmp_path):
+    matrix = tmp_path / "covariance.csv"
+    matrix.write_text("2,0.5\n0.5,1\n")
+
+    said = json.loads(run(*SMALL, "-p", "lin-ucb", "--json", "--covariance", matrix).stdout)
+
+    assert said["settings"]["world"]["heterogeneity"] == [[2.0, 0.5], [0.5, 1.0]]
+
+
+def test_simulate_draws_where_it_was_told(run, tmp_path):
+    pictures = [tmp_path / "regret.png", tmp_path / "regret.svg"]
+    run(*SMALL, "-p", "lin-ucb", "--plot", pictures[0], "--plot", pictures[1])
+
+    assert pictures[0].read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in pictures[1].read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (["-p", "ebm-ucv"], UnknownPolicy, "did you mean 'ebm-ucb'"),
+        (["-p", "ebm-ucb:colour=3"], InvalidValue, "no setting 'colour'"),
+        (["-p", "ebm-ucb:exploration"], InvalidValue, "has no ="),
+        (["-p", "ebm-ucb:exploration=-1"], InvalidValue, "exploration must be at least 0"),
+        (["-p", "ebm-ucb:prior=nonsense"], InvalidValue, "prior must be one of"),
+        (["-p", "lin-ucb", "-p", "lin-ucb"], InvalidValue, "twice"),
+        (["--seeds", "0"], InvalidValue, "seeds must be at least 1"),
+        (["--noise-sd", "loud"], InvalidValue, "numbers separated by commas"),
+        (["--contexts", "round"], InvalidValue, "contexts must be one of"),
+        (["--covariance", "1,-2"], PosseError, "smallest eigenvalue is -2"),
+        (["--covariance", "1,2,3"], InvalidValue, "heterogeneity must have shape"),
+        (["--covariance", "no-such-file.csv"], InvalidValue, "no covariance file"),
+        (["--plot", "regret.bmp"], InvalidValue, "must end in .png, .svg or .pdf"),
+    ],
+)
+def test_bad_input_is_one_clear_error(run, arguments, error, words):
+    with pytest.raises(error, match=words):
+        run(*SMALL, *arguments)
+
+
+def test_other_settings_do_not_overwrite_a_result(run, tmp_path):
+    out = tmp_path / "result.parquet"
+    run(*SMALL, "-p", "lin-ucb", "--out", out)
+    before = out.read_bytes()
+
+    with pytest.raises(SettingsDiffer, match=r"horizon: 40 there, 50 now"):
+        run(*SMALL, "-p", "lin-ucb", "--out", out, "-n", "50")
+    assert out.read_bytes() == before
+
+
+def test_the_command_reports_an_error_in_one_line_and_status_2():
+    done = subprocess.run(
+        [sys.executable, "-c", "from posse.cli.main import main; main()", "simulate", "--seeds", "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "posse: seeds must be at least 1, but 0 came\n"
+
+
+def test_demo_writes_table_and_pictures(run, tmp_path):
+    output = run("demo", "--out", tmp_path / "demo", "--seeds", "2", "--workers", "1").stdout
+
+    for name in ("ebmUCB", "ebmTS", "LinUCB", "LinTS", "OLSBandit", "RMBandit"):
+        assert name in output
+    assert {file.name for file in (tmp_path / "demo").iterdir()} == {"regret.parquet", "regret.png", "regret.svg"}
+
+
+def test_demo_says_which_exploration_the_rivals_used(run, tmp_path):
+    said = json.loads(run("demo", "--out", tmp_path, "--seeds", "2", "--workers", "1", "--json").stdout)
+    settings = {row["policy"]: row["settings"] for row in said["policies"]}
+
+    assert settings["LinUCB"].startswith("exploration 1, constant")
+    assert settings["LinTS"].startswith("exploration 1, constant")
+    tuned = settings.get("LinUCB tuned", settings["LinUCB"])
+    assert tuned.startswith("exploration ")
+
+
+def test_every_command_explains_itself(run):
+    assert "demo" in run("--help").stdout
+    for command in ("demo", "simulate"):
+        assert "Usage" in run(command, "--help").stdout
