@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -53,6 +54,17 @@ def real_array(value: ArrayLike, name: str) -> Array:
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
         place = f" at index {where[0] if len(where) == 1 else where}" if where else ""
         raise NotFinite(f"{name} must be finite, but it has {result[where]}{place}; drop or replace such values first")
+    return result
+
+
+def label(value: Any, name: str, *, below: int, error: type[UnknownTask] | type[UnknownArm]) -> int:
+    """Return ``value`` as an int label in ``range(below)``."""
+    try:
+        result = operator.index(value)
+    except TypeError:
+        result = -1
+    if not 0 <= result < below:
+        raise error(f"no {name} {value!r}; the {name}s are 0 to {below - 1}")
     return result
 
 

@@ -47,5 +47,5 @@ def main() -> None:
         print(f"posse: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("posse: stopped; finished seeds are kept, run the same command to continue", file=sys.stderr)
+        print("posse: stopped; with --out, finished seeds are kept and the same command continues", file=sys.stderr)
         raise SystemExit(130) from None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from posse.checks import number, real_array, whole_number
-from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
+from posse.checks import label, number, real_array, whole_number
+from posse.errors import NotFinite, ShapeError, UnknownArm, UnknownTask
 from posse.kernels.select import Exploration
 from posse.kernels.stretch import Stretch
 
@@ -89,17 +89,15 @@ class Policy(ABC):
         """
         task = self._checked_task(task)
         x = self._checked_context(context)
-        if step < 1:
-            raise InvalidValue(f"step counts from 1, but {step} came")
-        return int(self._choose(task, x, int(step), rng.standard_normal(self.n_arms)))
+        step = whole_number(step, "step", at_least=1)
+        return int(self._choose(task, x, step, rng.standard_normal(self.n_arms)))
 
     def update(self, task: int, arm: int, context: ArrayLike, reward: float) -> None:
         """Learn the reward of one arm in one task. Nothing changes if anything is wrong with the input."""
         task = self._checked_task(task)
-        if not 0 <= arm < self.n_arms:
-            raise UnknownArm(f"no arm {arm!r}; the arms are 0 to {self.n_arms - 1}")
+        arm = label(arm, "arm", below=self.n_arms, error=UnknownArm)
         x = self._checked_context(context)
-        self._learn(task, int(arm), x, number(reward, "reward"))
+        self._learn(task, arm, x, number(reward, "reward"))
 
     def play(
         self,
@@ -148,9 +146,7 @@ class Policy(ABC):
         """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``."""
 
     def _checked_task(self, task: Any) -> int:
-        if not 0 <= task < self.n_tasks:
-            raise UnknownTask(f"no task {task!r}; the tasks are 0 to {self.n_tasks - 1}")
-        return int(task)
+        return label(task, "task", below=self.n_tasks, error=UnknownTask)
 
     def _checked_context(self, context: ArrayLike) -> Array:
         # |x|^2 is finite only if every entry is: one call instead of two passes on the path that every decision takes.

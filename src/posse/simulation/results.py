@@ -231,11 +231,15 @@ class SimulationResult:
         return cls(table, header["settings"], header["descriptions"], header["version"], bool(header["complete"]))
 
 
-def continue_from(path: str | Path, settings: Settings) -> list[dict[str, Any]]:
-    """Return the finished rows of an earlier run with the same settings, or none if there is no file."""
+def continue_from(path: str | Path, settings: Settings, version: str) -> list[dict[str, Any]]:
+    """Return the finished rows of an earlier run with the same settings and version, or none if there is no file."""
     if not Path(path).exists():
         return []
     earlier = SimulationResult.load(path)
+    if earlier.version != version:
+        raise SettingsDiffer(
+            f"{path} was written by posse {earlier.version}, this is {version}; choose another file or delete it"
+        )
     # Through JSON, so that tuples and lists compare as they do on disk.
     now = json.loads(json.dumps(settings))
     if earlier.settings != now:

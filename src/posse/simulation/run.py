@@ -93,7 +93,7 @@ def simulate(
     }
     # Building each policy once finds bad settings before the first seed runs, and gives the table its words.
     words = {name: _words(factory, world) for name, factory in factories.items()}
-    rows: list[dict[str, Any]] = continue_from(out, settings) if out is not None else []
+    rows: list[dict[str, Any]] = continue_from(out, settings, __version__) if out is not None else []
     finished = {row["seed"] for row in rows}
     missing = [seed for seed in wanted if seed not in finished]
 
