@@ -27,7 +27,10 @@ def number(value: Any, name: str, *, above: float = -math.inf, at_least: float =
     """Return ``value`` as a finite float inside the given range."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidValue(f"{name} must be a number, but {value!r} came")
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        raise NotFinite(f"{name} must be finite, but a whole number too large for a float came") from None
     if not math.isfinite(result):
         raise NotFinite(f"{name} must be finite, but {result} came")
     if result <= above:
@@ -39,7 +42,7 @@ def number(value: Any, name: str, *, above: float = -math.inf, at_least: float =
 
 def one_of(value: str, name: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is among ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InvalidValue(f"{name} must be one of {', '.join(map(repr, choices))}, but {value!r} came")
     return value
 
@@ -47,8 +50,11 @@ def one_of(value: str, name: str, choices: Sequence[str]) -> str:
 def real_array(value: ArrayLike, name: str) -> Array:
     """Return ``value`` as a contiguous float array without NaN or infinity."""
     try:
-        result = np.asarray(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+        raw = np.asarray(value)
+        if np.iscomplexobj(raw):
+            raise TypeError("its entries are complex")
+        result = np.asarray(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidValue(f"{name} must be an array of numbers, but {type(value).__name__} came: {error}") from None
     if not np.isfinite(result).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
@@ -70,7 +76,10 @@ def label(value: Any, name: str, *, below: int, error: type[UnknownTask] | type[
 
 def labels(value: ArrayLike, name: str, *, below: int, error: type[UnknownTask] | type[UnknownArm]) -> IntArray:
     """Return ``value`` as int labels that are all in ``range(below)``."""
-    raw = np.asarray(value)
+    try:
+        raw = np.asarray(value)
+    except ValueError as reason:
+        raise InvalidValue(f"{name} must be whole numbers from 0 to {below - 1}: {reason}") from None
     if raw.ndim != 1:
         raise ShapeError(f"{name} must have one axis, but its shape is {raw.shape}")
     if raw.size and not np.issubdtype(raw.dtype, np.integer):

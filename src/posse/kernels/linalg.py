@@ -13,6 +13,7 @@ from posse.kernels.compiler import inlined_kernel, kernel
 from posse.types import Array
 
 EPSILON = float(np.finfo(np.float64).eps)
+LARGEST = 1e50  # of a context's or a reward's size
 
 
 @inlined_kernel
@@ -44,6 +45,15 @@ def add_outer(weight: float, x: Array, out: Array) -> None:
         scaled = weight * x[i]
         for j in range(d):
             out[i, j] += scaled * x[j]
+
+
+@kernel
+def moderate(values: Array) -> bool:
+    """Whether every number is finite and small enough for its powers and sums to stay finite."""
+    for i in range(values.shape[0]):  # noqa: SIM110 -- a generator does not compile
+        if not abs(values[i]) <= LARGEST:
+            return False
+    return True
 
 
 @kernel
@@ -83,28 +93,47 @@ def factor(matrix: Array, out: Array) -> bool:
 
 
 @kernel
-def factor_semidefinite(matrix: Array, out: Array) -> int:
-    """Write an upper R with ``matrix = R'R`` to ``out`` for a positive-semidefinite matrix; return its rank.
+def factor_at_least(matrix: Array, least: float, out: Array) -> None:
+    """Write the upper R with ``matrix = R'R`` to ``out``, given that no eigenvalue is below ``least``.
 
-    A pivot that is zero up to rounding means that its whole row is, so the row of R is set to zero.
+    Every pivot of such a matrix is at least ``least``; one that is not lost it to rounding and gets it back.
     """
     d = matrix.shape[0]
-    largest = 0.0
     for i in range(d):
-        largest = max(largest, matrix[i, i])
         for j in range(i):
             out[i, j] = 0.0
         for j in range(i, d):
             out[i, j] = matrix[i, j]
-    tolerance = d * EPSILON * largest
-    rank = 0
+    for k in range(d):
+        out[k, k] = max(out[k, k], least)
+        scale = 1.0 / math.sqrt(out[k, k])
+        for j in range(k, d):
+            out[k, j] *= scale
+        for i in range(k + 1, d):
+            weight = out[k, i]
+            for j in range(i, d):
+                out[i, j] -= weight * out[k, j]
+
+
+@kernel
+def factor_semidefinite(matrix: Array, out: Array) -> None:
+    """Write an upper R with ``matrix = R'R`` to ``out`` for a positive-semidefinite matrix.
+
+    A pivot that is zero up to rounding means that its whole row is, so the row of R is set to zero. Rounding is
+    measured by the row's own diagonal entry: features may come in very different units.
+    """
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(i):
+            out[i, j] = 0.0
+        for j in range(i, d):
+            out[i, j] = matrix[i, j]
     for k in range(d):
         pivot = out[k, k]
-        if not pivot > tolerance:
+        if not pivot > 64.0 * d * EPSILON * matrix[k, k]:
             for j in range(k, d):
                 out[k, j] = 0.0
             continue
-        rank += 1
         scale = 1.0 / math.sqrt(pivot)
         for j in range(k, d):
             out[k, j] *= scale
@@ -112,7 +141,6 @@ def factor_semidefinite(matrix: Array, out: Array) -> int:
             weight = out[k, i]
             for j in range(i, d):
                 out[i, j] -= weight * out[k, j]
-    return rank
 
 
 @kernel

@@ -17,8 +17,8 @@ from posse.types import Array, IntArray
 BATCHED, SCHEDULED = 0, 1
 
 CONDITION_LIMIT = 1e8
-LASSO_SWEEPS = 100
-LASSO_TOLERANCE = 1e-6
+LASSO_SWEEPS = 2_000  # hardly ever more than 20; a nearly singular Gram matrix creeps
+LASSO_TOLERANCE = 1e-8  # of the largest offset
 
 
 class RmState(NamedTuple):
@@ -82,6 +82,7 @@ def lasso_towards(
     cut = count * penalty / 2.0
     for _sweep in range(LASSO_SWEEPS):
         largest_change = 0.0
+        largest = 0.0
         for i in range(d):
             if gram[i, i] > 0.0:
                 remainder = pull[i]
@@ -91,8 +92,9 @@ def lasso_towards(
                 size = max(abs(remainder) - cut, 0.0)
                 value = math.copysign(size, remainder) / gram[i, i]
                 largest_change = max(largest_change, abs(value - out[i]))
+                largest = max(largest, abs(value))
                 out[i] = value
-        if largest_change < LASSO_TOLERANCE:
+        if largest_change <= LASSO_TOLERANCE * largest:
             break
     for i in range(d):
         out[i] += centre[i]

@@ -69,6 +69,12 @@ def largest_off_diagonal(matrix: Array) -> float:
 
 
 @kernel
+def grid_point(position: int, top: float) -> float:
+    """Return the threshold at a position of the grid; the last is the top itself, to the last bit."""
+    return top if position == GRID - 1 else top * position / (GRID - 1)
+
+
+@kernel
 def choose_threshold(
     rows: Array,
     count: int,
@@ -101,12 +107,12 @@ def choose_threshold(
                 dropped = held[i, j] ** 2
                 size = abs(fit[i, j])
                 for g in range(GRID):
-                    losses[g] += kept if size >= top * g / (GRID - 1) else dropped
+                    losses[g] += kept if size >= grid_point(g, top) else dropped
     best = 0
     for g in range(1, GRID):
         if losses[g] < losses[best]:
             best = g
-    return top * best / (GRID - 1)
+    return grid_point(best, top)
 
 
 @kernel

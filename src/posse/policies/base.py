@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from posse.checks import label, number, real_array, whole_number
+from posse.checks import label, labels, number, real_array, whole_number
 from posse.errors import NotFinite, ShapeError, UnknownArm, UnknownTask
+from posse.kernels.linalg import LARGEST, moderate
 from posse.kernels.select import Exploration
 from posse.kernels.stretch import Stretch
 
@@ -97,7 +97,10 @@ class Policy(ABC):
         task = self._checked_task(task)
         arm = label(arm, "arm", below=self.n_arms, error=UnknownArm)
         x = self._checked_context(context)
-        self._learn(task, arm, x, number(reward, "reward"))
+        reward = number(reward, "reward")
+        if abs(reward) > LARGEST:
+            raise NotFinite(f"reward {reward:g} is too large: sums of squares would overflow; rescale the rewards")
+        self._learn(task, arm, x, reward)
 
     def play(
         self,
@@ -122,6 +125,8 @@ class Policy(ABC):
         everywhere : bool
             Also ask at every step what each task would do with this context.
         """
+        tasks, contexts, rewards = self._checked_stretch(tasks, contexts, rewards)
+        first_step = whole_number(first_step, "first_step", at_least=1)
         n_steps = tasks.shape[0]
         arms = np.empty(n_steps, dtype=np.int64)
         elsewhere = np.empty((n_steps if everywhere else 0, self.n_tasks), dtype=np.int64)
@@ -145,26 +150,37 @@ class Policy(ABC):
     def _play(self, stretch: Stretch) -> None:
         """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``."""
 
+    def _checked_stretch(
+        self, tasks: ArrayLike, contexts: ArrayLike, rewards: ArrayLike
+    ) -> tuple[IntArray, Array, Array]:
+        labelled = labels(tasks, "task", below=self.n_tasks, error=UnknownTask)
+        X, y = real_array(contexts, "contexts"), real_array(rewards, "rewards")
+        for name, array, width in (("contexts", X, self.n_features), ("rewards", y, self.n_arms)):
+            if array.shape != (labelled.size, width):
+                raise ShapeError(f"{name} must have shape {(labelled.size, width)}, but its shape is {array.shape}")
+            if not moderate(array.reshape(-1)):
+                raise NotFinite(f"{name} are too large: sums of squares would overflow; keep them below {LARGEST:g}")
+        return labelled, X, y
+
     def _checked_task(self, task: Any) -> int:
         return label(task, "task", below=self.n_tasks, error=UnknownTask)
 
     def _checked_context(self, context: ArrayLike) -> Array:
-        # |x|^2 is finite only if every entry is: one call instead of two passes on the path that every decision takes.
-        # Strided rows, other types and sums that overflow go the long way.
+        # The path that every decision takes; anything out of the ordinary goes the long way and finds its error there.
         if (
             type(context) is np.ndarray
             and context.dtype == np.float64
             and context.shape == (self.n_features,)
             and context.flags.c_contiguous
-            and math.isfinite(context.dot(context))
+            and moderate(context)
         ):
             return context
         x = real_array(context, "context")
         if x.shape != (self.n_features,):
             came = f"{x.shape[0]} features" if x.ndim == 1 else f"shape {x.shape}"
             raise ShapeError(f"context has {came}, but these bandits were created with n_features={self.n_features}")
-        if not math.isfinite(float(x @ x)):
-            raise NotFinite("context is too large: the sum of its squares overflows; rescale the features")
+        if not moderate(x):
+            raise NotFinite(f"context is too large: sums of squares would overflow; keep |x| below {LARGEST:g}")
         return x
 
 

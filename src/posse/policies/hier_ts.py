@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from posse.errors import InvalidValue
 from posse.model.prior import Prior
 from posse.policies.ebm import _Hierarchical
 
@@ -43,6 +44,8 @@ class HierTS(_Hierarchical):
     ) -> None:
         if prior is None:
             prior = Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=1 / 3)
+        if not isinstance(prior, Prior):
+            raise InvalidValue(f"prior must be a Prior: HierTS takes the population as known, but {prior!r} came")
         super().__init__(
             n_tasks=n_tasks,
             n_arms=n_arms,

@@ -59,4 +59,8 @@ def make_policy(key: str, *, n_tasks: int, n_arms: int, n_features: int, **setti
     """
     factory = policy_factory(key)
     check_settings(factory, settings, key)
+    for name, parameter in inspect.signature(factory).parameters.items():
+        given = name in settings or name in ("n_tasks", "n_arms", "n_features")
+        if parameter.default is inspect.Parameter.empty and not given:
+            raise InvalidValue(f"policy {key!r} needs the setting {name!r}")
     return factory(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, **settings)

@@ -74,7 +74,9 @@ def describe(factory: Factory) -> Settings:
     """Return plain values that say which policy a factory makes, for the result file."""
     if isinstance(factory, partial):
         inner = describe(factory.func)
-        inner["settings"] = {**inner["settings"], **{key: _plain(value) for key, value in factory.keywords.items()}}
+        positional = {str(place): _plain(value) for place, value in enumerate(factory.args)}
+        named = {key: _plain(value) for key, value in factory.keywords.items()}
+        inner["settings"] = {**inner["settings"], **positional, **named}
         return inner
     where = f"{getattr(factory, '__module__', '?')}.{getattr(factory, '__qualname__', repr(type(factory)))}"
     return {"policy": where, "settings": {}}

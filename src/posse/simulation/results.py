@@ -194,8 +194,7 @@ class SimulationResult:
             "descriptions": self.descriptions,
             "seeds": self.seeds,
         }
-        if not target.parent.is_dir():
-            raise ResultFileError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+        require_folder(target)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
             self.table.write_parquet(partial, metadata={"posse": json.dumps(header)})
@@ -222,13 +221,28 @@ class SimulationResult:
             table = pl.read_parquet(source)
         except (pl.exceptions.PolarsError, OSError, ValueError) as error:
             raise ResultFileError(f"cannot read {source} as a Parquet file: {_first_line(error)}") from error
+        except BaseException as error:
+            # Polars panics on some damaged files, and a panic is not an Exception.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise ResultFileError(f"cannot read {source} as a Parquet file: it is damaged") from None
         if not isinstance(header, dict) or header.get("posse") != FORMAT:
             came = header.get("posse") if isinstance(header, dict) else "no posse header"
             raise ResultFileError(f"{source} is not a result of posse: expected format {FORMAT!r}, but {came!r} came")
+        lacking = {"settings", "descriptions", "version", "complete"} - set(header)
+        if lacking:
+            raise ResultFileError(f"{source} is damaged: its header lacks {', '.join(sorted(lacking))}")
         missing = {"policy", "seed", "regret", "task_regret", "curve", "tracked_curve"} - set(table.columns)
         if missing:
             raise ResultFileError(f"{source} is damaged: columns {', '.join(sorted(missing))} are missing")
         return cls(table, header["settings"], header["descriptions"], header["version"], bool(header["complete"]))
+
+
+def require_folder(path: str | Path) -> None:
+    """Raise unless the folder of a file to be written exists."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise ResultFileError(f"cannot write {path}: the folder {folder} does not exist; make it first")
 
 
 def continue_from(path: str | Path, settings: Settings, version: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import copy
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from posse.errors import InvalidValue, PosseError
 from posse.policies.base import DecisionMaker, Played
 from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
 from posse.simulation.regret import Regret, expected_regret, realised_regret
-from posse.simulation.results import SimulationResult, continue_from
+from posse.simulation.results import SimulationResult, continue_from, require_folder
 from posse.types import Array, IntArray, Settings
 
 SAVE_SECONDS = 2.0  # the longest a finished seed waits for the disk
@@ -79,7 +80,8 @@ def simulate(
     horizon = whole_number(horizon, "horizon", at_least=1)
     workers = whole_number(workers, "workers", at_least=1)
     checkpoints = whole_number(checkpoints, "checkpoints", at_least=1)
-    if not 0 <= track_task < world.n_tasks:
+    track_task = whole_number(track_task, "track_task", at_least=0)
+    if track_task >= world.n_tasks:
         raise InvalidValue(f"track_task must be from 0 to {world.n_tasks - 1}, but {track_task} came")
     wanted = seed_list(seeds)
     steps = np.unique(np.linspace(horizon / checkpoints, horizon, checkpoints).round().astype(np.int64).clip(1))
@@ -93,6 +95,8 @@ def simulate(
     }
     # Building each policy once finds bad settings before the first seed runs, and gives the table its words.
     words = {name: _words(factory, world) for name, factory in factories.items()}
+    if out is not None:
+        require_folder(out)
     rows: list[dict[str, Any]] = continue_from(out, settings, __version__) if out is not None else []
     finished = {row["seed"] for row in rows}
     missing = [seed for seed in wanted if seed not in finished]
@@ -121,14 +125,12 @@ def simulate(
     return final.only_seeds(wanted)
 
 
-def seed_list(seeds: int | Sequence[int]) -> list[int]:
+def seed_list(seeds: Any) -> list[int]:
     """Return the seeds that were asked for, each once."""
-    if isinstance(seeds, int) and not isinstance(seeds, bool):
-        if seeds < 1:
-            raise InvalidValue(f"seeds must be at least 1, but {seeds} came")
-        return list(range(seeds))
+    if isinstance(seeds, Integral):
+        return list(range(whole_number(seeds, "seeds", at_least=1)))
     try:
-        chosen = [whole_number(seed, "every seed", at_least=0) for seed in seeds]  # type: ignore[union-attr]
+        chosen = [whole_number(seed, "every seed", at_least=0) for seed in seeds]
     except TypeError:
         raise InvalidValue(f"seeds must be a number of seeds or a list of them, but {seeds!r} came") from None
     if not chosen:
