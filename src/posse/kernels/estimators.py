@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.evidence import QUIET, SETTLED, STEPS, Evidence, evidence_due, new_evidence, refresh_evidence
 from posse.kernels.linalg import (
     least_squares,
     ordinary_least_squares,
@@ -16,7 +17,7 @@ from posse.kernels.posterior import Belief, Buffers, rebuild, residual_sum_of_sq
 from posse.kernels.thresholding import GRID, apply_threshold, choose_threshold, sample_covariance
 from posse.types import Array, BoolArray, IntArray
 
-KNOWN, PAPER, PAPER_LITERAL, MOMENTS = 0, 1, 2, 3
+KNOWN, PAPER, PAPER_LITERAL, MOMENTS, EVIDENCE = 0, 1, 2, 3, 4
 
 CONDITION_LIMIT = 1e8  # a task whose Gram matrix is worse than this has no OLS estimate worth using
 NOISE_FLOOR = 1e-6
@@ -41,9 +42,10 @@ class Memory(NamedTuple):
     estimates: Array  # (N, d) per-task least squares, a buffer
     order: IntArray  # (N,) a buffer
     losses: Array  # (GRID,) a buffer
+    evidence: Evidence
 
 
-def new_memory(n_arms: int, n_tasks: int, n_features: int) -> Memory:
+def new_memory(n_arms: int, n_tasks: int, n_features: int, robust: float = 0.0) -> Memory:
     """Memory of estimators that have seen nothing."""
     return Memory(
         threshold=np.zeros(n_arms),
@@ -57,6 +59,7 @@ def new_memory(n_arms: int, n_tasks: int, n_features: int) -> Memory:
         estimates=np.empty((n_tasks, n_features)),
         order=np.empty(n_tasks, dtype=np.int64),
         losses=np.empty(GRID),
+        evidence=new_evidence(n_arms, n_tasks, n_features, robust),
     )
 
 
@@ -190,11 +193,11 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
                 residual -= solution[i] * moment[i]
             squares += max(residual, 0.0)
             freedom += count - rank
-    if freedom >= ENOUGH_FREEDOM and squares > 0.0:
-        belief.noise_variance[arm] = squares / freedom
-    elif reward_squares > 0.0:
-        belief.noise_variance[arm] = (reward_squares / belief.rewards[arm] + squares) / (1.0 + freedom)
-    memory.noise_learned[arm] = freedom > 0.0
+    if reward_squares > 0.0:
+        size = reward_squares / belief.rewards[arm]
+        noise = squares / freedom if freedom >= ENOUGH_FREEDOM else (size + squares) / (1.0 + freedom)
+        belief.noise_variance[arm] = max(noise, QUIET * size)
+    memory.noise_learned[arm] = reward_squares > 0.0
     memory.tasks_used[arm] = used
     if used < 2:
         return
@@ -212,7 +215,10 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
 
 @kernel
 def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buffers) -> None:
-    """Re-estimate the prior of one arm and rebuild its posterior."""
+    """Re-estimate the prior of one arm, or of all under the evidence prior, and rebuild the posterior."""
+    if method == EVIDENCE:
+        refresh_evidence(belief, memory.evidence, STEPS, SETTLED, buffers)
+        return
     if method == PAPER:
         estimate_paper(belief, memory, arm, False, buffers)
     elif method == PAPER_LITERAL:
@@ -225,11 +231,13 @@ def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buff
 
 @inlined_kernel
 def refresh_due(belief: Belief, memory: Memory, arm: int, method: int, growth: float) -> bool:
-    """Whether the arm's rewards have grown enough since its last refresh.
+    """Whether the arm's rewards (of all arms under the evidence prior) have grown enough since its last refresh.
 
     A known prior is never re-estimated; its posterior is rebuilt when the rewards have doubled, which bounds the
     rounding that rank-one steps gather.
     """
+    if method == EVIDENCE:
+        return evidence_due(belief, memory.evidence, growth)
     if method == KNOWN:
         growth = 1.0
     at = memory.refreshed_at[arm]

@@ -25,7 +25,7 @@ from posse.kernels.linalg import (
     add_outer,
     cross_product,
     dot,
-    factor,
+    factor_at_least,
     factor_semidefinite,
     invert,
     mirror_upper,
@@ -34,6 +34,8 @@ from posse.kernels.linalg import (
 )
 from posse.kernels.sums import Sums, add_reward
 from posse.types import Array, IntArray
+
+PLENTY = 1e5  # data over prior at which G is computed without cancellation
 
 
 class Belief(NamedTuple):
@@ -50,7 +52,8 @@ class Belief(NamedTuple):
     rewards: Array  # (K,) rewards of the arm in all tasks
     covariance: Array  # (K, d, d)
     noise_variance: Array  # (K,)
-    shared_precision: Array  # (K,)
+    shared_precision: Array  # (K, d), the diagonal of lambda
+    task_weight: Array  # (N,) the task's own covariance is Sigma / weight; 1 unless outliers are modelled
     local_covariance: Array  # (K, N, d, d)
     local_mean: Array  # (K, N, d)
     shared_covariance: Array  # (K, d, d)
@@ -88,7 +91,7 @@ def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, 
             for i in range(d):
                 w[i] = x[i]
             own_mean = 0.0
-            own_variance = dot(x, v)
+            own_variance = dot(x, v) / belief.task_weight[task]
         multiply_symmetric(belief.shared_covariance[arm], w, p)
         mean[arm] = own_mean + dot(w, belief.shared_mean[arm])
         sd[arm] = math.sqrt(max(own_variance + dot(w, p), 0.0))
@@ -108,13 +111,14 @@ def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffer
         for i in range(d):
             local_mean[i] = 0.0
             for j in range(d):
-                local_covariance[i, j] = belief.covariance[arm, i, j] / s2
+                local_covariance[i, j] = belief.covariance[arm, i, j] / (s2 * belief.task_weight[task])
 
     multiply_symmetric(local_covariance, x, v)
     multiply_symmetric(belief.sums.gram[arm, task], v, w)
     for i in range(d):
         w[i] = (x[i] - w[i]) / s2
-    gain = 1.0 / (1.0 + dot(x, v))
+    # Squared lengths cannot be negative, whatever rounding says.
+    gain = 1.0 / (1.0 + max(dot(x, v), 0.0))
     surprise = gain * (reward - dot(x, local_mean))
     add_outer(-gain, v, local_covariance)
     shared_moment = belief.shared_moment[arm]
@@ -124,7 +128,7 @@ def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffer
     # One reward adds the rank-one matrix (s2 gain) w w' to the precision of the shared mean.
     multiply_symmetric(belief.shared_covariance[arm], w, p)
     weight = s2 * gain
-    add_outer(-weight / (1.0 + weight * dot(w, p)), p, belief.shared_covariance[arm])
+    add_outer(-weight / (1.0 + weight * max(dot(w, p), 0.0)), p, belief.shared_covariance[arm])
     multiply_symmetric(belief.shared_covariance[arm], shared_moment, belief.shared_mean[arm])
     add_reward(belief.sums, arm, task, x, reward)
     belief.rewards[arm] += 1.0
@@ -145,6 +149,38 @@ def rebuild(belief: Belief, arm: int, buffers: Buffers) -> None:
 
 
 @kernel
+def whiten(gram: Array, root: Array, lower: Array, s2: float, middle: Array, whitened: Array, explained: Array) -> None:
+    """Condition one task: with Sigma = R'R, write M, Y and Y A such that M'M = s2 I + R A R' and Ct = Y'Y.
+
+    ``root`` is the upper R and ``lower`` its transpose; M goes to ``middle``, Y = M'^-1 R to ``whitened`` and Y A to
+    ``explained``. Then A Ct A = (Y A)'(Y A).
+    """
+    d = gram.shape[0]
+    # explained = R A and middle = s2 I + R A R', upper triangle.
+    for i in range(d):
+        for j in range(d):
+            explained[i, j] = 0.0
+            middle[i, j] = 0.0
+        for k in range(i, d):
+            weight = root[i, k]
+            for j in range(d):
+                explained[i, j] += weight * gram[k, j]
+        middle[i, i] = s2
+        for k in range(i, d):
+            weight = explained[i, k]
+            for j in range(i, k + 1):
+                middle[i, j] += weight * lower[k, j]
+    # The factor is built in `whitened` and moved.
+    factor_at_least(middle, s2, whitened)
+    for i in range(d):
+        for j in range(d):
+            middle[i, j] = whitened[i, j]
+            whitened[i, j] = root[i, j]
+    solve_transposed(middle, whitened)
+    solve_transposed(middle, explained)
+
+
+@kernel
 def sum_over_tasks(
     belief: Belief, arm: int, first: int, last: int, buffers: Buffers, precision: Array, moment: Array
 ) -> None:
@@ -162,35 +198,20 @@ def sum_over_tasks(
     for position in range(first, last):
         task = belief.seen[arm, position]
         gram = belief.sums.gram[arm, task]
-        # half = R A,  middle = s2 I + R A R'
-        for i in range(d):
-            for j in range(d):
-                half[i, j] = 0.0
-                middle[i, j] = 0.0
-            for k in range(i, d):
-                weight = root[i, k]
-                for j in range(d):
-                    half[i, j] += weight * gram[k, j]
-            middle[i, i] = s2
-            for k in range(i, d):
-                weight = half[i, k]
-                for j in range(i, k + 1):
-                    middle[i, j] += weight * lower[k, j]
-        # middle = M'M is at least s2 I, so the factor exists; it takes the place of `whitened` for a moment.
-        factor(middle, whitened)
-        for i in range(d):
-            for j in range(i, d):
-                middle[i, j] = whitened[i, j]
-        # With Y = M'^-1 R:  Ct = Y'Y  and  A Ct A = (Y A)'(Y A),  Y A = M'^-1 (R A).
-        for i in range(d):
-            for j in range(d):
-                whitened[i, j] = root[i, j]
-        solve_transposed(middle, whitened)
-        solve_transposed(middle, half)
+        # Ct = (A + s2 (Sigma / weight)^-1)^-1: the weight acts as if on the noise.
+        whiten(gram, root, lower, s2 * belief.task_weight[task], middle, whitened, half)
         local_covariance = belief.local_covariance[arm, task]
         cross_product(whitened, local_covariance)
         local_mean = belief.local_mean[arm, task]
         multiply_symmetric(local_covariance, belief.sums.moment[arm, task], local_mean)
+        size = 0.0
+        for i in range(d):
+            size = max(size, middle[i, i] * middle[i, i])
+        if size > PLENTY * s2:
+            add_information(
+                gram, belief.sums.moment[arm, task], lower, s2, middle, whitened, half, work, precision, moment
+            )
+            continue
         multiply_symmetric(gram, local_mean, work)
         for i in range(d):
             moment[i] += (belief.sums.moment[arm, task, i] - work[i]) / s2
@@ -205,20 +226,72 @@ def sum_over_tasks(
 
 
 @kernel
+def add_information(
+    gram: Array,
+    own_moment: Array,
+    lower: Array,
+    s2: float,
+    middle: Array,
+    work: Array,
+    half: Array,
+    solution: Array,
+    precision: Array,
+    moment: Array,
+) -> None:
+    """Add G to ``precision`` and g to ``moment`` of a task whose data outweigh its prior by far.
+
+    With A = B'B, G = B' (s2 I + B Sigma B')^-1 B: no difference of large numbers, which is what (A - A Ct A) / s2 is
+    then. ``lower`` is R' of Sigma = R'R; ``middle``, ``work``, ``half`` and ``solution`` are buffers.
+    """
+    d = gram.shape[0]
+    factor_semidefinite(gram, half)
+    for i in range(d):
+        for j in range(d):
+            work[i, j] = 0.0
+        for k in range(i, d):
+            weight = half[i, k]
+            for j in range(k + 1):
+                work[i, j] += weight * lower[k, j]
+    for i in range(d):
+        for j in range(i, d):
+            middle[i, j] = dot(work[i], work[j])
+        middle[i, i] += s2
+    factor_at_least(middle, s2, work)
+    # b = B'z, and g = B' (s2 I + B Sigma B')^-1 z.
+    for i in range(d):
+        solution[i] = own_moment[i] if half[i, i] > 0.0 else 0.0
+        if half[i, i] > 0.0:
+            for k in range(i):
+                solution[i] -= half[k, i] * solution[k]
+            solution[i] /= half[i, i]
+    for i in range(d):
+        for k in range(i):
+            solution[i] -= work[k, i] * solution[k]
+        solution[i] /= work[i, i]
+    solve_transposed(work, half)
+    for k in range(d):
+        for i in range(d):
+            weight = half[k, i]
+            moment[i] += weight * solution[k]
+            for j in range(i, d):
+                precision[i, j] += weight * half[k, j]
+
+
+@kernel
 def finish(belief: Belief, arm: int, precision: Array, buffers: Buffers) -> None:
     """Turn the sums over tasks into the shared mean and its covariance; ``precision`` is overwritten."""
     d = precision.shape[0]
     largest = 0.0
     for i in range(d):
-        precision[i, i] += belief.shared_precision[arm]
+        precision[i, i] += belief.shared_precision[arm, i]
         largest = max(largest, abs(precision[i, i]))
     mirror_upper(precision)
     # G = (A - A Ct A) / s2 cancels when a task has far more data than its prior is worth; what the rounding takes from
     # the diagonal is given back, a little more at each try.
     jitter = EPSILON * largest
-    while not invert(precision, buffers.matrices[0], buffers.matrices[1], belief.shared_covariance[arm]):
-        if not jitter <= largest:
-            return
+    for _attempt in range(20):
+        if invert(precision, buffers.matrices[0], buffers.matrices[1], belief.shared_covariance[arm]):
+            break
         for i in range(d):
             precision[i, i] += jitter
         jitter *= 10.0

@@ -1,9 +1,10 @@
 """The hierarchical model: statistics in, posterior, evidence and prior out."""
 
 from posse.model.belief import new_belief
-from posse.model.estimation import PriorEstimate, PriorReport, estimate_prior
+from posse.model.estimation import estimate_prior
 from posse.model.posterior import Posterior, log_evidence, posterior
 from posse.model.prior import Prior
+from posse.model.report import PriorEstimate, PriorReport
 from posse.model.statistics import Statistics
 
 __all__ = [

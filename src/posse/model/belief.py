@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.kernels.posterior import Belief, Buffers, new_buffers, rebuild
+from posse.model.prior import Prior
 
 if TYPE_CHECKING:
-    from posse.model.prior import Prior
     from posse.model.statistics import Statistics
 
 
@@ -27,7 +27,8 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
         rewards=stats.count.sum(axis=1),
         covariance=prior.covariance.copy(),
         noise_variance=prior.noise_variance.copy(),
-        shared_precision=prior.shared_precision.copy(),
+        shared_precision=prior.shared_precisions.copy(),
+        task_weight=np.ones(n_tasks),
         # Entries of tasks without rewards are never read, and untouched pages cost no memory.
         local_covariance=np.empty((n_arms, n_tasks, d, d)),
         local_mean=np.empty((n_arms, n_tasks, d)),
@@ -42,3 +43,15 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
         belief.n_seen[arm] = tasks.size
         rebuild(belief, arm, buffers)
     return belief
+
+
+def prior_of(belief: Belief) -> Prior:
+    """Return the prior in force as a value of its own."""
+    precision = belief.shared_precision
+    # One number per arm where all features have the same.
+    same = (precision == precision[:, :1]).all()
+    return Prior(
+        covariance=belief.covariance.copy(),
+        noise_variance=belief.noise_variance.copy(),
+        shared_precision=precision[:, 0].copy() if same else precision.copy(),
+    )

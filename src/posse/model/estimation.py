@@ -2,101 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from posse.checks import number, one_of, whole_number
+from posse.errors import InvalidValue
 from posse.kernels import estimators
-from posse.kernels.posterior import new_buffers
-from posse.model.belief import new_belief
+from posse.kernels.estimators import Memory
+from posse.kernels.posterior import Belief, new_buffers
+from posse.model.belief import new_belief, prior_of
+from posse.model.evidence import ITERATIONS, estimate_evidence, limits
 from posse.model.prior import Prior
+from posse.model.reml import estimate_reml
+from posse.model.report import PriorEstimate, PriorReport, eigenvalues
+from posse.model.statistics import Statistics
 
-if TYPE_CHECKING:
-    from posse.kernels.estimators import Memory
-    from posse.model.statistics import Statistics
-    from posse.types import Array, BoolArray, IntArray
+PriorMethod: TypeAlias = Literal["paper", "paper-literal", "moments", "evidence"]
+"""How a policy may estimate its prior."""
 
-PriorMethod: TypeAlias = Literal["paper", "paper-literal", "moments"]
-
-METHODS: dict[str, int] = {
+POLICY_METHODS: dict[str, int] = {
     "paper": estimators.PAPER,
     "paper-literal": estimators.PAPER_LITERAL,
     "moments": estimators.MOMENTS,
+    "evidence": estimators.EVIDENCE,
 }
-"""Method names and the codes that the kernels know them by."""
+"""The methods that a policy may use, and the codes that the kernels know them by."""
+
+METHODS = (*POLICY_METHODS, "reml")
+"""All methods."""
 
 PASSES = 50
 TOLERANCE = 1e-10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PriorReport:
-    """How an estimate of the prior came about; one entry per arm.
-
-    Parameters
-    ----------
-    method : str
-    tasks_used : ndarray of shape (n_arms,)
-        Tasks whose own least-squares estimate took part.
-    threshold : ndarray of shape (n_arms,)
-        Covariances smaller than this were set to zero (0 where none was chosen).
-    eigenvalues_floored : ndarray of shape (n_arms,)
-        Eigenvalues that had to be raised to keep the covariance positive definite.
-    covariance_at_start, noise_at_start : ndarray of shape (n_arms,)
-        True where the data did not suffice and the start value still stands.
-    passes : int
-        How often the estimates were fed back before they stood still.
-    converged : bool
-        Whether they did.
-    """
-
-    method: str
-    tasks_used: IntArray
-    threshold: Array
-    eigenvalues_floored: IntArray
-    covariance_at_start: BoolArray
-    noise_at_start: BoolArray
-    passes: int
-    converged: bool
-
-    def __str__(self) -> str:
-        head = f"prior by method {self.method!r}: {self.passes} passes, " + (
-            "converged" if self.converged else "not converged"
-        )
-        rows = [
-            f"  arm {arm}: {self.tasks_used[arm]} tasks used, threshold {self.threshold[arm]:.4g}, "
-            f"{self.eigenvalues_floored[arm]} eigenvalues floored"
-            + (", covariance still at its start value" if self.covariance_at_start[arm] else "")
-            + (", noise variance still at its start value" if self.noise_at_start[arm] else "")
-            for arm in range(self.tasks_used.size)
-        ]
-        return "\n".join([head, *rows])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PriorEstimate:
-    """A prior and how it came about."""
-
-    prior: Prior
-    report: PriorReport
-
-
 def estimate_prior(
     stats: Statistics,
-    method: PriorMethod = "paper",
+    method: PriorMethod | Literal["reml"] = "evidence",
     *,
     start: Prior | None = None,
     shared_precision: float = 1e-3,
     passes: int | None = None,
+    robust: bool = False,
 ) -> PriorEstimate:
-    r"""Estimate covariance and noise variance of every arm.
+    r"""Estimate the population of every arm.
 
     Parameters
     ----------
     stats : Statistics
-    method : {"paper", "paper-literal", "moments"}
+    method : {"evidence", "reml", "paper", "paper-literal", "moments"}
+        * ``"evidence"``: everything by regularised marginal likelihood. Arms share a target for their covariances, a
+          noise level and a scale of the shared means, so it says something from the first reward on. The shared
+          precision is estimated too, one per feature, so that units do not matter.
+        * ``"reml"``: restricted maximum likelihood, each arm alone, nothing regularised. A covariance at the boundary
+          comes back singular.
         * ``"paper"``: covariance of the tasks' OLS estimates (tasks with a well-conditioned Gram matrix only, divisor
           m - 1), off-diagonal entries thresholded as Bickel and Levina choose it, eigenvalues kept positive; noise
           from the residuals around the shrunken coefficients.
@@ -104,13 +63,16 @@ def estimate_prior(
         * ``"moments"``: Swamy's correction: covariance of the OLS estimates less their sampling covariance; noise
           from the residuals within tasks.
     start : Prior, optional
-        Where the noise estimate starts and what stands until the data suffice. Default: identity covariance, noise
-        variance 1.
+        Where the search starts and what stands until the data suffice. Default: of the size of the data
+        ("evidence"), or identity covariance and noise variance 1. "reml" needs none.
     shared_precision : float
-        Used when ``start`` is not given; never estimated by these methods.
+        For the paper's methods and moments, which do not estimate it, when ``start`` is not given.
     passes : int, optional
-        The paper's noise formula needs the coefficients, and these need the noise. ``passes`` is how often to go
-        round. Default: once from a given ``start`` (what a policy does at a refresh), else until it stands still.
+        Steps at most. The paper's noise formula needs the coefficients, and these need the noise, so its methods go
+        round too: once from a given ``start`` (what a policy does at a refresh), else until they stand still.
+    robust : bool
+        With "evidence": the population is Student's with 8 degrees of freedom, so that odd tasks neither drag the
+        others nor are dragged by them; see ``task_weight`` of the result.
 
     Examples
     --------
@@ -129,21 +91,33 @@ def estimate_prior(
     >>> estimate.prior.covariance.round(4)
     array([[[4.6667]]])
     >>> print(estimate.report)
-    prior by method 'paper': 1 passes, not converged
-      arm 0: 4 tasks used, threshold 0, 0 eigenvalues floored
+    prior by method 'paper': 1 iteration, not converged
+      arm 0: 4 tasks used, eigenvalues 4.67 to 4.67
     """
-    code = METHODS[one_of(method, "method", tuple(METHODS))]
+    one_of(method, "method", METHODS)
+    shared_precision = number(shared_precision, "shared_precision", above=0)
+    if passes is not None:
+        passes = whole_number(passes, "passes", at_least=1)
+    if robust and method != "evidence":
+        raise InvalidValue(f"robust applies to method 'evidence' only, but the method is {method!r}")
+    if start is not None:
+        start.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
+    if method == "evidence":
+        return estimate_evidence(stats, start=start, robust=robust, iterations=passes or ITERATIONS)
+    if method == "reml":
+        return estimate_reml(stats)
     if start is None:
         start = Prior.isotropic(
             n_arms=stats.n_arms,
             n_features=stats.n_features,
-            shared_precision=number(shared_precision, "shared_precision", above=0),
+            shared_precision=shared_precision,
         )
-        limit = PASSES
-    else:
-        limit = 1
-    if passes is not None:
-        limit = whole_number(passes, "passes", at_least=1)
+        return _by_least_squares(stats, method, start, passes or PASSES)
+    return _by_least_squares(stats, method, start, passes or 1)
+
+
+def _by_least_squares(stats: Statistics, method: str, start: Prior, limit: int) -> PriorEstimate:
+    """Estimate from the tasks' own least squares: the paper's methods and moments."""
     buffers = new_buffers(stats.n_features)
     belief = new_belief(stats, start, buffers)
     memory = estimators.new_memory(stats.n_arms, stats.n_tasks, stats.n_features)
@@ -152,27 +126,28 @@ def estimate_prior(
         before = belief.noise_variance.copy()
         for arm in range(stats.n_arms):
             if belief.rewards[arm] > 0:
-                estimators.refresh(belief, memory, arm, code, buffers)
+                estimators.refresh(belief, memory, arm, POLICY_METHODS[method], buffers)
         done += 1
         # The covariance comes from least squares alone, so only the noise can still move.
         converged = bool(np.allclose(before, belief.noise_variance, rtol=TOLERANCE, atol=0))
-    prior = Prior(
-        covariance=belief.covariance,
-        noise_variance=belief.noise_variance,
-        shared_precision=belief.shared_precision,
-    )
-    return PriorEstimate(prior, report_of(memory, method, passes=done, converged=converged))
+    report = least_squares_report(belief, memory, method, stats, iterations=done, converged=converged)
+    return PriorEstimate(prior_of(belief), report, belief.task_weight)
 
 
-def report_of(memory: Memory, method: str, *, passes: int = 1, converged: bool = False) -> PriorReport:
+def least_squares_report(
+    belief: Belief, memory: Memory, method: str, stats: Statistics, *, iterations: int = 1, converged: bool = False
+) -> PriorReport:
     """Return what the estimators remember, as a report."""
     return PriorReport(
         method=method,
         tasks_used=memory.tasks_used.copy(),
-        threshold=memory.threshold.copy(),
-        eigenvalues_floored=memory.eigenvalues_floored.copy(),
         covariance_at_start=~memory.covariance_learned,
         noise_at_start=~memory.noise_learned,
-        passes=passes,
+        iterations=iterations,
         converged=converged,
+        eigenvalues=eigenvalues(belief.covariance),
+        threshold=memory.threshold.copy(),
+        eigenvalues_floored=memory.eigenvalues_floored.copy(),
+        target_weight=np.zeros(stats.n_arms),
+        notes=limits(stats),
     )

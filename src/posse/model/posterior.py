@@ -121,7 +121,7 @@ def log_evidence(stats: Statistics, prior: Prior) -> Array:
     s2 = prior.noise_variance[:, None]
     explained = np.einsum("kna,knab,knb->kn", stats.moment, parts.local_covariance, stats.moment)
     per_task = stats.count * np.log(2 * np.pi * s2) + parts.log_determinant + (stats.sum_of_squares - explained) / s2
-    shared = slogdet(parts.precision)[1] - stats.n_features * np.log(prior.shared_precision)
+    shared = slogdet(parts.precision)[1] - np.log(prior.shared_precisions).sum(axis=1)
     shared -= np.einsum("ka,ka->k", parts.moment, solve(parts.precision, parts.moment[..., None])[..., 0])
     result: Array = -0.5 * (per_task.sum(axis=1) + shared)
     return result
@@ -130,22 +130,45 @@ def log_evidence(stats: Statistics, prior: Prior) -> Array:
 def _parts(stats: Statistics, prior: Prior) -> _Parts:
     s2 = prior.noise_variance[:, None, None, None]
     d = stats.n_features
-    # Sigma = L L' by eigenvectors: exact for singular Sigma, where Cholesky stops.
-    values, vectors = np.linalg.eigh(prior.covariance)
-    root = (vectors * np.sqrt(np.clip(values, 0, None))[:, None, :])[:, None]
+    # Sigma = L L' by eigenvectors: exact for singular Sigma, where Cholesky stops. On the scale of correlations, so
+    # that features in small units keep their digits.
+    scale = _scale(prior.covariance)
+    values, vectors = np.linalg.eigh(prior.covariance / (scale[:, :, None] * scale[:, None, :]))
+    root = (scale[:, :, None] * vectors * np.sqrt(np.clip(values, 0, None))[:, None, :])[:, None]
     root_t = np.swapaxes(root, -1, -2)
     # M = s2 I + L'AL is at least s2 I, so its Cholesky factor always exists.
     lower = cholesky(s2 * np.eye(d) + _symmetric(root_t @ stats.gram @ root))
     whitened = solve(lower, np.broadcast_to(root_t, stats.gram.shape))
     local_covariance = np.swapaxes(whitened, -1, -2) @ whitened
-    explained = whitened @ stats.gram
-    precision = ((stats.gram - np.swapaxes(explained, -1, -2) @ explained) / s2).sum(axis=1)
-    precision += prior.shared_precision[:, None, None] * np.eye(d)
-    local_mean = np.einsum("knab,knb->kna", local_covariance, stats.moment)
-    moment = ((stats.moment - np.einsum("knab,knb->kna", stats.gram, local_mean)) / s2[..., 0]).sum(axis=1)
+    # With A = B'B: G = B' (s2 I + B Sigma B')^-1 B, and b = B'z gives g. The textbook's (A - A Ct A) / s2 is a
+    # difference of large numbers when the noise is small.
+    half, solution = _half(stats)
+    reach = half @ root
+    outer = cholesky(s2 * np.eye(d) + reach @ np.swapaxes(reach, -1, -2))
+    seen = solve(outer, half)
+    precision: Array = np.asarray((np.swapaxes(seen, -1, -2) @ seen).sum(axis=1), dtype=np.float64)
+    precision += prior.shared_precisions[:, :, None] * np.eye(d)
+    moment: Array = np.einsum("knab,kna->kb", seen, solve(outer, solution[..., None])[..., 0])
     diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
     log_determinant = 2 * np.log(diagonal).sum(axis=-1) - d * np.log(prior.noise_variance)[:, None]
     return _Parts(local_covariance, _symmetric(precision), moment, log_determinant)
+
+
+def _half(stats: Statistics) -> tuple[Array, Array]:
+    """Return B and z with A = B'B and b = B'z for every (arm, task), also where A is singular."""
+    scale = _scale(stats.gram)
+    values, vectors = np.linalg.eigh(_symmetric(stats.gram / (scale[..., :, None] * scale[..., None, :])))
+    values = np.where(values > stats.n_features * np.finfo(np.float64).eps * values[..., -1:], values, 0.0)
+    root = np.sqrt(values)
+    half = root[..., :, None] * np.swapaxes(vectors, -1, -2) * scale[..., None, :]
+    rotated = np.einsum("knba,knb->kna", vectors, stats.moment / scale)
+    return half, np.divide(rotated, root, out=np.zeros_like(rotated), where=root > 0)
+
+
+def _scale(matrices: Array) -> Array:
+    """Return roots of the diagonals, 1 where they are zero."""
+    scale: Array = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
+    return np.where(scale > 0, scale, 1.0)
 
 
 def _symmetric(matrices: Array) -> Array:

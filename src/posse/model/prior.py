@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.checks import covariance as checked_covariance
-from posse.checks import real_array
+from posse.checks import real_array, whole_number
 from posse.errors import InvalidValue, ShapeError
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ class Prior:
         :math:`\Sigma`, how coefficients differ between tasks. Positive semidefinite is enough.
     noise_variance : array of shape (n_arms,), or one number for all arms
         :math:`\sigma^2`, greater than 0.
-    shared_precision : array of shape (n_arms,), or one number for all arms
-        :math:`\lambda`, greater than 0: how close to zero the shared mean is believed to be.
+    shared_precision : array of shape (n_arms,) or (n_arms, n_features), or one number
+        :math:`\lambda`, greater than 0: how close to zero the shared mean is believed to be; one per feature where
+        features come in different units.
 
     Examples
     --------
@@ -55,7 +56,9 @@ class Prior:
         object.__setattr__(self, "covariance", matrices)
         n_arms = matrices.shape[0]
         object.__setattr__(self, "noise_variance", _per_arm(noise_variance, "noise_variance", n_arms))
-        object.__setattr__(self, "shared_precision", _per_arm(shared_precision, "shared_precision", n_arms))
+        object.__setattr__(
+            self, "shared_precision", _per_arm(shared_precision, "shared_precision", n_arms, matrices.shape[:2])
+        )
 
     @property
     def n_arms(self) -> int:
@@ -66,6 +69,12 @@ class Prior:
     def n_features(self) -> int:
         """Number of features of a context."""
         return int(self.covariance.shape[1])
+
+    @property
+    def shared_precisions(self) -> Array:
+        """The shared precision of every (arm, feature), shape (n_arms, n_features)."""
+        columns = self.shared_precision if self.shared_precision.ndim == 2 else self.shared_precision[:, None]
+        return np.array(np.broadcast_to(columns, self.covariance.shape[:2]))
 
     @classmethod
     def isotropic(
@@ -78,6 +87,8 @@ class Prior:
         shared_precision: float = 1e-3,
     ) -> Prior:
         """Return a prior with covariance ``variance * I`` for every arm."""
+        n_arms = whole_number(n_arms, "n_arms", at_least=1)
+        n_features = whole_number(n_features, "n_features", at_least=1)
         return cls(
             covariance=np.tile(variance * np.eye(n_features), (n_arms, 1, 1)),
             noise_variance=noise_variance,
@@ -93,13 +104,15 @@ class Prior:
             )
 
 
-def _per_arm(value: ArrayLike, name: str, n_arms: int) -> Array:
-    """Return one positive number per arm."""
-    result = real_array(value, name)
+def _per_arm(value: ArrayLike, name: str, n_arms: int, also: tuple[int, ...] | None = None) -> Array:
+    """Return one positive number per arm, or an array of the shape ``also``; never the caller's own array."""
+    result = real_array(value, name).copy()
     if result.ndim == 0:
         result = np.full(n_arms, float(result))
-    if result.shape != (n_arms,):
-        raise ShapeError(f"{name} must be one number or have shape ({n_arms},), but its shape is {result.shape}")
+    if result.shape != (n_arms,) and result.shape != also:
+        shapes = f"({n_arms},)" + (f" or {also}" if also else "")
+        raise ShapeError(f"{name} must be one number or have shape {shapes}, but its shape is {result.shape}")
     if not (result > 0).all():
-        raise InvalidValue(f"{name} must be greater than 0, but {result.min():g} came for arm {int(result.argmin())}")
+        arm = int(np.argwhere(result == result.min())[0][0])
+        raise InvalidValue(f"{name} must be greater than 0, but {result.min():g} came for arm {arm}")
     return result

@@ -13,7 +13,11 @@ from posse.kernels import estimators
 from posse.kernels.posterior import Belief, Buffers, new_buffers, predict
 from posse.kernels.select import Exploration
 from posse.model import Prior, Statistics, new_belief
-from posse.model.estimation import METHODS, PriorMethod, PriorReport, report_of
+from posse.model.belief import prior_of
+from posse.model.borrowing import Borrowing, borrowing_of
+from posse.model.estimation import POLICY_METHODS, PriorMethod, least_squares_report
+from posse.model.evidence import STUDENT_FREEDOM, evidence_report
+from posse.model.report import PriorReport
 from posse.policies.base import Policy, Prediction, exploration_words
 
 if TYPE_CHECKING:
@@ -21,10 +25,15 @@ if TYPE_CHECKING:
     from posse.types import Array, ArrayLike
 
 
+PAPER_EXPLORATION = 0.1
+EVIDENCE_REFRESH = 0.1  # refreshing more often costs time and, measured, gains nothing
+
+
 class _Hierarchical(Policy):
     """The hierarchical posterior and the decisions made from it; subclasses say how to explore."""
 
     sampling: ClassVar[bool]
+    evidence_exploration: ClassVar[float]
     growing: ClassVar[bool] = True
 
     def __init__(
@@ -33,23 +42,32 @@ class _Hierarchical(Policy):
         n_tasks: int,
         n_arms: int,
         n_features: int,
-        exploration: float = 0.1,
+        exploration: float | None = None,
         shared_precision: float = 1e-3,
         prior: PriorMethod | Prior = "paper",
-        refresh_growth: float = 0.0,
+        refresh_growth: float | None = None,
         first_pulls: bool = True,
+        robust: bool = False,
     ) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
+        learned = isinstance(prior, str) and prior == "evidence"
+        if exploration is None:
+            exploration = self.evidence_exploration if learned else PAPER_EXPLORATION
         self.exploration = number(exploration, "exploration", at_least=0)
         self._exploration = Exploration(self.exploration, self.growing, self.sampling)
+        if refresh_growth is None:
+            refresh_growth = EVIDENCE_REFRESH if learned else 0.0
         self.refresh_growth = number(refresh_growth, "refresh_growth", at_least=0)
+        self.robust = bool(robust)
+        if self.robust and not learned:
+            raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
         self.first_pulls = bool(first_pulls)
         if isinstance(prior, Prior):
             prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
             self.prior_method, self._method, start = "known", estimators.KNOWN, prior
         elif isinstance(prior, str):
-            self.prior_method = one_of(prior, "prior", tuple(METHODS))
-            self._method = METHODS[prior]
+            self.prior_method = one_of(prior, "prior", tuple(POLICY_METHODS))
+            self._method = POLICY_METHODS[prior]
             start = Prior.isotropic(
                 n_arms=self.n_arms,
                 n_features=self.n_features,
@@ -57,12 +75,15 @@ class _Hierarchical(Policy):
             )
         else:
             raise InvalidValue(
-                f"prior must be a Prior or one of {', '.join(map(repr, METHODS))}, but {type(prior).__name__} came"
+                f"prior must be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, "
+                f"but {type(prior).__name__} came"
             )
         stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
         self._buffers = new_buffers(self.n_features)
         self._belief: Belief = new_belief(stats, start, self._buffers)
-        self._memory = estimators.new_memory(self.n_arms, self.n_tasks, self.n_features)
+        self._memory = estimators.new_memory(
+            self.n_arms, self.n_tasks, self.n_features, STUDENT_FREEDOM if self.robust else 0.0
+        )
 
     @property
     def statistics(self) -> Statistics:
@@ -72,16 +93,15 @@ class _Hierarchical(Policy):
     @property
     def prior(self) -> Prior:
         """The prior in force, as a value of its own."""
-        return Prior(
-            covariance=self._belief.covariance.copy(),
-            noise_variance=self._belief.noise_variance.copy(),
-            shared_precision=self._belief.shared_precision.copy(),
-        )
+        return prior_of(self._belief)
 
     @property
     def prior_report(self) -> PriorReport:
         """How the prior in force came about."""
-        return report_of(self._memory, self.prior_method)
+        stats = self.statistics
+        if self._method == estimators.EVIDENCE:
+            return evidence_report(self._belief, stats, iterations=int(self._memory.evidence.steps[0]), converged=False)
+        return least_squares_report(self._belief, self._memory, self.prior_method, stats)
 
     def predict(self, task: int, context: ArrayLike) -> Prediction:
         """Return what is believed about every arm's expected reward, exploration apart."""
@@ -96,9 +116,15 @@ class _Hierarchical(Policy):
         )
         return Prediction(mean, sd)
 
+    def borrowing(self, task: int) -> Borrowing:
+        """Return, for every arm, how much this task leans on its own rewards and how much on the other tasks."""
+        return borrowing_of(self._belief, self._checked_task(task))
+
     def describe(self) -> str:
         """Return exploration, prior and refresh schedule."""
         words = [exploration_words(self._exploration), f"{self.prior_method} prior"]
+        if self.robust:
+            words.append("robust")
         if self.refresh_growth > 0 and self._method != estimators.KNOWN:
             words.append(f"refresh at +{self.refresh_growth:.0%}")
         return "; ".join(words)
@@ -184,6 +210,7 @@ class EbmUCB(_Hierarchical):
 
     label = "ebmUCB"
     sampling = False
+    evidence_exploration = 0.4
 
 
 class EbmTS(_Hierarchical):
@@ -211,3 +238,4 @@ class EbmTS(_Hierarchical):
 
     label = "ebmTS"
     sampling = True
+    evidence_exploration = 0.15

@@ -1,0 +1,501 @@
+"""The evidence prior: the whole population by regularised marginal likelihood, from the sums alone.
+
+Three layers, from what is known first to what is known last:
+
+1. three numbers shared by all arms (noise, scale of the covariances, scale of the shared means): one Fisher-scoring
+   step on the evidence, held by log-normal priors around starts of the size of the data;
+2. a target that all arms' covariances share: their harmonic mean, shrunk to the identity in standardised features;
+3. a covariance and a noise variance per arm: one EM step, drawn to the target and to the common noise.
+
+Everything is relative to the mean square of the rewards and of each feature, so units do not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from posse.kernels.compiler import kernel
+from posse.kernels.linalg import dot, factor, invert, log_determinant, mirror_upper, multiply_symmetric
+from posse.kernels.posterior import Belief, Buffers, rebuild
+from posse.types import Array, BoolArray
+
+TARGET_WEIGHT = 15.0  # of the target in an arm's covariance, in tasks
+IDENTITY_WEIGHT = 10.0  # of the standardised identity in the target, in fully observed (arm, task) pairs
+NOISE_WEIGHT = 30.0  # of the common noise variance in an arm's, in rewards
+LOG_SD = 2.0  # of the log-normal priors of the three pooled numbers
+LARGEST_MOVE = 1.5  # of a pooled log-number in one step
+NOISE_SHARE, COVARIANCE_SHARE, MEAN_SHARE = 0.5, 0.1, 0.4  # starts, as shares of the mean square reward
+STEPS = 3  # at most, per refresh of a policy
+SETTLED = 0.2  # a refresh ends when nothing moved by more
+OVERRELAXATION = 0.5  # how much further than the EM step to go once steps are small
+
+QUIET = (
+    1e-9  # the least noise variance, as a share of the mean square reward: quieter rewards leave no digits to work with
+)
+
+# Columns of Evidence.summaries.
+TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, MEAN_SQUARE, MEAN_INFORMATION = range(7)
+
+
+class Evidence(NamedTuple):
+    """What the evidence prior remembers between refreshes, and room to work in.
+
+    ``shared_scale[0]`` is the precision of the shared means in standardised features; ``robust`` the degrees of freedom
+    of the population's Student law, 0 for a Gaussian one.
+    """
+
+    shared_scale: Array  # (1,)
+    refreshed_at: Array  # (1,) rewards of all arms at the last refresh
+    feature_seen: BoolArray  # (d,)
+    reward_square: Array  # (1,) mean square of the rewards
+    feature_square: Array  # (d,) mean squares of the features
+    robust: float
+    second_moment: Array  # (K, d, d)
+    inverse: Array  # (K, d, d) inverse covariances
+    target: Array  # (d, d)
+    target_level: Array  # (1,) its mean variance in standardised features
+    identity_share: Array  # (1,) weight of the standardised identity in it
+    distance: Array  # (K, N) how far a task is from the shared mean, in covariances
+    summaries: Array  # (K, 7)
+    steps: Array  # (1,) steps of the last refresh
+
+
+def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> Evidence:
+    """Memory of an evidence prior that has seen nothing."""
+    return Evidence(
+        shared_scale=np.ones(1),
+        refreshed_at=np.zeros(1),
+        feature_seen=np.zeros(n_features, dtype=np.bool_),
+        reward_square=np.zeros(1),
+        feature_square=np.ones(n_features),
+        robust=float(robust),
+        second_moment=np.zeros((n_arms, n_features, n_features)),
+        inverse=np.zeros((n_arms, n_features, n_features)),
+        target=np.zeros((n_features, n_features)),
+        target_level=np.ones(1),
+        identity_share=np.ones(1),
+        distance=np.zeros((n_arms, n_tasks)),
+        summaries=np.zeros((n_arms, 7)),
+        steps=np.zeros(1),
+    )
+
+
+@kernel
+def measure(belief: Belief, evidence: Evidence) -> None:
+    """Write the mean squares of rewards and features; a feature that was always zero gets the mean of the others."""
+    n_arms, _, d = belief.local_mean.shape
+    squares = evidence.feature_square
+    total = 0.0
+    rewards = 0.0
+    for i in range(d):
+        squares[i] = 0.0
+    for arm in range(n_arms):
+        rewards += belief.rewards[arm]
+        for position in range(belief.n_seen[arm]):
+            task = belief.seen[arm, position]
+            total += belief.sums.sum_of_squares[arm, task]
+            for i in range(d):
+                squares[i] += belief.sums.gram[arm, task, i, i]
+    known = 0
+    mean = 0.0
+    for i in range(d):
+        if squares[i] > 0.0:
+            squares[i] /= rewards
+            mean += squares[i]
+            known += 1
+    for i in range(d):
+        if not squares[i] > 0.0:
+            squares[i] = mean / known if known > 0 else 1.0
+    evidence.reward_square[0] = total / rewards if rewards > 0.0 else 0.0
+
+
+@kernel
+def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Rebuild every arm under the prior in force, and the inverses that the next step needs."""
+    n_arms, _, d = belief.local_mean.shape
+    for arm in range(n_arms):
+        for i in range(d):
+            belief.shared_precision[arm, i] = evidence.shared_scale[0] * evidence.feature_square[i]
+        invert(belief.covariance[arm], buffers.matrices[0], buffers.matrices[1], evidence.inverse[arm])
+        rebuild(belief, arm, buffers)
+
+
+@kernel
+def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Set the prior to its start, which has the size of the data."""
+    n_arms, _, d = belief.local_mean.shape
+    size = evidence.reward_square[0]
+    evidence.shared_scale[0] = d / (MEAN_SHARE * size)
+    for arm in range(n_arms):
+        belief.noise_variance[arm] = NOISE_SHARE * size
+        for i in range(d):
+            for j in range(d):
+                belief.covariance[arm, i, j] = 0.0
+            belief.covariance[arm, i, i] = COVARIANCE_SHARE * size / (d * evidence.feature_square[i])
+    evidence.target_level[0] = COVARIANCE_SHARE * size / d
+    rebuild_all(belief, evidence, buffers)
+
+
+@kernel
+def admit_features(belief: Belief, evidence: Evidence) -> bool:
+    """Give features that were zero so far a start of the size of the others; True if there were any."""
+    n_arms, _, d = belief.local_mean.shape
+    any_new = False
+    for i in range(d):
+        if evidence.feature_seen[i]:
+            continue
+        square = 0.0
+        for arm in range(n_arms):
+            for position in range(belief.n_seen[arm]):
+                square += belief.sums.gram[arm, belief.seen[arm, position], i, i]
+        if not square > 0.0:
+            continue
+        evidence.feature_seen[i] = True
+        any_new = True
+        for arm in range(n_arms):
+            scale = 0.0
+            for j in range(d):
+                if j != i:
+                    scale += belief.covariance[arm, j, j] * evidence.feature_square[j] / (d - 1)
+            for j in range(d):
+                belief.covariance[arm, i, j] = 0.0
+                belief.covariance[arm, j, i] = 0.0
+            if d == 1:
+                scale = COVARIANCE_SHARE * evidence.reward_square[0]
+            belief.covariance[arm, i, i] = scale / evidence.feature_square[i]
+    return any_new
+
+
+@kernel
+def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
+    """One arm's E-step from the posterior in force: all that the steps below need, summed over its tasks.
+
+    With D = Ct A = I - H, the second moment of a task around the shared mean is
+    ``s2 Ct + D Phi D' + (m_j - m_0)(m_j - m_0)'``.
+    """
+    d = belief.local_mean.shape[2]
+    shared_mean, shared_covariance = belief.shared_mean[arm], belief.shared_covariance[arm]
+    inverse, second_moment = evidence.inverse[arm], evidence.second_moment[arm]
+    s2 = belief.noise_variance[arm]
+    transposed, half, one = buffers.matrices[0], buffers.matrices[1], buffers.matrices[2]
+    shared_root, crossed = buffers.matrices[3], buffers.matrices[4]
+    deviation, mean, fitted = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
+    # Phi = R'R, and crossed = Phi Sigma^-1.
+    factor(shared_covariance, shared_root)
+    for i in range(d):
+        for j in range(d):
+            crossed[i, j] = 0.0
+            second_moment[i, j] = 0.0
+        for k in range(d):
+            weight = shared_covariance[i, k]
+            for j in range(d):
+                crossed[i, j] += weight * inverse[k, j]
+    residual = 0.0
+    leverage = 0.0
+    squared_leverage = 0.0
+    spread = 0.0
+    for position in range(belief.n_seen[arm]):
+        task = belief.seen[arm, position]
+        gram, moment = belief.sums.gram[arm, task], belief.sums.moment[arm, task]
+        local_covariance = belief.local_covariance[arm, task]
+        weight_of_task = belief.task_weight[task]
+        # transposed = D' = A Ct, half = R D'.
+        for i in range(d):
+            for j in range(d):
+                transposed[i, j] = 0.0
+            for k in range(d):
+                weight = gram[i, k]
+                for j in range(d):
+                    transposed[i, j] += weight * local_covariance[k, j]
+        for i in range(d):
+            deviation[i] = belief.local_mean[arm, task, i]
+        for k in range(d):
+            for i in range(d):
+                deviation[i] -= shared_mean[k] * transposed[k, i]
+        for i in range(d):
+            mean[i] = shared_mean[i] + deviation[i]
+            for j in range(d):
+                half[i, j] = 0.0
+            for k in range(i, d):
+                weight = shared_root[i, k]
+                for j in range(d):
+                    half[i, j] += weight * transposed[k, j]
+        for i in range(d):
+            for j in range(i, d):
+                one[i, j] = 0.0
+        for k in range(d):
+            for i in range(d):
+                weight = half[k, i]
+                for j in range(i, d):
+                    one[i, j] += weight * half[k, j]
+        crossed_trace = 0.0
+        shared_trace = 0.0
+        distance = 0.0
+        for i in range(d):
+            leverage += transposed[i, i]
+            for j in range(d):
+                squared_leverage += transposed[i, j] * transposed[j, i]
+                crossed_trace += transposed[i, j] * crossed[i, j]
+            for j in range(i, d):
+                twice = 1.0 if i == j else 2.0
+                shared_trace += twice * inverse[i, j] * one[i, j]
+                value = one[i, j] + s2 * local_covariance[i, j] + deviation[i] * deviation[j]
+                second_moment[i, j] += weight_of_task * value
+                distance += twice * inverse[i, j] * value
+        evidence.distance[arm, task] = distance
+        # tr(A H Phi H') / s2
+        spread += weight_of_task * (crossed_trace - shared_trace)
+        multiply_symmetric(gram, mean, fitted)
+        squares = belief.sums.sum_of_squares[arm, task]
+        for i in range(d):
+            squares += mean[i] * (fitted[i] - 2.0 * moment[i])
+        residual += max(squares, 0.0)
+    mirror_upper(second_moment)
+    square = 0.0
+    information = 0.0
+    for i in range(d):
+        precision = belief.shared_precision[arm, i]
+        square += precision * (shared_mean[i] * shared_mean[i] + shared_covariance[i, i])
+        information += 1.0 - 2.0 * shared_covariance[i, i] * precision
+        for j in range(d):
+            information += (
+                shared_covariance[i, j] * shared_covariance[i, j] * precision * belief.shared_precision[arm, j]
+            )
+    summary = evidence.summaries[arm]
+    summary[TASKS] = belief.n_seen[arm]
+    summary[REWARDS] = belief.rewards[arm]
+    summary[RESIDUAL] = residual + s2 * (leverage + max(spread, 0.0))
+    summary[LEVERAGE] = leverage
+    summary[SQUARED_LEVERAGE] = squared_leverage
+    summary[MEAN_SQUARE] = square
+    summary[MEAN_INFORMATION] = max(information, 0.0)
+
+
+@kernel
+def standardised_trace(matrix: Array, feature_square: Array) -> float:
+    """Return the trace of a covariance in standardised features."""
+    total = 0.0
+    for i in range(matrix.shape[0]):
+        total += matrix[i, i] * feature_square[i]
+    return total
+
+
+@kernel
+def set_target(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Write the target: the arms' harmonic mean, shrunk to the standardised identity while little was observed.
+
+    The harmonic mean is the target that the arms' penalties themselves like best, so that target, arms and common level
+    climb one objective instead of pulling at each other.
+    """
+    n_arms, _, d = belief.local_mean.shape
+    precision, target = buffers.matrices[2], evidence.target
+    pairs = 0.0
+    for arm in range(n_arms):
+        pairs += evidence.summaries[arm, SQUARED_LEVERAGE] / d
+    share = IDENTITY_WEIGHT / (IDENTITY_WEIGHT + pairs)
+    evidence.identity_share[0] = share
+    for i in range(d):
+        for j in range(d):
+            precision[i, j] = 0.0
+            for arm in range(n_arms):
+                precision[i, j] += (1.0 - share) * evidence.inverse[arm, i, j] / n_arms
+        precision[i, i] += share * evidence.feature_square[i] / evidence.target_level[0]
+    invert(precision, buffers.matrices[0], buffers.matrices[1], target)
+    evidence.target_level[0] = standardised_trace(target, evidence.feature_square) / d
+
+
+@kernel
+def improve_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> float:
+    """One EM step of an arm's covariance, drawn to the target; return its largest relative move on the diagonal."""
+    covariance, inverse = belief.covariance[arm], evidence.inverse[arm]
+    second_moment, target = evidence.second_moment[arm], evidence.target
+    change, relative = buffers.matrices[0], buffers.matrices[1]
+    d = covariance.shape[0]
+    tasks = evidence.summaries[arm, TASKS]
+    for i in range(d):
+        for j in range(d):
+            value = (second_moment[i, j] + TARGET_WEIGHT * target[i, j]) / (tasks + TARGET_WEIGHT)
+            change[i, j] = value - covariance[i, j]
+            covariance[i, j] = value
+    move = 0.0
+    for i in range(d):
+        for j in range(d):
+            relative[i, j] = 0.0
+        for k in range(d):
+            weight = change[i, k]
+            for j in range(d):
+                relative[i, j] += weight * inverse[k, j]
+        move = max(move, abs(relative[i, i]))
+    if move < 0.5:
+        # Sigma + kappa (Sigma Sigma_old^-1 - I) Sigma stays positive definite, unlike a longer step along the change.
+        for i in range(d):
+            for j in range(d):
+                change[i, j] = 0.0
+            for k in range(d):
+                weight = relative[i, k]
+                for j in range(d):
+                    change[i, j] += weight * covariance[k, j]
+        for i in range(d):
+            for j in range(d):
+                covariance[i, j] += OVERRELAXATION * 0.5 * (change[i, j] + change[j, i])
+    return move
+
+
+@kernel
+def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
+    """Improve the whole prior once from the posterior in force; return the largest relative move.
+
+    The posterior is not rebuilt.
+    """
+    n_arms, _, d = belief.local_mean.shape
+    size = evidence.reward_square[0]
+    held = 1.0 / (LOG_SD * LOG_SD)
+    slope_noise, slope_scale, slope_mean = 0.0, 0.0, 0.0
+    noise_noise, noise_scale, scale_scale, mean_mean = held, 0.0, held, held
+    log_noise, log_scale = 0.0, 0.0
+    for arm in range(n_arms):
+        summarise(belief, evidence, arm, buffers)
+        summary = evidence.summaries[arm]
+        explained = 0.0
+        for i in range(d):
+            explained += dot(evidence.inverse[arm, i], evidence.second_moment[arm, i])
+        slope_noise += 0.5 * (summary[RESIDUAL] / belief.noise_variance[arm] - summary[REWARDS])
+        slope_scale += 0.5 * (explained - summary[TASKS] * d)
+        slope_mean += 0.5 * (summary[MEAN_SQUARE] - d)
+        leverage, squared = summary[LEVERAGE], summary[SQUARED_LEVERAGE]
+        noise_noise += 0.5 * (summary[REWARDS] - 2.0 * leverage + squared)
+        noise_scale += 0.5 * (leverage - squared)
+        scale_scale += 0.5 * squared
+        mean_mean += 0.5 * summary[MEAN_INFORMATION]
+        log_noise += math.log(belief.noise_variance[arm]) / n_arms
+        log_scale += math.log(standardised_trace(belief.covariance[arm], evidence.feature_square) / d) / n_arms
+    slope_noise -= held * (log_noise - math.log(NOISE_SHARE * size))
+    slope_scale -= held * (log_scale - math.log(COVARIANCE_SHARE * size / d))
+    slope_mean -= held * (-math.log(evidence.shared_scale[0]) - math.log(MEAN_SHARE * size / d))
+    determinant = noise_noise * scale_scale - noise_scale * noise_scale
+    move_noise = clip((scale_scale * slope_noise - noise_scale * slope_scale) / determinant)
+    move_scale = clip((noise_noise * slope_scale - noise_scale * slope_noise) / determinant)
+    move_mean = clip(slope_mean / mean_mean)
+    move = max(abs(move_noise), abs(move_scale), abs(move_mean))
+
+    set_target(belief, evidence, buffers)
+    common_noise = 0.0
+    for arm in range(n_arms):
+        common_noise += 1.0 / (n_arms * belief.noise_variance[arm])
+    common_noise = 1.0 / common_noise
+    new_log_noise, new_log_scale = 0.0, 0.0
+    for arm in range(n_arms):
+        move = max(move, improve_arm(belief, evidence, arm, buffers))
+        summary = evidence.summaries[arm]
+        belief.noise_variance[arm] = (summary[RESIDUAL] + NOISE_WEIGHT * common_noise) / (
+            summary[REWARDS] + NOISE_WEIGHT
+        )
+        new_log_noise += math.log(belief.noise_variance[arm]) / n_arms
+        new_log_scale += math.log(standardised_trace(belief.covariance[arm], evidence.feature_square) / d) / n_arms
+    # The common level is the scoring step's; EM only moves the arms relative to each other.
+    noise_factor = math.exp(log_noise + move_noise - new_log_noise)
+    scale_factor = math.exp(log_scale + move_scale - new_log_scale)
+    for arm in range(n_arms):
+        belief.noise_variance[arm] = max(belief.noise_variance[arm] * noise_factor, QUIET * size)
+        for i in range(d):
+            for j in range(d):
+                belief.covariance[arm, i, j] *= scale_factor
+    evidence.target_level[0] *= scale_factor
+    evidence.shared_scale[0] *= math.exp(-move_mean)
+    if evidence.robust > 0.0:
+        weigh_tasks(belief, evidence)
+    return move
+
+
+@kernel
+def clip(move: float) -> float:
+    """Return a move of a pooled log-number, kept within bounds."""
+    return min(max(move, -LARGEST_MOVE), LARGEST_MOVE)
+
+
+@kernel
+def weigh_tasks(belief: Belief, evidence: Evidence) -> None:
+    """Student scale mixture: a task that lies far from the shared means of all its arms gets a wider population."""
+    n_arms, n_tasks, d = belief.local_mean.shape
+    for task in range(n_tasks):
+        belief.task_weight[task] = 0.0
+    # Two passes over what was seen: distances first, then degrees of freedom.
+    for arm in range(n_arms):
+        for position in range(belief.n_seen[arm]):
+            task = belief.seen[arm, position]
+            belief.task_weight[task] += evidence.distance[arm, task]
+    for task in range(n_tasks):
+        freedom = evidence.robust
+        for arm in range(n_arms):
+            if belief.sums.counts[arm, task] > 0.0:
+                freedom += d
+        belief.task_weight[task] = freedom / (evidence.robust + belief.task_weight[task])
+
+
+@kernel
+def log_evidence_of(belief: Belief, arm: int, buffers: Buffers) -> float:
+    """Return the log evidence of one arm from the posterior in force: the value of posse.model.log_evidence."""
+    d = belief.local_mean.shape[2]
+    root = buffers.matrices[0]
+    s2 = belief.noise_variance[arm]
+    factor(belief.covariance[arm], root)
+    covariance = log_determinant(root)
+    total = 0.0
+    for position in range(belief.n_seen[arm]):
+        task = belief.seen[arm, position]
+        factor(belief.local_covariance[arm, task], root)
+        # det(I + A Sigma / s2) = det(Sigma / s2) / det(Ct)
+        total += covariance - d * math.log(s2 * belief.task_weight[task]) - log_determinant(root)
+        total += belief.sums.counts[arm, task] * math.log(2.0 * math.pi * s2)
+        explained = dot(belief.sums.moment[arm, task], belief.local_mean[arm, task])
+        total += (belief.sums.sum_of_squares[arm, task] - explained) / s2
+    factor(belief.shared_covariance[arm], root)
+    total -= log_determinant(root)
+    for i in range(d):
+        total -= math.log(belief.shared_precision[arm, i])
+    return -0.5 * (total - dot(belief.shared_moment[arm], belief.shared_mean[arm]))
+
+
+@kernel
+def total_rewards(belief: Belief) -> float:
+    """Return the rewards of all arms."""
+    total = 0.0
+    for arm in range(belief.rewards.shape[0]):
+        total += belief.rewards[arm]
+    return total
+
+
+@kernel
+def evidence_due(belief: Belief, evidence: Evidence, growth: float) -> bool:
+    """Whether the rewards of all arms have grown enough since the last refresh."""
+    at = evidence.refreshed_at[0]
+    return total_rewards(belief) - at >= max(1.0, growth * at)
+
+
+@kernel
+def refresh_evidence(belief: Belief, evidence: Evidence, steps: int, settled: float, buffers: Buffers) -> None:
+    """Improve the prior of all arms by a few warm-started steps, and rebuild every posterior."""
+    total = total_rewards(belief)
+    measure(belief, evidence)
+    evidence.steps[0] = 0.0
+    if not evidence.reward_square[0] > 0.0:
+        # Nothing but zeros so far: there is no scale to learn.
+        return
+    fresh = evidence.refreshed_at[0] < belief.rewards.shape[0]
+    evidence.refreshed_at[0] = total
+    admitted = admit_features(belief, evidence)
+    if fresh:
+        start(belief, evidence, buffers)
+        if total < belief.rewards.shape[0]:
+            return
+    elif admitted:
+        rebuild_all(belief, evidence, buffers)
+    for _step in range(steps):
+        move = step(belief, evidence, buffers)
+        evidence.steps[0] += 1.0
+        rebuild_all(belief, evidence, buffers)
+        if move < settled:
+            break

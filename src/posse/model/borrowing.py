@@ -1,0 +1,74 @@
+"""How much a task leans on its own rewards, and how much on the other tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from posse.kernels.posterior import Belief
+from posse.types import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Borrowing:
+    r"""What stands behind a task's predictions; one entry per arm.
+
+    Before its own rewards, what the others say about the task is a Gaussian with covariance
+    :math:`V = \Sigma_j + \Phi_{-j}` (how tasks differ, and how little is known about the shared mean without this
+    task). Its own rewards say :math:`A_j / \sigma^2`.
+
+    Parameters
+    ----------
+    own_share : ndarray of shape (n_arms,)
+        Weight of the task's own rewards in its coefficients, averaged over directions:
+        :math:`\operatorname{tr}(C_j A_j) / (\sigma^2 d)`, from 0 (all borrowed) to 1.
+    borrowed : ndarray of shape (n_arms,)
+        How many typical rewards of its own would say as much as the others do:
+        :math:`\sigma^2 \operatorname{tr}(V^{-1} W^{-1}) / d` with W the mean squares of the features, less what the
+        bare prior says without any task.
+    rewards : ndarray of shape (n_arms,)
+        Rewards of its own.
+    """
+
+    own_share: Array
+    borrowed: Array
+    rewards: Array
+
+
+def borrowing_of(belief: Belief, task: int) -> Borrowing:
+    """Return what stands behind the predictions of one task."""
+    n_arms, _, d = belief.local_mean.shape
+    own_share, borrowed = np.zeros(n_arms), np.zeros(n_arms)
+    counts = np.array([belief.sums.counts[arm, task] for arm in range(n_arms)])
+    squares = np.zeros(d)
+    for arm in range(n_arms):
+        for other in belief.seen[arm, : belief.n_seen[arm]]:
+            squares += np.diagonal(belief.sums.gram[arm, other])
+    total = float(belief.rewards.sum())
+    squares = np.where(squares > 0, squares, max(total, 1.0)) / max(total, 1.0)
+    for arm in range(n_arms):
+        noise = float(belief.noise_variance[arm])
+        spread = belief.covariance[arm] / belief.task_weight[task]
+        prior_precision = np.diag(belief.shared_precision[arm])
+        shared_precision = np.linalg.inv(belief.shared_covariance[arm])
+        if counts[arm] > 0:
+            gram = belief.sums.gram[arm, task]
+            leaning = np.eye(d) - belief.local_covariance[arm, task] @ gram
+            covariance = noise * belief.local_covariance[arm, task]
+            covariance = covariance + leaning @ belief.shared_covariance[arm] @ leaning.T
+            own_share[arm] = np.clip(np.trace(covariance @ gram) / (noise * d), 0.0, 1.0)
+            # Without this task; what rounding takes below the bare prior is given back.
+            shared_precision = shared_precision - gram @ leaning / noise
+        others = np.linalg.inv(np.linalg.inv(_at_least(shared_precision, prior_precision)) + spread)
+        alone = np.linalg.inv(np.linalg.inv(prior_precision) + spread)
+        borrowed[arm] = max(noise * float((np.diagonal(others - alone) / squares).mean()), 0.0)
+    return Borrowing(own_share, borrowed, counts)
+
+
+def _at_least(matrix: Array, least: Array) -> Array:
+    """Return ``matrix`` with what is negative of ``matrix - least`` cut off."""
+    excess = matrix - least
+    values, vectors = np.linalg.eigh((excess + excess.T) / 2)
+    result: Array = least + (vectors * np.clip(values, 0, None)) @ vectors.T
+    return result

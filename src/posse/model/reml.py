@@ -1,0 +1,218 @@
+"""Restricted maximum likelihood of the population: no regularisation, for statisticians.
+
+Works on the relative covariance factor, ``Sigma = s2 T T'`` with T lower triangular, and profiles noise variance and
+shared mean out, so that the search runs over T alone; a zero on its diagonal is the boundary, and a legal answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from posse.kernels.posterior import new_buffers
+from posse.kernels.reml import restricted_deviance
+from posse.model.evidence import limits
+from posse.model.prior import Prior
+from posse.model.report import PriorEstimate, PriorReport, eigenvalues
+from posse.model.statistics import Statistics
+from posse.types import Array
+
+TOLERANCE = 1e-13  # relative improvement of the criterion at which the search stops
+SINGULAR = 1e-10  # an eigenvalue of the relative covariance below this share of the largest is zero
+ROUNDS = 500
+RESTARTS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemlFit:
+    """Restricted maximum likelihood of one arm.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_features, n_features)
+    noise_variance : float
+    log_likelihood : float
+        The restricted log likelihood at the maximum.
+    shared_mean : ndarray of shape (n_features,)
+        The generalised least squares estimate (fixed effects).
+    rank : int
+        Of the covariance; less than n_features at the boundary.
+    iterations : int
+    converged : bool
+    """
+
+    covariance: Array
+    noise_variance: float
+    log_likelihood: float
+    shared_mean: Array
+    rank: int
+    iterations: int
+    converged: bool
+
+
+def estimate_reml(stats: Statistics) -> PriorEstimate:
+    """Restricted maximum likelihood of every arm; see :func:`posse.model.estimate_prior`."""
+    K, d = stats.n_arms, stats.n_features
+    squares = np.einsum("knii->i", stats.gram) / max(stats.count.sum(), 1.0)
+    squares = np.where(squares > 0, squares, 1.0)
+    size = float(stats.sum_of_squares.sum() / max(stats.count.sum(), 1.0)) or 1.0
+    covariance = np.tile(np.diag(size / (d * squares)), (K, 1, 1))
+    noise = np.full(K, size)
+    fits = [fit_reml(stats, arm) for arm in range(K)]
+    notes = list(limits(stats))
+    for arm, fit in enumerate(fits):
+        if fit is None:
+            notes.append(f"arm {arm} has too few rewards, or too few directions among them, for restricted likelihood")
+        else:
+            covariance[arm], noise[arm] = fit.covariance, fit.noise_variance
+            if fit.rank < d:
+                notes.append(f"arm {arm} is at the boundary: its covariance has rank {fit.rank} of {d}")
+    found = np.array([fit is not None for fit in fits])
+    # Flat up to rounding: a ten-billionth of what one arm's data say about the shared mean.
+    flat = 1e-10 * np.maximum(stats.count.sum(axis=1), 1.0)[:, None] * squares / noise[:, None]
+    likelihoods = [fit.log_likelihood for fit in fits if fit is not None]
+    return PriorEstimate(
+        Prior(covariance=covariance, noise_variance=noise, shared_precision=flat),
+        PriorReport(
+            method="reml",
+            tasks_used=(stats.count > 0).sum(axis=1),
+            covariance_at_start=~found,
+            noise_at_start=~found,
+            iterations=sum(fit.iterations for fit in fits if fit is not None),
+            converged=all(fit.converged for fit in fits if fit is not None),
+            eigenvalues=eigenvalues(covariance),
+            threshold=np.zeros(K),
+            eigenvalues_floored=np.zeros(K, dtype=np.int64),
+            target_weight=np.zeros(K),
+            log_evidence=float(sum(likelihoods)) if likelihoods else float("nan"),
+            notes=tuple(notes),
+        ),
+        np.ones(stats.n_tasks),
+    )
+
+
+class _Criterion:
+    """The restricted deviance of one arm as a function of the relative factor, features scaled to mean square 1."""
+
+    def __init__(self, stats: Statistics, arm: int, scale: Array) -> None:
+        seen = stats.count[arm] > 0
+        self.gram = np.ascontiguousarray(stats.gram[arm, seen] / np.outer(scale, scale))
+        self.moment = np.ascontiguousarray(stats.moment[arm, seen] / scale)
+        self.squares = float(stats.sum_of_squares[arm].sum())
+        self.rewards = float(stats.count[arm].sum())
+        self.freedom = self.rewards - scale.size
+        self.mean = np.empty(scale.size)
+        self.slope = np.empty((scale.size, scale.size))
+        self._rows, self._columns = np.tril_indices(scale.size)
+        self._task_precision = np.empty_like(self.gram)
+        self._task_moment = np.empty_like(self.moment)
+        self._buffers = new_buffers(scale.size)
+
+    def unpack(self, values: Array) -> Array:
+        """Return the lower triangular factor that the search's vector stands for."""
+        factor = np.zeros_like(self.slope)
+        factor[self._rows, self._columns] = values
+        return factor
+
+    def pack(self, factor: Array) -> Array:
+        """Return a factor as the search's vector."""
+        packed: Array = factor[self._rows, self._columns]
+        return packed
+
+    def __call__(self, values: Array) -> tuple[float, Array]:
+        """Return the deviance and its slope; ``mean`` and ``slope`` (in T T') are left behind."""
+        factor = self.unpack(values)
+        deviance = restricted_deviance(
+            self.gram,
+            self.moment,
+            self.squares,
+            self.rewards,
+            factor,
+            self._task_precision,
+            self._task_moment,
+            self._buffers,
+            self.mean,
+            self.slope,
+        )
+        return float(deviance), self.pack(2.0 * self.slope @ factor)
+
+    def noise_variance(self, deviance: float, values: Array) -> float:
+        """Return the noise variance that belongs to a factor."""
+        factor = self.unpack(values)
+        d = factor.shape[0]
+        lower = np.linalg.cholesky(np.eye(d) + factor.T @ self.gram @ factor)
+        determinants = 2.0 * float(np.log(np.diagonal(lower, axis1=-2, axis2=-1)).sum())
+        determinants += float(np.linalg.slogdet(self._task_precision.sum(axis=0))[1])
+        return float(np.exp((deviance - determinants) / self.freedom - 1.0) / (2 * np.pi))
+
+
+def fit_reml(stats: Statistics, arm: int) -> RemlFit | None:
+    """Return the fit of one arm, or None if its rewards are too few or do not vary enough to say anything.
+
+    Needs more rewards than features and a Gram matrix over all tasks that can be inverted.
+    """
+    from scipy.optimize import minimize
+    from threadpoolctl import ThreadpoolController
+
+    d = stats.n_features
+    rewards = float(stats.count[arm].sum())
+    scale = np.sqrt(np.einsum("jii->i", stats.gram[arm]) / max(rewards, 1.0))
+    if rewards <= d or not (scale > 0).all():
+        return None
+    criterion = _Criterion(stats, arm, scale)
+    if np.linalg.eigvalsh(criterion.gram.sum(axis=0))[0] < 1e-10 * rewards:
+        return None
+
+    on_diagonal = criterion.pack(np.eye(d)) > 0
+    bounds = [(0.0, None) if corner else (None, None) for corner in on_diagonal]
+    start = np.where(on_diagonal, 1.0, 0.0)
+    if not np.isfinite(criterion(start)[0]):
+        return None
+    iterations = 0
+    threads = ThreadpoolController()
+    for _attempt in range(RESTARTS):
+        # The search calls LAPACK on tiny matrices, where waking a second thread takes ten times the work itself.
+        with threads.limit(limits=1):
+            found = minimize(
+                criterion,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options={"maxiter": ROUNDS, "ftol": TOLERANCE, "gtol": 1e-7 * rewards, "maxcor": 30},
+            )
+        iterations += int(found.nit)
+        factor = criterion.unpack(found.x)
+        deviance, _ = criterion(found.x)
+        # Where a column of the factor is zero its slope is zero too, even if a little variance there would help: look
+        # at the slope in the covariance itself, and step off the saddle along the direction that gains most.
+        gains, directions = np.linalg.eigh(-criterion.slope)
+        if gains[-1] <= 1e-5 * rewards:
+            break
+        relative = factor @ factor.T
+        lift = 1e-3 * max(np.trace(relative) / d, 1e-6)
+        start = criterion.pack(_lower_root(relative + lift * np.outer(directions[:, -1], directions[:, -1])))
+    noise = criterion.noise_variance(deviance, found.x)
+    values, vectors = np.linalg.eigh(factor @ factor.T)
+    kept = values > SINGULAR * max(float(values[-1]), 1.0 / rewards)
+    relative = (vectors * np.where(kept, values, 0.0)) @ vectors.T
+    return RemlFit(
+        covariance=noise * relative / np.outer(scale, scale),
+        noise_variance=noise,
+        # log det X'V^-1 X was taken with scaled features.
+        log_likelihood=-0.5 * deviance - float(np.log(scale).sum()),
+        shared_mean=criterion.mean / scale,
+        rank=int(kept.sum()),
+        iterations=iterations,
+        converged=bool(found.success) and bool(gains[-1] <= 1e-5 * rewards),
+    )
+
+
+def _lower_root(matrix: Array) -> Array:
+    """Return a lower triangular T with T T' = matrix, zero columns where the matrix has no rank."""
+    values, vectors = np.linalg.eigh(matrix)
+    upper: Array = np.asarray(np.linalg.qr((vectors * np.sqrt(np.clip(values, 0, None))).T)[1])
+    signs = np.where(np.diagonal(upper) < 0, -1.0, 1.0)
+    lower: Array = (upper * signs[:, None]).T
+    return lower

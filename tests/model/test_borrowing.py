@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from posse.model import Prior, Statistics, new_belief, posterior
+from posse.model.borrowing import borrowing_of
+
+
+def log(counts, seed=0, d=2):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(len(counts)), counts)
+    X = rng.standard_normal((task.size, d)) * [1.0, 3.0][:d]
+    return {"task": task, "arm": np.zeros(task.size, int), "context": X, "reward": rng.standard_normal(task.size)}
+
+
+PRIOR = Prior(covariance=[[[1.3, 0.2], [0.2, 0.4]]], noise_variance=0.7, shared_precision=0.05)
+
+
+def test_one_feature_worked_by_hand():
+    # Two tasks, x = 2 always. Task 0 has 3 rewards: A = 12; task 1 has 1: A = 4. Sigma 0.5, noise 2, lambda 0.25.
+    rows = {"task": [0, 0, 0, 1], "arm": [0] * 4, "context": [[2.0]] * 4, "reward": [1.0, 2.0, 3.0, 1.0]}
+    stats = Statistics.from_data(**rows, n_tasks=2, n_arms=1)
+    prior = Prior(covariance=[[[0.5]]], noise_variance=2.0, shared_precision=0.25)
+
+    borrowing = borrowing_of(new_belief(stats, prior), 0)
+
+    others = 0.25 + 1 / (0.5 + 2.0 / 4)  # precision of the shared mean without task 0
+    variance = 0.5 + 1 / others
+    own = 12 / 2.0
+    assert_allclose(borrowing.own_share, [own / (own + 1 / variance)])
+    # One reward of its own says x^2 / noise = 2.
+    assert_allclose(borrowing.borrowed, [(1 / variance - 1 / (0.5 + 1 / 0.25)) / 2.0])
+    assert_allclose(borrowing.rewards, [3.0])
+
+
+def test_the_own_share_is_the_weight_of_own_rewards_in_the_coefficients():
+    # Shift the task's own rewards along its own contexts: the coefficients follow by the gain C A / noise.
+    rows = log([6, 9, 4])
+    stats = Statistics.from_data(**rows, n_tasks=3, n_arms=1)
+    shifted = rows["reward"] + np.where(rows["task"] == 0, rows["context"] @ [1.0, 0.0], 0.0)
+    moved = Statistics.from_data(**{**rows, "reward": shifted}, n_tasks=3, n_arms=1)
+    gain = posterior(stats, PRIOR).covariance[0, 0] @ stats.gram[0, 0] / 0.7
+
+    assert_allclose(posterior(moved, PRIOR).mean[0, 0] - posterior(stats, PRIOR).mean[0, 0], gain @ [1.0, 0.0])
+    assert_allclose(borrowing_of(new_belief(stats, PRIOR), 0).own_share, [np.trace(gain) / 2])
+
+
+def test_a_task_without_rewards_borrows_everything():
+    stats = Statistics.from_data(**log([0, 9, 4]), n_tasks=3, n_arms=1)
+    borrowing = borrowing_of(new_belief(stats, PRIOR), 0)
+
+    assert borrowing.own_share[0] == 0
+    assert borrowing.borrowed[0] > 0
+
+
+def test_one_task_alone_borrows_nothing():
+    stats = Statistics.from_data(**log([7]), n_tasks=1, n_arms=1)
+
+    assert borrowing_of(new_belief(stats, PRIOR), 0).borrowed[0] == pytest.approx(0, abs=1e-9)
+
+
+def test_more_rewards_of_its_own_mean_a_larger_own_share():
+    shares = [
+        borrowing_of(new_belief(Statistics.from_data(**log([n, 20, 20]), n_tasks=3, n_arms=1), PRIOR), 0).own_share[0]
+        for n in (1, 4, 16, 64)
+    ]
+
+    assert (np.diff(shares) > 0).all()
+    assert shares[-1] > 0.9
+
+
+def test_nothing_is_borrowed_beyond_what_tasks_have_in_common():
+    # However much the others know, a task gets at most what the population's spread leaves: noise tr((Sigma W)^-1) / d.
+    stats = Statistics.from_data(**log([1, 4000, 4000]), n_tasks=3, n_arms=1)
+    squares = np.einsum("knii->i", stats.gram) / stats.count.sum()
+    limit = 0.7 * (np.diagonal(np.linalg.inv(PRIOR.covariance[0])) / squares).mean()
+
+    assert 0.2 * limit < borrowing_of(new_belief(stats, PRIOR), 0).borrowed[0] < limit
