@@ -34,8 +34,11 @@ def test_imports_point_one_way():
         {"kernels"},
         {"model"},
         {"policies"},
+        {"regression"},
+        {"datasets"},
         {"environments"},
         {"simulation"},
+        {"benchmarks"},
         {"plotting"},
         {"cli"},
     ]

@@ -1,0 +1,6 @@
+"""Regression for grouped rows: every group its own coefficients, all groups one population."""
+
+from posse.regression.base import NotFitted
+from posse.regression.regressor import HierarchicalRegressor
+
+__all__ = ["HierarchicalRegressor", "NotFitted"]

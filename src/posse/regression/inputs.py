@@ -1,0 +1,88 @@
+"""Features, targets and group labels as they come: arrays, lists, pandas and polars."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from posse.checks import real_array
+from posse.errors import InvalidValue, ShapeError
+from posse.types import Array
+
+
+def feature_matrix(X: Any) -> Array:
+    """Return features as floats, shape (n_rows, n_features)."""
+    if hasattr(X, "toarray"):
+        raise InvalidValue(f"X must be dense, but a sparse {type(X).__name__} came; pass X.toarray()")
+    result = real_array(X, "X")
+    if result.ndim != 2:
+        raise ShapeError(
+            f"X must have shape (rows, features), but its shape is {result.shape}. Reshape your data: X.reshape(-1, 1) "
+            "for one feature, X.reshape(1, -1) for one row"
+        )
+    if 0 in result.shape:
+        raise ShapeError(f"X must have at least one row and one feature, but its shape is {result.shape}")
+    return result
+
+
+def feature_names(X: Any) -> list[str] | None:
+    """Return the column names of a data frame, or None where there are none."""
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    names = list(columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def target_vector(y: Any, n_rows: int) -> Array:
+    """Return targets as floats, one per row; a single column will do."""
+    if y is None:
+        raise InvalidValue("HierarchicalRegressor requires y to be passed, but the target y is None")
+    result = real_array(y, "y")
+    if result.ndim == 2 and result.shape[1] == 1:
+        result = result[:, 0]
+    if result.ndim != 1:
+        raise ShapeError(f"y must have one axis, but its shape is {result.shape}; fit one regressor per target")
+    if result.size != n_rows:
+        raise ShapeError(f"y must have one entry per row of X, {n_rows}, but it has {result.size}")
+    return result
+
+
+def group_labels(groups: Any, n_rows: int) -> list[Hashable]:
+    """Return one label per row; without groups, None for every row."""
+    if groups is None:
+        return [None] * n_rows
+    axes = getattr(groups, "ndim", len(getattr(groups, "shape", (0,))))
+    if axes != 1 or isinstance(groups, str | bytes):
+        came = f"its shape is {groups.shape}" if hasattr(groups, "shape") else f"{groups!r} came"
+        raise ShapeError(f"groups must be one label per row, but {came}")
+    # Arrays and series give Python's own values this way, and a list of mixed labels stays as it is.
+    as_list = getattr(groups, "tolist", getattr(groups, "to_list", None))
+    labels: Sequence[Hashable]
+    try:
+        labels = as_list() if as_list is not None else list(groups)
+    except TypeError:
+        raise ShapeError(f"groups must be one label per row, but {groups!r} came") from None
+    if len(labels) != n_rows:
+        raise ShapeError(f"groups must have one label per row of X, {n_rows}, but there are {len(labels)}")
+    result = list(labels)
+    for row, label in enumerate(result):
+        # NaN differs from itself.
+        if label is None or label != label:
+            raise InvalidValue(f"groups has no label at row {row}; name the group of every row, or pass groups=None")
+        if not isinstance(label, Hashable):
+            raise InvalidValue(
+                f"group labels must be hashable, such as str or int, but row {row} has {type(label).__name__}"
+            )
+    return result
+
+
+def label_array(labels: Sequence[Hashable]) -> np.ndarray[Any, Any]:
+    """Return labels as an array that turns none of them into something else."""
+    if {type(label) for label in labels} in ({str}, {int}):
+        return np.array(labels)
+    result = np.empty(len(labels), dtype=object)
+    result[:] = labels
+    return result

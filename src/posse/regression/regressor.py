@@ -1,0 +1,297 @@
+"""A linear regression per group, all groups drawn from one population that is learned with them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+
+from posse.checks import one_of
+from posse.errors import InvalidValue, ShapeError
+from posse.kernels.posterior import new_buffers, rebuild
+from posse.model import Prior, PriorReport, estimate_prior, new_belief
+from posse.model.evidence import STUDENT_FREEDOM
+from posse.regression.base import Estimator, NotFitted
+from posse.regression.inputs import feature_matrix, feature_names, group_labels, label_array, target_vector
+from posse.regression.notes import unlearned
+from posse.regression.sums import GroupSums, Standardised
+from posse.types import Array
+
+METHODS = ("evidence", "reml")
+
+
+class HierarchicalRegressor(Estimator):
+    r"""Linear regression with coefficients of its own for every group, drawn from a population.
+
+    .. math::
+        y = x^\top \beta_j + \mathcal N(0, \sigma^2), \qquad \beta_j \sim \mathcal N(\beta_0, \Sigma)
+
+    Shared mean :math:`\beta_0`, covariance :math:`\Sigma` and noise :math:`\sigma^2` are learned from all groups; so a
+    group with few rows borrows from the others exactly as much as the data say it should, and a group that was never
+    seen is predicted from the population. The intercept is a coefficient like any other and differs between groups too.
+
+    All is computed from sums over the rows of each group, so fitting takes no longer for more rows once they are summed
+    up. scikit-learn is not needed; where it is installed this is one of its estimators (``clone``, ``Pipeline``,
+    ``cross_val_score``).
+
+    Parameters
+    ----------
+    method : {"evidence", "reml"}
+        * ``"evidence"``: marginal likelihood, regularised, so that the covariance is positive definite however little
+          was seen. For predicting.
+        * ``"reml"``: restricted maximum likelihood, nothing regularised: the numbers that lme4 and statsmodels give. A
+          covariance at the boundary comes back singular.
+    fit_intercept : bool
+        Whether there is an intercept. With one, shifting y or a feature moves intercepts and changes nothing else.
+    robust : bool
+        With "evidence": the population is Student's with 8 degrees of freedom, so that odd groups neither drag the
+        others nor are dragged by them.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Of the population: its shared mean. Of a model fitted without groups, those of its one group.
+    intercept_ : float
+        Likewise; 0 without an intercept.
+    groups_ : ndarray of shape (n_groups,)
+        Labels, in the order of their first rows.
+    group_coef_ : ndarray of shape (n_groups, n_features)
+    group_intercept_ : ndarray of shape (n_groups,)
+    covariance_ : ndarray of shape (1 + n_features, 1 + n_features)
+        How the coefficients differ between groups, the intercept first; (n_features, n_features) without an intercept.
+        With ``robust`` the scale matrix of the Student population.
+    noise_variance_ : float
+    shrinkage_ : ndarray of shape (n_groups,)
+        How much each group borrows: 1 if its coefficients come from the others alone, 0 if from its own rows alone.
+        One minus the effective number of coefficients that its own rows determine, over all its coefficients.
+    group_weight_ : ndarray of shape (n_groups,)
+        With ``robust`` small for odd groups, whose own covariance is ``covariance_`` over the weight; else 1.
+    prior_ : Prior
+        The population as it was estimated: for rows with a 1 for the intercept first, features of mean 0 and mean
+        square 1, and y of mean 0. ``covariance_`` is the same in the units of X.
+    report_ : PriorReport
+        How the estimate came about, with one task per group; ``notes`` say what could not be learned, eigenvalues are
+        those of ``prior_``. ``log_evidence`` is the restricted log likelihood for "reml".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if X was a data frame whose columns have names.
+
+    Examples
+    --------
+    Three groups on lines through 0 with slopes near 1, 2 and 3; the third has one row only.
+
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [0.0], [1.0], [2.0], [3.0], [3.0]]
+    >>> y = [0.1, 0.9, 2.1, 2.9, 0.1, 1.9, 4.1, 5.9, 9.0]
+    >>> groups = ["a", "a", "a", "a", "b", "b", "b", "b", "c"]
+    >>> model = HierarchicalRegressor(method="reml", fit_intercept=False).fit(X, y, groups=groups)
+    >>> model.group_coef_.round(2).ravel()
+    array([0.99, 1.99, 3.  ])
+
+    A group that was never seen is predicted from the population, and far less surely.
+
+    >>> mean, std = model.predict([[4.0], [4.0]], groups=["a", "d"], return_std=True)
+    >>> mean.round(2), std.round(2)
+    (array([3.95, 7.96]), array([0.16, 4.65]))
+    """
+
+    coef_: Array
+    intercept_: float
+    groups_: np.ndarray[Any, Any]
+    group_coef_: Array
+    group_intercept_: Array
+    covariance_: Array
+    noise_variance_: float
+    shrinkage_: Array
+    group_weight_: Array
+    prior_: Prior
+    report_: PriorReport
+    n_features_in_: int
+    feature_names_in_: np.ndarray[Any, Any]
+
+    _sums: GroupSums  # all that was learned
+    _position: dict[Hashable, int]  # of every group
+    _data: Standardised  # the same in standard form
+    _coefficients: Array  # (n_groups + 1, p) of standardised rows; the last are those of a new group
+    _uncertainty: Array  # (n_groups + 1, p, p) their covariances
+
+    def __init__(
+        self, *, method: Literal["evidence", "reml"] = "evidence", fit_intercept: bool = True, robust: bool = False
+    ) -> None:
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.robust = robust
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Learn from these rows alone.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        y : array or column of shape (n_rows,)
+        groups : one label per row, optional
+            Any hashable labels. Without them all rows are one group.
+        """
+        return self._learn(X, y, groups, fresh=True)
+
+    def partial_fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Learn from these rows as well; the result is that of one ``fit`` on all rows so far.
+
+        New groups may appear. The rows are added to the sums, and the population is estimated anew.
+        """
+        return self._learn(X, y, groups, fresh=not hasattr(self, "_sums"))
+
+    @overload
+    def predict(self, X: Any, groups: Any = None, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def predict(self, X: Any, groups: Any = None, *, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: Any, groups: Any, return_std: Literal[True]) -> tuple[Array, Array]: ...
+
+    def predict(self, X: Any, groups: Any = None, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predict y.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        groups : one label per row, optional
+            Groups that were not seen in ``fit`` are predicted from the population, and so are all rows without groups
+            (unless the model was fitted without them).
+        return_std : bool
+            Whether to return standard deviations too: of a new observation, noise included, as scikit-learn's
+            ``BayesianRidge`` does. Take ``noise_variance_`` from their squares for those of the expected value.
+        """
+        if not hasattr(self, "_sums"):
+            raise NotFitted(f"this {type(self).__name__} has seen no data; call fit(X, y, groups) first")
+        rows = feature_matrix(X)
+        self._require_same_features(rows, feature_names(X))
+        labels = group_labels(groups, len(rows))
+        new = len(self._position)
+        which = np.fromiter((self._position.get(label, new) for label in labels), np.int64, len(labels))
+        rows = self._data.rows(rows)
+        mean: Array = np.einsum("ni,ni->n", rows, self._coefficients[which]) + self._data.target_centre
+        if not return_std:
+            return mean
+        variance = np.full(len(rows), self.noise_variance_)
+        order = np.argsort(which, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
+            own = np.einsum("ni,ij,nj->n", rows[some], self._uncertainty[which[some[0]]], rows[some], optimize=True)
+            variance[some] += np.maximum(own, 0.0)
+        return mean, np.sqrt(variance)
+
+    def score(self, X: Any, y: Any, groups: Any = None) -> float:
+        """Return the coefficient of determination of the predictions: 1 is perfect, 0 no better than a constant."""
+        mean = self.predict(X, groups)
+        truth = target_vector(y, mean.size)
+        residual = float(((truth - mean) ** 2).sum())
+        total = float(((truth - truth.mean()) ** 2).sum())
+        if total == 0:
+            return 1.0 if residual == 0 else 0.0
+        return 1.0 - residual / total
+
+    def _learn(self, X: Any, y: Any, groups: Any, *, fresh: bool) -> Self:
+        """Check everything, then learn: a call that fails leaves the model as it was."""
+        one_of(self.method, "method", METHODS)
+        for name in ("fit_intercept", "robust"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InvalidValue(f"{name} must be True or False, but {getattr(self, name)!r} came")
+        if self.robust and self.method != "evidence":
+            raise InvalidValue(f"robust=True needs method='evidence', but the method is {self.method!r}")
+        rows, names = feature_matrix(X), feature_names(X)
+        target = target_vector(y, len(rows))
+        labels = group_labels(groups, len(rows))
+        if fresh:
+            position: dict[Hashable, int] = {}
+            sums = GroupSums.nothing(rows, target, intercept=bool(self.fit_intercept))
+        else:
+            self._require_same_features(rows, names)
+            position, sums = dict(self._position), self._sums
+            if sums.intercept != self.fit_intercept:
+                raise InvalidValue(
+                    f"earlier rows were learned with fit_intercept={sums.intercept}, which cannot be changed; "
+                    "call fit with all rows"
+                )
+            if (None in position) != (groups is None):
+                earlier = "had no groups" if groups is not None else "had groups"
+                raise InvalidValue(f"earlier rows {earlier}; either all rows have groups or none, so call fit anew")
+        group = np.fromiter((position.setdefault(label, len(position)) for label in labels), np.int64, len(labels))
+        sums = sums.with_rows(rows, target, group, len(position))
+        if fresh:
+            self._describe_features(rows.shape[1], names)
+        self._sums, self._position = sums, position
+        self._estimate()
+        return self
+
+    def _describe_features(self, n_features: int, names: list[str] | None) -> None:
+        self.n_features_in_ = n_features
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _require_same_features(self, rows: Array, names: list[str] | None) -> None:
+        if rows.shape[1] != self.n_features_in_:
+            raise ShapeError(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input, those of fit"
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if names is not None and known is not None and list(known) != names:
+            wrong = next(i for i, (name, other) in enumerate(zip(names, known, strict=True)) if name != other)
+            raise InvalidValue(
+                f"column {wrong} of X is {names[wrong]!r}, but it was {known[wrong]!r} in fit; pass "
+                "X[model.feature_names_in_]"
+            )
+
+    def _estimate(self) -> None:
+        """Estimate the population from the sums, and condition every group on it."""
+        self._data = self._sums.standardised()
+        estimate = estimate_prior(self._data.stats, method=self.method, robust=bool(self.robust))
+        log_evidence = estimate.report.log_evidence
+        if self.method == "reml":
+            # log det X'V^-1 X was taken with standardised features.
+            log_evidence -= float(np.log(self._data.scale).sum())
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        notes = unlearned(self._data, estimate, [repr(name) for name in names])
+        self.prior_ = estimate.prior
+        self.report_ = replace(estimate.report, log_evidence=log_evidence, notes=notes)
+        self.groups_ = label_array(list(self._position))
+        self.group_weight_ = estimate.task_weight.copy()
+        self.noise_variance_ = float(estimate.prior.noise_variance[0])
+        self._condition()
+        self._publish()
+
+    def _condition(self) -> None:
+        """Compute the coefficients of every group and of a new one, and how sure they are."""
+        stats, s2 = self._data.stats, self.noise_variance_
+        belief = new_belief(stats, self.prior_)
+        if self.robust:
+            # The population of group j has covariance Sigma / weight_j.
+            belief.task_weight[:] = self.group_weight_
+            rebuild(belief, 0, new_buffers(stats.n_features))
+        shared_mean, shared_covariance = belief.shared_mean[0], belief.shared_covariance[0]
+        leaning = np.eye(stats.n_features) - belief.local_covariance[0] @ stats.gram[0]
+        own = belief.local_mean[0] + leaning @ shared_mean
+        covariance = s2 * belief.local_covariance[0] + leaning @ shared_covariance @ np.swapaxes(leaning, -1, -2)
+        # A new group's weight is not known: the variance of a Student population is wider than its scale.
+        widening = STUDENT_FREEDOM / (STUDENT_FREEDOM - 2) if self.robust else 1.0
+        new = widening * self.prior_.covariance[0] + shared_covariance
+        self._coefficients = np.concatenate([own, shared_mean[None]])
+        self._uncertainty = np.concatenate([covariance, new[None]])
+        determined = np.einsum("jab,jba->j", covariance, stats.gram[0]) / s2
+        self.shrinkage_ = np.clip(1.0 - determined / stats.n_features, 0.0, 1.0)
+
+    def _publish(self) -> None:
+        """Translate to the units and the origin of the rows as they came."""
+        to_raw = self._data.to_raw()
+        covariance = to_raw @ self.prior_.covariance[0] @ to_raw.T
+        self.covariance_ = (covariance + covariance.T) / 2
+        coefficients = self._coefficients @ to_raw.T
+        if self._data.intercept:
+            slopes, intercepts = coefficients[:, 1:], coefficients[:, 0] + self._data.target_centre
+        else:
+            slopes, intercepts = coefficients, np.zeros(len(coefficients))
+        self.group_coef_, self.group_intercept_ = slopes[:-1].copy(), intercepts[:-1].copy()
+        population = 0 if None in self._position else -1
+        self.coef_, self.intercept_ = slopes[population].copy(), float(intercepts[population])
