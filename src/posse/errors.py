@@ -13,6 +13,11 @@
     │   └── UnknownPolicy
     ├── ResultFileError (ValueError)     a result file that cannot be read or continued
     │   └── SettingsDiffer               the file holds a run with other settings
+    ├── DataFileError (ValueError)       a data file that cannot be used
+    │   ├── MissingData                  the file, or its folder, is not there
+    │   └── DamagedData                  the file is not what its makers published
+    ├── NotFitted                        an estimator that has seen no data (in posse.regression, since it is also
+    │                                    scikit-learn's NotFittedError where that is installed)
     └── MissingDependency (ImportError)  an optional library is needed for this
 """
 
@@ -65,6 +70,18 @@ class ResultFileError(PosseError, ValueError):
 
 class SettingsDiffer(ResultFileError):
     """The file holds a run with other settings."""
+
+
+class DataFileError(PosseError, ValueError):
+    """A data file that cannot be used."""
+
+
+class MissingData(DataFileError):
+    """A data file, or the folder it should be in, is not there."""
+
+
+class DamagedData(DataFileError):
+    """A data file is not what its makers published."""
 
 
 class MissingDependency(PosseError, ImportError):

@@ -35,6 +35,8 @@ CASES = {
     "ebm-ucb paper-literal, refresh 0.1": partial(EbmUCB, prior="paper-literal", refresh_growth=0.1),
     "ebm-ucb moments": partial(EbmUCB, prior="moments"),
     "ebm-ucb moments, refresh 0.1": partial(EbmUCB, prior="moments", refresh_growth=0.1),
+    "ebm-ucb evidence": partial(EbmUCB, prior="evidence"),
+    "ebm-ucb evidence, refresh 0.1": partial(EbmUCB, prior="evidence", refresh_growth=0.1),
     "ebm-ucb known": partial(EbmUCB, prior=KNOWN, exploration=0.7),
     "ebm-ucb known, no first pulls": partial(EbmUCB, prior=KNOWN, refresh_growth=0.1, first_pulls=False),
     "ebm-ts paper": EbmTS,

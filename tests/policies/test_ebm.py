@@ -187,6 +187,22 @@ def test_step_one_explores_as_step_two_does():
     assert greedy.choose(task=0, context=[1.0], step=1, rng=np.random.default_rng(0)) == 0
 
 
+@pytest.mark.parametrize(("step", "log"), [(1, math.log(2)), (2, math.log(2)), (3, math.log(3)), (50, math.log(50))])
+def test_exploration_grows_as_the_root_of_the_log_of_the_step(step, log):
+    """Arm 1 has less doubt and a higher mean: at some exploration the two are level; a hair to either side decides."""
+    prior = Prior(covariance=np.ones((2, 1, 1)), noise_variance=0.3, shared_precision=0.5)
+
+    def choice(exploration):
+        policy = EbmUCB(n_tasks=1, n_arms=2, n_features=1, prior=prior, exploration=exploration, first_pulls=False)
+        policy.update(task=0, arm=1, context=[1.0], reward=0.8)
+        return policy, policy.choose(task=0, context=[1.5], step=step, rng=np.random.default_rng(0))
+
+    belief = choice(0.0)[0].predict(task=0, context=[1.5])
+    level = (belief.mean[1] - belief.mean[0]) / (belief.sd[0] - belief.sd[1]) / math.sqrt(log)
+    assert choice(level * (1 + 1e-9))[1] == 0
+    assert choice(level * (1 - 1e-9))[1] == 1
+
+
 @pytest.mark.parametrize("policy", [EbmUCB, EbmTS])
 def test_ties_fall_to_the_seeded_stream(policy):
     policy = policy(n_tasks=2, n_arms=3, n_features=2, exploration=0.0, first_pulls=False)

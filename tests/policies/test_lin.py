@@ -108,6 +108,17 @@ def test_zero_exploration_is_greedy_and_ties_fall_to_the_stream():
     assert {policy.choose(0, [1.0], 1, np.random.default_rng(seed)) for seed in range(40)} == {1}
 
 
+@pytest.mark.parametrize(("step", "growth"), [(1, math.log(2)), (2, math.log(2)), (3, math.log(3)), (50, math.log(50))])
+@pytest.mark.parametrize("schedule", ["constant", "sqrt-log"])
+def test_exploration_is_constant_or_grows_as_the_root_of_the_log_of_the_step(schedule, step, growth):
+    """After a reward of 1 at x = 1, ridge 1, the arms have means 0 and 1/2, sds 1 and sqrt(1/2): level at one scale."""
+    level = 0.5 / (1 - math.sqrt(0.5)) / (math.sqrt(growth) if schedule == "sqrt-log" else 1.0)
+    for factor, arm in [(1 + 1e-9, 0), (1 - 1e-9, 1)]:
+        policy = LinUCB(n_tasks=1, n_arms=2, n_features=1, exploration=level * factor, schedule=schedule)
+        policy.update(task=0, arm=1, context=[1.0], reward=1.0)
+        assert policy.choose(task=0, context=[1.0], step=step, rng=np.random.default_rng(0)) == arm
+
+
 def test_words():
     assert LinUCB(n_tasks=1, n_arms=1, n_features=1).describe().startswith("exploration 1, constant; ridge 1")
     words = LinTS(n_tasks=1, n_arms=1, n_features=1, exploration=0.1, schedule="sqrt-log", pooled=True).describe()

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -107,13 +109,17 @@ def robust(rows, penalty_of, trim=0.2):
 
 def coordinate_descent(X, y, penalty):
     """The lasso by the sweeps of baselines.md 1.1, on the rows; decisions depend on where these end."""
-    coefficients = np.zeros(D)
+    # Plain floats: thousands of sweeps over three coordinates are no work for arrays.
+    gram, moment, cut = (X.T @ X).tolist(), (X.T @ y).tolist(), len(y) * penalty / 2
+    coefficients = [0.0] * D
     for _ in range(LASSO_SWEEPS):
-        before = coefficients.copy()
+        change = 0.0
         for i in range(D):
-            pull = X[:, i] @ (y - X @ coefficients + X[:, i] * coefficients[i])
-            coefficients[i] = np.sign(pull) * max(abs(pull) - len(y) * penalty / 2, 0) / (X[:, i] @ X[:, i])
-        if np.abs(coefficients - before).max() < LASSO_TOLERANCE:
+            pull = moment[i] - sum(gram[i][j] * coefficients[j] for j in range(D) if j != i)
+            value = math.copysign(max(abs(pull) - cut, 0.0), pull) / gram[i][i]
+            change = max(change, abs(value - coefficients[i]))
+            coefficients[i] = value
+        if change < LASSO_TOLERANCE:
             break
     return coefficients
 

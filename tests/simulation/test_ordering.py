@@ -32,7 +32,7 @@ def test_learning_the_population_beats_the_rivals(result, better, worse):
     assert paired_z(result, better, worse) > 3
 
 
-def test_every_method_beats_blind_pulls_and_pooling_everything(result):
+def test_every_method_beats_blind_pulls_and_those_that_tell_tasks_apart_well_beat_pooling(result):
     for better in ("ebm-ucb", "ebm-ts", "lin-ucb", "lin-ts", "ols-bandit", "rm-bandit"):
         assert paired_z(result, better, "random") > 3, better
     for better in ("ebm-ucb", "ebm-ts", "lin-ucb", "lin-ts"):

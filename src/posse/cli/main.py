@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from posse._version import __version__
+from posse.cli.bench import app as bench
 from posse.cli.demo import demo
 from posse.cli.simulate import simulate
 from posse.errors import PosseError
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(simulate)
+app.add_typer(bench, name="bench")
 
 
 def _show_version(asked: bool) -> None:

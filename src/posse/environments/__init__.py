@@ -1,6 +1,7 @@
 """Worlds: laws that turn a seed into tasks, contexts and rewards."""
 
 from posse.environments.base import Draw, World
+from posse.environments.from_dataset import RegressionWorld
 from posse.environments.synthetic import SyntheticWorld
 
-__all__ = ["Draw", "SyntheticWorld", "World"]
+__all__ = ["Draw", "RegressionWorld", "SyntheticWorld", "World"]

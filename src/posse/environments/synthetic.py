@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +15,7 @@ from posse.environments.base import ARRIVALS, CONTEXTS, NOISE, SIGNS, TRUTH, Dra
 from posse.errors import InvalidValue, ShapeError
 from posse.kernels.linalg import factor_semidefinite
 from posse.model.prior import Prior
-from posse.types import Array, ArrayLike, Settings
+from posse.types import Array, ArrayLike, IntArray, Settings
 
 ARRIVAL_LAWS = ("balanced", "data-poor")
 CONTEXT_LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
@@ -44,6 +45,13 @@ class SyntheticWorld:
         Coordinates that differ under ``"sparse"``. Default: a tenth of them, at least one.
     shared_sd : float
         Standard deviation of the shared coefficients :math:`\beta_{k0}`.
+    odd_share : float
+        Share of the tasks, rounded up and counted from the first, that are odd ones out.
+    odd_scale : float
+        What the deviations :math:`\delta_{kj}` of odd tasks are multiplied by. The declared prior is then the Gaussian
+        with the covariance of all tasks, odd ones included.
+    feature_scale : sequence of length n_features, optional
+        Units: contexts are multiplied by these factors and coefficients divided by them, so rewards stay as they were.
 
     Examples
     --------
@@ -64,12 +72,20 @@ class SyntheticWorld:
     heterogeneity: Literal["gaussian", "sparse"] | ArrayLike = "gaussian"
     jumps: int | None = None
     shared_sd: float = 1.0
+    odd_share: float = 0.0
+    odd_scale: float = 10.0
+    feature_scale: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_tasks", "n_arms", "n_features"):
             whole_number(getattr(self, name), name, at_least=1)
         one_of(self.contexts, "contexts", CONTEXT_LAWS)
         number(self.shared_sd, "shared_sd", above=0)
+        if number(self.odd_share, "odd_share", at_least=0) > 1:
+            raise InvalidValue(f"odd_share must be at most 1, but {self.odd_share:g} came")
+        number(self.odd_scale, "odd_scale", above=0)
+        if self.feature_scale is not None:
+            self._feature_scale()
         self._noise_sd()
         self._arrival_probabilities()
         if isinstance(self.heterogeneity, str):
@@ -78,10 +94,16 @@ class SyntheticWorld:
             self._given_covariance()
         if self.jumps is not None:
             whole_number(self.jumps, "jumps", at_least=0)
-            if self.heterogeneity != "sparse":
+            if not isinstance(self.heterogeneity, str) or self.heterogeneity != "sparse":
                 raise InvalidValue("jumps applies to heterogeneity='sparse' only; leave it out or ask for 'sparse'")
             if self.jumps > self.n_features:
                 raise InvalidValue(f"jumps must be at most n_features={self.n_features}, but {self.jumps} came")
+
+    @property
+    def n_odd_tasks(self) -> int:
+        """How many tasks, counted from the first, are odd ones out."""
+        # Less a hair, so that a share such as 0.07 of 100 tasks is 7 of them in spite of rounding.
+        return max(0, math.ceil(self.odd_share * self.n_tasks - 1e-9))
 
     def draw(self, seed: int, horizon: int) -> Draw:
         """Return the world of this seed, with ``horizon`` steps."""
@@ -89,18 +111,22 @@ class SyntheticWorld:
         horizon = whole_number(horizon, "horizon", at_least=1)
         coefficients, covariance = self._truth(stream(seed, TRUTH))
         probabilities = self._arrival_probabilities()
-        tasks = np.minimum(
-            np.searchsorted(np.cumsum(probabilities), stream(seed, ARRIVALS).random(horizon), side="right"),
-            self.n_tasks - 1,
-        ).astype(np.int64)
+        tasks = arriving_tasks(probabilities, seed, horizon)
         contexts = self._contexts(seed, horizon)
+        shared_precision: float | Array = self.shared_sd**-2
+        if self.feature_scale is not None:
+            scale = self._feature_scale()
+            contexts = contexts * scale
+            coefficients = coefficients / scale
+            covariance = covariance / (scale[:, None] * scale)
+            shared_precision = np.tile(shared_precision * scale**2, (self.n_arms, 1))
         noise_sd = self._noise_sd()
         expected = expected_rewards(contexts, coefficients[:, tasks])
         rewards = expected + stream(seed, NOISE).standard_normal(horizon)[:, None] * noise_sd
         prior = Prior(
             covariance=covariance,
             noise_variance=np.maximum(noise_sd**2, 1e-12),
-            shared_precision=self.shared_sd**-2,
+            shared_precision=shared_precision,
         )
         return Draw(
             tasks=tasks,
@@ -113,9 +139,14 @@ class SyntheticWorld:
         )
 
     def settings(self) -> Settings:
-        """Return every setting as a plain value."""
+        """Return every setting as a plain value; those for odd tasks and units only where they are used."""
         plain: Settings = {"world": "synthetic"}
+        unused = {"odd_share", "odd_scale"} if self.odd_share == 0 else set()
+        if self.feature_scale is None:
+            unused.add("feature_scale")
         for name in self.__dataclass_fields__:
+            if name in unused:
+                continue
             value = getattr(self, name)
             plain[name] = value if value is None or isinstance(value, str | int | float) else np.asarray(value).tolist()
         return plain
@@ -146,6 +177,16 @@ class SyntheticWorld:
                 f"{given.sum():g}"
             )
         return np.asarray(given / given.sum())
+
+    def _feature_scale(self) -> Array:
+        scale = real_array(self.feature_scale, "feature_scale")  # type: ignore[arg-type]  # not None where it is asked
+        if scale.shape != (self.n_features,):
+            raise ShapeError(
+                f"feature_scale must have length n_features={self.n_features}, but its shape is {scale.shape}"
+            )
+        if not (scale > 0).all():
+            raise InvalidValue(f"feature_scale must be greater than 0, but {scale.min():g} came")
+        return scale
 
     def _given_covariance(self) -> Array:
         matrices = checked_covariance(self.heterogeneity, "heterogeneity")
@@ -182,6 +223,10 @@ class SyntheticWorld:
                 factor_semidefinite(covariance[arm], root)
                 for i in range(d):
                     deviations[arm] += standard[arm, :, i, None] * root[i]
+        odd = self.n_odd_tasks
+        if odd:
+            deviations[:, :odd] *= self.odd_scale
+            covariance = covariance * (1.0 + odd / N * (self.odd_scale**2 - 1.0))
         return shared + deviations, covariance
 
     def _contexts(self, seed: int, horizon: int) -> Array:
@@ -204,3 +249,10 @@ def expected_rewards(contexts: Array, coefficients: Array) -> Array:
     for i in range(contexts.shape[1]):
         total += contexts[:, i, None] * coefficients[:, :, i].T
     return total
+
+
+def arriving_tasks(probabilities: Array, seed: int, horizon: int) -> IntArray:
+    """Return the task that arrives at each step, shape (horizon,)."""
+    uniform = stream(seed, ARRIVALS).random(horizon)
+    tasks = np.searchsorted(np.cumsum(probabilities), uniform, side="right")
+    return np.minimum(tasks, probabilities.size - 1).astype(np.int64)

@@ -10,3 +10,7 @@ kernel = njit(cache=True, nogil=True, error_model="numpy")
 # For what every step calls: a belief is some hundred words of pointers and sizes, and passing them costs more than the
 # arithmetic of a small step.
 inlined_kernel = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+
+# For kernels that only put others together: they become part of their caller before anything is compiled. Every level
+# of calls is otherwise compiled once more with all that it calls, and a whole run is five levels deep.
+woven_kernel = njit(cache=True, nogil=True, error_model="numpy", inline="always")

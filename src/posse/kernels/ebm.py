@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import kernel, woven_kernel
 from posse.kernels.estimators import Memory, refresh, refresh_due
 from posse.kernels.posterior import Belief, Buffers, observe, predict
 from posse.kernels.select import Exploration, explore
@@ -10,7 +10,7 @@ from posse.kernels.stretch import Stretch
 from posse.types import Array
 
 
-@inlined_kernel
+@woven_kernel
 def decide(
     belief: Belief,
     task: int,
@@ -30,7 +30,7 @@ def decide(
     return explore(mean, sd, step, exploration, draws)
 
 
-@inlined_kernel
+@woven_kernel
 def learn(
     belief: Belief,
     memory: Memory,
@@ -62,14 +62,16 @@ def play(
     sd: Array,
 ) -> None:
     """Play a stretch of steps."""
-    ask_everywhere = stretch.everywhere.shape[0] > 0
+    asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
-        step, task, x, draws = stretch.first_step + t, stretch.tasks[t], stretch.contexts[t], stretch.draws[t]
-        if ask_everywhere:
-            for other in range(stretch.everywhere.shape[1]):
-                stretch.everywhere[t, other] = decide(
-                    belief, other, x, step, exploration, first_pulls, draws, buffers, mean, sd
-                )
-        arm = decide(belief, task, x, step, exploration, first_pulls, draws, buffers, mean, sd)
+        step, x, draws = stretch.first_step + t, stretch.contexts[t], stretch.draws[t]
+        arm = 0
+        # Every task that is asked, and last the one that is here.
+        for position in range(asked + 1):
+            task = position if position < asked else stretch.tasks[t]
+            arm = decide(belief, task, x, step, exploration, first_pulls, draws, buffers, mean, sd)
+            if position < asked:
+                stretch.everywhere[t, position] = arm
         stretch.arms[t] = arm
-        learn(belief, memory, arm, task, x, stretch.rewards[t, arm], method, refresh_growth, buffers)
+        reward = stretch.rewards[t, arm]
+        learn(belief, memory, arm, stretch.tasks[t], x, reward, method, refresh_growth, buffers)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import kernel, woven_kernel
 from posse.kernels.evidence import QUIET, SETTLED, STEPS, Evidence, evidence_due, new_evidence, refresh_evidence
 from posse.kernels.linalg import (
     least_squares,
@@ -213,23 +213,22 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
     memory.covariance_learned[arm] = True
 
 
-@kernel
+@woven_kernel
 def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buffers) -> None:
     """Re-estimate the prior of one arm, or of all under the evidence prior, and rebuild the posterior."""
     if method == EVIDENCE:
         refresh_evidence(belief, memory.evidence, STEPS, SETTLED, buffers)
         return
-    if method == PAPER:
-        estimate_paper(belief, memory, arm, False, buffers)
-    elif method == PAPER_LITERAL:
-        estimate_paper(belief, memory, arm, True, buffers)
+    literal = method == PAPER_LITERAL
+    if method == PAPER or literal:
+        estimate_paper(belief, memory, arm, literal, buffers)
     elif method == MOMENTS:
         estimate_moments(belief, memory, arm, buffers)
     rebuild(belief, arm, buffers)
     memory.refreshed_at[arm] = belief.rewards[arm]
 
 
-@inlined_kernel
+@woven_kernel
 def refresh_due(belief: Belief, memory: Memory, arm: int, method: int, growth: float) -> bool:
     """Whether the arm's rewards (of all arms under the evidence prior) have grown enough since its last refresh.
 

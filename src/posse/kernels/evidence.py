@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import kernel, woven_kernel
 from posse.kernels.linalg import dot, factor, invert, log_determinant, mirror_upper, multiply_symmetric
 from posse.kernels.posterior import Belief, Buffers, rebuild
 from posse.types import Array, BoolArray
@@ -112,7 +112,7 @@ def measure(belief: Belief, evidence: Evidence) -> None:
     evidence.reward_square[0] = total / rewards if rewards > 0.0 else 0.0
 
 
-@kernel
+@woven_kernel
 def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
     """Rebuild every arm under the prior in force, and the inverses that the next step needs."""
     n_arms, _, d = belief.local_mean.shape
@@ -123,7 +123,7 @@ def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
         rebuild(belief, arm, buffers)
 
 
-@kernel
+@woven_kernel
 def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
     """Set the prior to its start, which has the size of the data."""
     n_arms, _, d = belief.local_mean.shape
@@ -379,7 +379,7 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     move_noise = clip((scale_scale * slope_noise - noise_scale * slope_scale) / determinant)
     move_scale = clip((noise_noise * slope_scale - noise_scale * slope_noise) / determinant)
     move_mean = clip(slope_mean / mean_mean)
-    move = max(abs(move_noise), abs(move_scale), abs(move_mean))
+    move = max(abs(move_scale), abs(move_mean))
 
     set_target(belief, evidence, buffers)
     common_noise = 0.0
@@ -398,11 +398,15 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     # The common level is the scoring step's; EM only moves the arms relative to each other.
     noise_factor = math.exp(log_noise + move_noise - new_log_noise)
     scale_factor = math.exp(log_scale + move_scale - new_log_scale)
+    final_log_noise = 0.0
     for arm in range(n_arms):
         belief.noise_variance[arm] = max(belief.noise_variance[arm] * noise_factor, QUIET * size)
+        final_log_noise += math.log(belief.noise_variance[arm]) / n_arms
         for i in range(d):
             for j in range(d):
                 belief.covariance[arm, i, j] *= scale_factor
+    # What counts is how far the noise went, not how far it would go below its floor.
+    move = max(move, abs(final_log_noise - log_noise))
     evidence.target_level[0] *= scale_factor
     evidence.shared_scale[0] *= math.exp(-move_mean)
     if evidence.robust > 0.0:
@@ -468,14 +472,14 @@ def total_rewards(belief: Belief) -> float:
     return total
 
 
-@kernel
+@woven_kernel
 def evidence_due(belief: Belief, evidence: Evidence, growth: float) -> bool:
     """Whether the rewards of all arms have grown enough since the last refresh."""
     at = evidence.refreshed_at[0]
     return total_rewards(belief) - at >= max(1.0, growth * at)
 
 
-@kernel
+@woven_kernel
 def refresh_evidence(belief: Belief, evidence: Evidence, steps: int, settled: float, buffers: Buffers) -> None:
     """Improve the prior of all arms by a few warm-started steps, and rebuild every posterior."""
     total = total_rewards(belief)

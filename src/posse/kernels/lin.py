@@ -65,14 +65,14 @@ def play(
     ridge: Ridge, pooled: bool, stretch: Stretch, exploration: Exploration, v: Array, mean: Array, sd: Array
 ) -> None:
     """Play a stretch of steps."""
-    ask_everywhere = stretch.everywhere.shape[0] > 0
+    asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
         step, x, draws = stretch.first_step + t, stretch.contexts[t], stretch.draws[t]
-        if ask_everywhere:
-            for other in range(stretch.everywhere.shape[1]):
-                place = 0 if pooled else other
-                stretch.everywhere[t, other] = decide(ridge, place, x, step, exploration, draws, v, mean, sd)
-        place = 0 if pooled else stretch.tasks[t]
-        arm = decide(ridge, place, x, step, exploration, draws, v, mean, sd)
+        arm = 0
+        for position in range(asked + 1):
+            task = position if position < asked else stretch.tasks[t]
+            arm = decide(ridge, 0 if pooled else task, x, step, exploration, draws, v, mean, sd)
+            if position < asked:
+                stretch.everywhere[t, position] = arm
         stretch.arms[t] = arm
-        observe(ridge, arm, place, x, stretch.rewards[t, arm], v)
+        observe(ridge, arm, 0 if pooled else stretch.tasks[t], x, stretch.rewards[t, arm], v)

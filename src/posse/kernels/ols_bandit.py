@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import kernel, woven_kernel
 from posse.kernels.forced import forced_arm, prune_then_pick
 from posse.kernels.linalg import least_squares, ordinary_least_squares
 from posse.kernels.posterior import Buffers
@@ -58,7 +58,7 @@ def fit(gram: Array, moment: Array, count: float, start: int, buffers: Buffers, 
     least_squares(gram, moment, out, root, buffers.vectors[0], other)
 
 
-@kernel
+@woven_kernel
 def decide(
     state: OlsState, task: int, x: Array, pulls: int, gap: float, start: int, draws: Array, scores: Array
 ) -> int:
@@ -69,7 +69,7 @@ def decide(
     return prune_then_pick(state.forced_estimates, state.estimates, task, x, gap, draws, scores)
 
 
-@kernel
+@woven_kernel
 def learn(
     state: OlsState, arm: int, task: int, x: Array, reward: float, pulls: int, start: int, buffers: Buffers
 ) -> None:
@@ -103,12 +103,14 @@ def play(
     state: OlsState, stretch: Stretch, pulls: int, gap: float, start: int, buffers: Buffers, scores: Array
 ) -> None:
     """Play a stretch of steps."""
-    ask_everywhere = stretch.everywhere.shape[0] > 0
+    asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
-        task, x, draws = stretch.tasks[t], stretch.contexts[t], stretch.draws[t]
-        if ask_everywhere:
-            for other in range(stretch.everywhere.shape[1]):
-                stretch.everywhere[t, other] = decide(state, other, x, pulls, gap, start, draws, scores)
-        arm = decide(state, task, x, pulls, gap, start, draws, scores)
+        x, draws = stretch.contexts[t], stretch.draws[t]
+        arm = 0
+        for position in range(asked + 1):
+            task = position if position < asked else stretch.tasks[t]
+            arm = decide(state, task, x, pulls, gap, start, draws, scores)
+            if position < asked:
+                stretch.everywhere[t, position] = arm
         stretch.arms[t] = arm
-        learn(state, arm, task, x, stretch.rewards[t, arm], pulls, start, buffers)
+        learn(state, arm, stretch.tasks[t], x, stretch.rewards[t, arm], pulls, start, buffers)

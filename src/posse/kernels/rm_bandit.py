@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import kernel, woven_kernel
 from posse.kernels.forced import forced_arm, prune_then_pick
 from posse.kernels.linalg import ordinary_least_squares
 from posse.kernels.posterior import Buffers
@@ -169,7 +169,7 @@ def robust_estimate(
                 out[arm, task, i] = centre[i]
 
 
-@kernel
+@woven_kernel
 def decide(state: RmState, settings: RmSettings, task: int, x: Array, draws: Array, scores: Array) -> int:
     """Return the arm to pull."""
     n_arms = scores.shape[0]
@@ -184,7 +184,7 @@ def decide(state: RmState, settings: RmSettings, task: int, x: Array, draws: Arr
     return prune_then_pick(state.forced_estimates, state.estimates, task, x, settings.gap, draws, scores)
 
 
-@kernel
+@woven_kernel
 def learn(state: RmState, settings: RmSettings, arm: int, task: int, x: Array, reward: float, buffers: Buffers) -> None:
     """Learn one reward; re-estimate when a batch ends (batched) or every few rewards (scheduled)."""
     n_arms, _, d = state.estimates.shape
@@ -246,12 +246,14 @@ def learn(state: RmState, settings: RmSettings, arm: int, task: int, x: Array, r
 @kernel
 def play(state: RmState, settings: RmSettings, stretch: Stretch, buffers: Buffers, scores: Array) -> None:
     """Play a stretch of steps."""
-    ask_everywhere = stretch.everywhere.shape[0] > 0
+    asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
-        task, x, draws = stretch.tasks[t], stretch.contexts[t], stretch.draws[t]
-        if ask_everywhere:
-            for other in range(stretch.everywhere.shape[1]):
-                stretch.everywhere[t, other] = decide(state, settings, other, x, draws, scores)
-        arm = decide(state, settings, task, x, draws, scores)
+        x, draws = stretch.contexts[t], stretch.draws[t]
+        arm = 0
+        for position in range(asked + 1):
+            task = position if position < asked else stretch.tasks[t]
+            arm = decide(state, settings, task, x, draws, scores)
+            if position < asked:
+                stretch.everywhere[t, position] = arm
         stretch.arms[t] = arm
-        learn(state, settings, arm, task, x, stretch.rewards[t, arm], buffers)
+        learn(state, settings, arm, stretch.tasks[t], x, stretch.rewards[t, arm], buffers)

@@ -176,17 +176,21 @@ class EbmUCB(_Hierarchical):
     Parameters
     ----------
     n_tasks, n_arms, n_features : int
-    exploration : float
-        :math:`a`.
+    exploration : float, optional
+        :math:`a`. Default: the paper's 0.1, or 0.4 under the evidence prior, measured over fourteen kinds of world (0.3
+        costs 1 to 2 %, 0.2 costs 5 to 10 %).
     shared_precision : float
-        :math:`\lambda`, how close to zero the shared mean is believed to be.
-    prior : {"paper", "paper-literal", "moments"} or Prior
+        :math:`\lambda`, how close to zero the shared mean is believed to be; the evidence prior learns its own.
+    prior : {"paper", "paper-literal", "moments", "evidence"} or Prior
         How the population is estimated, or the population itself if it is known.
-    refresh_growth : float
+    refresh_growth : float, optional
         An arm's prior is estimated anew when its rewards have grown by this fraction; 0 is after every reward.
-        Between refreshes the posterior is exact under the prior in force.
+        Between refreshes the posterior is exact under the prior in force. Default: 0 as in the paper, or 0.1 under the
+        evidence prior, which refreshes all arms together.
     first_pulls : bool
         Pull arm t at step t for the first ``n_arms`` steps.
+    robust : bool
+        With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
 
     References
     ----------
@@ -224,8 +228,10 @@ class EbmTS(_Hierarchical):
 
     Parameters
     ----------
-    n_tasks, n_arms, n_features, exploration, shared_precision, prior, refresh_growth, first_pulls
+    n_tasks, n_arms, n_features, shared_precision, prior, refresh_growth, first_pulls, robust
         As in :class:`EbmUCB`.
+    exploration : float, optional
+        :math:`a`. Default: the paper's 0.1, or 0.15 under the evidence prior, as measured.
 
     References
     ----------

@@ -1,0 +1,207 @@
+"""The settings of ``posse bench regret``: a world, its methods and the bars they are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posse.datasets import load_letter, load_sarcos
+from posse.environments.base import World
+from posse.environments.from_dataset import RegressionWorld
+from posse.environments.synthetic import SyntheticWorld
+from posse.model.prior import Prior
+from posse.policies import EbmTS, EbmUCB, LinUCB
+from posse.simulation.factories import Factory
+
+PAPER_UCB, PAPER_TS = "paper ebmUCB", "paper ebmTS"
+EVIDENCE_UCB, EVIDENCE_TS = "evidence UCB", "evidence TS"
+ROBUST_UCB = "robust UCB"
+FIXED = "fixed 2I"
+POOLED = "pooled LinUCB"
+KNOWN = {f"known {value:g}": value for value in (0.1, 0.3)}
+TUNED = {f"LinUCB {value:g}": value for value in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)}
+
+FEATURE_SCALE_SEED = 1  # the units of "scaled" are drawn once: the same for every seed of the benchmark
+
+
+def all_methods(world: World) -> dict[str, Factory]:
+    """Return every method of the table, by name."""
+    fixed = Prior.isotropic(n_arms=world.n_arms, n_features=world.n_features, variance=2.0)
+    return {
+        PAPER_UCB: EbmUCB,
+        PAPER_TS: EbmTS,
+        EVIDENCE_UCB: partial(EbmUCB, prior="evidence"),
+        EVIDENCE_TS: partial(EbmTS, prior="evidence"),
+        # "known" stands for the population of the drawn world; simulate puts it in.
+        **{name: partial(EbmUCB, prior="known", exploration=value) for name, value in KNOWN.items()},  # type: ignore[arg-type]
+        FIXED: partial(EbmUCB, prior=fixed, exploration=0.3),
+        **{name: partial(LinUCB, exploration=value) for name, value in TUNED.items()},
+        POOLED: partial(LinUCB, pooled=True),
+    }
+
+
+def robust_methods(world: World) -> dict[str, Factory]:  # noqa: ARG001  # the signature of all_methods
+    """Return what the rows about odd tasks compare."""
+    return {
+        EVIDENCE_UCB: partial(EbmUCB, prior="evidence"),
+        ROBUST_UCB: partial(EbmUCB, prior="evidence", robust=True),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One row of the benchmark.
+
+    Parameters
+    ----------
+    name : str
+        What ``--only`` and the result file call it.
+    title : str
+        What the table calls it.
+    world : callable from the data folder (or None) to a World
+    horizon : int
+    bar_paper, bar_known : float, optional
+        The largest ratio of evidence UCB to paper ebmUCB, and to the known prior, that was promised.
+    methods : callable from the world to named policies
+    most_seeds : int, optional
+        Seeds are cut to this number; worlds from data are slow and vary little.
+    from_data : bool
+        Whether the world needs a data folder.
+    needs : tuple of str
+        Settings that this one is compared with.
+    """
+
+    name: str
+    title: str
+    world: Callable[[Path | None], World]
+    horizon: int = 2000
+    bar_paper: float | None = None
+    bar_known: float | None = None
+    methods: Callable[[World], dict[str, Factory]] = all_methods
+    most_seeds: int | None = None
+    from_data: bool = False
+    needs: tuple[str, ...] = ()
+
+
+def feature_scale(n_features: int) -> tuple[float, ...]:
+    """Return factors 10^U(-2, 2), rounded so that a result file shows what was used."""
+    powers = np.random.default_rng(FEATURE_SCALE_SEED).uniform(-2.0, 2.0, n_features)
+    return tuple(float(f"{10.0**power:.3g}") for power in powers)
+
+
+def _synthetic(**settings: Any) -> Callable[[Path | None], World]:
+    return lambda _folder: SyntheticWorld(**settings)
+
+
+def _diagonal(*values: float) -> list[list[float]]:
+    return np.diag(values).tolist()
+
+
+def _sarcos(folder: Path | None) -> World:
+    return RegressionWorld.from_sarcos(load_sarcos(folder))
+
+
+def _letter(folder: Path | None) -> World:
+    return RegressionWorld.from_letter(load_letter(folder))
+
+
+_DENSE: dict[str, Any] = {"bar_paper": 0.90, "bar_known": 1.08}
+_ANISOTROPIC: dict[str, Any] = {"bar_paper": 0.80, "bar_known": 1.20}
+_LIMIT: dict[str, Any] = {"bar_paper": 1.02, "bar_known": 1.10}
+
+_ROWS = (
+    Setting(name="balanced", title="balanced, N=10 K=5 d=3", world=_synthetic(), **_DENSE),
+    Setting(name="data-poor", title="data-poor first task", world=_synthetic(arrivals="data-poor"), **_DENSE),
+    Setting(name="uniform", title="uniform contexts", world=_synthetic(contexts="uniform"), **_DENSE),
+    Setting(name="n30", title="N=30", world=_synthetic(n_tasks=30), **_DENSE),
+    Setting(
+        name="d8",
+        title="N=20 d=8, 3000 steps",
+        world=_synthetic(n_tasks=20, n_features=8),
+        horizon=3000,
+        **_DENSE,
+    ),
+    Setting(
+        name="sparse-3",
+        title="sparse jumps, 1 of 3",
+        world=_synthetic(heterogeneity="sparse", jumps=1),
+        bar_paper=0.92,
+    ),
+    Setting(
+        name="sparse-20",
+        title="sparse jumps, 2 of 20",
+        world=_synthetic(n_features=20, heterogeneity="sparse", jumps=2),
+        bar_paper=0.92,
+    ),
+    Setting(
+        name="anisotropic-5",
+        title="anisotropic, N=20 d=5",
+        world=_synthetic(n_tasks=20, n_features=5, heterogeneity=_diagonal(1.0, 0.3, 0.05, 0.05, 0.05)),
+        **_ANISOTROPIC,
+    ),
+    Setting(
+        name="anisotropic-10",
+        title="anisotropic, N=50 d=10",
+        world=_synthetic(n_tasks=50, n_features=10, heterogeneity=_diagonal(2.0, 0.5, *[0.01] * 8)),
+        **_ANISOTROPIC,
+    ),
+    Setting(
+        name="sarcos",
+        title="SARCOS contexts, N=30 K=7 d=21, 4000 steps",
+        world=_sarcos,
+        horizon=4000,
+        bar_paper=0.12,
+        bar_known=1.12,
+        most_seeds=20,
+        from_data=True,
+    ),
+    Setting(
+        name="letter",
+        title="Letter contexts, N=30 K=26 d=16, 4000 steps",
+        world=_letter,
+        horizon=4000,
+        bar_paper=0.45,
+        bar_known=1.12,
+        most_seeds=20,
+        from_data=True,
+    ),
+    Setting(name="one-task", title="one task only", world=_synthetic(n_tasks=1), **_LIMIT),
+    Setting(
+        name="identical",
+        title="all tasks identical (1e-8 I)",
+        world=_synthetic(heterogeneity=_diagonal(*[1e-8] * 3)),
+        **_LIMIT,
+    ),
+    Setting(
+        name="unrelated",
+        title="all tasks unrelated (100 I)",
+        world=_synthetic(heterogeneity=_diagonal(*[100.0] * 3)),
+        **_LIMIT,
+    ),
+    Setting(
+        name="scaled",
+        title="balanced, features in other units",
+        world=_synthetic(feature_scale=feature_scale(3)),
+        needs=("balanced",),
+    ),
+    Setting(
+        name="no-odd",
+        title="N=20, no odd tasks",
+        world=_synthetic(n_tasks=20),
+        methods=robust_methods,
+    ),
+    Setting(
+        name="odd",
+        title="N=20, 2 odd tasks at 10 times the scale",
+        world=_synthetic(n_tasks=20, odd_share=0.1, odd_scale=10.0),
+        methods=robust_methods,
+        needs=("no-odd",),
+    ),
+)
+SETTINGS: dict[str, Setting] = {setting.name: setting for setting in _ROWS}
+"""Every setting by its name, in the order of the table."""

@@ -1,0 +1,167 @@
+"""``posse bench``: fixed benchmarks."""
+
+from __future__ import annotations
+
+import contextlib
+import json as json_module
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posse.cli.options import available_cores
+from posse.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from posse.benchmarks.regret import Ratio, RegretReport
+
+app = typer.Typer(no_args_is_help=True)
+
+PLAIN_WIDTH = 150  # columns of a table that goes to a file, which has no width of its own
+LONGEST_NAME = 14  # of a setting: names are typed after --only, so they are never cut
+WIDE = 130  # columns from which an interval fits on the line of its ratio
+
+
+@app.callback()
+def _bench() -> None:
+    """Run a fixed benchmark."""
+
+
+@app.command()
+def regret(
+    seeds: Annotated[int, typer.Option(help="Number of seeds; worlds from data use at most 20.")] = 100,
+    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the data sets. Default: the one that POSSE_DATA names.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Run this setting, e.g. `balanced`; repeatable. A wrong name lists them."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for one result file per setting and `regret.json`; an interrupted run continues."),
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this Markdown file.")] = None,
+) -> None:
+    """Compare the evidence prior with the paper's, the known one and the rivals, in all settings."""
+    from rich.console import Console
+
+    from posse.benchmarks.markdown import regret_markdown
+    from posse.benchmarks.regret import measure, plan, seeds_of, summarise
+    from posse.benchmarks.settings import SETTINGS
+
+    if markdown is not None and not markdown.parent.is_dir() and markdown.parent != out:
+        raise InvalidValue(f"--markdown needs a folder that exists, but {markdown.parent} does not; make it first")
+    planned = plan(only, data)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    cores = workers if workers is not None else available_cores()
+    counts = {name: seeds_of(SETTINGS[name], seeds) for name in planned.worlds}
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PLAIN_WIDTH)
+    results = {}
+    with _progress(sum(counts.values())) as (begin, finish):
+        for name, world in planned.worlds.items():
+            begin(name)
+            results[name] = measure(SETTINGS[name], world, seeds=seeds, workers=cores, out=out)
+            finish(name, counts[name])
+    report = summarise(results, planned.skipped)
+    _print_report(console, report)
+    files = []
+    if out is not None:
+        files.append(out / "regret.json")
+        files[-1].write_text(json_module.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
+    if markdown is not None:
+        files.append(markdown)
+        markdown.write_text(regret_markdown(report), encoding="utf-8")
+    for name, reason in report.skipped.items():
+        console.print(f"skipped {name}: {reason}", highlight=False, soft_wrap=True)
+    for file in files:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[str, int], None]]]:
+    """Yield what to call before and after each setting: one bar on a terminal, a line per setting elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        done = [0]
+
+        def say(name: str, seeds: int) -> None:
+            done[0] += seeds
+            typer.echo(f"{name}: {seeds} seeds done ({done[0]} of {total})", err=True)
+
+        yield lambda _name: None, say
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("seeds"),
+    )
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield (
+            lambda name: bar.update(task, description=name),
+            lambda _name, seeds: bar.advance(task, seeds),
+        )
+
+
+def _print_report(console: Console, report: RegretReport) -> None:
+    from rich.box import SIMPLE
+    from rich.markup import escape
+    from rich.table import Table
+
+    from posse.benchmarks.markdown import verdict
+    from posse.benchmarks.settings import EVIDENCE_UCB, PAPER_UCB
+
+    def cell(ratio: Ratio) -> str:
+        low, high = ratio.interval
+        if console.width >= WIDE:
+            return f"{ratio} {ratio.bar and f'[{ratio.bar}]'}"
+        return f"{ratio.ratio:.3f} {ratio.bar and f'[{ratio.bar}]'}\n{low:.3f}-{high:.3f}"
+
+    def table(title: str, left: Sequence[str], right: Sequence[str], rest: Sequence[str]) -> Table:
+        made = Table(
+            title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False
+        )
+        for heading in left:
+            made.add_column(heading, min_width=LONGEST_NAME)
+        for heading in right:
+            made.add_column(heading, justify="right", min_width=max(map(len, heading.split())))
+        for heading in rest:
+            made.add_column(heading, no_wrap=True)
+        return made
+
+    if report.rows:
+        regrets = table(
+            "Cumulative regret; ratios with their bars and 95 % intervals",
+            ["setting"],
+            ["seeds", "paper", "known", "evidence"],
+            ["UCB/paper", "UCB/known", "met"],
+        )
+        for row in report.rows:
+            regrets.add_row(
+                row.setting,
+                str(row.seeds),
+                *(f"{row.methods[name].regret:.0f}" for name in (PAPER_UCB, row.known, EVIDENCE_UCB)),
+                escape(cell(row.to_paper)),
+                escape(cell(row.to_known)),
+                verdict(row.met),
+            )
+        console.print(regrets)
+    if report.checks:
+        title = "Units, and ordinary tasks beside odd ones"
+        checks = table(title, ["regret of", "over that of"], ["seeds"], ["ratio", "met"])
+        for check in report.checks:
+            checks.add_row(check.first, check.second, str(check.seeds), escape(cell(check)), verdict(check.met))
+        console.print(checks)

@@ -1,0 +1,239 @@
+"""Worlds made from data: real contexts, tasks drawn around what a regression says about each arm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.checks import number, real_array, whole_number
+from posse.environments.base import CONTEXTS, NOISE, TRUTH, Draw, stream
+from posse.environments.synthetic import arriving_tasks, expected_rewards
+from posse.errors import InvalidValue, ShapeError
+from posse.kernels.linalg import invert
+from posse.model.prior import Prior
+from posse.types import Array, Settings
+
+if TYPE_CHECKING:
+    from posse.datasets import Letter, Sarcos
+
+LARGEST_INFLATION = 1e10
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RegressionWorld:
+    r"""Tasks around the regression of every arm's target on the features of a data set.
+
+    .. math:: \beta_{kj} \sim \mathcal N(o_k, h\, \operatorname{diag} V_k), \qquad
+        y = x^\top \beta_{kj} + \mathcal N(0, s_k^2)
+
+    with :math:`o_k`, :math:`V_k` and :math:`s_k` the coefficients, their sampling covariance and the residual standard
+    deviation of arm k's ordinary least squares, after features and targets were standardised.
+
+    Parameters
+    ----------
+    name : str
+        What the data set is called in result files.
+    features : array of shape (n_rows, n_features)
+    targets : array of shape (n_rows, n_arms)
+    n_tasks : int
+    heterogeneity : float
+        :math:`h`; 1 is the paper's protocol as far as it is stated, 0 makes all tasks identical.
+    scale_targets : bool
+        Divide targets by their standard deviation; they are centred in any case.
+    checksum : str, optional
+        SHA-256 of the file the rows came from, for result files.
+
+    Notes
+    -----
+    Rewards are simulated, so the linear model is right by construction; only the contexts are real. A run meets every
+    row at most once, in an order that the seed decides: a horizon beyond the number of rows is an error.
+
+    The declared prior has one shared precision for all arms, :math:`1 / \operatorname{mean}(o^2)`.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).normal(size=(50, 2))
+    >>> world = RegressionWorld(name="toy", features=rows, targets=rows @ [[1.0], [2.0]], n_tasks=3)
+    >>> world.draw(seed=0, horizon=4).coefficients.shape
+    (1, 3, 2)
+    """
+
+    name: str
+    features: Array
+    targets: Array
+    n_tasks: int = 30
+    heterogeneity: float = 1.0
+    scale_targets: bool = True
+    checksum: str | None = None
+    _contexts: Array = field(init=False, repr=False)
+    _fit: Regression = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        whole_number(self.n_tasks, "n_tasks", at_least=1)
+        number(self.heterogeneity, "heterogeneity", at_least=0)
+        features, targets = real_array(self.features, "features"), real_array(self.targets, "targets")
+        if features.ndim != 2 or targets.ndim != 2 or features.shape[0] != targets.shape[0]:
+            raise ShapeError(
+                "features and targets must be tables with the same number of rows, but their shapes are "
+                f"{features.shape} and {targets.shape}"
+            )
+        if features.shape[1] == 0 or targets.shape[1] == 0:
+            raise ShapeError(
+                f"features and targets need a column each, but their shapes are {features.shape} and {targets.shape}"
+            )
+        contexts = standardised(features, "feature")
+        responses = standardised(targets, "target") if self.scale_targets else targets - targets.mean(axis=0)
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "targets", targets)
+        object.__setattr__(self, "_contexts", contexts)
+        object.__setattr__(self, "_fit", regress(contexts, responses))
+
+    @classmethod
+    def from_sarcos(cls, data: Sarcos, *, n_tasks: int = 30, heterogeneity: float = 1.0) -> RegressionWorld:
+        """Return the world whose arms are the seven torques, standardised."""
+        return cls(
+            name=f"sarcos {data.part}",
+            features=data.X,
+            targets=data.y,
+            n_tasks=n_tasks,
+            heterogeneity=heterogeneity,
+            checksum=data.sha256,
+        )
+
+    @classmethod
+    def from_letter(cls, data: Letter, *, n_tasks: int = 30, heterogeneity: float = 1.0) -> RegressionWorld:
+        """Return the world whose arms are the 26 letters; the target of each is "this letter or not", centred."""
+        return cls(
+            name="letter",
+            features=data.X,
+            targets=(data.labels[:, None] == np.arange(len(data.classes))).astype(np.float64),
+            n_tasks=n_tasks,
+            heterogeneity=heterogeneity,
+            scale_targets=False,
+            checksum=data.sha256,
+        )
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms: the targets."""
+        return int(self.targets.shape[1])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a context."""
+        return int(self.features.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the data set, the longest horizon."""
+        return int(self.features.shape[0])
+
+    @property
+    def regression(self) -> Regression:
+        """What tasks are drawn around."""
+        return self._fit
+
+    def draw(self, seed: int, horizon: int) -> Draw:
+        """Return the world of this seed, with ``horizon`` steps."""
+        seed = whole_number(seed, "seed", at_least=0)
+        horizon = whole_number(horizon, "horizon", at_least=1)
+        if horizon > self.n_rows:
+            raise InvalidValue(
+                f"horizon must be at most {self.n_rows}, the rows of {self.name!r}, since no context comes twice, but "
+                f"{horizon} came"
+            )
+        fit = self._fit
+        variances = self.heterogeneity * fit.variances
+        standard = stream(seed, TRUTH).standard_normal((self.n_arms, self.n_tasks, self.n_features))
+        coefficients = fit.coefficients[:, None, :] + np.sqrt(variances)[:, None, :] * standard
+        probabilities = np.full(self.n_tasks, 1.0 / self.n_tasks)
+        tasks = arriving_tasks(probabilities, seed, horizon)
+        contexts = self._contexts[stream(seed, CONTEXTS).permutation(self.n_rows)[:horizon]]
+        expected = expected_rewards(contexts, coefficients[:, tasks])
+        noise = stream(seed, NOISE).standard_normal(horizon)[:, None]
+        prior = Prior(
+            covariance=variances[:, :, None] * np.eye(self.n_features),
+            noise_variance=np.maximum(fit.noise_variance, 1e-12),
+            shared_precision=1.0 / max(float(np.mean(fit.coefficients**2)), 1e-12),
+        )
+        return Draw(
+            tasks=tasks,
+            contexts=contexts,
+            expected=expected,
+            rewards=expected + noise * np.sqrt(fit.noise_variance),
+            coefficients=coefficients,
+            prior=prior,
+            arrival_probabilities=probabilities,
+        )
+
+    def settings(self) -> Settings:
+        """Return every setting as a plain value; the data by name, size and checksum."""
+        return {
+            "world": "regression",
+            "data": self.name,
+            "sha256": self.checksum,
+            "n_rows": self.n_rows,
+            "n_tasks": self.n_tasks,
+            "n_arms": self.n_arms,
+            "n_features": self.n_features,
+            "heterogeneity": self.heterogeneity,
+            "scale_targets": self.scale_targets,
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regression:
+    """Ordinary least squares of every target.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_arms, n_features)
+    variances : ndarray of shape (n_arms, n_features)
+        Sampling variance of each coefficient.
+    noise_variance : ndarray of shape (n_arms,)
+        Residual variance.
+    """
+
+    coefficients: Array
+    variances: Array
+    noise_variance: Array
+
+
+def regress(X: Array, Y: Array) -> Regression:
+    """Regress the columns of centred ``Y`` (n, K) on centred ``X`` (n, d).
+
+    Sums run over rows in their order, never through BLAS: a file gives the same bits on every machine.
+    """
+    n, d = X.shape
+    freedom = n - d - 1  # the means took one
+    if freedom < 1:
+        raise InvalidValue(f"a regression on {d} features needs at least {d + 2} rows, but {n} came")
+    gram, moment = np.empty((d, d)), np.empty((d, Y.shape[1]))
+    for i in range(d):
+        gram[i] = (X[:, i, None] * X).sum(axis=0)
+        moment[i] = (X[:, i, None] * Y).sum(axis=0)
+    inverse = np.empty((d, d))
+    regular = invert(gram, np.empty((d, d)), np.empty((d, d)), inverse)
+    # The variance inflation of a feature is 1 / (1 - R^2) of its regression on the others.
+    if not regular or not (np.diag(inverse) * np.diag(gram) < LARGEST_INFLATION).all():
+        raise InvalidValue(
+            "the features are collinear, so no regression is defined; leave out those that repeat others"
+        )
+    coefficients = np.zeros((Y.shape[1], d))
+    residuals = Y.copy()
+    for i in range(d):
+        coefficients += moment[i][:, None] * inverse[i]
+    for i in range(d):
+        residuals -= X[:, i, None] * coefficients[:, i]
+    noise_variance = (residuals**2).sum(axis=0) / freedom
+    return Regression(coefficients, noise_variance[:, None] * np.diag(inverse), noise_variance)
+
+
+def standardised(columns: Array, name: str) -> Array:
+    """Return columns with mean 0 and standard deviation 1."""
+    sd = columns.std(axis=0)
+    if not (sd > 0).all():
+        raise InvalidValue(f"{name} {int(np.argmin(sd > 0))} is constant, so it cannot be standardised; leave it out")
+    return np.asarray((columns - columns.mean(axis=0)) / sd)
