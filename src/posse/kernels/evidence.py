@@ -23,7 +23,7 @@ from posse.kernels.posterior import Belief, Buffers, rebuild
 from posse.types import Array, BoolArray
 
 TARGET_WEIGHT = 15.0  # of the target in an arm's covariance, in tasks
-IDENTITY_WEIGHT = 10.0  # of the standardised identity in the target, in fully observed (arm, task) pairs
+IDENTITY_WEIGHT = 3.0  # of the standardised identity in the target, in fully observed (arm, task) pairs
 NOISE_WEIGHT = 30.0  # of the common noise variance in an arm's, in rewards
 LOG_SD = 2.0  # of the log-normal priors of the three pooled numbers
 LARGEST_MOVE = 1.5  # of a pooled log-number in one step

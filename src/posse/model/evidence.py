@@ -16,7 +16,8 @@ from posse.types import Array
 ITERATIONS = 500
 SETTLED = 1e-4  # relative move of every number and every direction at which the search ends
 HALVINGS = 10
-STUCK = 1e-2  # a step that cannot be made to help counts as rest if it was no longer than this
+STUCK = 1e-2  # a step that cannot be made to help counts as rest if it was no longer than this,
+FLAT = 1e-6  # or if the last steps gained no more than this share of the log evidence
 STUDENT_FREEDOM = 8.0  # degrees of freedom of the population when outliers are modelled
 
 
@@ -147,7 +148,8 @@ def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterati
             _blend(belief, evidence, old, new, 0.0)
             evidence.target_level[0] = level
             kernels.rebuild_all(belief, evidence, buffers)
-            return np.asarray(gained), move < STUCK
+            flat = bool(gained) and max(gained[-3:]) < FLAT * (1.0 + abs(log_evidence))
+            return np.asarray(gained), flat or move < STUCK
         gained.append(max(gain, 0.0))
         if move * share < SETTLED:
             return np.asarray(gained), True
