@@ -18,7 +18,17 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import kernel, woven_kernel
-from posse.kernels.linalg import dot, factor, invert, log_determinant, mirror_upper, multiply_symmetric
+from posse.kernels.linalg import (
+    cross_product,
+    dot,
+    factor,
+    invert,
+    log_determinant,
+    mirror_upper,
+    multiply,
+    multiply_symmetric,
+    multiply_upper,
+)
 from posse.kernels.posterior import Belief, Buffers, rebuild
 from posse.types import Array, BoolArray
 
@@ -185,14 +195,10 @@ def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) ->
     deviation, mean, fitted = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
     # Phi = R'R, and crossed = Phi Sigma^-1.
     factor(shared_covariance, shared_root)
+    multiply(shared_covariance, inverse, crossed)
     for i in range(d):
         for j in range(d):
-            crossed[i, j] = 0.0
             second_moment[i, j] = 0.0
-        for k in range(d):
-            weight = shared_covariance[i, k]
-            for j in range(d):
-                crossed[i, j] += weight * inverse[k, j]
     residual = 0.0
     leverage = 0.0
     squared_leverage = 0.0
@@ -203,13 +209,9 @@ def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) ->
         local_covariance = belief.local_covariance[arm, task]
         weight_of_task = belief.task_weight[task]
         # transposed = D' = A Ct, half = R D'.
-        for i in range(d):
-            for j in range(d):
-                transposed[i, j] = 0.0
-            for k in range(d):
-                weight = gram[i, k]
-                for j in range(d):
-                    transposed[i, j] += weight * local_covariance[k, j]
+        multiply(gram, local_covariance, transposed)
+        multiply_upper(shared_root, transposed, half)
+        cross_product(half, one)
         for i in range(d):
             deviation[i] = belief.local_mean[arm, task, i]
         for k in range(d):
@@ -217,20 +219,6 @@ def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) ->
                 deviation[i] -= shared_mean[k] * transposed[k, i]
         for i in range(d):
             mean[i] = shared_mean[i] + deviation[i]
-            for j in range(d):
-                half[i, j] = 0.0
-            for k in range(i, d):
-                weight = shared_root[i, k]
-                for j in range(d):
-                    half[i, j] += weight * transposed[k, j]
-        for i in range(d):
-            for j in range(i, d):
-                one[i, j] = 0.0
-        for k in range(d):
-            for i in range(d):
-                weight = half[k, i]
-                for j in range(i, d):
-                    one[i, j] += weight * half[k, j]
         crossed_trace = 0.0
         shared_trace = 0.0
         distance = 0.0
@@ -320,24 +308,13 @@ def improve_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) 
             value = (second_moment[i, j] + TARGET_WEIGHT * target[i, j]) / (tasks + TARGET_WEIGHT)
             change[i, j] = value - covariance[i, j]
             covariance[i, j] = value
+    multiply(change, inverse, relative)
     move = 0.0
     for i in range(d):
-        for j in range(d):
-            relative[i, j] = 0.0
-        for k in range(d):
-            weight = change[i, k]
-            for j in range(d):
-                relative[i, j] += weight * inverse[k, j]
         move = max(move, abs(relative[i, i]))
     if move < 0.5:
         # Sigma + kappa (Sigma Sigma_old^-1 - I) Sigma stays positive definite, unlike a longer step along the change.
-        for i in range(d):
-            for j in range(d):
-                change[i, j] = 0.0
-            for k in range(d):
-                weight = relative[i, k]
-                for j in range(d):
-                    change[i, j] += weight * covariance[k, j]
+        multiply(relative, covariance, change)
         for i in range(d):
             for j in range(d):
                 covariance[i, j] += OVERRELAXATION * 0.5 * (change[i, j] + change[j, i])

@@ -66,29 +66,66 @@ def mirror_upper(matrix: Array) -> None:
 
 
 @kernel
-def factor(matrix: Array, out: Array) -> bool:
-    """Write the upper R with ``matrix = R'R`` to ``out``; False if the matrix is not positive definite.
+def multiply(left: Array, right: Array, out: Array) -> None:
+    """Write ``left @ right`` to ``out``."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = 0.0
+        for k in range(left.shape[1]):
+            weight = left[i, k]
+            for j in range(out.shape[1]):
+                out[i, j] += weight * right[k, j]
 
-    Reads the upper triangle only; entries of ``out`` below the diagonal are set to zero.
-    """
+
+@kernel
+def multiply_upper(upper: Array, right: Array, out: Array) -> None:
+    """Write ``upper @ right`` to ``out`` for an upper triangular matrix."""
+    d = upper.shape[0]
+    for i in range(d):
+        for j in range(d):
+            out[i, j] = 0.0
+        for k in range(i, d):
+            weight = upper[i, k]
+            for j in range(d):
+                out[i, j] += weight * right[k, j]
+
+
+@inlined_kernel
+def copy_upper(matrix: Array, out: Array) -> None:
+    """Copy the upper triangle; zeros below."""
     d = matrix.shape[0]
     for i in range(d):
         for j in range(i):
             out[i, j] = 0.0
         for j in range(i, d):
             out[i, j] = matrix[i, j]
-    for k in range(d):
-        pivot = out[k, k]
+
+
+@inlined_kernel
+def eliminate(upper: Array, k: int) -> None:
+    """Turn row k of a matrix into that of its Cholesky factor, and take it out of the rows below."""
+    d = upper.shape[0]
+    scale = 1.0 / math.sqrt(upper[k, k])
+    for j in range(k, d):
+        upper[k, j] *= scale
+    for i in range(k + 1, d):
+        weight = upper[k, i]
+        for j in range(i, d):
+            upper[i, j] -= weight * upper[k, j]
+
+
+@kernel
+def factor(matrix: Array, out: Array) -> bool:
+    """Write the upper R with ``matrix = R'R`` to ``out``; False if the matrix is not positive definite.
+
+    Reads the upper triangle only; entries of ``out`` below the diagonal are set to zero.
+    """
+    copy_upper(matrix, out)
+    for k in range(matrix.shape[0]):
         # The test is written so that NaN fails it too.
-        if not pivot > 0.0:
+        if not out[k, k] > 0.0:
             return False
-        scale = 1.0 / math.sqrt(pivot)
-        for j in range(k, d):
-            out[k, j] *= scale
-        for i in range(k + 1, d):
-            weight = out[k, i]
-            for j in range(i, d):
-                out[i, j] -= weight * out[k, j]
+        eliminate(out, k)
     return True
 
 
@@ -98,21 +135,10 @@ def factor_at_least(matrix: Array, least: float, out: Array) -> None:
 
     Every pivot of such a matrix is at least ``least``; one that is not lost it to rounding and gets it back.
     """
-    d = matrix.shape[0]
-    for i in range(d):
-        for j in range(i):
-            out[i, j] = 0.0
-        for j in range(i, d):
-            out[i, j] = matrix[i, j]
-    for k in range(d):
+    copy_upper(matrix, out)
+    for k in range(matrix.shape[0]):
         out[k, k] = max(out[k, k], least)
-        scale = 1.0 / math.sqrt(out[k, k])
-        for j in range(k, d):
-            out[k, j] *= scale
-        for i in range(k + 1, d):
-            weight = out[k, i]
-            for j in range(i, d):
-                out[i, j] -= weight * out[k, j]
+        eliminate(out, k)
 
 
 @kernel
@@ -123,24 +149,13 @@ def factor_semidefinite(matrix: Array, out: Array) -> None:
     measured by the row's own diagonal entry: features may come in very different units.
     """
     d = matrix.shape[0]
-    for i in range(d):
-        for j in range(i):
-            out[i, j] = 0.0
-        for j in range(i, d):
-            out[i, j] = matrix[i, j]
+    copy_upper(matrix, out)
     for k in range(d):
-        pivot = out[k, k]
-        if not pivot > 64.0 * d * EPSILON * matrix[k, k]:
+        if out[k, k] > 64.0 * d * EPSILON * matrix[k, k]:
+            eliminate(out, k)
+        else:
             for j in range(k, d):
                 out[k, j] = 0.0
-            continue
-        scale = 1.0 / math.sqrt(pivot)
-        for j in range(k, d):
-            out[k, j] *= scale
-        for i in range(k + 1, d):
-            weight = out[k, i]
-            for j in range(i, d):
-                out[i, j] -= weight * out[k, j]
 
 
 @kernel

@@ -30,6 +30,7 @@ from posse.kernels.linalg import (
     invert,
     mirror_upper,
     multiply_symmetric,
+    multiply_upper,
     solve_transposed,
 )
 from posse.kernels.sums import Sums, add_reward
@@ -157,14 +158,10 @@ def whiten(gram: Array, root: Array, lower: Array, s2: float, middle: Array, whi
     """
     d = gram.shape[0]
     # explained = R A and middle = s2 I + R A R', upper triangle.
+    multiply_upper(root, gram, explained)
     for i in range(d):
-        for j in range(d):
-            explained[i, j] = 0.0
+        for j in range(i, d):
             middle[i, j] = 0.0
-        for k in range(i, d):
-            weight = root[i, k]
-            for j in range(d):
-                explained[i, j] += weight * gram[k, j]
         middle[i, i] = s2
         for k in range(i, d):
             weight = explained[i, k]
@@ -245,13 +242,7 @@ def add_information(
     """
     d = gram.shape[0]
     factor_semidefinite(gram, half)
-    for i in range(d):
-        for j in range(d):
-            work[i, j] = 0.0
-        for k in range(i, d):
-            weight = half[i, k]
-            for j in range(k + 1):
-                work[i, j] += weight * lower[k, j]
+    multiply_upper(half, lower, work)
     for i in range(d):
         for j in range(i, d):
             middle[i, j] = dot(work[i], work[j])

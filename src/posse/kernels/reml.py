@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 from posse.kernels.compiler import kernel
-from posse.kernels.linalg import cross_product, dot, factor, invert, log_determinant, mirror_upper, multiply_symmetric
+from posse.kernels.linalg import (
+    cross_product,
+    dot,
+    factor,
+    invert,
+    log_determinant,
+    mirror_upper,
+    multiply_symmetric,
+    multiply_upper,
+)
 from posse.kernels.posterior import Buffers, whiten
 from posse.types import Array
 
@@ -78,12 +87,7 @@ def restricted_deviance(
         multiply_symmetric(precision, mean, left)
         for i in range(d):
             left[i] = task_moment[task, i] - left[i]
-            for j in range(d):
-                explained[i, j] = 0.0
-            for k in range(i, d):
-                weight = root[i, k]
-                for j in range(d):
-                    explained[i, j] += weight * precision[k, j]
+        multiply_upper(root, precision, explained)
         for i in range(d):
             scaled = left[i] / noise
             for j in range(i, d):
