@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from posse.cli.main import app
-from posse.errors import InvalidValue, PosseError, SettingsDiffer, UnknownPolicy
+from posse.errors import InvalidValue, PosseError, ResultFileError, SettingsDiffer, UnknownPolicy
 
 SMALL = ["simulate", "-N", "3", "-K", "2", "-d", "2", "-n", "40", "--seeds", "3", "--workers", "1"]
 
@@ -47,6 +47,7 @@ def test_every_setting_of_the_world_reaches_it(run):
         run(
             *SMALL, "-p", "lin-ucb", "--json", "--noise-sd", "0.5,2", "--arrivals", "0.5,0.25,0.25",
             "--contexts", "uniform", "--covariance", "2,0.5", "--shared-sd", "3", "--track-task", "1", "--appendix",
+            "--odd-share", "0.3", "--odd-scale", "4", "--feature-scale", "2,5",
         ).stdout
     )  # fmt: skip
 
@@ -61,6 +62,9 @@ def test_every_setting_of_the_world_reaches_it(run):
         "heterogeneity": [[2.0, 0.0], [0.0, 0.5]],
         "jumps": None,
         "shared_sd": 3.0,
+        "odd_share": 0.3,
+        "odd_scale": 4.0,
+        "feature_scale": [2.0, 5.0],
     }
     assert said["settings"]["track_task"] == 1
     assert "expected_regret" in said["policies"][0]
@@ -127,6 +131,12 @@ def test_the_command_reports_an_error_in_one_line_and_status_2():
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == "posse: seeds must be at least 1, but 0 came\n"
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(run, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(ResultFileError, match="cannot make the folder"):
+        run("demo", "--out", tmp_path / "taken", "--seeds", "1")
 
 
 def test_demo_writes_table_and_pictures(run, tmp_path):

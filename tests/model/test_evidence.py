@@ -4,8 +4,8 @@ from numpy.testing import assert_allclose
 
 from posse.environments import SyntheticWorld
 from posse.kernels import evidence as kernels
-from posse.kernels.posterior import new_buffers
-from posse.model import Prior, Statistics, estimate_prior, log_evidence, new_belief
+from posse.kernels.posterior import new_buffers, rebuild
+from posse.model import Prior, Statistics, estimate_prior, log_evidence, new_belief, posterior
 from posse.model.belief import prior_of
 from posse.model.evidence import _climb
 
@@ -136,6 +136,41 @@ def test_many_tasks_give_back_the_population():
     assert_allclose(prior.noise_variance, 1.69, rtol=0.05)
 
 
+def test_a_singular_start_is_lifted(stats):
+    start = Prior(covariance=np.zeros((2, 3, 3)), noise_variance=1.0, shared_precision=1.0)
+    estimate = estimate_prior(stats, "evidence", start=start)
+
+    assert_allclose(estimate.prior.covariance, estimate_prior(stats, "evidence").prior.covariance, rtol=0.02, atol=1e-3)
+
+
+def test_weights_enter_posterior_and_evidence_as_wider_populations():
+    # Against each task's own covariance, at a noise where information is computed the careful way and where it is not.
+    rows = draw_log(300)
+    stats = statistics(rows)
+    weight = np.linspace(0.05, 1.5, 12)
+    for noise in (1e-6, 0.4):
+        prior = Prior(
+            covariance=np.tile(np.diag([0.3, 2.0, 0.7]), (2, 1, 1)), noise_variance=noise, shared_precision=0.3
+        )
+        post = posterior(stats, prior, weight)
+        belief, buffers = new_belief(stats, prior), new_buffers(3)
+        belief.task_weight[:] = weight
+        for arm in range(2):
+            rebuild(belief, arm, buffers)
+            assert_allclose(belief.shared_covariance[arm], post.shared_covariance[arm], rtol=1e-6)
+            assert_allclose(belief.shared_mean[arm], post.shared_mean[arm], rtol=1e-5)
+            # One task at a time, its covariance written out: the precision of the shared mean adds up.
+            precision = 0.3 * np.eye(3)
+            for task in range(12):
+                here = (rows["arm"] == arm) & (rows["task"] == task)
+                X = rows["context"][here]
+                marginal = X @ np.diag([0.3, 2.0, 0.7]) @ X.T / weight[task] + noise * np.eye(len(X))
+                precision += X.T @ np.linalg.solve(marginal, X)
+            assert_allclose(np.linalg.inv(post.shared_covariance[arm]), precision, rtol=1e-5)
+        compiled = [kernels.log_evidence_of(belief, arm, buffers) for arm in range(2)]
+        assert_allclose(compiled, log_evidence(stats, prior, weight), rtol=1e-6)
+
+
 @pytest.mark.parametrize("factor", [1e-9, 0.01, 100.0, 1e9])
 @pytest.mark.parametrize("what", ["rewards", "features", "one feature"])
 def test_units_do_not_matter(what, factor):
@@ -160,6 +195,11 @@ BAD = {
     "one task": (draw_log(50, n_tasks=1), {"n_tasks": 1}, "one task only"),
     "one reward": (draw_log(1), {}, "no rewards"),
     "constant rewards": (draw_log(80) | {"reward": np.full(80, 3.0)}, {}, None),
+    "fitted exactly": (
+        draw_log(80, d=1) | {"context": np.full((80, 3), 1.0), "reward": np.full(80, 3.0)},
+        {},
+        "fitted exactly",
+    ),
     "zero rewards": (draw_log(80) | {"reward": np.zeros(80)}, {}, "no scale to learn"),
     "no noise": (draw_log(400, noise=0.0), {}, None),
     "huge": (draw_log(80) | {"reward": 1e9 * draw_log(80)["reward"]}, {}, None),

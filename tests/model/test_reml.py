@@ -94,4 +94,4 @@ def test_too_little_data_is_said_and_leaves_a_finite_prior():
 
     assert np.isfinite(estimate.prior.covariance).all()
     assert estimate.report.covariance_at_start.all()
-    assert any("too few rewards" in note for note in estimate.report.notes)
+    assert any("no restricted likelihood" in note for note in estimate.report.notes)

@@ -85,6 +85,13 @@ def test_defaults_follow_the_prior():
     assert EbmUCB(**SIZES, prior="evidence", exploration=0.2, refresh_growth=0.5).exploration == 0.2
 
 
+def test_units_do_not_matter_while_all_rewards_are_zero():
+    draw = WORLD.draw(4, 60)
+    plain = played(EbmTS(**SIZES, prior="evidence"), draw, rewards=0.0)
+
+    assert (played(EbmTS(**SIZES, prior="evidence"), draw, rewards=0.0, contexts=128.0) == plain).all()
+
+
 def test_robust_needs_the_evidence_prior():
     with pytest.raises(InvalidValue, match="needs prior='evidence'"):
         EbmUCB(**SIZES, robust=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.options import available_cores
+from posse.cli.options import available_cores, make_folder
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def regret(
         raise InvalidValue(f"--markdown needs a folder that exists, but {markdown.parent} does not; make it first")
     planned = plan(only, data)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        make_folder(out)
     cores = workers if workers is not None else available_cores()
     counts = {name: seeds_of(SETTINGS[name], seeds) for name in planned.worlds}
     console = Console()

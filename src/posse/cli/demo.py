@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.options import available_cores
+from posse.cli.options import available_cores, make_folder
 from posse.errors import MissingDependency
 
 TUNING_GRID = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -26,7 +26,7 @@ def demo(
     from posse.policies import EbmTS, EbmUCB, LinTS, LinUCB, OLSBandit, RMBandit
     from posse.simulation import simulate
 
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     result = simulate(
         SyntheticWorld(n_tasks=10, n_arms=5, n_features=3),
         {

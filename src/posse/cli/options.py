@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from posse.errors import InvalidValue
+from posse.errors import InvalidValue, ResultFileError
 from posse.policies.registry import check_settings, policy_factory
 from posse.simulation.factories import Factory
 from posse.types import Array
@@ -23,6 +23,14 @@ def available_cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system
         return os.cpu_count() or 1
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for results, or say why it cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ResultFileError(f"cannot make the folder {path}: {error.strerror or error}; choose another") from None
 
 
 def numbers(text: str, name: str) -> list[float]:
@@ -49,7 +57,10 @@ def covariance_option(text: str) -> Array:
             )
         return np.diag(numbers(text, "--covariance"))
     try:
-        return np.loadtxt(path, delimiter="," if "," in path.read_text() else None, ndmin=2)
+        rows = np.loadtxt(path, delimiter="," if "," in path.read_text() else None, ndmin=2)
+        width = rows.shape[1]
+        # Matrices below each other are one per arm.
+        return rows.reshape(-1, width, width) if rows.shape[0] > width and rows.shape[0] % width == 0 else rows
     except (ValueError, UnicodeDecodeError) as error:
         raise InvalidValue(f"cannot read {text} as rows of numbers: {error}") from None
 

@@ -42,10 +42,18 @@ def simulate(
     ] = "gaussian",
     covariance: Annotated[
         str | None,
-        typer.Option(help="A given covariance in place of --heterogeneity: a text file, or the diagonal with commas."),
+        typer.Option(
+            help="A given covariance in place of --heterogeneity: a text file with one matrix, or one per arm below "
+            "each other; or the diagonal with commas."
+        ),
     ] = None,
     jumps: Annotated[int | None, typer.Option(help="Coordinates that jump with `sparse`.")] = None,
     shared_sd: Annotated[float, typer.Option(help="Spread of the shared coefficients.")] = 1.0,
+    odd_share: Annotated[float, typer.Option(help="Share of odd tasks, which differ more than the others.")] = 0.0,
+    odd_scale: Annotated[float, typer.Option(help="How much more odd tasks differ.")] = 10.0,
+    feature_scale: Annotated[
+        str | None, typer.Option(help="Factors for the features, with commas: the same world in other units.")
+    ] = None,
     appendix: Annotated[
         bool, typer.Option("--appendix", help="Also the regret of the paper's appendix (every task at every step).")
     ] = False,
@@ -80,6 +88,9 @@ def simulate(
         heterogeneity=law,
         jumps=jumps,
         shared_sd=shared_sd,
+        odd_share=odd_share,
+        odd_scale=odd_scale,
+        feature_scale=numbers(feature_scale, "--feature-scale") if feature_scale is not None else None,
     )
     if plot:
         from posse.plotting.style import check_figure_paths

@@ -157,8 +157,8 @@ class SyntheticWorld:
             sd = np.full(self.n_arms, float(sd))
         if sd.shape != (self.n_arms,):
             raise ShapeError(f"noise_sd must be one number or have length {self.n_arms}, but its shape is {sd.shape}")
-        if (sd < 0).any():
-            raise InvalidValue(f"noise_sd must not be negative, but {sd.min():g} came")
+        if (sd <= 0).any():
+            raise InvalidValue(f"noise_sd must be greater than 0, but {sd.min():g} came")
         return sd
 
     def _arrival_probabilities(self) -> Array:

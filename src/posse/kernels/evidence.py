@@ -71,6 +71,7 @@ class Evidence(NamedTuple):
     distance: Array  # (K, N) how far a task is from the shared mean, in covariances
     summaries: Array  # (K, 7)
     steps: Array  # (1,) steps of the last refresh
+    last_move: Array  # (1,) largest relative move of the last step
 
 
 def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> Evidence:
@@ -90,6 +91,7 @@ def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> E
         distance=np.zeros((n_arms, n_tasks)),
         summaries=np.zeros((n_arms, 7)),
         steps=np.zeros(1),
+        last_move=np.full(1, np.inf),
     )
 
 
@@ -283,7 +285,7 @@ def set_target(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
     pairs = 0.0
     for arm in range(n_arms):
         pairs += evidence.summaries[arm, SQUARED_LEVERAGE] / d
-    share = IDENTITY_WEIGHT / (IDENTITY_WEIGHT + pairs)
+    share = IDENTITY_WEIGHT / (IDENTITY_WEIGHT + max(pairs, 1e-9))
     evidence.identity_share[0] = share
     for i in range(d):
         for j in range(d):
@@ -382,12 +384,12 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
         for i in range(d):
             for j in range(d):
                 belief.covariance[arm, i, j] *= scale_factor
+    if evidence.robust > 0.0:
+        move = max(move, weigh_tasks(belief, evidence))
     # What counts is how far the noise went, not how far it would go below its floor.
     move = max(move, abs(final_log_noise - log_noise))
     evidence.target_level[0] *= scale_factor
     evidence.shared_scale[0] *= math.exp(-move_mean)
-    if evidence.robust > 0.0:
-        weigh_tasks(belief, evidence)
     return move
 
 
@@ -398,22 +400,23 @@ def clip(move: float) -> float:
 
 
 @kernel
-def weigh_tasks(belief: Belief, evidence: Evidence) -> None:
-    """Student scale mixture: a task that lies far from the shared means of all its arms gets a wider population."""
+def weigh_tasks(belief: Belief, evidence: Evidence) -> float:
+    """Student scale mixture: a task that lies far from the shared means of all its arms gets a wider population.
+
+    Returns the largest relative change of a weight.
+    """
     n_arms, n_tasks, d = belief.local_mean.shape
-    for task in range(n_tasks):
-        belief.task_weight[task] = 0.0
-    # Two passes over what was seen: distances first, then degrees of freedom.
-    for arm in range(n_arms):
-        for position in range(belief.n_seen[arm]):
-            task = belief.seen[arm, position]
-            belief.task_weight[task] += evidence.distance[arm, task]
+    move = 0.0
     for task in range(n_tasks):
         freedom = evidence.robust
+        distance = evidence.robust
         for arm in range(n_arms):
             if belief.sums.counts[arm, task] > 0.0:
                 freedom += d
-        belief.task_weight[task] = freedom / (evidence.robust + belief.task_weight[task])
+                distance += evidence.distance[arm, task]
+        move = max(move, abs(freedom / distance / belief.task_weight[task] - 1.0))
+        belief.task_weight[task] = freedom / distance
+    return move
 
 
 @kernel
@@ -463,7 +466,11 @@ def refresh_evidence(belief: Belief, evidence: Evidence, steps: int, settled: fl
     measure(belief, evidence)
     evidence.steps[0] = 0.0
     if not evidence.reward_square[0] > 0.0:
-        # Nothing but zeros so far: there is no scale to learn.
+        # Nothing but zeros so far: no scale to learn. Any size will do, as long as features are standardised.
+        evidence.reward_square[0] = 1.0
+        admit_features(belief, evidence)
+        start(belief, evidence, buffers)
+        evidence.reward_square[0] = 0.0
         return
     fresh = evidence.refreshed_at[0] < belief.rewards.shape[0]
     evidence.refreshed_at[0] = total
@@ -477,6 +484,7 @@ def refresh_evidence(belief: Belief, evidence: Evidence, steps: int, settled: fl
     for _step in range(steps):
         move = step(belief, evidence, buffers)
         evidence.steps[0] += 1.0
+        evidence.last_move[0] = move
         rebuild_all(belief, evidence, buffers)
         if move < settled:
             break

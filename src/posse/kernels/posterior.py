@@ -204,9 +204,11 @@ def sum_over_tasks(
         size = 0.0
         for i in range(d):
             size = max(size, middle[i, i] * middle[i, i])
-        if size > PLENTY * s2:
+        weight_of_task = belief.task_weight[task]
+        if size > PLENTY * s2 * weight_of_task:
+            own_moment = belief.sums.moment[arm, task]
             add_information(
-                gram, belief.sums.moment[arm, task], lower, s2, middle, whitened, half, work, precision, moment
+                gram, own_moment, lower, s2, weight_of_task, middle, whitened, half, work, precision, moment
             )
             continue
         multiply_symmetric(gram, local_mean, work)
@@ -228,6 +230,7 @@ def add_information(
     own_moment: Array,
     lower: Array,
     s2: float,
+    task_weight: float,
     middle: Array,
     work: Array,
     half: Array,
@@ -237,15 +240,16 @@ def add_information(
 ) -> None:
     """Add G to ``precision`` and g to ``moment`` of a task whose data outweigh its prior by far.
 
-    With A = B'B, G = B' (s2 I + B Sigma B')^-1 B: no difference of large numbers, which is what (A - A Ct A) / s2 is
-    then. ``lower`` is R' of Sigma = R'R; ``middle``, ``work``, ``half`` and ``solution`` are buffers.
+    With A = B'B, G = B' (s2 I + B Sigma B' / weight)^-1 B: no difference of large numbers, which is what
+    (A - A Ct A) / s2 is then. ``lower`` is R' of Sigma = R'R; ``middle``, ``work``, ``half`` and ``solution`` are
+    buffers.
     """
     d = gram.shape[0]
     factor_semidefinite(gram, half)
     multiply_upper(half, lower, work)
     for i in range(d):
         for j in range(i, d):
-            middle[i, j] = dot(work[i], work[j])
+            middle[i, j] = dot(work[i], work[j]) / task_weight
         middle[i, i] += s2
     factor_at_least(middle, s2, work)
     # b = B'z, and g = B' (s2 I + B Sigma B')^-1 z.

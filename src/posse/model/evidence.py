@@ -15,9 +15,11 @@ from posse.types import Array
 
 ITERATIONS = 500
 SETTLED = 1e-4  # relative move of every number and every direction at which the search ends
+SILENT = 1e-6  # noise below this share of the mean square reward gets a note
 HALVINGS = 10
 STUCK = 1e-2  # a step that cannot be made to help counts as rest if it was no longer than this,
-FLAT = 1e-6  # or if the last steps gained no more than this share of the log evidence
+FLAT = 1e-6  # or if the last steps gained no more than this share of the log evidence;
+RESTING = 1e-12  # steps that help but gain no more than this share are rest, too
 STUDENT_FREEDOM = 8.0  # degrees of freedom of the population when outliers are modelled
 
 
@@ -39,10 +41,10 @@ def estimate_evidence(
         if start is None:
             kernels.start(belief, evidence, buffers)
         else:
-            belief.covariance[:] = start.covariance
+            _lift(belief.covariance, evidence.feature_square, float(evidence.reward_square[0]))
             evidence.shared_scale[0] = float(np.mean(start.shared_precisions / evidence.feature_square))
-            levels = np.einsum("kii,i->k", start.covariance, evidence.feature_square) / d
-            evidence.target_level[0] = max(float(levels.mean()), 1e-300)
+            levels = np.einsum("kii,i->k", belief.covariance, evidence.feature_square) / d
+            evidence.target_level[0] = float(levels.mean())
             kernels.rebuild_all(belief, evidence, buffers)
         first = _log_evidence(belief, buffers)
         gained, settled = _climb(belief, evidence, buffers, iterations)
@@ -55,7 +57,8 @@ def estimate_evidence(
         converged=settled,
         log_evidence=last,
         evidence_gained=last - first,
-        objective=gained,
+        # With task weights, which are expectations, the steps climb another objective than the one compared here.
+        objective=gained if not robust else None,
     )
     return PriorEstimate(prior_of(belief), report, belief.task_weight.copy())
 
@@ -73,6 +76,12 @@ def evidence_report(
     """Return what an evidence prior rests on."""
     K = stats.n_arms
     tasks = belief.n_seen.copy()
+    notes = list(limits(stats))
+    size = stats.sum_of_squares.sum() / max(stats.count.sum(), 1.0)
+    quiet = np.flatnonzero(belief.noise_variance <= SILENT * size)
+    if size > 0 and quiet.size:
+        arms = ", ".join(map(str, quiet))
+        notes.append(f"rewards of arms {arms} are fitted exactly: their noise cannot be told from none")
     return PriorReport(
         method="evidence",
         tasks_used=tasks,
@@ -87,7 +96,7 @@ def evidence_report(
         log_evidence=log_evidence,
         evidence_gained=evidence_gained,
         objective=np.empty(0) if objective is None else objective,
-        notes=limits(stats),
+        notes=tuple(notes),
     )
 
 
@@ -98,24 +107,32 @@ def limits(stats: Statistics) -> tuple[str, ...]:
     for arm in range(stats.n_arms):
         tasks = int((stats.count[arm] > 0).sum())
         if rewards[arm] == 0:
-            notes.append(f"arm {arm} has no rewards: its prior is what the other arms have in common")
+            notes.append(f"arm {arm} has no rewards")
         elif tasks < 2:
             notes.append(f"arm {arm} was seen in one task only: how tasks differ cannot be learned from it")
         elif (stats.count[arm] <= 1).all():
             notes.append(f"arm {arm} has one reward per task: noise and differences between tasks cannot be told apart")
     if not (stats.sum_of_squares > 0).any():
-        notes.append("no reward differs from 0: there is no scale to learn, start values stand")
+        notes.append("no reward differs from 0: there is no scale to learn")
     total = stats.gram.sum(axis=(0, 1))
     silent = np.flatnonzero(np.diagonal(total) == 0)
     if rewards.sum() > 0 and silent.size:
-        notes.append(f"features {', '.join(map(str, silent))} were always 0: their coefficients keep the start scale")
+        notes.append(f"features {', '.join(map(str, silent))} were always 0: nothing is known about their coefficients")
     heard = np.flatnonzero(np.diagonal(total) > 0)
     if heard.size:
         size = np.sqrt(np.diagonal(total)[heard])
         correlation = total[np.ix_(heard, heard)] / np.outer(size, size)
         if np.linalg.eigvalsh(correlation)[0] < 1e-10:
-            notes.append("features are collinear in the data: directions without data keep the target's scale")
+            notes.append("features are collinear in the data: some directions of the coefficients were never seen")
     return tuple(notes)
+
+
+def _lift(covariance: Array, feature_square: Array, size: float) -> None:
+    """Raise a start by a millionth of its level, or of the data's, in place: the steps need its inverse."""
+    d = covariance.shape[1]
+    levels = np.einsum("kii,i->k", covariance, feature_square) / d
+    levels = np.maximum(levels, size / d)
+    covariance += 1e-6 * levels[:, None, None] * np.diag(1 / feature_square)
 
 
 def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterations: int) -> tuple[Array, bool]:
@@ -148,12 +165,16 @@ def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterati
             _blend(belief, evidence, old, new, 0.0)
             evidence.target_level[0] = level
             kernels.rebuild_all(belief, evidence, buffers)
-            flat = bool(gained) and max(gained[-3:]) < FLAT * (1.0 + abs(log_evidence))
-            return np.asarray(gained), flat or move < STUCK
-        gained.append(max(gain, 0.0))
-        if move * share < SETTLED:
+            return np.asarray(gained), move < STUCK or _flat(gained, log_evidence, FLAT)
+        gained.append(gain)
+        if (share == 1.0 and move < SETTLED) or (plain and len(gained) > 3 and _flat(gained, log_evidence, RESTING)):
             return np.asarray(gained), True
     return np.asarray(gained), False
+
+
+def _flat(gained: list[float], log_evidence: float, share: float) -> bool:
+    """Whether the last steps gained next to nothing."""
+    return bool(gained) and max(gained[-3:]) < share * (1.0 + abs(log_evidence))
 
 
 def _parameters(belief: Belief, evidence: kernels.Evidence) -> tuple[Array, Array, Array]:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.linalg import cholesky, inv, slogdet, solve
 
+from posse.checks import real_array
+from posse.errors import InvalidValue, ShapeError
+
 if TYPE_CHECKING:
     from posse.model.prior import Prior
     from posse.model.statistics import Statistics
@@ -42,7 +45,7 @@ class _Parts:
     log_determinant: Array  # log det(I + A Sigma / s2), (K, N)
 
 
-def posterior(stats: Statistics, prior: Prior) -> Posterior:
+def posterior(stats: Statistics, prior: Prior, task_weight: Array | None = None) -> Posterior:
     r"""Condition every task on the rewards of all tasks.
 
     With :math:`\tilde C_j = (A_j + \sigma^2 \Sigma^{-1})^{-1}` and :math:`H_j = I - \tilde C_j A_j`,
@@ -60,6 +63,8 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     stats : Statistics
     prior : Prior
         For the same arms and features.
+    task_weight : ndarray of shape (n_tasks,), optional
+        The covariance of task j is that of the prior over its weight: what a robust estimate returns.
 
     Examples
     --------
@@ -76,7 +81,7 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     (array([1.714286]), array([[0.428571]]))
     """
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
-    parts = _parts(stats, prior)
+    parts = _parts(stats, prior, task_weight)
     s2 = prior.noise_variance[:, None, None, None]
     shared_covariance = _symmetric(np.asarray(inv(parts.precision), dtype=np.float64))
     shared_mean = np.einsum("kab,kb->ka", shared_covariance, parts.moment)
@@ -93,7 +98,7 @@ def posterior(stats: Statistics, prior: Prior) -> Posterior:
     )
 
 
-def log_evidence(stats: Statistics, prior: Prior) -> Array:
+def log_evidence(stats: Statistics, prior: Prior, task_weight: Array | None = None) -> Array:
     r"""Log density of all rewards of every arm under the prior, the shared mean integrated out.
 
     .. math::
@@ -117,7 +122,7 @@ def log_evidence(stats: Statistics, prior: Prior) -> Array:
     -2.112086
     """
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
-    parts = _parts(stats, prior)
+    parts = _parts(stats, prior, task_weight)
     s2 = prior.noise_variance[:, None]
     explained = np.einsum("kna,knab,knb->kn", stats.moment, parts.local_covariance, stats.moment)
     per_task = stats.count * np.log(2 * np.pi * s2) + parts.log_determinant + (stats.sum_of_squares - explained) / s2
@@ -127,7 +132,7 @@ def log_evidence(stats: Statistics, prior: Prior) -> Array:
     return result
 
 
-def _parts(stats: Statistics, prior: Prior) -> _Parts:
+def _parts(stats: Statistics, prior: Prior, task_weight: Array | None) -> _Parts:
     s2 = prior.noise_variance[:, None, None, None]
     d = stats.n_features
     # Sigma = L L' by eigenvectors: exact for singular Sigma, where Cholesky stops. On the scale of correlations, so
@@ -135,6 +140,8 @@ def _parts(stats: Statistics, prior: Prior) -> _Parts:
     scale = _scale(prior.covariance)
     values, vectors = np.linalg.eigh(prior.covariance / (scale[:, :, None] * scale[:, None, :]))
     root = (scale[:, :, None] * vectors * np.sqrt(np.clip(values, 0, None))[:, None, :])[:, None]
+    if task_weight is not None:
+        root = root / np.sqrt(_checked_weight(task_weight, stats.n_tasks))[None, :, None, None]
     root_t = np.swapaxes(root, -1, -2)
     # M = s2 I + L'AL is at least s2 I, so its Cholesky factor always exists.
     lower = cholesky(s2 * np.eye(d) + _symmetric(root_t @ stats.gram @ root))
@@ -152,6 +159,15 @@ def _parts(stats: Statistics, prior: Prior) -> _Parts:
     diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
     log_determinant = 2 * np.log(diagonal).sum(axis=-1) - d * np.log(prior.noise_variance)[:, None]
     return _Parts(local_covariance, _symmetric(precision), moment, log_determinant)
+
+
+def _checked_weight(task_weight: Array, n_tasks: int) -> Array:
+    weight = real_array(task_weight, "task_weight")
+    if weight.shape != (n_tasks,):
+        raise ShapeError(f"task_weight must have shape ({n_tasks},), but its shape is {weight.shape}")
+    if not (weight > 0).all():
+        raise InvalidValue(f"task_weight must be greater than 0, but {weight.min():g} came")
+    return weight
 
 
 def _half(stats: Statistics) -> tuple[Array, Array]:

@@ -63,7 +63,10 @@ def estimate_reml(stats: Statistics) -> PriorEstimate:
     notes = list(limits(stats))
     for arm, fit in enumerate(fits):
         if fit is None:
-            notes.append(f"arm {arm} has too few rewards, or too few directions among them, for restricted likelihood")
+            notes.append(
+                f"arm {arm} has no restricted likelihood: too few rewards, too few directions among its contexts, or "
+                "rewards that are fitted exactly"
+            )
         else:
             covariance[arm], noise[arm] = fit.covariance, fit.noise_variance
             if fit.rank < d:
@@ -80,7 +83,7 @@ def estimate_reml(stats: Statistics) -> PriorEstimate:
             covariance_at_start=~found,
             noise_at_start=~found,
             iterations=sum(fit.iterations for fit in fits if fit is not None),
-            converged=all(fit.converged for fit in fits if fit is not None),
+            converged=all(fit is not None and fit.converged for fit in fits),
             eigenvalues=eigenvalues(covariance),
             threshold=np.zeros(K),
             eigenvalues_floored=np.zeros(K, dtype=np.int64),

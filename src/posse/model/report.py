@@ -38,7 +38,8 @@ class PriorReport:
     evidence_gained : float
         How much of that the estimate gained over its start.
     objective : ndarray of shape (iterations,)
-        What every step of the evidence prior added to its objective; never negative.
+        What every step of the evidence prior added to its objective; never negative. Empty for a robust population,
+        whose task weights are expectations and not part of one objective.
     notes : tuple of str
         What could not be learned, in words.
     """
@@ -62,8 +63,10 @@ class PriorReport:
         times = "iteration" if self.iterations == 1 else "iterations"
         head = f"prior by method {self.method!r}: {self.iterations} {times}, "
         head += "converged" if self.converged else "not converged"
+        if np.isfinite(self.log_evidence):
+            head += f", log evidence {self.log_evidence:.2f}"
         if np.isfinite(self.evidence_gained):
-            head += f", log evidence {self.log_evidence:.2f} ({self.evidence_gained:+.2f} from its start)"
+            head += f" ({self.evidence_gained:+.2f} from its start)"
         rows = []
         for arm in range(self.tasks_used.size):
             low, high = self.eigenvalues[arm, 0], self.eigenvalues[arm, -1]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from posse.checks import labels, real_array, whole_number
-from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
+from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
+from posse.kernels.linalg import LARGEST, moderate
 from posse.kernels.sums import Sums, add_rows
 
 if TYPE_CHECKING:
@@ -133,6 +134,9 @@ class Statistics:
                 "task, arm, context and reward must have equally many rows, but they have "
                 f"{tasks.shape[0]}, {arms.shape[0]}, {X.shape[0]} and {y.shape[0] if y.ndim == 1 else y.shape}"
             )
+        for name, values in (("context", X), ("reward", y)):
+            if not moderate(values.reshape(-1)):
+                raise NotFinite(f"{name} has values beyond {LARGEST:g}: sums of squares would overflow; rescale them")
         result = cls.zeros(n_tasks=n_tasks, n_arms=n_arms, n_features=X.shape[1])
         add_rows(result.sums, tasks, arms, X, y)
         return result

@@ -10,12 +10,13 @@ from posse.checks import number, one_of
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import estimators
+from posse.kernels.evidence import SETTLED
 from posse.kernels.posterior import Belief, Buffers, new_buffers, predict
 from posse.kernels.select import Exploration
-from posse.model import Prior, Statistics, new_belief
+from posse.model import Prior, Statistics, log_evidence, new_belief
 from posse.model.belief import prior_of
 from posse.model.borrowing import Borrowing, borrowing_of
-from posse.model.estimation import POLICY_METHODS, PriorMethod, least_squares_report
+from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, least_squares_report
 from posse.model.evidence import STUDENT_FREEDOM, evidence_report
 from posse.model.report import PriorReport
 from posse.policies.base import Policy, Prediction, exploration_words
@@ -100,7 +101,15 @@ class _Hierarchical(Policy):
         """How the prior in force came about."""
         stats = self.statistics
         if self._method == estimators.EVIDENCE:
-            return evidence_report(self._belief, stats, iterations=int(self._memory.evidence.steps[0]), converged=False)
+            return evidence_report(
+                self._belief,
+                stats,
+                iterations=int(self._memory.evidence.steps[0]),
+                converged=bool(self._memory.evidence.last_move[0] < SETTLED),
+                log_evidence=float(log_evidence(stats, self.prior, self._belief.task_weight).sum()),
+            )
+        if self._method == estimators.KNOWN:
+            return given_report(self._belief, stats)
         return least_squares_report(self._belief, self._memory, self.prior_method, stats)
 
     def predict(self, task: int, context: ArrayLike) -> Prediction:

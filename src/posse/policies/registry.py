@@ -35,17 +35,17 @@ def policy_factory(key: str) -> Callable[..., Policy]:
     """Return what makes the policy that goes by ``key``."""
     if key not in POLICIES:
         close = difflib.get_close_matches(key, POLICIES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f"; did you mean {close[0]!r}?" if close else "."
         raise UnknownPolicy(f"no policy {key!r}{hint} The keys are {', '.join(POLICIES)}")
     return POLICIES[key]
 
 
 def check_settings(factory: Callable[..., Any], settings: dict[str, Any], name: str) -> None:
     """Raise unless every setting is one that ``factory`` takes."""
-    known = set(inspect.signature(factory).parameters)
+    known = set(inspect.signature(factory).parameters) - {"n_tasks", "n_arms", "n_features"}
     for setting in settings:
         if setting not in known:
-            choices = sorted(known - {"n_tasks", "n_arms", "n_features"})
+            choices = sorted(known)
             raise InvalidValue(f"policy {name!r} has no setting {setting!r}; it has {', '.join(choices) or 'none'}")
 
 

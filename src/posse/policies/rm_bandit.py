@@ -112,7 +112,9 @@ class RMBandit(Policy):
     def describe(self) -> str:
         """Return variant, gap, forced pulls, penalties and trimming share."""
         s = self._settings
-        return f"{self.variant}; h {s.gap:g}; q {s.pulls}; η {s.forced_penalty:g}, {s.penalty:g}; trim {s.trim:g}"
+        per_task = " per task" if s.pulls != self.pulls else ""
+        penalties = f"η {s.forced_penalty:g}, {s.penalty:g}"
+        return f"{self.variant}; h {s.gap:g}; q {self.pulls}{per_task}; {penalties}; trim {s.trim:g}"
 
     def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:  # noqa: ARG002
         arm: int = kernels.decide(self._state, self._settings, task, x, draws, np.empty(self.n_arms))

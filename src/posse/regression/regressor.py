@@ -217,10 +217,16 @@ class HierarchicalRegressor(Estimator):
                 raise InvalidValue(f"earlier rows {earlier}; either all rows have groups or none, so call fit anew")
         group = np.fromiter((position.setdefault(label, len(position)) for label in labels), np.int64, len(labels))
         sums = sums.with_rows(rows, target, group, len(position))
-        if fresh:
-            self._describe_features(rows.shape[1], names)
-        self._sums, self._position = sums, position
-        self._estimate()
+        before = dict(vars(self))
+        try:
+            if fresh:
+                self._describe_features(rows.shape[1], names)
+            self._sums, self._position = sums, position
+            self._estimate()
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
         return self
 
     def _describe_features(self, n_features: int, names: list[str] | None) -> None:

@@ -245,7 +245,9 @@ def require_folder(path: str | Path) -> None:
         raise ResultFileError(f"cannot write {path}: the folder {folder} does not exist; make it first")
 
 
-def continue_from(path: str | Path, settings: Settings, version: str) -> list[dict[str, Any]]:
+def continue_from(
+    path: str | Path, settings: Settings, descriptions: Mapping[str, str], version: str
+) -> list[dict[str, Any]]:
     """Return the finished rows of an earlier run with the same settings and version, or none if there is no file."""
     if not Path(path).exists():
         return []
@@ -259,6 +261,10 @@ def continue_from(path: str | Path, settings: Settings, version: str) -> list[di
     if earlier.settings != now:
         what = "; ".join(_differences(earlier.settings, now)[:3])
         raise SettingsDiffer(f"{path} holds a run with other settings ({what}); choose another file or delete this one")
+    if earlier.descriptions != dict(descriptions):
+        # The same call, but a default has changed since.
+        what = "; ".join(_differences(earlier.descriptions, dict(descriptions))[:3])
+        raise SettingsDiffer(f"{path} holds a run of other policies ({what}); choose another file or delete this one")
     counts = earlier.table.group_by("seed").len()
     if (counts["len"] != len(settings["policies"])).any():
         raise ResultFileError(f"{path} is damaged: a seed lacks a policy; delete the file and start again")

@@ -23,7 +23,7 @@ from posse.simulation.regret import Regret, expected_regret, realised_regret
 from posse.simulation.results import SimulationResult, continue_from, require_folder
 from posse.types import Array, IntArray, Settings
 
-SAVE_SECONDS = 2.0  # the longest a finished seed waits for the disk
+SAVE_SECONDS = 2.0  # finished seeds are saved when the next one finishes, but not more often than this
 
 
 def simulate(
@@ -97,7 +97,7 @@ def simulate(
     words = {name: _words(factory, world) for name, factory in factories.items()}
     if out is not None:
         require_folder(out)
-    rows: list[dict[str, Any]] = continue_from(out, settings, __version__) if out is not None else []
+    rows: list[dict[str, Any]] = continue_from(out, settings, words, __version__) if out is not None else []
     finished = {row["seed"] for row in rows}
     missing = [seed for seed in wanted if seed not in finished]
 
@@ -188,10 +188,9 @@ def play_step_by_step(
             task, x = int(draw.tasks[t]), draw.contexts[t]
             for other in range(n_tasks if everywhere else 0):
                 # Every task is asked with the draws that this step's decision is about to use.
-                elsewhere[t, other] = policy.choose(task=other, context=x, step=step, rng=copy.deepcopy(rng))
-            arm = int(policy.choose(task=task, context=x, step=step, rng=rng))
-            if not 0 <= arm < n_arms:
-                raise InvalidValue(f"choose must return an arm from 0 to {n_arms - 1}, but {arm} came")
+                asked = policy.choose(task=other, context=x, step=step, rng=copy.deepcopy(rng))
+                elsewhere[t, other] = _checked_arm(asked, n_arms)
+            arm = _checked_arm(policy.choose(task=task, context=x, step=step, rng=rng), n_arms)
             arms[t] = arm
             policy.update(task=task, arm=arm, context=x, reward=float(draw.rewards[t, arm]))
     except Exception as error:
@@ -199,6 +198,12 @@ def play_step_by_step(
             raise
         raise PosseError(f"policy {name!r} failed in seed {seed} at step {step}: {error!r}") from error
     return Played(arms, elsewhere)
+
+
+def _checked_arm(arm: Any, n_arms: int) -> int:
+    if not 0 <= int(arm) < n_arms:
+        raise InvalidValue(f"choose must return an arm from 0 to {n_arms - 1}, but {arm} came")
+    return int(arm)
 
 
 def _columns(prefix: str, regret: Regret) -> dict[str, float | Array]:
