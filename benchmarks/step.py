@@ -74,7 +74,7 @@ def main():
     for factory in (lazy, EbmUCB):
         microseconds(small, factory, 200, 1)
 
-    def row(world, factory, words, horizon, bar, direct_steps, repeat=5):
+    def row(world, factory, words, horizon, bar, direct_steps, repeat=20):
         ours = microseconds(world, factory, horizon, repeat)
         direct = microseconds(world, DirectEbmUCB, direct_steps, 1)
         table.add_row(
@@ -92,8 +92,8 @@ def main():
     console.print(table)
     evidence = partial(EbmUCB, prior="evidence")
     microseconds(small, evidence, 200, 1)
-    paper, learned = microseconds(small, lazy, 20_000, 5), microseconds(small, evidence, 20_000, 5)
-    short_paper, short = microseconds(small, lazy, 2_000, 5), microseconds(small, evidence, 2_000, 5)
+    paper, learned = microseconds(small, lazy, 20_000, 10), microseconds(small, evidence, 20_000, 10)
+    short_paper, short = microseconds(small, lazy, 2_000, 20), microseconds(small, evidence, 2_000, 20)
     console.print(
         f"evidence prior at 10 tasks, 5 arms, 3 features, refresh at +10 %: {short:.2f} µs a step over 2,000 steps, "
         f"{short / short_paper:.2f} times the paper's estimator; {learned:.2f} µs over 20,000, "
@@ -106,7 +106,7 @@ def main():
     )
     for n_arms, n_features in ((5, 3), (7, 21)):
         few, many = (
-            microseconds(SyntheticWorld(n_tasks=n, n_arms=n_arms, n_features=n_features), lazy, 100 * n, 3)
+            microseconds(SyntheticWorld(n_tasks=n, n_arms=n_arms, n_features=n_features), lazy, 100 * n, 5)
             for n in (30, 1_000)
         )
         console.print(
