@@ -7,6 +7,7 @@ import copy
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from posse._version import __version__
 from posse.checks import whole_number
 from posse.environments.base import POLICY, Draw, World, stream
 from posse.errors import InvalidValue, PosseError
-from posse.policies.base import DecisionMaker, Played
+from posse.policies.base import DecisionMaker, Played, Policy
 from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
 from posse.simulation.regret import Regret, expected_regret, realised_regret
 from posse.simulation.results import SimulationResult, continue_from, require_folder
@@ -243,13 +244,27 @@ def _run_all(
         return
     import joblib
 
-    # The first seed runs here: it compiles what is not compiled yet, so that the workers find it in the cache instead
-    # of compiling the same kernels side by side.
-    yield run_seed(*common, seeds[0])
     # One thread per worker: the processes already fill the cores.
-    with joblib.parallel_config(backend="loky", n_jobs=min(workers, len(seeds) - 1), inner_max_num_threads=1):
-        jobs = (joblib.delayed(run_seed)(*common, seed) for seed in seeds[1:])
+    with joblib.parallel_config(backend="loky", n_jobs=min(workers, len(seeds)), inner_max_num_threads=1):
+        # First a step of every kind of policy, each kind in one worker: what is not compiled yet is compiled once, and
+        # different kernels side by side, before all workers need it.
+        few, one = min(horizon, 2), np.ones(1, dtype=np.int64)
+        joblib.Parallel()(
+            joblib.delayed(run_seed)(world, kind, few, one, track_task, appendix, seeds[0])
+            for kind in _kinds(factories)
+        )
+        jobs = (joblib.delayed(run_seed)(*common, seed) for seed in seeds)
         yield from joblib.Parallel(return_as="generator_unordered")(jobs)
+
+
+def _kinds(factories: Mapping[str, Factory]) -> list[dict[str, Factory]]:
+    """Return one of posse's own policies for every set of kernels that the policies use."""
+    kinds: dict[Any, dict[str, Factory]] = {}
+    for name, factory in factories.items():
+        target = factory.func if isinstance(factory, partial) else factory
+        if isinstance(target, type) and issubclass(target, Policy):
+            kinds.setdefault(target._play, {name: factory})
+    return list(kinds.values())
 
 
 @contextlib.contextmanager
