@@ -186,8 +186,8 @@ class EbmUCB(_Hierarchical):
     ----------
     n_tasks, n_arms, n_features : int
     exploration : float, optional
-        :math:`a`. Default: the paper's 0.1, or 0.4 under the evidence prior, measured over ten kinds of world (0.3 costs
-        1 % on average, 0.2 costs 8 %).
+        :math:`a`. Default: the paper's 0.1, or 0.4 under the evidence prior, measured over ten kinds of world (0.3
+        costs 1 % on average, 0.2 costs 8 %).
     shared_precision : float
         :math:`\lambda`, how close to zero the shared mean is believed to be; the evidence prior learns its own.
     prior : {"paper", "paper-literal", "moments", "evidence"} or Prior
