@@ -16,16 +16,15 @@ def print_summary(result: SimulationResult, *, title: str, against: str | None =
     """Print one row per policy, best first; ``against`` is the policy that ratios compare with."""
     rows = summary_rows(result, against=against)
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("policy", no_wrap=True)
-    table.add_column("settings")
-    table.add_column("regret", justify="right", no_wrap=True)
-    table.add_column("± s.e.", justify="right", no_wrap=True)
-    table.add_column("median", justify="right", no_wrap=True)
+    # Words wrap, numbers do not: they keep their width in a terminal of 80 columns.
+    table.add_column("policy", max_width=24)
+    table.add_column("settings", min_width=12)
+    table.add_column("regret", justify="right", min_width=6)
+    table.add_column("± s.e.", justify="right", min_width=6)
     if against is not None:
-        table.add_column(f"ratio to {against}", justify="right", no_wrap=True)
+        table.add_column(f"ratio to {against}", justify="right", min_width=19)
     for row in rows:
         cells = [row["policy"], row["settings"], f"{row['regret']:.1f}", f"{row['standard_error'] or 0.0:.1f}"]
-        cells.append(f"{row['median']:.1f}")
         if against is not None:
             low, high = row["ratio_interval"]
             cells.append("1" if row["policy"] == against else f"{row['ratio']:.2f} ({low:.2f} to {high:.2f})")
