@@ -104,6 +104,16 @@ def test_paper_equals_plain_numpy(seed, draw_log):
 
 
 @pytest.mark.parametrize("seed", range(6))
+def test_paper_unthresholded_keeps_every_entry(seed, draw_log):
+    def expect(tasks, means):
+        estimates = usable_estimates(tasks, 3)
+        covariance, floored = clip_eigenvalues(np.cov(estimates.T), 1e-6 * np.trace(np.cov(estimates.T)) / 3)
+        return covariance, noise_of_the_paper(tasks, means, 3), len(estimates), 0.0, floored
+
+    assert_one_pass_gives(draw_log(COUNTS, 3, seed), "paper-unthresholded", expect)
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_paper_literal_equals_plain_numpy(seed, draw_log):
     def expect(tasks, means):
         noise_variance = noise_of_the_paper(tasks, means, 3)
@@ -460,7 +470,7 @@ def test_report_reads_as_sentences(draw_log):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"method": "magic"}, InvalidValue, "method must be one of 'paper', 'paper-literal', 'moments'"),
+        ({"method": "magic"}, InvalidValue, "method must be one of 'paper', 'paper-literal', 'paper-unthresholded'"),
         ({"method": "magic"}, InvalidValue, "but 'magic' came"),
         ({"start": Prior.isotropic(n_arms=2, n_features=2)}, ShapeError, "but 2 arms and 3 features are needed"),
         ({"start": Prior.isotropic(n_arms=1, n_features=3)}, ShapeError, "the prior is for 1 arms and 3 features"),

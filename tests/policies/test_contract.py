@@ -33,6 +33,7 @@ CASES = {
     "ebm-ucb paper, refresh 0.1": partial(EbmUCB, refresh_growth=0.1),
     "ebm-ucb paper-literal": partial(EbmUCB, prior="paper-literal"),
     "ebm-ucb paper-literal, refresh 0.1": partial(EbmUCB, prior="paper-literal", refresh_growth=0.1),
+    "ebm-ucb paper-unthresholded": partial(EbmUCB, prior="paper-unthresholded"),
     "ebm-ucb moments": partial(EbmUCB, prior="moments"),
     "ebm-ucb moments, refresh 0.1": partial(EbmUCB, prior="moments", refresh_growth=0.1),
     "ebm-ucb evidence": partial(EbmUCB, prior="evidence"),

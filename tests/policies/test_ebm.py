@@ -121,6 +121,7 @@ def test_the_compiled_step_decides_as_direct_recomputation_does_under_a_known_pr
         ("paper", paper_estimate, 0.1),
         ("paper-literal", library_estimate("paper-literal"), 0.0),
         ("paper-literal", library_estimate("paper-literal"), 0.1),
+        ("paper-unthresholded", library_estimate("paper-unthresholded"), 0.0),
         ("moments", library_estimate("moments"), 0.0),
         ("moments", library_estimate("moments"), 0.3),
     ],

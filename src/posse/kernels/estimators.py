@@ -17,7 +17,7 @@ from posse.kernels.posterior import Belief, Buffers, rebuild, residual_sum_of_sq
 from posse.kernels.thresholding import GRID, apply_threshold, choose_threshold, sample_covariance
 from posse.types import Array, BoolArray, IntArray
 
-KNOWN, PAPER, PAPER_LITERAL, MOMENTS, EVIDENCE = 0, 1, 2, 3, 4
+KNOWN, PAPER, PAPER_LITERAL, MOMENTS, EVIDENCE, PAPER_UNTHRESHOLDED = 0, 1, 2, 3, 4, 5
 
 CONDITION_LIMIT = 1e8  # a task whose Gram matrix is worse than this has no OLS estimate worth using
 NOISE_FLOOR = 1e-6
@@ -81,11 +81,14 @@ def mean_diagonal(matrix: Array) -> float:
 
 
 @kernel
-def estimate_paper(belief: Belief, memory: Memory, arm: int, literal: bool, buffers: Buffers) -> None:
+def estimate_paper(
+    belief: Belief, memory: Memory, arm: int, literal: bool, thresholded: bool, buffers: Buffers
+) -> None:
     """Re-estimate noise and covariance of one arm as the paper does.
 
     Faithful: tasks whose OLS estimate exists, divisor m - 1, diagonal kept, start values until they can be replaced.
     Literal: minimum-norm OLS of every task (zero where nothing was seen), no divisor, diagonal thresholded as well.
+    Not thresholded: the sample covariance as it is, to see what the threshold is worth.
     """
     d = belief.local_mean.shape[2]
     n_tasks = belief.seen.shape[1]
@@ -123,7 +126,8 @@ def estimate_paper(belief: Belief, memory: Memory, arm: int, literal: bool, buff
         memory.order[row] = row
     covariance = belief.covariance[arm]
     sample_covariance(memory.estimates, memory.order, 0, used, buffers.vectors[0], covariance)
-    if used != memory.threshold_tasks[arm] or rewards - memory.threshold_rewards[arm] >= n_tasks:
+    stale = used != memory.threshold_tasks[arm] or rewards - memory.threshold_rewards[arm] >= n_tasks
+    if thresholded and stale:
         memory.threshold[arm] = choose_threshold(
             memory.estimates,
             used,
@@ -136,7 +140,8 @@ def estimate_paper(belief: Belief, memory: Memory, arm: int, literal: bool, buff
         )
         memory.threshold_tasks[arm] = used
         memory.threshold_rewards[arm] = rewards
-    apply_threshold(covariance, memory.threshold[arm], not literal)
+    if thresholded:
+        apply_threshold(covariance, memory.threshold[arm], not literal)
     if literal:
         # The printed S is a sum, not an average; the threshold was chosen on the scale of the average.
         for i in range(d):
@@ -220,8 +225,8 @@ def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buff
         refresh_evidence(belief, memory.evidence, STEPS, SETTLED, buffers)
         return
     literal = method == PAPER_LITERAL
-    if method == PAPER or literal:
-        estimate_paper(belief, memory, arm, literal, buffers)
+    if method == PAPER or literal or method == PAPER_UNTHRESHOLDED:
+        estimate_paper(belief, memory, arm, literal, method != PAPER_UNTHRESHOLDED, buffers)
     elif method == MOMENTS:
         estimate_moments(belief, memory, arm, buffers)
     rebuild(belief, arm, buffers)

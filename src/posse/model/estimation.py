@@ -18,12 +18,13 @@ from posse.model.reml import estimate_reml
 from posse.model.report import PriorEstimate, PriorReport, eigenvalues
 from posse.model.statistics import Statistics
 
-PriorMethod: TypeAlias = Literal["paper", "paper-literal", "moments", "evidence"]
+PriorMethod: TypeAlias = Literal["paper", "paper-literal", "paper-unthresholded", "moments", "evidence"]
 """How a policy may estimate its prior."""
 
 POLICY_METHODS: dict[str, int] = {
     "paper": estimators.PAPER,
     "paper-literal": estimators.PAPER_LITERAL,
+    "paper-unthresholded": estimators.PAPER_UNTHRESHOLDED,
     "moments": estimators.MOMENTS,
     "evidence": estimators.EVIDENCE,
 }
@@ -50,7 +51,7 @@ def estimate_prior(
     Parameters
     ----------
     stats : Statistics
-    method : {"evidence", "reml", "paper", "paper-literal", "moments"}
+    method : {"evidence", "reml", "paper", "paper-literal", "paper-unthresholded", "moments"}
         * ``"evidence"``: everything by regularised marginal likelihood. Arms share a target for their covariances, a
           noise level and a scale of the shared means, so it says something from the first reward on. The shared
           precision is estimated too, one per feature, so that units do not matter.
@@ -60,6 +61,7 @@ def estimate_prior(
           m - 1), off-diagonal entries thresholded as Bickel and Levina choose it, eigenvalues kept positive; noise
           from the residuals around the shrunken coefficients.
         * ``"paper-literal"``: as printed: minimum-norm OLS of every task, no divisor, diagonal thresholded as well.
+        * ``"paper-unthresholded"``: ``"paper"`` with every entry kept, to see what the threshold is worth.
         * ``"moments"``: Swamy's correction: covariance of the OLS estimates less their sampling covariance; noise
           from the residuals within tasks.
     start : Prior, optional

@@ -190,7 +190,7 @@ class EbmUCB(_Hierarchical):
         costs 1 % on average, 0.2 costs 8 %).
     shared_precision : float
         :math:`\lambda`, how close to zero the shared mean is believed to be; the evidence prior learns its own.
-    prior : {"paper", "paper-literal", "moments", "evidence"} or Prior
+    prior : {"paper", "paper-literal", "paper-unthresholded", "moments", "evidence"} or Prior
         How the population is estimated, or the population itself if it is known.
     refresh_growth : float, optional
         An arm's prior is estimated anew when its rewards have grown by this fraction; 0 is after every reward.
