@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.errors import ResultFileError, SettingsDiffer, UnknownPolicy
+from posse.errors import ResultFileError, UnknownPolicy
 from posse.simulation.comparison import Comparison, compare_paired
+from posse.simulation.files import read_result, require_same_run, write_result
 from posse.types import IntArray, Settings
 
 if TYPE_CHECKING:
@@ -185,7 +184,6 @@ class SimulationResult:
 
     def save(self, path: str | Path) -> None:
         """Write one Parquet file; a file of that name is replaced at once or not at all."""
-        target = Path(path)
         header = {
             "posse": FORMAT,
             "version": self.version,
@@ -194,15 +192,7 @@ class SimulationResult:
             "descriptions": self.descriptions,
             "seeds": self.seeds,
         }
-        require_folder(target)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
-            self.table.write_parquet(partial, metadata={"posse": json.dumps(header)})
-            partial.replace(target)
-        except OSError as error:
-            raise ResultFileError(f"cannot write {target}: {error}") from error
-        finally:
-            partial.unlink(missing_ok=True)
+        write_result(path, self.table, header)
 
     def _require(self, policy: str) -> None:
         if policy not in self.policies:
@@ -211,38 +201,13 @@ class SimulationResult:
     @classmethod
     def load(cls, path: str | Path) -> SimulationResult:
         """Read a file that :meth:`save` wrote."""
-        import polars as pl
-
-        source = Path(path)
-        if not source.is_file():
-            raise ResultFileError(f"no result file {source}; write one with simulate(..., out=...) or --out")
-        try:
-            header = json.loads(pl.read_parquet_metadata(source).get("posse", "null"))
-            table = pl.read_parquet(source)
-        except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-            raise ResultFileError(f"cannot read {source} as a Parquet file: {_first_line(error)}") from error
-        except BaseException as error:
-            # Polars panics on some damaged files, and a panic is not an Exception.
-            if type(error).__name__ != "PanicException":
-                raise
-            raise ResultFileError(f"cannot read {source} as a Parquet file: it is damaged") from None
-        if not isinstance(header, dict) or header.get("posse") != FORMAT:
-            came = header.get("posse") if isinstance(header, dict) else "no posse header"
-            raise ResultFileError(f"{source} is not a result of posse: expected format {FORMAT!r}, but {came!r} came")
-        lacking = {"settings", "descriptions", "version", "complete"} - set(header)
-        if lacking:
-            raise ResultFileError(f"{source} is damaged: its header lacks {', '.join(sorted(lacking))}")
-        missing = {"policy", "seed", "regret", "task_regret", "curve", "tracked_curve"} - set(table.columns)
-        if missing:
-            raise ResultFileError(f"{source} is damaged: columns {', '.join(sorted(missing))} are missing")
+        table, header = read_result(
+            path,
+            kind=FORMAT,
+            keys=("settings", "descriptions", "version", "complete"),
+            columns=("policy", "seed", "regret", "task_regret", "curve", "tracked_curve"),
+        )
         return cls(table, header["settings"], header["descriptions"], header["version"], bool(header["complete"]))
-
-
-def require_folder(path: str | Path) -> None:
-    """Raise unless the folder of a file to be written exists."""
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise ResultFileError(f"cannot write {path}: the folder {folder} does not exist; make it first")
 
 
 def continue_from(
@@ -252,38 +217,12 @@ def continue_from(
     if not Path(path).exists():
         return []
     earlier = SimulationResult.load(path)
-    if earlier.version != version:
-        raise SettingsDiffer(
-            f"{path} was written by posse {earlier.version}, this is {version}; choose another file or delete it"
-        )
-    # Through JSON, so that tuples and lists compare as they do on disk.
-    now = json.loads(json.dumps(settings))
-    if earlier.settings != now:
-        what = "; ".join(_differences(earlier.settings, now)[:3])
-        raise SettingsDiffer(f"{path} holds a run with other settings ({what}); choose another file or delete this one")
-    if earlier.descriptions != dict(descriptions):
-        # The same call, but a default has changed since.
-        what = "; ".join(_differences(earlier.descriptions, dict(descriptions))[:3])
-        raise SettingsDiffer(f"{path} holds a run of other policies ({what}); choose another file or delete this one")
+    versions = (earlier.version, version)
+    require_same_run(path, version=versions, settings=(earlier.settings, settings))
+    # The same call, but a default may have changed since.
+    described = (earlier.descriptions, dict(descriptions))
+    require_same_run(path, version=versions, settings=described, what="policies")
     counts = earlier.table.group_by("seed").len()
     if (counts["len"] != len(settings["policies"])).any():
         raise ResultFileError(f"{path} is damaged: a seed lacks a policy; delete the file and start again")
     return earlier.table.to_dicts()
-
-
-def _differences(old: Any, new: Any, where: str = "") -> list[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        found = []
-        for key in [*old, *(key for key in new if key not in old)]:
-            found += _differences(old.get(key), new.get(key), f"{where}.{key}" if where else str(key))
-        return found
-    return [] if old == new else [f"{where}: {_short(old)} there, {_short(new)} now"]
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

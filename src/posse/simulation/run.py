@@ -6,7 +6,7 @@ import contextlib
 import copy
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -20,8 +20,9 @@ from posse.environments.base import POLICY, Draw, World, stream
 from posse.errors import InvalidValue, PosseError
 from posse.policies.base import DecisionMaker, Played, Policy
 from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
+from posse.simulation.files import require_folder
 from posse.simulation.regret import Regret, expected_regret, realised_regret
-from posse.simulation.results import SimulationResult, continue_from, require_folder
+from posse.simulation.results import SimulationResult, continue_from
 from posse.types import Array, IntArray, Settings
 
 SAVE_SECONDS = 2.0  # finished seeds are saved when the next one finishes, but not more often than this
@@ -38,7 +39,7 @@ def simulate(
     appendix: bool = False,
     checkpoints: int = 200,
     track_task: int = 0,
-    progress: bool | None = None,
+    progress: bool | Callable[[int], None] | None = None,
 ) -> SimulationResult:
     """Run every policy on the same worlds.
 
@@ -67,8 +68,9 @@ def simulate(
         How many points of each regret curve to keep.
     track_task : int
         The task whose own regret curve is kept.
-    progress : bool, optional
-        Show a progress bar. Default: when standard error is a terminal.
+    progress : bool or callable, optional
+        Show a progress bar. Default: when standard error is a terminal. A callable is told how many seeds are newly
+        done: first those that the file already has, then each as it finishes.
 
     Examples
     --------
@@ -109,10 +111,11 @@ def simulate(
 
     saved = time.monotonic()
     try:
-        with progress_bar(len(wanted), len(wanted) - len(missing), progress) as advance:
+        with progress_bar(len(wanted), progress) as advance:
+            advance(len(wanted) - len(missing))
             for new_rows in _run_all(world, factories, horizon, steps, track_task, appendix, missing, workers):
                 rows.extend(new_rows)
-                advance()
+                advance(1)
                 if out is not None and time.monotonic() - saved > SAVE_SECONDS:
                     result(complete=False).save(out)
                     saved = time.monotonic()
@@ -242,19 +245,34 @@ def _run_all(
         for seed in seeds:
             yield run_seed(*common, seed)
         return
+    # First a step of every kind of policy, each kind in one worker: what is not compiled yet is compiled once, and
+    # different kernels side by side, before all workers need it.
+    few, one = min(horizon, 2), np.ones(1, dtype=np.int64)
+    with _pool(min(workers, len(seeds))) as parallel:
+        kinds = _kinds(factories)
+        list(parallel((run_seed, (world, kind, few, one, track_task, appendix, seeds[0])) for kind in kinds))
+    yield from over_seeds(partial(run_seed, *common), seeds, workers)
+
+
+def over_seeds(measure: Callable[[int], Any], seeds: Sequence[int], workers: int) -> Iterator[Any]:
+    """Yield what ``measure`` returns for every seed, as it finishes."""
+    if workers == 1 or len(seeds) <= 1:
+        yield from map(measure, seeds)
+        return
+    with _pool(min(workers, len(seeds))) as parallel:
+        yield from parallel((measure, (seed,)) for seed in seeds)
+
+
+@contextlib.contextmanager
+def _pool(workers: int) -> Iterator[Callable[[Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]], Iterator[Any]]]:
+    """Yield a function that makes calls in worker processes and gives their results as they come."""
     import joblib
 
     # One thread per worker: the processes already fill the cores.
-    with joblib.parallel_config(backend="loky", n_jobs=min(workers, len(seeds)), inner_max_num_threads=1):
-        # First a step of every kind of policy, each kind in one worker: what is not compiled yet is compiled once, and
-        # different kernels side by side, before all workers need it.
-        few, one = min(horizon, 2), np.ones(1, dtype=np.int64)
-        joblib.Parallel()(
-            joblib.delayed(run_seed)(world, kind, few, one, track_task, appendix, seeds[0])
-            for kind in _kinds(factories)
+    with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
+        yield lambda calls: joblib.Parallel(return_as="generator_unordered")(
+            joblib.delayed(function)(*arguments) for function, arguments in calls
         )
-        jobs = (joblib.delayed(run_seed)(*common, seed) for seed in seeds)
-        yield from joblib.Parallel(return_as="generator_unordered")(jobs)
 
 
 def _kinds(factories: Mapping[str, Factory]) -> list[dict[str, Factory]]:
@@ -268,12 +286,15 @@ def _kinds(factories: Mapping[str, Factory]) -> list[dict[str, Factory]]:
 
 
 @contextlib.contextmanager
-def progress_bar(total: int, done: int, show: bool | None) -> Iterator[Any]:
-    """Yield a function to call after each seed."""
+def progress_bar(total: int, show: bool | Callable[[int], None] | None) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the number of seeds that are newly done."""
+    if callable(show):
+        yield show
+        return
     if show is None:
         show = sys.stderr.isatty()
     if not show:
-        yield lambda: None
+        yield lambda _seeds: None
         return
     from rich.console import Console
     from rich.progress import (
@@ -295,5 +316,5 @@ def progress_bar(total: int, done: int, show: bool | None) -> Iterator[Any]:
         console=Console(stderr=True),
         transient=True,
     ) as bar:
-        task = bar.add_task("seeds", total=total, completed=done)
-        yield lambda: bar.advance(task)
+        task = bar.add_task("seeds", total=total)
+        yield lambda seeds: bar.advance(task, seeds)
