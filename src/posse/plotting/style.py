@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
 DASHES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", ":")
 
+INK = "#000000"
+GREY_INK = "#555555"
+TEXT_SIZE = 9.5
+SMALL_TEXT_SIZE = 8.5
+
 
 def pyplot() -> ModuleType:
     """Return matplotlib's pyplot, drawing to files only."""
@@ -46,6 +51,29 @@ def look() -> Iterator[ModuleType]:
         "svg.hashsalt": "posse",  # the same figure is the same file
     }
     with plt.rc_context(settings):
+        yield plt
+
+
+@contextmanager
+def report_look() -> Iterator[ModuleType]:
+    """Yield pyplot with the look of a report's figures, whose SVG keeps its words as text.
+
+    Text is smaller than outlines, can be searched, and follows the reader's fonts. It is laid out in DejaVu Sans, which
+    comes with matplotlib and is wider than the sans-serif of any phone, so that other fonts only leave more room.
+    """
+    settings = {
+        "font.family": ["sans-serif"],
+        "font.sans-serif": ["DejaVu Sans"],
+        "font.size": TEXT_SIZE,
+        "axes.labelsize": TEXT_SIZE,
+        "axes.linewidth": 0.8,
+        "axes.edgecolor": INK,
+        "xtick.labelsize": SMALL_TEXT_SIZE,
+        "ytick.labelsize": SMALL_TEXT_SIZE,
+        "hatch.linewidth": 0.9,
+        "svg.fonttype": "none",
+    }
+    with look() as plt, plt.rc_context(settings):
         yield plt
 
 
