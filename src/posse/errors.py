@@ -10,12 +10,14 @@
     ├── UnknownLabel (KeyError)          a name or number that nothing here goes by
     │   ├── UnknownTask
     │   ├── UnknownArm
-    │   └── UnknownPolicy
+    │   ├── UnknownPolicy
+    │   └── UnknownDataset
     ├── ResultFileError (ValueError)     a result file that cannot be read or continued
     │   └── SettingsDiffer               the file holds a run with other settings
     ├── DataFileError (ValueError)       a data file that cannot be used
     │   ├── MissingData                  the file, or its folder, is not there
-    │   └── DamagedData                  the file is not what its makers published
+    │   ├── DamagedData                  the file is not what its makers published
+    │   └── FetchFailed                  a download that did not come through
     ├── NotFitted                        an estimator that has seen no data (in posse.regression, since it is also
     │                                    scikit-learn's NotFittedError where that is installed)
     └── MissingDependency (ImportError)  an optional library is needed for this
@@ -64,6 +66,10 @@ class UnknownPolicy(UnknownLabel):
     """No policy is registered under this key."""
 
 
+class UnknownDataset(UnknownLabel):
+    """No dataset of the catalogue has this name."""
+
+
 class ResultFileError(PosseError, ValueError):
     """A result file that cannot be read or continued."""
 
@@ -82,6 +88,10 @@ class MissingData(DataFileError):
 
 class DamagedData(DataFileError):
     """A data file is not what its makers published."""
+
+
+class FetchFailed(DataFileError):
+    """A download did not come through."""
 
 
 class MissingDependency(PosseError, ImportError):

@@ -12,6 +12,7 @@ from posse.errors import DamagedData
 from posse.types import Array, IntArray
 
 FILE = DataFile(
+    name="letter",
     title="Letter Recognition",
     path="letter/letter-recognition.data",
     home="https://archive.ics.uci.edu/dataset/59/letter+recognition",

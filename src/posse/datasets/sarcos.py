@@ -17,12 +17,14 @@ from posse.types import Array
 HOME = "http://www.gaussianprocess.org/gpml/data/"
 FILES = {
     "test": DataFile(
+        name="sarcos",
         title="SARCOS (test file)",
         path="sarcos/sarcos_inv_test.mat",
         home=HOME,
         sha256="161a59b5c3b4f4b404584323f181607b2acbe620eb134dc720760dc3f38f5cec",
     ),
     "train": DataFile(
+        name="sarcos-train",
         title="SARCOS (training file)",
         path="sarcos/sarcos_inv.mat",
         home=HOME,
