@@ -34,12 +34,13 @@ def test_imports_point_one_way():
         {"kernels"},
         {"model"},
         {"policies"},
-        {"regression"},
+        {"regression", "theory"},
         {"datasets"},
         {"environments"},
         {"simulation"},
         {"benchmarks"},
         {"plotting"},
+        {"reproduction"},
         {"cli"},
     ]
     rank = {name: position for position, layer in enumerate(layers) for name in layer}
