@@ -225,7 +225,7 @@ def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buff
         refresh_evidence(belief, memory.evidence, STEPS, SETTLED, buffers)
         return
     literal = method == PAPER_LITERAL
-    if method == PAPER or literal or method == PAPER_UNTHRESHOLDED:
+    if method in (PAPER, PAPER_LITERAL, PAPER_UNTHRESHOLDED):
         estimate_paper(belief, memory, arm, literal, method != PAPER_UNTHRESHOLDED, buffers)
     elif method == MOMENTS:
         estimate_moments(belief, memory, arm, buffers)
