@@ -1,5 +1,5 @@
 import json
-import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -171,9 +171,89 @@ def test_letter_arms_are_one_against_the_rest():
     assert world.settings()["scale_targets"] is False
 
 
-@pytest.mark.skipif(not os.environ.get("POSSE_DATA"), reason="POSSE_DATA is not set: there are no real files to read")
-def test_worlds_of_the_real_files():
-    sarcos, letter = RegressionWorld.from_sarcos(load_sarcos()), RegressionWorld.from_letter(load_letter())
+def test_other_rows_may_be_met(rows):
+    X, Y = rows
+    world = world_of((X[:40], Y[:40]), contexts=X[40:])
+
+    contexts = world.draw(1, horizon=20).contexts
+    expected = (X[40:] - X[:40].mean(axis=0)) / X[:40].std(axis=0)
+    assert_allclose(contexts[np.lexsort(contexts.T)], expected[np.lexsort(expected.T)])
+    assert_array_equal(world.regression.coefficients, world_of((X[:40], Y[:40])).regression.coefficients)
+    settings = world.settings()
+    assert (settings["n_rows"], settings["n_fit_rows"]) == (20, 40)
+    with pytest.raises(InvalidValue, match="at most 20, the rows of 'toy'"):
+        world.draw(0, horizon=21)
+
+
+def test_rows_to_meet_must_have_the_same_columns(rows):
+    for contexts in (rows[0][:, :2], rows[0][0], np.empty((0, 3))):
+        with pytest.raises(ShapeError, match="contexts must be a table with the 3 columns of features"):
+            world_of(rows, contexts=contexts)
+
+
+def test_meeting_the_fitted_rows_is_what_happens_without_others(rows):
+    one, same = world_of(rows).draw(5, 60), world_of(rows, contexts=rows[0]).draw(5, 60)
+    for field in FIELDS:
+        assert_array_equal(getattr(one, field), getattr(same, field))
+
+
+def test_golden_numbers():
+    """A draw written down: whoever changes the stream must change this test, and say so in the changelog."""
+    standard = np.random.default_rng(8).standard_normal((60, 5))
+    X = standard[:, :3] * [2.0, 0.3, 7.0] + [5.0, -1.0, 0.2]
+    Y = X[:, :2] + X[:, 1:] * [0.5, 0.1] + standard[:, 3:] * [0.4, 3.0]
+    draw = world_of((X, Y), heterogeneity=0.37).draw(seed=7, horizon=5)
+    assert_array_equal(draw.tasks, [1, 0, 0, 0, 0])
+    assert_array_equal(draw.contexts[4], [-0.05879259887663552, 0.8928059707620025, -0.3526635198863211])
+    assert_array_equal(draw.coefficients[1, 2], [-0.01843237377580946, -0.19329847294649202, 0.20141696218211128])
+    assert_array_equal(draw.rewards[4], [0.034945183479171076, 0.06811868827684017])
+    assert_array_equal(draw.prior.noise_variance, [0.03839130600129344, 1.0254085251168235])
+    assert_array_equal(
+        np.diag(draw.prior.covariance[0]), [0.00023678309657142557, 0.00023995828990259116, 0.00023998904077860456]
+    )
+
+
+def test_sarcos_is_fitted_on_one_file_and_met_on_the_other(sarcos):
+    test, new = sarcos(150), sarcos(500, "train", seed=9)
+    train = replace(new, X=np.vstack([test.X[:60], new.X]), y=np.vstack([test.y[:60], new.y]))
+    world = RegressionWorld.from_sarcos(test, contexts=train)
+
+    assert world.n_rows == 500  # without those of the test file
+    contexts = world.draw(0, 500).contexts * test.X.std(axis=0) + test.X.mean(axis=0)
+    assert_allclose(contexts[np.lexsort(contexts.T)], new.X[np.lexsort(new.X.T)])
+    assert_array_equal(world.regression.coefficients, RegressionWorld.from_sarcos(test).regression.coefficients)
+    settings = world.settings()
+    assert settings["fit_rows"] == "sarcos test"
+    assert settings["met_rows"] == "sarcos train without the rows of sarcos test"
+    assert (settings["sha256"], settings["met_sha256"], settings["n_fit_rows"]) == ("5a2c test", "5a2c train", 150)
+    with pytest.raises(InvalidValue, match="every row of sarcos test is in sarcos test too"):
+        RegressionWorld.from_sarcos(test, contexts=test)
+
+
+def test_letter_is_fitted_on_the_first_rows_and_met_on_the_others(letter):
+    data = letter()
+    world = RegressionWorld.from_letter(data, training_share=0.3)
+
+    first = replace(data, X=data.X[:120], labels=data.labels[:120])
+    assert_array_equal(world.regression.coefficients, RegressionWorld.from_letter(first).regression.coefficients)
+    contexts = world.draw(0, 280).contexts * data.X[:120].std(axis=0) + data.X[:120].mean(axis=0)
+    assert_allclose(contexts[np.lexsort(contexts.T)], data.X[120:][np.lexsort(data.X[120:].T)])
+    settings = world.settings()
+    assert (settings["fit_rows"], settings["met_rows"]) == ("the first 120", "the others")
+    assert settings["training_share"] == 0.3
+    with pytest.raises(InvalidValue, match="training_share must be less than 1"):
+        RegressionWorld.from_letter(data, training_share=1)
+    with pytest.raises(InvalidValue, match="class 'B' has no row among the first 120 rows"):
+        RegressionWorld.from_letter(replace(data, labels=np.sort(data.labels)), training_share=0.3)
+
+
+def test_worlds_of_the_real_files(real_folder):
+    sarcos, letter = (
+        RegressionWorld.from_sarcos(load_sarcos(real_folder)),
+        RegressionWorld.from_letter(load_letter(real_folder)),
+    )
+    split = RegressionWorld.from_letter(load_letter(real_folder), training_share=0.3)
+    assert (split.n_rows, split.settings()["n_fit_rows"]) == (14_000, 6000)
 
     assert sarcos.draw(0, 4000).coefficients.shape == (7, 30, 21)
     assert letter.draw(0, 4000).coefficients.shape == (26, 30, 16)

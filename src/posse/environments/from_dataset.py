@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.checks import number, real_array, whole_number
-from posse.environments.base import CONTEXTS, NOISE, TRUTH, Draw, stream
-from posse.environments.synthetic import arriving_tasks, expected_rewards
+from posse.environments.base import Draw
+from posse.environments.features import Scaling, indicators
+from posse.environments.population import draw_from_population
+from posse.environments.rows import not_among, require_every_class, size_of_share
 from posse.errors import InvalidValue, ShapeError
 from posse.kernels.linalg import invert
-from posse.model.prior import Prior
 from posse.types import Array, Settings
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class RegressionWorld:
         y = x^\top \beta_{kj} + \mathcal N(0, s_k^2)
 
     with :math:`o_k`, :math:`V_k` and :math:`s_k` the coefficients, their sampling covariance and the residual standard
-    deviation of arm k's ordinary least squares, after features and targets were standardised.
+    deviation of arm k's ordinary least squares, after features and targets were standardised. One of the
+    :class:`~posse.environments.PopulationWorld` kind, with a regression for a population.
 
     Parameters
     ----------
@@ -44,6 +46,11 @@ class RegressionWorld:
         Divide targets by their standard deviation; they are centred in any case.
     checksum : str, optional
         SHA-256 of the file the rows came from, for result files.
+    contexts : array of shape (n_met_rows, n_features), optional
+        Rows to meet, in the units of ``features``, by whose means and standard deviations they are standardised.
+        Default: the rows that the regression was fitted to.
+    details : dict, optional
+        Plain values that say which rows these are, for result files.
 
     Notes
     -----
@@ -67,6 +74,8 @@ class RegressionWorld:
     heterogeneity: float = 1.0
     scale_targets: bool = True
     checksum: str | None = None
+    contexts: Array | None = None
+    details: Settings = field(default_factory=dict)
     _contexts: Array = field(init=False, repr=False)
     _fit: Regression = field(init=False, repr=False)
 
@@ -83,16 +92,53 @@ class RegressionWorld:
             raise ShapeError(
                 f"features and targets need a column each, but their shapes are {features.shape} and {targets.shape}"
             )
-        contexts = standardised(features, "feature")
+        scaling = Scaling.of(features, "feature")
+        rows = scaling.apply(features)
         responses = standardised(targets, "target") if self.scale_targets else targets - targets.mean(axis=0)
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "targets", targets)
-        object.__setattr__(self, "_contexts", contexts)
-        object.__setattr__(self, "_fit", regress(contexts, responses))
+        object.__setattr__(self, "_contexts", rows if self.contexts is None else scaling.apply(self._rows_to_meet()))
+        object.__setattr__(self, "_fit", regress(rows, responses))
+
+    def _rows_to_meet(self) -> Array:
+        contexts = real_array(self.contexts, "contexts")  # type: ignore[arg-type]  # not None where it is asked
+        if contexts.ndim != 2 or contexts.shape[1] != self.n_features or contexts.shape[0] == 0:
+            raise ShapeError(
+                f"contexts must be a table with the {self.n_features} columns of features, but its shape is "
+                f"{contexts.shape}"
+            )
+        object.__setattr__(self, "contexts", contexts)
+        return contexts
 
     @classmethod
-    def from_sarcos(cls, data: Sarcos, *, n_tasks: int = 30, heterogeneity: float = 1.0) -> RegressionWorld:
-        """Return the world whose arms are the seven torques, standardised."""
+    def from_sarcos(
+        cls, data: Sarcos, *, n_tasks: int = 30, heterogeneity: float = 1.0, contexts: Sarcos | None = None
+    ) -> RegressionWorld:
+        """Return the world whose arms are the seven torques, standardised.
+
+        Parameters
+        ----------
+        data : Sarcos
+            What the regression is fitted to: the test file, in the paper.
+        n_tasks : int
+        heterogeneity : float
+        contexts : Sarcos, optional
+            What is met: the training file, in the paper. Movements that ``data`` has too are left out. Default:
+            ``data``.
+        """
+        met, details = None, {}
+        if contexts is not None:
+            met = contexts.X[not_among(contexts.X, data.X)]
+            if not len(met):
+                raise InvalidValue(
+                    f"every row of sarcos {contexts.part} is in sarcos {data.part} too, so none is left to meet; pass "
+                    "another file as contexts"
+                )
+            details = {
+                "fit_rows": f"sarcos {data.part}",
+                "met_rows": f"sarcos {contexts.part} without the rows of sarcos {data.part}",
+                "met_sha256": contexts.sha256,
+            }
         return cls(
             name=f"sarcos {data.part}",
             features=data.X,
@@ -100,19 +146,41 @@ class RegressionWorld:
             n_tasks=n_tasks,
             heterogeneity=heterogeneity,
             checksum=data.sha256,
+            contexts=met,
+            details=details,
         )
 
     @classmethod
-    def from_letter(cls, data: Letter, *, n_tasks: int = 30, heterogeneity: float = 1.0) -> RegressionWorld:
-        """Return the world whose arms are the 26 letters; the target of each is "this letter or not", centred."""
+    def from_letter(
+        cls, data: Letter, *, n_tasks: int = 30, heterogeneity: float = 1.0, training_share: float | None = None
+    ) -> RegressionWorld:
+        """Return the world whose arms are the 26 letters; the target of each is "this letter or not", centred.
+
+        Parameters
+        ----------
+        data : Letter
+        n_tasks : int
+        heterogeneity : float
+        training_share : float, optional
+            The regression is fitted to this share of the rows, the first ones, and the others are met; 0.3 in the
+            paper. Default: all rows are fitted to and met.
+        """
+        fit, met, details = slice(None), None, {}
+        if training_share is not None:
+            size = size_of_share(len(data.X), training_share, "training_share")
+            fit, met = slice(size), data.X[size:]
+            require_every_class(data.labels[fit], data.classes, f"the first {size} rows")
+            details = {"fit_rows": f"the first {size}", "met_rows": "the others", "training_share": training_share}
         return cls(
             name="letter",
-            features=data.X,
-            targets=(data.labels[:, None] == np.arange(len(data.classes))).astype(np.float64),
+            features=data.X[fit],
+            targets=indicators(data.labels[fit], len(data.classes)),
             n_tasks=n_tasks,
             heterogeneity=heterogeneity,
             scale_targets=False,
             checksum=data.sha256,
+            contexts=met,
+            details=details,
         )
 
     @property
@@ -127,8 +195,8 @@ class RegressionWorld:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the data set, the longest horizon."""
-        return int(self.features.shape[0])
+        """Rows to meet, the longest horizon."""
+        return int(self._contexts.shape[0])
 
     @property
     def regression(self) -> Regression:
@@ -137,40 +205,20 @@ class RegressionWorld:
 
     def draw(self, seed: int, horizon: int) -> Draw:
         """Return the world of this seed, with ``horizon`` steps."""
-        seed = whole_number(seed, "seed", at_least=0)
-        horizon = whole_number(horizon, "horizon", at_least=1)
-        if horizon > self.n_rows:
-            raise InvalidValue(
-                f"horizon must be at most {self.n_rows}, the rows of {self.name!r}, since no context comes twice, but "
-                f"{horizon} came"
-            )
-        fit = self._fit
-        variances = self.heterogeneity * fit.variances
-        standard = stream(seed, TRUTH).standard_normal((self.n_arms, self.n_tasks, self.n_features))
-        coefficients = fit.coefficients[:, None, :] + np.sqrt(variances)[:, None, :] * standard
-        probabilities = np.full(self.n_tasks, 1.0 / self.n_tasks)
-        tasks = arriving_tasks(probabilities, seed, horizon)
-        contexts = self._contexts[stream(seed, CONTEXTS).permutation(self.n_rows)[:horizon]]
-        expected = expected_rewards(contexts, coefficients[:, tasks])
-        noise = stream(seed, NOISE).standard_normal(horizon)[:, None]
-        prior = Prior(
-            covariance=variances[:, :, None] * np.eye(self.n_features),
-            noise_variance=np.maximum(fit.noise_variance, 1e-12),
-            shared_precision=1.0 / max(float(np.mean(fit.coefficients**2)), 1e-12),
-        )
-        return Draw(
-            tasks=tasks,
-            contexts=contexts,
-            expected=expected,
-            rewards=expected + noise * np.sqrt(fit.noise_variance),
-            coefficients=coefficients,
-            prior=prior,
-            arrival_probabilities=probabilities,
+        return draw_from_population(
+            name=self.name,
+            contexts=self._contexts,
+            centres=self._fit.coefficients,
+            covariance=self.heterogeneity * self._fit.variances,
+            noise_variance=self._fit.noise_variance,
+            n_tasks=self.n_tasks,
+            seed=seed,
+            horizon=horizon,
         )
 
     def settings(self) -> Settings:
         """Return every setting as a plain value; the data by name, size and checksum."""
-        return {
+        plain: Settings = {
             "world": "regression",
             "data": self.name,
             "sha256": self.checksum,
@@ -181,6 +229,9 @@ class RegressionWorld:
             "heterogeneity": self.heterogeneity,
             "scale_targets": self.scale_targets,
         }
+        if self.contexts is not None:
+            plain["n_fit_rows"] = int(self.features.shape[0])
+        return plain | self.details
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,7 +284,4 @@ def regress(X: Array, Y: Array) -> Regression:
 
 def standardised(columns: Array, name: str) -> Array:
     """Return columns with mean 0 and standard deviation 1."""
-    sd = columns.std(axis=0)
-    if not (sd > 0).all():
-        raise InvalidValue(f"{name} {int(np.argmin(sd > 0))} is constant, so it cannot be standardised; leave it out")
-    return np.asarray((columns - columns.mean(axis=0)) / sd)
+    return Scaling.of(columns, name).apply(columns)

@@ -216,13 +216,7 @@ class SyntheticWorld:
             covariance = np.tile(jumps / d * np.eye(d), (K, 1, 1))
         else:
             covariance = self._given_covariance()
-            standard = rng.standard_normal((K, N, d))
-            deviations = np.zeros((K, N, d))
-            root = np.empty((d, d))
-            for arm in range(K):
-                factor_semidefinite(covariance[arm], root)
-                for i in range(d):
-                    deviations[arm] += standard[arm, :, i, None] * root[i]
+            deviations = correlated(rng.standard_normal((K, N, d)), covariance)
         odd = self.n_odd_tasks
         if odd:
             deviations[:, :odd] *= self.odd_scale
@@ -241,6 +235,17 @@ class SyntheticWorld:
         if self.contexts == "intercept":
             contexts[:, 0] = 1.0
         return contexts
+
+
+def correlated(standard: Array, covariance: Array) -> Array:
+    """Return standard normal vectors (K, N, d) with the covariance (K, d, d) of their arm, summed in a fixed order."""
+    result = np.zeros(standard.shape)
+    root = np.empty(covariance.shape[1:])
+    for arm in range(standard.shape[0]):
+        factor_semidefinite(covariance[arm], root)
+        for i in range(standard.shape[2]):
+            result[arm] += standard[arm, :, i, None] * root[i]
+    return result
 
 
 def expected_rewards(contexts: Array, coefficients: Array) -> Array:

@@ -1,0 +1,42 @@
+"""Checks of the arrays that worlds from data are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posse.checks import labels, real_array
+from posse.errors import InvalidValue, ShapeError, UnknownTask
+from posse.types import Array, ArrayLike, IntArray
+
+
+def checked_table(value: ArrayLike, name: str) -> Array:
+    """Return a table with at least one row and one column."""
+    table = real_array(value, name)
+    if table.ndim != 2 or table.size == 0:
+        raise ShapeError(f"{name} must be a table with a row and a column at least, but its shape is {table.shape}")
+    return table
+
+
+def checked_tasks(value: ArrayLike, n_rows: int, n_tasks: int | None = None) -> IntArray:
+    """Return the task of every row; every task up to ``n_tasks``, or up to the largest, has a row."""
+    largest = n_tasks if n_tasks is not None else int(np.iinfo(np.int64).max)
+    tasks = labels(value, "task", below=largest, error=UnknownTask)
+    if tasks.size != n_rows:
+        raise ShapeError(f"tasks must have {n_rows} entries, one per row, but it has {tasks.size}")
+    present = np.unique(tasks)
+    if present.size < (n_tasks or int(present[-1]) + 1):
+        missing = int(np.argmax(np.append(present, -1) != np.arange(present.size + 1)))
+        raise InvalidValue(f"task {missing} has no rows to meet; number those that have, from 0 and without gaps")
+    return tasks
+
+
+def checked_noise_sd(value: ArrayLike, n_arms: int) -> Array:
+    """Return one standard deviation per arm."""
+    sd = real_array(value, "noise_sd")
+    if sd.ndim == 0:
+        sd = np.full(n_arms, float(sd))
+    if sd.shape != (n_arms,):
+        raise ShapeError(f"noise_sd must be one number or have length {n_arms}, but its shape is {sd.shape}")
+    if (sd < 0).any():
+        raise InvalidValue(f"noise_sd must be at least 0, but {sd.min():g} came")
+    return sd
