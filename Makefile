@@ -1,10 +1,11 @@
 # make demo   run the paper's six methods and draw the README's picture
 # make test   lint, types, tests
 # make bench  microseconds per step
+# make report every figure and claim of the paper, in report/ (half an hour)
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint format bench picture clean
+.PHONY: demo test test-slow lint format bench report picture clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "posse needs Python 3.11 or newer; try make PYTHON=python3.12")'
@@ -32,6 +33,11 @@ format: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/step.py
+
+report: .venv/ready
+	$(BIN)/posse reproduce all
+	cp report/claims.md docs/claims.md
+	cp report/figures/balanced.svg docs/images/balanced.svg
 
 picture: demo
 	cp demo/regret.svg docs/images/regret.svg

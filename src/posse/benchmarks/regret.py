@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -219,7 +219,13 @@ def seeds_of(setting: Setting, seeds: int) -> int:
 
 
 def measure(
-    setting: Setting, world: World, *, seeds: int, workers: int = 1, out: Path | None = None
+    setting: Setting,
+    world: World,
+    *,
+    seeds: int,
+    workers: int = 1,
+    out: Path | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> SimulationResult:
     """Run every method of a setting on the same streams.
 
@@ -231,6 +237,8 @@ def measure(
     seeds, workers : int
     out : Path, optional
         Folder for the result file, from which an interrupted run continues.
+    progress : callable, optional
+        Told how many seeds are newly done.
     """
     return simulate(
         world,
@@ -239,7 +247,7 @@ def measure(
         seeds=seeds_of(setting, seeds),
         workers=workers,
         out=None if out is None else out / f"{setting.name}.parquet",
-        progress=False,
+        progress=progress or False,
     )
 
 

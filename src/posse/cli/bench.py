@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json as json_module
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +52,7 @@ def regret(
     from posse.benchmarks.markdown import regret_markdown
     from posse.benchmarks.regret import measure, plan, seeds_of, summarise
     from posse.benchmarks.settings import SETTINGS
+    from posse.cli.progress import many_runs
 
     if markdown is not None and not markdown.parent.is_dir() and markdown.parent != out:
         raise InvalidValue(f"--markdown needs a folder that exists, but {markdown.parent} does not; make it first")
@@ -65,11 +65,10 @@ def regret(
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
     results = {}
-    with _progress(sum(counts.values())) as (begin, finish):
+    with many_runs(sum(counts.values())) as (begin, advance):
         for name, world in planned.worlds.items():
             begin(name)
-            results[name] = measure(SETTINGS[name], world, seeds=seeds, workers=cores, out=out)
-            finish(name, counts[name])
+            results[name] = measure(SETTINGS[name], world, seeds=seeds, workers=cores, out=out, progress=advance)
     report = summarise(results, planned.skipped)
     _print_report(console, report)
     files = []
@@ -83,37 +82,6 @@ def regret(
         console.print(f"skipped {name}: {reason}", highlight=False, soft_wrap=True)
     for file in files:
         console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-
-
-@contextlib.contextmanager
-def _progress(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[str, int], None]]]:
-    """Yield what to call before and after each setting: one bar on a terminal, a line per setting elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        done = [0]
-
-        def say(name: str, seeds: int) -> None:
-            done[0] += seeds
-            typer.echo(f"{name}: {seeds} seeds done ({done[0]} of {total})", err=True)
-
-        yield lambda _name: None, say
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("seeds"),
-    )
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield (
-            lambda name: bar.update(task, description=name),
-            lambda _name, seeds: bar.advance(task, seeds),
-        )
 
 
 def _print_report(console: Console, report: RegretReport) -> None:

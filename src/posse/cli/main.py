@@ -9,7 +9,9 @@ import typer
 
 from posse._version import __version__
 from posse.cli.bench import app as bench
+from posse.cli.data import app as data
 from posse.cli.demo import demo
+from posse.cli.reproduce import reproduce
 from posse.cli.simulate import simulate
 from posse.errors import PosseError
 
@@ -23,6 +25,8 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(simulate)
+app.command()(reproduce)
+app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 
 

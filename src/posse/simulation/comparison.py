@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,6 +54,15 @@ class Comparison:
         )
 
 
+@lru_cache(maxsize=4)
+def resampled(size: int) -> Array:
+    """Return how often each seed occurs in each bootstrap sample, shape (RESAMPLES, size); the same for every pair."""
+    rows = np.random.default_rng(0).integers(0, size, (RESAMPLES, size))
+    places = np.arange(RESAMPLES)[:, None] * size + rows
+    counts = np.bincount(places.reshape(-1), minlength=RESAMPLES * size)
+    return counts.reshape(RESAMPLES, size).astype(np.float64)
+
+
 def compare_paired(first: str, second: str, a: Array, b: Array, *, level: float = 0.95) -> Comparison:
     """Compare paired values; seeds are resampled as pairs.
 
@@ -64,9 +74,8 @@ def compare_paired(first: str, second: str, a: Array, b: Array, *, level: float 
     level = number(level, "level", above=0)
     if level >= 1:
         raise InvalidValue(f"level must be between 0 and 1, but {level:g} came")
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, a.size, (RESAMPLES, a.size))
-    means_a, means_b = a[rows].mean(axis=1), b[rows].mean(axis=1)
+    counts = resampled(a.size)
+    means_a, means_b = counts @ a / a.size, counts @ b / a.size
     tails = [(1 - level) / 2, (1 + level) / 2]
     difference = np.quantile(means_a - means_b, tails)
     with np.errstate(divide="ignore", invalid="ignore"):

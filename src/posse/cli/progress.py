@@ -1,0 +1,67 @@
+"""One progress display for a command that runs many things."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import typer
+
+
+@contextlib.contextmanager
+def many_runs(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[int], None]]]:
+    """Yield what to call with the name of a run before it starts, and with the number of seeds newly done.
+
+    One bar over all seeds of all runs on a terminal, a line per run elsewhere.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from _lines(total)
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns: list[Any] = [
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("seeds"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda name: bar.update(task, description=name), lambda seeds: bar.advance(task, seeds)
+
+
+def _lines(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[int], None]]]:
+    done, current = [0, 0], [""]
+
+    def say() -> None:
+        if current[0]:
+            typer.echo(f"{current[0]}: {done[1]} seeds done ({done[0]} of {total})", err=True)
+
+    def begin(name: str) -> None:
+        say()
+        current[0], done[1] = name, 0
+
+    def advance(seeds: int) -> None:
+        done[0] += seeds
+        done[1] += seeds
+
+    try:
+        yield begin, advance
+    finally:
+        say()

@@ -1,0 +1,108 @@
+"""``posse reproduce``: the paper's figures and claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posse.cli.options import available_cores, make_folder
+from posse.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from posse.reproduction.chapters import Report
+
+QUICK_SEEDS = 5
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Experiments, e.g. `balanced`, or `all`. A wrong name lists them."),
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds. Default: 100, or 5 with `--quick`.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the report. Default: `report`, or `report-quick` with `--quick`."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the data sets. Default: the one that POSSE_DATA names.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Short horizons and few seeds: does everything work?")] = False,
+    redraw: Annotated[
+        bool, typer.Option("--redraw", help="Run nothing; draw and write the report from its result files.")
+    ] = False,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Change a setting of the experiment, e.g. `horizon=5000`; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Run the paper's experiments and write one page: every figure redrawn, every claim tested.
+
+    A stopped run continues where it was; the page shows all experiments that the folder has results of.
+    """
+    from posse.checks import whole_number
+    from posse.cli.progress import many_runs
+    from posse.reproduction.registry import EXPERIMENTS, chosen
+    from posse.reproduction.report import write_report
+    from posse.reproduction.run import execute, plan
+
+    folder = out if out is not None else Path("report-quick" if quick else "report")
+    skipped: dict[str, str] = {}
+    if not redraw:
+        if not names:
+            raise InvalidValue(f"name an experiment, or all: {', '.join(EXPERIMENTS)}; or pass --redraw")
+        experiments = chosen(names)
+        n_seeds = whole_number(seeds if seeds is not None else QUICK_SEEDS if quick else 100, "seeds", at_least=1)
+        planned = plan(experiments, data=data, quick=quick, overrides=_overrides(setting))
+        make_folder(folder)
+        with many_runs(n_seeds * len(planned.runs)) as (begin, advance):
+            execute(
+                planned,
+                out=folder,
+                seeds=n_seeds,
+                workers=workers if workers is not None else available_cores(),
+                begin=begin,
+                advance=advance,
+            )
+        skipped = planned.skipped
+    elif names:
+        raise InvalidValue("--redraw draws all results in the folder; leave the names out")
+    report = write_report(folder, list(EXPERIMENTS.values()), skipped=skipped)
+    _print(report, folder, skipped)
+
+
+def _overrides(settings: list[str] | None) -> dict[str, str]:
+    given = {}
+    for text in settings or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InvalidValue(f"--set needs NAME=VALUE, but {text!r} came")
+        given[name.strip()] = value.strip()
+    return given
+
+
+def _print(report: Report, folder: Path, skipped: dict[str, str]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from posse.reproduction.markup import number_words
+
+    console = Console()
+    table = Table(title="Claims of the paper", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in ("claim", "verdict", "value", "95 % interval", "seeds"):
+        table.add_column(heading, justify="right" if heading in ("value", "seeds") else "left")
+    for claim in report.claims:
+        low, high = (number_words(end) for end in claim.interval)
+        verdict = escape(claim.verdict)
+        table.add_row(escape(claim.id), verdict, number_words(claim.value), f"{low} to {high}", str(claim.seeds))
+    console.print(table)
+    for name, reason in skipped.items():
+        console.print(f"skipped {name}: {reason}", highlight=False, soft_wrap=True)
+    for file in ("index.html", "claims.json", "claims.md"):
+        console.print(f"wrote {folder / file}", highlight=False, soft_wrap=True)

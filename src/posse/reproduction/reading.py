@@ -1,0 +1,97 @@
+"""Reading a result: methods by their role, regret at a step, comparisons on paired seeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from posse.errors import InvalidValue
+from posse.reproduction.lineup import GRIDS
+from posse.simulation import Comparison, SimulationResult
+from posse.simulation.comparison import compare_paired
+from posse.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One result file as claims and figures read it.
+
+    Parameters
+    ----------
+    result : SimulationResult
+    source : str
+        Name of its run.
+    label : str
+        What figures and sentences call its world.
+    """
+
+    result: SimulationResult
+    source: str
+    label: str = ""
+    _curves: dict[tuple[str, str], Array] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def horizon(self) -> int:
+        """Steps of the run."""
+        return int(self.result.settings["horizon"])
+
+    @property
+    def n_seeds(self) -> int:
+        """Number of seeds."""
+        return len(self.result.seeds)
+
+    def name(self, role: str, step: int | None = None) -> str:
+        """Return the policy that plays a role: itself, or the best of its grid for a tuned rival."""
+        if role not in GRIDS:
+            return role
+        present = [name for name in GRIDS[role] if name in self.result.policies]
+        return min(present, key=lambda each: float(self.regret(each, step).mean()))
+
+    def words(self, role: str, step: int | None = None) -> str:
+        """Return a role with the setting that tuning found."""
+        if role not in GRIDS:
+            return role
+        return f"{role} ({GRIDS[role][self.name(role, step)][0]})"
+
+    def at_edge(self, role: str) -> bool:
+        """Whether tuning ended at an end of its grid."""
+        names = list(GRIDS[role])
+        return self.name(role) in (names[0], names[-1])
+
+    def curves(self, role: str, column: str = "curve") -> Array:
+        """Return regret curves, one row per seed, at the steps of the result."""
+        return self._table(self.name(role), column)
+
+    def regret(self, role: str, step: int | None = None, column: str = "curve") -> Array:
+        """Return cumulative regret of every seed at a step where curves were kept, the horizon by default."""
+        steps = self.result.steps
+        wanted = self.horizon if step is None else step
+        place = int(np.searchsorted(steps, wanted))
+        if place == steps.size or steps[place] != wanted:
+            raise InvalidValue(f"no curve was kept at step {wanted}; the file has {steps.tolist()}")
+        return np.asarray(self._table(self.name(role, step), column)[:, place])
+
+    def task_regret(self, role: str) -> Array:
+        """Return regret at the horizon by task, shape (n_seeds, n_tasks)."""
+        return np.stack([np.asarray(row) for row in self.result.regret_of(self.name(role), "task_regret")])
+
+    def ratio(self, first: str, second: str, step: int | None = None, column: str = "curve") -> float:
+        """Return mean regret of the first role over that of the second; infinite where only the first has any."""
+        above, below = (float(self.regret(role, step, column).mean()) for role in (first, second))
+        return above / below if below > 0 else math.inf if above > 0 else 1.0
+
+    def compare(self, first: str, second: str, step: int | None = None, column: str = "curve") -> Comparison:
+        """Compare two roles on the same seeds."""
+        return compare_paired(
+            self.words(first, step),
+            self.words(second, step),
+            self.regret(first, step, column),
+            self.regret(second, step, column),
+        )
+
+    def _table(self, name: str, column: str) -> Array:
+        if (name, column) not in self._curves:
+            self._curves[name, column] = np.stack([np.asarray(row) for row in self.result.regret_of(name, column)])
+        return self._curves[name, column]

@@ -1,0 +1,146 @@
+"""The report: drawn and written from result files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from posse._version import __version__
+from posse.errors import ResultFileError, UnknownPolicy
+from posse.reproduction.chapters import Chapter, Picture, Report, ResultFile
+from posse.reproduction.experiment import Experiment, Figure, Section, load_run
+from posse.reproduction.markdown import claims_markdown
+from posse.reproduction.page import render_page
+from posse.reproduction.run import RESULTS
+from posse.reproduction.seed_table import SeedTable
+from posse.simulation import SimulationResult
+
+FIGURES = "figures"
+PAPER_SEEDS = 100
+
+
+def write_report(out: Path, experiments: Sequence[Experiment], *, skipped: Mapping[str, str] | None = None) -> Report:
+    """Draw every figure and write ``index.html``, ``claims.json`` and ``claims.md`` from the result files in ``out``.
+
+    Parameters
+    ----------
+    out : path
+        Folder that holds ``results/``.
+    experiments : sequence of Experiment
+        What the page is about; those without results are mentioned.
+    skipped : mapping, optional
+        Why an experiment could not be run.
+    """
+    chapters = tuple(_chapter(out, experiment, (skipped or {}).get(experiment.name, "")) for experiment in experiments)
+    if not any(chapter.files for chapter in chapters):
+        raise ResultFileError(f"no complete results in {out / RESULTS}; run posse reproduce NAME --out {out} first")
+    report = Report(version=__version__, chapters=chapters, command="posse reproduce all", note=_note(chapters))
+    _write(out / "claims.json", json.dumps([claim.to_dict() for claim in report.claims], indent=2) + "\n")
+    _write(out / "claims.md", claims_markdown(report))
+    _write(out / "index.html", render_page(report))
+    return report
+
+
+def _chapter(out: Path, experiment: Experiment, skipped: str) -> Chapter:
+    words: dict[str, Any] = {
+        "name": experiment.name,
+        "title": experiment.title,
+        "figure": experiment.figure,
+        "says": experiment.says,
+        "choices": experiment.choices,
+    }
+    results = dict(_results(out / RESULTS / experiment.name))
+    if not results:
+        return Chapter(**words, missing=skipped or f"Not run yet: posse reproduce {experiment.name}")
+    unfinished = [key for key, result in results.items() if not result.complete]
+    if unfinished:
+        again = (
+            f"The run was stopped on the way ({', '.join(unfinished)}): posse reproduce {experiment.name} continues it"
+        )
+        return Chapter(**words, missing=again)
+    try:
+        section = experiment.section(_Complete(results))
+    except _MissingRun as error:
+        missing = f"The result file {error} is missing: posse reproduce {experiment.name} continues the run"
+        return Chapter(**words, missing=missing)
+    except UnknownPolicy as error:
+        other = f"The result files are of other methods ({error}): delete {RESULTS}/{experiment.name} and run it again"
+        return Chapter(**words, missing=other)
+
+    def traced(keys: Sequence[str]) -> tuple[str, ...]:
+        return tuple(_relative(experiment.name, key) for key in keys)
+
+    return Chapter(
+        **words,
+        found=section.found,
+        pictures=tuple(
+            Picture(name=figure.name, svg=svg, caption=figure.caption, sources=traced(figure.sources))
+            for figure, svg in _drawn(out, section)
+        ),
+        tables=tuple(replace(table, sources=traced(table.sources)) for table in section.tables),
+        claims=tuple(replace(claim, sources=traced(claim.sources)) for claim in section.claims),
+        files=tuple(_described(result, _relative(experiment.name, key)) for key, result in results.items()),
+    )
+
+
+class _MissingRun(Exception):
+    """A section asked for a run that left no file."""
+
+
+class _Complete(dict[str, Any]):
+    """Results by key; one that is missing is not a programming error."""
+
+    def __missing__(self, key: str) -> Any:
+        raise _MissingRun(key)
+
+
+def _relative(experiment: str, key: str) -> str:
+    return f"{RESULTS}/{experiment}/{key}.parquet"
+
+
+def _note(chapters: Sequence[Chapter]) -> str:
+    """Return a warning if the page was made with fewer seeds than the paper has."""
+    fewest = min(file.seeds for chapter in chapters for file in chapter.files)
+    if fewest >= PAPER_SEEDS:
+        return ""
+    return (
+        f"Made with {fewest} seeds, and perhaps shorter horizons than the text describes: enough to see that "
+        "everything "
+        f"works, not to conclude anything. The paper has {PAPER_SEEDS} seeds, and so has this page by default."
+    )
+
+
+def _results(folder: Path) -> Iterator[tuple[str, SimulationResult | SeedTable]]:
+    for file in sorted(folder.glob("*.parquet")):
+        if not file.name.startswith("."):
+            yield file.stem, load_run(file)
+
+
+def _drawn(out: Path, section: Section) -> Iterator[tuple[Figure, str]]:
+    folder = out / FIGURES
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in section.figures:
+        file = folder / f"{figure.name}.svg"
+        figure.draw([file])
+        yield figure, file.read_text(encoding="utf-8")
+
+
+def _described(result: SimulationResult | SeedTable, path: str) -> ResultFile:
+    if isinstance(result, SeedTable):
+        return ResultFile(path=path, seeds=len(result.seeds), settings=_words(result.settings))
+    settings = {"horizon": result.settings["horizon"], **result.settings["world"]}
+    return ResultFile(path=path, seeds=len(result.seeds), settings=_words(settings), policies=result.descriptions)
+
+
+def _words(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ResultFileError(f"cannot write {path}: {error.strerror or error}") from error
