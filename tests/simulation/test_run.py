@@ -441,3 +441,49 @@ def test_the_progress_bar_goes_to_standard_error_and_only_if_asked(capsys):
     simulate(WORLD, ["random"], horizon=5, seeds=2, progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""
+
+
+# ---- progress
+
+
+def test_a_callable_is_told_first_what_is_there_and_then_every_seed(out):
+    told = []
+    simulate(WORLD, ["random"], horizon=5, seeds=3, out=out, progress=told.append)
+    assert told == [0, 1, 1, 1]
+    told.clear()
+    simulate(WORLD, ["random"], horizon=5, seeds=5, out=out, progress=told.append)
+    assert told == [3, 1, 1]
+    told.clear()
+    simulate(WORLD, ["random"], horizon=5, seeds=[4, 1], out=out, progress=told.append)
+    assert told == [2]
+
+
+def test_a_callable_needs_no_file_and_shows_nothing(capsys):
+    told = []
+    simulate(WORLD, ["random"], horizon=5, seeds=2, progress=told.append)
+    assert told == [0, 1, 1]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_callable_is_told_of_seeds_in_worker_processes(out):
+    told = []
+    simulate(WORLD, ["random"], horizon=5, seeds=4, workers=2, out=out, progress=told.append)
+    assert sorted(told) == [0, 1, 1, 1, 1]
+
+
+def test_a_callable_may_stop_the_run_and_what_it_was_told_of_is_kept(out, tmp_path):
+    told = []
+
+    def stop(seeds):
+        told.append(seeds)
+        if sum(told) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(WORLD, RIVALS, horizon=20, seeds=4, out=out, progress=stop)
+    kept = SimulationResult.load(out)
+    assert kept.seeds == [0, 1]
+    assert not kept.complete
+    simulate(WORLD, RIVALS, horizon=20, seeds=4, out=out)
+    simulate(WORLD, RIVALS, horizon=20, seeds=4, out=tmp_path / "straight.parquet")
+    assert out.read_bytes() == (tmp_path / "straight.parquet").read_bytes()

@@ -10,6 +10,19 @@ import typer
 
 
 @contextlib.contextmanager
+def preparing() -> Iterator[Callable[[str], None]]:
+    """Yield what to call with the name of what is being prepared; shown on a terminal only."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _name: None
+        return
+    with console.status("preparing") as status:
+        yield lambda name: status.update(f"preparing {name}")
+
+
+@contextlib.contextmanager
 def many_runs(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[int], None]]]:
     """Yield what to call with the name of a run before it starts, and with the number of seeds newly done.
 

@@ -46,7 +46,7 @@ def reproduce(
     A stopped run continues where it was; the page shows all experiments that the folder has results of.
     """
     from posse.checks import whole_number
-    from posse.cli.progress import many_runs
+    from posse.cli.progress import many_runs, preparing
     from posse.reproduction.registry import EXPERIMENTS, chosen
     from posse.reproduction.report import write_report
     from posse.reproduction.run import execute, plan
@@ -58,7 +58,8 @@ def reproduce(
             raise InvalidValue(f"name an experiment, or all: {', '.join(EXPERIMENTS)}; or pass --redraw")
         experiments = chosen(names)
         n_seeds = whole_number(seeds if seeds is not None else QUICK_SEEDS if quick else 100, "seeds", at_least=1)
-        planned = plan(experiments, data=data, quick=quick, overrides=_overrides(setting))
+        with preparing() as begin:
+            planned = plan(experiments, data=data, quick=quick, overrides=_overrides(setting), begin=begin)
         make_folder(folder)
         with many_runs(n_seeds * len(planned.runs)) as (begin, advance):
             execute(
