@@ -218,8 +218,7 @@ EXPERIMENT = Experiment(
         "Three worlds: the base world; one random coefficient of three differs (sparse); 20 tasks and 5 features that "
         "differ mostly in one direction (anisotropic).",
         "paper-literal is the printed formula with no divisor; moments subtracts sampling noise; known is given the "
-        "true "
-        "population.",
+        "true population.",
     ),
     settings=Settings(),
     quick=Settings(anisotropic_tasks=5, anisotropic=(1.0, 0.3), horizon=150),

@@ -130,8 +130,7 @@ def rm_exploration(reading: Reading, step: int) -> Claim:
         interval=bounds,
         seeds=reading.n_seeds,
         measure=f"share of RMBandit's excess regret over ebmUCB at step {step:,} that it had by step {EXPLORED}, the "
-        "end "
-        f"of its exploration; {tuned.first}, the best of its grid, has {tuned.ratio:.2f} of its regret",
+        f"end of its exploration; {tuned.first}, the best of its grid, has {tuned.ratio:.2f} of its regret",
         sources=(reading.source,),
     )
 
@@ -200,8 +199,7 @@ EXPERIMENT = Experiment(
         "tuned over 0.02 to 4.",
         "RMBandit: trimming share, batches and the unit of q not given; 0.2, doubling batches, per arm. q = 50 as in "
         "the paper; tuned over 2, 5, 10 and 50 with estimates from the last batch or from all data, and, here and "
-        "under "
-        "sparse heterogeneity, over a schedule of forced pulls with q = 1 and 5.",
+        "under sparse heterogeneity, over a schedule of forced pulls with q = 1 and 5.",
         "Worlds, contexts and noise are the same for all methods in a seed; the paper does not say whether its were.",
     ),
     settings=Settings(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from posse.model import Prior
 from posse.plotting.panels import Panel, Series, plot_panels
 from posse.policies import EbmTS, EbmUCB
 from posse.reproduction.bootstrap import interval
-from posse.reproduction.claims import FAILS, HOLDS, Claim
+from posse.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse.reproduction.experiment import Experiment, Figure, Measured, Results, Run, Section, Table
 from posse.simulation.regret import realised_regret
 from posse.theory import (
@@ -31,6 +31,9 @@ from posse.theory import (
 )
 
 FORMS = ("printed", "repaired", "corrected")
+MANY_TASKS = (1_000, 10_000, 100_000)
+ARRIVALS_PER_TASK = 200
+SEPARATE = 1.0  # √(n N) with n = 200 N: the regret of N separate bandits grows like N
 METHODS = {"ebmUCB": (EbmUCB, regret_bound_ucb), "ebmTS": (EbmTS, regret_bound_ts)}
 
 
@@ -55,6 +58,7 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
         Measured(key="horizons", measure=partial(measure_horizons, settings), settings=plain),
         Measured(key="tasks", measure=partial(measure_tasks, settings), settings=plain),
         Measured(key="lemmas", measure=partial(measure_lemmas, settings), settings=plain),
+        Measured(key="growth", measure=partial(measure_growth, settings), settings=plain),
     ]
 
 
@@ -101,6 +105,21 @@ def measure_lemmas(settings: Settings, seed: int) -> list[dict[str, Any]]:
             "largest_ratio": float((shared / variance_bound_shared(constants)).max()),
         },
     ]
+
+
+def measure_growth(settings: Settings, seed: int) -> list[dict[str, Any]]:
+    """Return the printed bounds of a drawn world if it had more and more tasks, all else equal."""
+    draw = _world(settings, settings.n_tasks).draw(seed, settings.lemma_horizon)
+    constants = Constants.of(_prior(draw.prior, settings), _known(draw.coefficients), draw.contexts)
+    rows = []
+    for n_tasks in MANY_TASKS:
+        larger = replace(constants, n_tasks=n_tasks)
+        horizon = ARRIVALS_PER_TASK * n_tasks
+        arrivals = np.full(n_tasks, ARRIVALS_PER_TASK)
+        for name, (_, bound_of) in METHODS.items():
+            bound = bound_of(larger, horizon, arrivals, 1.0 / horizon, "printed")
+            rows.append({"method": name, "n_tasks": n_tasks, "exploration": bound.exploration})
+    return rows
 
 
 def _bounds(settings: Settings, n_tasks: int, horizons: Sequence[int], seed: int) -> list[dict[str, Any]]:
@@ -162,28 +181,24 @@ def section(results: Results) -> Section:
     at_end = horizons.filter(pl.col("horizon") == last).group_by("method").mean()
     ucb = at_end.filter(pl.col("method") == "ebmUCB").row(0, named=True)
     ts = at_end.filter(pl.col("method") == "ebmTS").row(0, named=True)
-    slope = _exponent(tasks, "ebmUCB", "printed")
+    slope, _ = _exponents(results["growth"].table, "ebmUCB", "exploration")
     return Section(
         found=(
             f"At {last:,} steps ebmUCB has a regret of {ucb['regret']:,.0f}. Theorem 2 as printed allows "
-            f"{ucb['printed']:.2g}, no more than choosing the worst arm always would cost being {ucb['trivial']:.2g}; "
-            "a "
-            f"corrected form that can be proved allows {ucb['corrected']:.2g}, and a Bayesian one, averaged over "
-            "worlds, "
+            f"{ucb['printed']:.2g}; always taking the worst arm costs at most {ucb['trivial']:.2g}. A corrected form "
+            f"that can be proved allows {ucb['corrected']:.2g}, and a Bayesian one, averaged over worlds, "
             f"{ucb['bayes']:.2g}.",
             f"Theorem 3 as printed allows {ts['printed']:.2g} for ebmTS, and grows in proportion to the horizon: one "
-            "of its "
-            "terms is n π²/6 where the sum of 1/t² should stand once.",
-            f"Over {int(tasks['n_tasks'].min())} to {int(tasks['n_tasks'].max())} tasks the printed bound grows like "
-            "N to "
-            f"the power {slope:.2f}; N independent bandits have a bound that grows like the square root of N.",
+            "of its terms is n π²/6 where the sum of 1/t² should stand once.",
+            f"With 200 arrivals per task the printed bound grows like N to the power {slope:.2f} once N is large, "
+            "since α contains N itself; N separate bandits have a bound that grows like N.",
         ),
         figures=(_horizon_figure(horizons), _tasks_figure(tasks)),
         tables=(_bounds_table(horizons, "horizon"), _bounds_table(tasks, "n_tasks"), _lemma_table(lemmas)),
         claims=(
             _informative(horizons, "ebmUCB", "theorem-2-informative", "Theorem 2"),
             _informative(horizons, "ebmTS", "theorem-3-informative", "Theorem 3"),
-            _no_worse_than_separate(tasks),
+            _no_worse_than_separate(tasks, results["growth"].table),
             _lemma(lemmas, "own", "lemma-own-variance", "instance-specific"),
             _lemma(lemmas, "shared", "lemma-shared-variance", "shared"),
         ),
@@ -204,36 +219,42 @@ def _informative(table: pl.DataFrame, method: str, identity: str, theorem: str) 
         interval=bounds,
         seeds=chosen["seed"].n_unique(),
         measure=f"printed bound at n = {last:,} and delta 1/n over the regret that no policy can exceed; above 1 it "
-        "says "
-        f"nothing. It is {printed.mean() / regret.mean():.2g} times the regret that occurs",
+        f"says nothing. It is {printed.mean() / regret.mean():.2g} times the regret that occurs",
         sources=("horizons",),
     )
 
 
-def _exponent(table: pl.DataFrame, method: str, column: str) -> float:
-    means = table.filter(pl.col("method") == method).group_by("n_tasks").agg(pl.col(column).mean()).sort("n_tasks")
-    x, y = np.log(means["n_tasks"].to_numpy()), np.log(means[column].to_numpy())
-    return float(np.polyfit(x, y, 1)[0])
-
-
-def _no_worse_than_separate(table: pl.DataFrame) -> Claim:
+def _exponents(table: pl.DataFrame, method: str, column: str) -> tuple[float, tuple[float, float]]:
+    """Return the power of the number of tasks with which a column grows, and its interval."""
     names = sorted(set(table["n_tasks"].to_list()))
-    chosen = table.filter(pl.col("method") == "ebmTS").sort("seed", "n_tasks")
-    matrix = chosen["printed"].to_numpy().reshape(-1, len(names))
+    chosen = table.filter(pl.col("method") == method).sort("seed", "n_tasks")
+    matrix = chosen[column].to_numpy().reshape(-1, len(names))
     x = np.log(np.array(names, dtype=np.float64))
-    value, bounds = interval(lambda rows: float(np.polyfit(x, np.log(rows.mean(axis=0)), 1)[0]), matrix)
+    return interval(lambda rows: float(np.polyfit(x, np.log(rows.mean(axis=0)), 1)[0]), matrix)
+
+
+def _no_worse_than_separate(tasks: pl.DataFrame, growth: pl.DataFrame) -> Claim:
+    value, bounds = _exponents(growth, "ebmTS", "exploration")
+    few, _ = _exponents(tasks, "ebmTS", "printed")
+    range_of = sorted(set(tasks["n_tasks"].to_list()))
+    if bounds[1] <= SEPARATE + 0.05:
+        verdict = HOLDS
+    elif few <= 0.55:
+        verdict = only_if(f"tasks are few: from N = {range_of[0]} to {range_of[-1]} other terms hide the factor N in α")
+    else:
+        verdict = FAILS
     return Claim(
         id="bound-matches-separate-bandits",
         claim="The bound of ebmTS is of the same order as that of LinTS on N separate bandits.",
         experiment="bounds",
-        verdict=HOLDS if bounds[1] <= 0.55 else FAILS,
+        verdict=verdict,
         value=value,
         interval=bounds,
-        seeds=matrix.shape[0],
-        measure=f"power of N with which the printed bound grows from N = {names[0]} to {names[-1]}; separate bandits "
-        "have "
-        "0.5. The paper's comparison is for fixed N",
-        sources=("tasks",),
+        seeds=growth["seed"].n_unique(),
+        measure=f"power of N with which the leading term of the printed bound grows from N = {MANY_TASKS[0]:,} to "
+        f"{MANY_TASKS[-1]:,} with {ARRIVALS_PER_TASK} arrivals each; separate bandits have {SEPARATE:g}. The paper "
+        "compares at fixed N",
+        sources=("growth", "tasks"),
     )
 
 
@@ -347,8 +368,7 @@ EXPERIMENT = Experiment(
     title="Bounds on regret",
     figure="Theorems 2 and 3",
     says="Frequentist bounds on the regret of ebmUCB and ebmTS, of the same order in n as Bayesian ones and as LinTS "
-    "on N "
-    "bandits; two lemmas bound the sums of posterior variances.",
+    "on N bandits; two lemmas bound the sums of posterior variances.",
     choices=(
         "The theorems need a known population, equal noise and bounded contexts: uniform contexts, the true covariance "
         "and noise, shared precision 0.001 as in the paper.",

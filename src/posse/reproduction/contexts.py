@@ -181,9 +181,8 @@ EXPERIMENT = Experiment(
     name="contexts",
     title="Laws of contexts",
     figure="Figure 3 (a)",
-    says="Uniform contexts satisfy covariate diversity, so little exploration is needed. The mixed Gaussian is called "
-    "more "
-    "complex and said to violate it; there the ebm methods are notably ahead.",
+    says="Uniform contexts satisfy covariate diversity, so little exploration is needed. The mixed Gaussian is "
+    "called more complex and said to violate it; there the ebm methods are notably ahead.",
     choices=(
         "Horizon 2,000, not given in the paper.",
         "Two laws are added: an intercept beside mixed Gaussian features, and one-hot contexts, which really lack "

@@ -138,8 +138,7 @@ EXPERIMENT = Experiment(
     title="A first task with a tenth of the data",
     figure="Figure 1 (b)",
     says="Both ebm methods are ahead by a wide margin in total and in the first task, which has few arrivals of its "
-    "own "
-    "and leans on the others.",
+    "own and leans on the others.",
     choices=(
         "Arrivals: the first task a tenth as likely as each other, so 0.1 / (N - 0.9) of the steps.",
         "Horizon, rivals and pairing as in the balanced setting.",

@@ -56,10 +56,9 @@ def grid_section(results: Results, size: str, experiment: str, claim: str) -> Se
     evidence = [reading.compare("evidence UCB", "LinUCB tuned").ratio for reading in (first, last)]
     return Section(
         found=(
-            f"From {first.label} to {last.label} the regret of ebmUCB goes from "
-            f"{ratios[0].ratio:.2f} to {ratios[1].ratio:.2f} times that of tuned LinUCB, and that of the evidence "
-            "prior "
-            f"from {evidence[0]:.2f} to {evidence[1]:.2f} times.",
+            f"From {first.label} to {last.label} the regret of ebmUCB goes from {ratios[0].ratio:.2f} to "
+            f"{ratios[1].ratio:.2f} times that of tuned LinUCB, and that of the evidence prior from {evidence[0]:.2f} "
+            f"to {evidence[1]:.2f} times.",
         ),
         figures=(
             box_figure(
@@ -126,8 +125,7 @@ def advantage_grows(readings: Sequence[Reading], experiment: str, word: str) -> 
         interval=bounds,
         seeds=seeds,
         measure=f"ratio of the regret of ebmUCB to that of LinUCB at {last.label}, divided by the same at "
-        f"{first.label}; "
-        f"against tuned LinUCB {tuned:.2f} ({tuned_bounds[0]:.2f} to {tuned_bounds[1]:.2f})",
+        f"{first.label}; against tuned LinUCB {tuned:.2f} ({tuned_bounds[0]:.2f} to {tuned_bounds[1]:.2f})",
         sources=(first.source, last.source),
     )
 
@@ -150,11 +148,10 @@ def varies_less(readings: Sequence[Reading], experiment: str, word: str) -> Clai
     narrower = spread(ucb) < spread(ts)
     if bounds[1] < 1:
         verdict = HOLDS
-    elif bounds[0] > 1 or not narrower.any():
-        verdict = FAILS
+    elif value < 1 and 2 * narrower.sum() > narrower.size:
+        verdict = only_if(f"a difference within the noise of {readings[0].n_seeds} seeds counts")
     else:
-        where = ", ".join(reading.label for reading, yes in zip(readings, narrower, strict=True) if yes)
-        verdict = only_if(f"one looks at {where}; over the grid there is no clear difference")
+        verdict = FAILS
     return Claim(
         id=f"{experiment}-ucb-varies-less",
         claim=f"ebmUCB varies less between seeds than ebmTS, over the number of {word}.",

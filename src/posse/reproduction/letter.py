@@ -55,16 +55,14 @@ EXPERIMENT = Experiment(
     title="Letter recognition: twenty-six arms",
     figure="Figure 4 (d)",
     says="26 letters are arms, 16 features of the image the context. A linear regression per letter on 30 % of the "
-    "rows "
-    "gives coefficients and variances from which 30 tasks are drawn; the other rows are met. Both ebm methods beat all "
-    "rivals.",
+    "rows gives coefficients and variances from which 30 tasks are drawn; the other rows are met. Both ebm methods "
+    "beat all rivals.",
     choices=(
         "The response of a letter's regression: not said. 1 for this letter and 0 for any other, centred.",
         "Tasks are drawn with the sampling variances of the coefficients, and with 100 times these.",
         "The first 30 % of the rows are fitted to.",
         "Real rewards: 1 for the right letter; tasks are 16 cells of the letter's bounding box, since the file knows "
-        "no "
-        "writers or fonts; an intercept is added.",
+        "no writers or fonts; an intercept is added.",
         "Horizon 2,000.",
     ),
     settings=Settings(),

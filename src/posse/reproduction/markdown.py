@@ -16,9 +16,8 @@ def claims_markdown(report: Report) -> str:
         "# What the paper claims, and what was found",
         "",
         f"Written by `{report.command}` ([how](reproduction.md)), posse {report.version}. Of {len(report.claims)} "
-        "claims "
-        f"{counts[HOLDS]} hold, {counts[ONLY_IF]} hold under a condition and {counts[FAILS]} do not. In brackets: 95 % "
-        "bootstrap intervals over seeds.",
+        f"claims {counts[HOLDS]} hold, {counts[ONLY_IF]} hold under a condition and {counts[FAILS]} do not. In "
+        "brackets: 95 % bootstrap intervals over seeds.",
         "",
     ]
     if report.note:

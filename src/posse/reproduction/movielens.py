@@ -50,12 +50,11 @@ EXPERIMENT = Experiment(
     title="MovieLens: ten clusters of films",
     figure="Figure 4 (c)",
     says="A rank-10 factorisation of the 10M ratings gives features of users and films; ten clusters of films by a "
-    "Gaussian "
-    "mixture are the populations of ten arms, from which ten tasks are drawn. Both ebm methods beat all rivals.",
+    "Gaussian mixture are the populations of ten arms, from which ten tasks are drawn. Both ebm methods beat all "
+    "rivals.",
     choices=(
         "Which factorisation: not said. Ratings less their user's mean, alternating least squares on the known "
-        "ratings, "
-        "singular values split by square root.",
+        "ratings, singular values split by square root.",
         "Noise: not given. The error of the factorisation.",
         "Heterogeneity: covariances of the mixture as they are, and a tenth of them.",
         "10M where it is present, else 1M, which has whole stars only and users of the year 2000; the page says which.",

@@ -105,8 +105,7 @@ def definitions_agree(readings: list[Reading]) -> Claim:
         interval=furthest.ratio_interval,
         seeds=furthest.seeds,
         measure=f"mean regret by the appendix's definition over that of the main text, for {furthest.first}, the "
-        "method "
-        "where they differ most; within 5 % counts as similar",
+        "method where they differ most; within 5 % counts as similar",
         sources=tuple(reading.source for reading in readings),
     )
 
@@ -132,8 +131,7 @@ EXPERIMENT = Experiment(
     title="The appendix's definition of regret",
     figure="Figure 5",
     says="Another definition weights every task's regret with its probability at every step. The results are very "
-    "similar "
-    "to those of the main text.",
+    "similar to those of the main text.",
     choices=(
         "The paper calls one regret that of the actual and the other that of the oracle policy; the only difference is "
         "whether the arriving task is averaged out.",

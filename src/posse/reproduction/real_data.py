@@ -95,8 +95,7 @@ def data_section(
                 [curve_panel(real, f"real rewards: {reward}", y_label=regret)],
                 [real],
                 f"Cumulative regret on {name} when rewards are real. HierTS has a prior that was fitted offline to "
-                "rows "
-                "that are not met.",
+                "rows that are not met.",
             ),
             _advantage(experiment, readings),
         ),
@@ -137,7 +136,6 @@ def _data_words(results: Mapping[str, Any]) -> str:
         world = results[key].settings["world"]
         words.append(
             f"{world['data']} ({what}: {world['n_tasks']} tasks, {world['n_arms']} arms, {world['n_features']} "
-            "features, "
-            f"{world['n_rows']:,} rows to meet; SHA-256 {str(world['sha256'])[:12]}…)"
+            f"features, {world['n_rows']:,} rows to meet; SHA-256 {str(world['sha256'])[:12]}…)"
         )
     return "; ".join(words)

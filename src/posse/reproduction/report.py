@@ -108,8 +108,8 @@ def _note(chapters: Sequence[Chapter]) -> str:
         return ""
     return (
         f"Made with {fewest} seeds, and perhaps shorter horizons than the text describes: enough to see that "
-        "everything "
-        f"works, not to conclude anything. The paper has {PAPER_SEEDS} seeds, and so has this page by default."
+        f"everything works, not to conclude anything. The paper has {PAPER_SEEDS} seeds, and so has this page by "
+        "default."
     )
 
 

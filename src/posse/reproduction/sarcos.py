@@ -51,10 +51,9 @@ EXPERIMENT = Experiment(
     name="sarcos",
     title="SARCOS: seven torques of a robot arm",
     figure="Figure 4 (a)",
-    says="Seven torques are the arms, 21 positions, velocities and accelerations the context. Parameters and variances "
-    "come from a linear regression on the test file, 30 tasks are generated from them and met on the training file. "
-    "Both "
-    "ebm methods beat all rivals.",
+    says="Seven torques are the arms, 21 positions, velocities and accelerations the context. Parameters and "
+    "variances come from a linear regression on the test file, 30 tasks are generated from them and met on the "
+    "training file. Both ebm methods beat all rivals.",
     choices=(
         "Which variances: not said. Tasks are drawn with the sampling variances of the regression coefficients, which "
         "makes them nearly identical, and with 100 times these.",

@@ -55,9 +55,8 @@ def section(results: Results) -> Section:
     last = readings[-1]
     return Section(
         found=(
-            f"Against RMBandit with the paper's q = 50 both ebm methods are far ahead everywhere; against the best of "
-            "its grid the "
-            f"weakest ratio is {rival.value:.2f} ({rival.interval[0]:.2f} to {rival.interval[1]:.2f}).",
+            "Against RMBandit with the paper's q = 50 both ebm methods are far ahead everywhere; against the best of "
+            f"its grid the weakest ratio is {rival.value:.2f} ({rival.interval[0]:.2f} to {rival.interval[1]:.2f}).",
             f"In {last.label.replace(' differ', '')} the evidence prior has {last.regret('evidence UCB').mean():,.0f}, "
             f"ebmUCB {last.regret('ebmUCB').mean():,.0f}, {last.words('LinUCB tuned')} "
             f"{last.regret('LinUCB tuned').mean():,.0f} and pooled LinUCB "
@@ -112,8 +111,7 @@ EXPERIMENT = Experiment(
     title="Tasks that differ in few coefficients",
     figure="Figure 2",
     says="Under the sparse heterogeneity that RMBandit assumes, and under which the Gaussian model of ebm is wrong, "
-    "ebmTS "
-    "and ebmUCB still beat RMBandit.",
+    "ebmTS and ebmUCB still beat RMBandit.",
     choices=(
         "The design is only called similar to a reference. Here each arm of each task differs from the shared "
         "coefficients in 1 or 2 random coordinates, by N(0, 1).",
