@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from posse.reproduction.chapters import Report
 
 QUICK_SEEDS = 5
+PLAIN_WIDTH = 150  # columns of a table that goes to a file, which has no width of its own
 
 
 def reproduce(
@@ -95,15 +96,23 @@ def _print(report: Report, folder: Path, skipped: dict[str, str]) -> None:
     from posse.reproduction.markup import number_words
 
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=PLAIN_WIDTH)
     table = Table(title="Claims of the paper", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("claim", "verdict", "value", "95 % interval", "seeds"):
-        table.add_column(heading, justify="right" if heading in ("value", "seeds") else "left")
+        table.add_column(
+            heading,
+            justify="right" if heading in ("value", "seeds") else "left",
+            # Names and numbers are never cut; verdicts are sentences and may take several lines.
+            no_wrap=heading != "verdict",
+            overflow="fold",
+        )
     for claim in report.claims:
         low, high = (number_words(end) for end in claim.interval)
         verdict = escape(claim.verdict)
         table.add_row(escape(claim.id), verdict, number_words(claim.value), f"{low} to {high}", str(claim.seeds))
     console.print(table)
     for name, reason in skipped.items():
-        console.print(f"skipped {name}: {reason}", highlight=False, soft_wrap=True)
+        console.print(f"skipped {name}: {reason}", highlight=False, markup=False, soft_wrap=True)
     for file in ("index.html", "claims.json", "claims.md"):
-        console.print(f"wrote {folder / file}", highlight=False, soft_wrap=True)
+        console.print(f"wrote {folder / file}", highlight=False, markup=False, soft_wrap=True)

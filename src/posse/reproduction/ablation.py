@@ -105,8 +105,7 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
 
 def section(results: Results) -> Section:
     """Return ratios to the paper's ebmUCB in every world, and what they say about its parts."""
-    order = [key for key in ("balanced", "sparse", "anisotropic") if key in results]
-    readings = [Reading(results[key], key, key) for key in order]
+    readings = [Reading(results[key], key, key) for key in ("balanced", "sparse", "anisotropic")]
     base = readings[0]
     fixed = base.compare("fixed 2 I", REFERENCE)
     evidence = [reading.compare("evidence", REFERENCE).ratio for reading in readings]

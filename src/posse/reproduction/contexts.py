@@ -24,6 +24,8 @@ from posse.theory import covariate_diversity
 LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
 SCALES = (0.0, 0.03, 0.1, 0.3, 1.0)  # exploration of ebmUCB; 0 is greedy, 0.1 the paper's
 
+GREEDY_PLACE = 0.01  # where a logarithmic axis shows the scale 0
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -111,15 +113,16 @@ def relative(reading: Reading) -> dict[float, float]:
 
 def exploration_figure(readings: Sequence[Reading]) -> Figure:
     """Return regret of ebmUCB by exploration, each law relative to its best."""
-    places = np.arange(len(SCALES), dtype=np.float64)
+    places = np.maximum(SCALES, GREEDY_PLACE)
     series = [
         Series(name=reading.label, x=places, y=np.array(list(relative(reading).values()))) for reading in readings
     ]
     panel = Panel(
         title="ebmUCB by exploration",
         series=series,
-        x_label=f"exploration scale: {', '.join(f'{scale:g}' for scale in SCALES)}",
+        x_label=f"exploration scale (0, greedy, is drawn at {GREEDY_PLACE:g})",
         y_label="mean regret over the law's best",
+        log_x=True,
         end_labels=False,
     )
 

@@ -41,7 +41,7 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
 def section(results: Results) -> Section:
     """Return curves of all tasks and of the poor one, and the claims about them."""
     reading = Reading(results["data-poor"], "data-poor")
-    short = reading.horizon // 5
+    short = reading.kept(reading.horizon // 5)
     figure = curve_figure(
         "data-poor",
         [

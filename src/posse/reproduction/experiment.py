@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from posse.environments.base import World
 from posse.errors import InvalidValue
 from posse.reproduction.claims import Claim
-from posse.reproduction.seed_table import SeedTable, measure_seeds
+from posse.reproduction.seed_table import FORMAT, SeedTable, measure_seeds
 from posse.simulation import SimulationResult, simulate
 from posse.simulation.factories import PolicyChoice
+from posse.simulation.files import kind_of_result
 from posse.types import Settings
 
 if TYPE_CHECKING:
@@ -233,12 +234,4 @@ def _fits(old: Any, new: Any) -> bool:
 
 def load_run(file: Path) -> SimulationResult | SeedTable:
     """Return the result that a file holds, whichever kind it is."""
-    from posse.errors import ResultFileError
-
-    try:
-        return SimulationResult.load(file)
-    except ResultFileError as error:
-        try:
-            return SeedTable.load(file)
-        except ResultFileError:
-            raise error from None
+    return SeedTable.load(file) if kind_of_result(file) == FORMAT else SimulationResult.load(file)

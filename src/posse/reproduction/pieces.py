@@ -103,12 +103,14 @@ def regret_table(reading: Reading, title: str, steps: Sequence[int | None] = (No
     last = steps[-1]
     rows = []
     for role in ROWS:
-        cells: list[object] = [reading.words(role)]
+        # One policy per row: the one that plays the role at the last of the steps.
+        name = reading.name(role, last)
+        cells: list[object] = [reading.words(role, last)]
         for step in steps:
-            values = reading.regret(role, step)
+            values = reading.regret(name, step)
             error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else float("nan")
             cells += [float(values.mean()), float(error)]
-        values = reading.regret(role, last)
+        values = reading.regret(name, last)
         cells += [float(np.quantile(values, quantile)) for quantile in (0.25, 0.5, 0.75)]
         rows.append(tuple(cells))
     at = [reading.horizon if step is None else step for step in steps]

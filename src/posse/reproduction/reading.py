@@ -60,6 +60,11 @@ class Reading:
         names = list(GRIDS[role])
         return self.name(role) in (names[0], names[-1])
 
+    def kept(self, step: int) -> int:
+        """Return the step nearest to the one asked for at which curves were kept."""
+        steps = self.result.steps
+        return int(steps[np.abs(steps - step).argmin()])
+
     def curves(self, role: str, column: str = "curve") -> Array:
         """Return regret curves, one row per seed, at the steps of the result."""
         return self._table(self.name(role), column)

@@ -14,7 +14,7 @@ from posse.reproduction.chapters import Chapter, Picture, Report, ResultFile
 from posse.reproduction.experiment import Experiment, Figure, Section, load_run
 from posse.reproduction.markdown import claims_markdown
 from posse.reproduction.page import render_page
-from posse.reproduction.run import RESULTS
+from posse.reproduction.run import RESULTS, read_manifest, result_file
 from posse.reproduction.seed_table import SeedTable
 from posse.simulation import SimulationResult
 
@@ -52,9 +52,15 @@ def _chapter(out: Path, experiment: Experiment, skipped: str) -> Chapter:
         "says": experiment.says,
         "choices": experiment.choices,
     }
-    results = dict(_results(out / RESULTS / experiment.name))
-    if not results:
+    keys = read_manifest(out, experiment.name)
+    files = {key: result_file(out, experiment.name, key) for key in keys}
+    if not any(file.is_file() for file in files.values()):
         return Chapter(**words, missing=skipped or f"Not run yet: posse reproduce {experiment.name}")
+    lacking = [key for key, file in files.items() if not file.is_file()]
+    if lacking:
+        missing = f"The result file {lacking[0]} is missing: posse reproduce {experiment.name} continues the run"
+        return Chapter(**words, missing=missing)
+    results = {key: load_run(file) for key, file in files.items()}
     unfinished = [key for key, result in results.items() if not result.complete]
     if unfinished:
         again = (
@@ -62,10 +68,7 @@ def _chapter(out: Path, experiment: Experiment, skipped: str) -> Chapter:
         )
         return Chapter(**words, missing=again)
     try:
-        section = experiment.section(_Complete(results))
-    except _MissingRun as error:
-        missing = f"The result file {error} is missing: posse reproduce {experiment.name} continues the run"
-        return Chapter(**words, missing=missing)
+        section = experiment.section(results)
     except UnknownPolicy as error:
         other = f"The result files are of other methods ({error}): delete {RESULTS}/{experiment.name} and run it again"
         return Chapter(**words, missing=other)
@@ -86,17 +89,6 @@ def _chapter(out: Path, experiment: Experiment, skipped: str) -> Chapter:
     )
 
 
-class _MissingRun(Exception):
-    """A section asked for a run that left no file."""
-
-
-class _Complete(dict[str, Any]):
-    """Results by key; one that is missing is not a programming error."""
-
-    def __missing__(self, key: str) -> Any:
-        raise _MissingRun(key)
-
-
 def _relative(experiment: str, key: str) -> str:
     return f"{RESULTS}/{experiment}/{key}.parquet"
 
@@ -111,12 +103,6 @@ def _note(chapters: Sequence[Chapter]) -> str:
         f"everything works, not to conclude anything. The paper has {PAPER_SEEDS} seeds, and so has this page by "
         "default."
     )
-
-
-def _results(folder: Path) -> Iterator[tuple[str, SimulationResult | SeedTable]]:
-    for file in sorted(folder.glob("*.parquet")):
-        if not file.name.startswith("."):
-            yield file.stem, load_run(file)
 
 
 def _drawn(out: Path, section: Section) -> Iterator[tuple[Figure, str]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.errors import InvalidValue, MissingData, MissingDependency
+from posse.errors import InvalidValue, MissingData, MissingDependency, ResultFileError
 from posse.reproduction.experiment import Experiment, Run
 
 RESULTS = "results"
+MANIFEST = "runs.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,24 @@ def result_file(out: Path, experiment: str, key: str) -> Path:
     return out / RESULTS / experiment / f"{key}.parquet"
 
 
+def write_manifest(out: Path, experiment: str, keys: Sequence[str]) -> None:
+    """Say which runs an experiment consists of, so that one that is missing is noticed."""
+    folder = out / RESULTS / experiment
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).write_text(json.dumps({"runs": list(keys)}) + "\n", encoding="utf-8")
+
+
+def read_manifest(out: Path, experiment: str) -> list[str]:
+    """Return the keys of the runs that an experiment consists of; none if it was never begun."""
+    file = out / RESULTS / experiment / MANIFEST
+    if not file.is_file():
+        return []
+    try:
+        return [str(key) for key in json.loads(file.read_text(encoding="utf-8"))["runs"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ResultFileError(f"{file} is damaged ({error}); run posse reproduce {experiment} again") from None
+
+
 def execute(
     planned: Plan,
     *,
@@ -97,8 +117,9 @@ def execute(
     advance : callable
         Told how many seeds are newly done.
     """
+    for name in dict.fromkeys(experiment.name for experiment, _ in planned.runs):
+        write_manifest(out, name, [run.key for owner, run in planned.runs if owner.name == name])
     for experiment, run in planned.runs:
         file = result_file(out, experiment.name, run.key)
-        file.parent.mkdir(parents=True, exist_ok=True)
         begin(experiment.name if run.key == experiment.name else f"{experiment.name} {run.key}")
         run.run(file, seeds, workers, advance)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posse._version import __version__
+from posse.checks import whole_number
 from posse.simulation.files import read_result, require_folder, require_same_run, write_result
 from posse.simulation.run import SAVE_SECONDS, over_seeds, seed_list
 from posse.types import Settings
@@ -87,13 +88,15 @@ def measure_seeds(
     """
     import polars as pl
 
+    workers = whole_number(workers, "workers", at_least=1)
     require_folder(file)
     wanted = seed_list(seeds)
     rows: list[dict[str, Any]] = []
+    ended = False
     if file.exists():
         earlier = SeedTable.load(file)
         require_same_run(file, version=(earlier.version, __version__), settings=(earlier.settings, settings))
-        rows = earlier.table.to_dicts()
+        rows, ended = earlier.table.to_dicts(), earlier.complete
     finished = {row["seed"] for row in rows}
     missing = [seed for seed in wanted if seed not in finished]
 
@@ -116,7 +119,7 @@ def measure_seeds(
             table(complete=False).save(file)
         raise
     final = table(complete=True)
-    if missing:
+    if missing or not ended:
         final.save(file)
     return final
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -34,6 +35,12 @@ class Worst:
     step: int | None
 
     @property
+    def weakness(self) -> float:
+        """The upper end of the ratio's interval; without one, nothing is worse."""
+        high = self.comparison.ratio_interval[1]
+        return math.inf if math.isnan(high) else high
+
+    @property
     def lower(self) -> bool:
         """Whether ebm's regret is lower beyond doubt."""
         return self.comparison.ratio_interval[1] < 1
@@ -56,12 +63,14 @@ def worst(
     methods: Sequence[str] = EBM,
     column: str = "curve",
 ) -> Worst:
-    """Return the pair with the highest ratio of regret, over places, methods and rivals."""
-    reading, step, method, rival = max(
-        ((reading, step, method, rival) for reading, step in places for method in methods for rival in rivals),
-        key=lambda pair: pair[0].ratio(pair[2], pair[3], pair[1], column),
-    )
-    return Worst(reading.compare(method, rival, step, column), reading, step)
+    """Return the pair whose ratio of regret may be highest, over places, methods and rivals."""
+    pairs = [
+        Worst(reading.compare(method, rival, step, column), reading, step)
+        for reading, step in places
+        for method in methods
+        for rival in rivals
+    ]
+    return max(pairs, key=lambda pair: pair.weakness)
 
 
 def lowest(
@@ -83,9 +92,9 @@ def lowest(
         for place in places
         for level, rivals in LEVELS.items()
     }
-    strictest = max(cells.values(), key=lambda pair: pair.comparison.ratio)
+    strictest = max(cells.values(), key=lambda pair: pair.weakness)
     at_default = max(
-        (pair for (_, _, level), pair in cells.items() if level == "default"), key=lambda pair: pair.comparison.ratio
+        (pair for (_, _, level), pair in cells.items() if level == "default"), key=lambda pair: pair.weakness
     )
     part = _largest_true_part(cells, places)
     if part is None and at_default.tied:

@@ -79,7 +79,10 @@ def compare_paired(first: str, second: str, a: Array, b: Array, *, level: float 
     tails = [(1 - level) / 2, (1 + level) / 2]
     difference = np.quantile(means_a - means_b, tails)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.quantile(means_a / means_b, tails)
+        ratios = means_a / means_b
+        # A resample of seeds without any regret is 0 / 0 and says nothing; infinite ones do count.
+        ratios = ratios[~np.isnan(ratios)]
+        ratio = np.quantile(ratios, tails, method="inverted_cdf") if ratios.size else np.full(2, np.nan)
         middle = float(np.divide(a.mean(), b.mean()))
     return Comparison(
         first=first,

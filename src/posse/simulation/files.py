@@ -40,7 +40,7 @@ def read_result(
         raise ResultFileError(f"no result file {source}; write one with simulate(..., out=...) or --out")
     try:
         header = json.loads(pl.read_parquet_metadata(source).get("posse", "null"))
-        table = pl.read_parquet(source)
+        table = pl.read_parquet(source, glob=False)  # a folder may be called report[1]
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         raise ResultFileError(f"cannot read {source} as a Parquet file: {_first_line(error)}") from error
     except BaseException as error:
@@ -58,6 +58,18 @@ def read_result(
     if missing:
         raise ResultFileError(f"{source} is damaged: columns {', '.join(sorted(missing))} are missing")
     return table, header
+
+
+def kind_of_result(path: str | Path) -> str:
+    """Return the format that a result file says it has; empty if it says none or cannot be read."""
+    import polars as pl
+
+    try:
+        header = json.loads(pl.read_parquet_metadata(Path(path)).get("posse", "null"))
+    except Exception:
+        # Whatever is wrong with the file, reading it will say so.
+        return ""
+    return str(header.get("posse", "")) if isinstance(header, dict) else ""
 
 
 def require_folder(path: str | Path) -> None:

@@ -212,10 +212,13 @@ class SimulationResult:
 
 def continue_from(
     path: str | Path, settings: Settings, descriptions: Mapping[str, str], version: str
-) -> list[dict[str, Any]]:
-    """Return the finished rows of an earlier run with the same settings and version, or none if there is no file."""
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return the finished rows of an earlier run with the same settings and version, and whether it got to its end.
+
+    Without a file there are none.
+    """
     if not Path(path).exists():
-        return []
+        return [], False
     earlier = SimulationResult.load(path)
     versions = (earlier.version, version)
     require_same_run(path, version=versions, settings=(earlier.settings, settings))
@@ -225,4 +228,4 @@ def continue_from(
     counts = earlier.table.group_by("seed").len()
     if (counts["len"] != len(settings["policies"])).any():
         raise ResultFileError(f"{path} is damaged: a seed lacks a policy; delete the file and start again")
-    return earlier.table.to_dicts()
+    return earlier.table.to_dicts(), earlier.complete

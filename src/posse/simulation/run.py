@@ -100,7 +100,7 @@ def simulate(
     words = {name: _words(factory, world) for name, factory in factories.items()}
     if out is not None:
         require_folder(out)
-    rows: list[dict[str, Any]] = continue_from(out, settings, words, __version__) if out is not None else []
+    rows, ended = continue_from(out, settings, words, __version__) if out is not None else ([], False)
     finished = {row["seed"] for row in rows}
     missing = [seed for seed in wanted if seed not in finished]
 
@@ -124,7 +124,7 @@ def simulate(
             result(complete=False).save(out)
         raise
     final = result(complete=True)
-    if out is not None and missing:
+    if out is not None and (missing or not ended):
         final.save(out)
     return final.only_seeds(wanted)
 
