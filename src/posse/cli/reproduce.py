@@ -13,7 +13,6 @@ from posse.errors import InvalidValue
 if TYPE_CHECKING:
     from posse.reproduction.chapters import Report
 
-QUICK_SEEDS = 5
 PLAIN_WIDTH = 150  # columns of a table that goes to a file, which has no width of its own
 
 
@@ -50,7 +49,7 @@ def reproduce(
     from posse.cli.progress import many_runs, preparing
     from posse.reproduction.registry import EXPERIMENTS, chosen
     from posse.reproduction.report import write_report
-    from posse.reproduction.run import execute, plan
+    from posse.reproduction.run import PAPER_SEEDS, QUICK_SEEDS, execute, plan
 
     folder = out if out is not None else Path("report-quick" if quick else "report")
     skipped: dict[str, str] = {}
@@ -58,7 +57,8 @@ def reproduce(
         if not names:
             raise InvalidValue(f"name an experiment, or all: {', '.join(EXPERIMENTS)}; or pass --redraw")
         experiments = chosen(names)
-        n_seeds = whole_number(seeds if seeds is not None else QUICK_SEEDS if quick else 100, "seeds", at_least=1)
+        usual = QUICK_SEEDS if quick else PAPER_SEEDS
+        n_seeds = whole_number(seeds if seeds is not None else usual, "seeds", at_least=1)
         with preparing() as begin:
             planned = plan(experiments, data=data, quick=quick, overrides=_overrides(setting), begin=begin)
         make_folder(folder)

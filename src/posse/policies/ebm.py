@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 PAPER_EXPLORATION = 0.1
+PAPER_SHARED_PRECISION = 1e-3
 EVIDENCE_REFRESH = 0.1  # refreshing more often costs time and, measured, gains nothing
 
 
@@ -44,7 +45,7 @@ class _Hierarchical(Policy):
         n_arms: int,
         n_features: int,
         exploration: float | None = None,
-        shared_precision: float = 1e-3,
+        shared_precision: float = PAPER_SHARED_PRECISION,
         prior: PriorMethod | Prior = "paper",
         refresh_growth: float | None = None,
         first_pulls: bool = True,
@@ -63,6 +64,7 @@ class _Hierarchical(Policy):
         if self.robust and not learned:
             raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
         self.first_pulls = bool(first_pulls)
+        self.shared_precision = number(shared_precision, "shared_precision", above=0)
         if isinstance(prior, Prior):
             prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
             self.prior_method, self._method, start = "known", estimators.KNOWN, prior
@@ -72,7 +74,7 @@ class _Hierarchical(Policy):
             start = Prior.isotropic(
                 n_arms=self.n_arms,
                 n_features=self.n_features,
-                shared_precision=number(shared_precision, "shared_precision", above=0),
+                shared_precision=self.shared_precision,
             )
         else:
             raise InvalidValue(
@@ -130,12 +132,19 @@ class _Hierarchical(Policy):
         return borrowing_of(self._belief, self._checked_task(task))
 
     def describe(self) -> str:
-        """Return exploration, prior and refresh schedule."""
+        """Return exploration, prior, refresh schedule and what else is not as in the paper."""
         words = [exploration_words(self._exploration), f"{self.prior_method} prior"]
         if self.robust:
             words.append("robust")
         if self.refresh_growth > 0 and self._method != estimators.KNOWN:
             words.append(f"refresh at +{self.refresh_growth:.0%}")
+        if not self.first_pulls and self.growing:
+            words.append("no first pulls")
+        if self.shared_precision != PAPER_SHARED_PRECISION and self._method not in (
+            estimators.KNOWN,
+            estimators.EVIDENCE,
+        ):
+            words.append(f"shared precision {self.shared_precision:g}")
         return "; ".join(words)
 
     def _own_buffers(self) -> Buffers:

@@ -9,7 +9,7 @@ from posse.environments import SyntheticWorld
 from posse.reproduction.bootstrap import interval
 from posse.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse.reproduction.experiment import Experiment, Results, Run, Section, Simulated
-from posse.reproduction.lineup import PULLS, lineup
+from posse.reproduction.lineup import DEFAULT_RIVALS, EBM, PULLS, lineup
 from posse.reproduction.pieces import curve_figure, curve_panel, percent, regret_table
 from posse.reproduction.reading import Reading
 from posse.reproduction.verdicts import lowest
@@ -73,16 +73,19 @@ def section(results: Results) -> Section:
         places,
         column="tracked_curve",
     )
+    best = min(DEFAULT_RIVALS, key=lambda role: float(reading.regret(role, short).mean()))
     tuned = reading.compare("ebmUCB", "LinUCB tuned", short)
     long = reading.compare("ebmUCB", "LinUCB tuned")
     evidence = reading.compare("evidence UCB", "ebmUCB", short)
     return Section(
         found=(
             f"At {short:,} steps ebmUCB has {reading.regret('ebmUCB', short).mean():,.0f} and ebmTS "
-            f"{reading.regret('ebmTS', short).mean():,.0f}; the best rival of the paper as libraries ship it, LinUCB, "
-            f"has {reading.regret('LinUCB', short).mean():,.0f}. Against {tuned.second} ebmUCB is "
-            f"{percent(tuned.ratio)} at {short:,} steps and {percent(long.ratio)} at {reading.horizon:,}.",
-            f"The evidence prior lowers the regret of ebmUCB further: {percent(evidence.ratio)} at {short:,} steps.",
+            f"{reading.regret('ebmTS', short).mean():,.0f}; the best of the paper's rivals in their default settings, "
+            f"{best}, has {reading.regret(best, short).mean():,.0f}. Against {tuned.second} ebmUCB is "
+            f"{percent(tuned.ratio)} at {short:,} steps; at {reading.horizon:,}, against {long.second}, "
+            f"{percent(long.ratio)}.",
+            f"With the evidence prior ebmUCB has {reading.regret('evidence UCB', short).mean():,.0f} at {short:,} "
+            f"steps, {percent(evidence.ratio)} than with the paper's.",
         ),
         figures=(figure, far),
         tables=(regret_table(reading, "Cumulative regret", (short, reading.horizon)),),
@@ -138,11 +141,12 @@ def ucb_ts_comparable(reading: Reading, step: int) -> Claim:
     """Test that the two methods have about the same mean regret."""
     pair = reading.compare("ebmTS", "ebmUCB", step)
     close = pair.ratio_interval[0] > 0.9 and pair.ratio_interval[1] < 1.1
+    verdict = HOLDS if close else only_if("more seeds confirm it") if abs(pair.ratio - 1) < 0.1 else FAILS
     return Claim(
         id="ts-and-ucb-comparable",
         claim="ebmTS and ebmUCB have comparable mean regret.",
         experiment="balanced",
-        verdict=HOLDS if close else FAILS,
+        verdict=verdict,
         value=pair.ratio,
         interval=pair.ratio_interval,
         seeds=pair.seeds,
@@ -159,15 +163,15 @@ def still_growing(reading: Reading) -> Claim:
         return reading.regret(role) - reading.regret(reading.name(role), middle)
 
     pairs = {
-        role: interval(lambda a, b: float(a.mean() / b.mean()), late("ebmUCB"), late(role))
+        (method, role): interval(lambda a, b: float(a.mean() / b.mean()), late(method), late(role))
+        for method in EBM
         for role in ("LinTS", "LinUCB", "OLSBandit", "LinTS tuned", "LinUCB tuned")
     }
-    default = max((pairs[role] for role in ("LinTS", "LinUCB", "OLSBandit")), key=lambda pair: pair[0])
-    weakest = max(pairs, key=lambda role: pairs[role][0])
+    weakest = max(pairs, key=lambda pair: pairs[pair][1][1])
     value, bounds = pairs[weakest]
     if bounds[1] < 1:
         verdict = HOLDS
-    elif default[1][1] < 1:
+    elif all(pairs[pair][1][1] < 1 for pair in pairs if not pair[1].endswith("tuned")):
         verdict = only_if("the rivals are not tuned")
     else:
         verdict = FAILS
@@ -179,8 +183,8 @@ def still_growing(reading: Reading) -> Claim:
         value=value,
         interval=bounds,
         seeds=reading.n_seeds,
-        measure=f"regret of ebmUCB over {reading.words(weakest)} in the second half of {reading.horizon:,} steps, "
-        "the weakest pair",
+        measure=f"regret of {weakest[0]} over {reading.words(weakest[1])} in the second half of {reading.horizon:,} "
+        "steps, the weakest pair",
         sources=(reading.source,),
     )
 
@@ -194,7 +198,7 @@ EXPERIMENT = Experiment(
     choices=(
         "Horizon: not given. 10,000 steps are run; the figure shows 2,000, and claims must hold at both.",
         "LinTS and LinUCB: exploration not given. Shown with 1 (what libraries ship), matched to ebm's 0.1 √log t, and "
-        "tuned over 0.02 to 4.",
+        "tuned over 0 to 4.",
         "RMBandit: trimming share, batches and the unit of q not given; 0.2, doubling batches, per arm. q = 50 as in "
         "the paper; tuned over 2, 5, 10 and 50 with estimates from the last batch or from all data, and, here and "
         "under sparse heterogeneity, over a schedule of forced pulls with q = 1 and 5.",

@@ -188,8 +188,8 @@ def section(results: Results) -> Section:
             f"{ucb['printed']:.2g}; always taking the worst arm costs at most {ucb['trivial']:.2g}. A corrected form "
             f"that can be proved allows {ucb['corrected']:.2g}, and a Bayesian one, averaged over worlds, "
             f"{ucb['bayes']:.2g}.",
-            f"Theorem 3 as printed allows {ts['printed']:.2g} for ebmTS, and grows in proportion to the horizon: one "
-            "of its terms is n π²/6 where the sum of 1/t² should stand once.",
+            f"Theorem 3 as printed allows {ts['printed']:.2g} for ebmTS. One of its terms alone, in which n π²/6 "
+            "stands where the sum of 1/t² should stand once, exceeds the worst possible regret at every horizon.",
             f"With 200 arrivals per task the printed bound grows like N to the power {slope:.2f} once N is large, "
             "since α contains N itself; N separate bandits have a bound that grows like N.",
         ),
@@ -260,16 +260,17 @@ def _no_worse_than_separate(tasks: pl.DataFrame, growth: pl.DataFrame) -> Claim:
 
 def _lemma(table: pl.DataFrame, lemma: str, identity: str, words: str) -> Claim:
     ratios = table.filter(pl.col("lemma") == lemma).sort("seed")["largest_ratio"].to_numpy()
-    value, bounds = interval(lambda a: float(a.max()), ratios)
+    value, bounds = interval(lambda a: float(a.mean()), ratios)
     return Claim(
         id=identity,
         claim=f"The sum of {words} variances stays below the bound of its lemma.",
         experiment="bounds",
-        verdict=HOLDS if value < 1 else FAILS,
+        verdict=HOLDS if ratios.max() < 1 else FAILS,
         value=value,
         interval=bounds,
         seeds=ratios.size,
-        measure="largest ratio of the sum to its bound, over seeds, arms and tasks",
+        measure="largest ratio of the sum to its bound over arms and tasks, mean over seeds; the largest of all "
+        f"seeds is {ratios.max():.3g}",
         sources=("lemmas",),
     )
 

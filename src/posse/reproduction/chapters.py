@@ -64,6 +64,8 @@ class Chapter:
     pictures, tables, claims, files : tuples
     missing : str
         Why there are no results, if there are none.
+    command : str
+        What made the results.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Chapter:
     claims: tuple[Claim, ...] = ()
     files: tuple[ResultFile, ...] = ()
     missing: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,8 +72,8 @@ def section(results: Results) -> Section:
     return Section(
         found=(
             "Both of the paper's laws are symmetric about zero, so half of the second moments remain whatever side of "
-            "a plane is looked at: covariate diversity holds for both, and more strongly for the mixed Gaussian "
-            f"({diversity('mixed-gaussian'):.2f}) than for the uniform law ({diversity('uniform'):.2f}).",
+            "a plane is looked at: covariate diversity holds for both, with constants "
+            f"{diversity('mixed-gaussian'):.2f} (mixed Gaussian) and {diversity('uniform'):.2f} (uniform).",
             "A law that does violate it is one-hot contexts: there a greedy ebmUCB has "
             f"{greedy.ratio:.2f} times the regret of ebmUCB with the paper's exploration.",
         ),

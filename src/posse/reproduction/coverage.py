@@ -24,7 +24,7 @@ from posse.types import Array
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 DELTA = 0.05
-CLOSE = 0.93  # coverage of 95 % intervals that counts as right
+CLOSE = 0.02  # how far from 95 % coverage may be and still count as right
 FORMS = ("printed", "repaired", "corrected")
 PRIORS = ("known", "paper", "evidence")
 OPPOSED_SIZE, OPPOSED_REWARDS = 100.0, 100  # length of the coefficients, and rewards, where tasks oppose each other
@@ -180,6 +180,9 @@ def section(results: Results) -> Section:
     early = min(intervals["step"].to_list())
     early_paper = _covered(intervals, "paper", early, 0.95)
     failing = _failing(radii, "posterior")
+    corrected = radii.filter((pl.col("form") == "corrected") & (pl.col("norm") == "posterior"))
+    slack = float(np.min((corrected["radius"] / corrected["largest_error"]).to_numpy()))
+    opposed_claim = _theorem_1_coefficients(radii, results["opposed"].table)
     return Section(
         found=(
             f"Given the true population, 95 % intervals cover {known.mean():.1%} at step {last:,}".replace("%", " %")
@@ -192,14 +195,16 @@ def section(results: Results) -> Section:
                 if failing
                 else "at these noise levels its other factors hide that. "
             )
-            + "Divided by the noise sd, as its own proof implies, it holds everywhere, but is tens to hundreds of "
-            "times larger than any error that occurs.",
+            + f"The corrected radius, which has a proof, is at least {slack:.1f} times the largest error of these "
+            "worlds.",
+            "In the norm of C̃ the printed radius is also wrong at noise sd 1: where two tasks are seen in nearly "
+            f"the same direction and disagree, the error of a third is {1 / opposed_claim.value:.1f} times the radius.",
         ),
         figures=(_calibration(intervals), _radius_figure(radii)),
         tables=(_radius_table(radii),),
         claims=(
             _theorem_1_predictions(radii),
-            _theorem_1_coefficients(radii, results["opposed"].table),
+            opposed_claim,
             _tau(intervals, last),
         ),
     )
@@ -286,9 +291,9 @@ def _tau(table: pl.DataFrame, step: int) -> Claim:
     evidence = float(_covered(table, "evidence", step, 0.95).mean())
     early = min(table["step"].to_list())
     first = float(_covered(table, "paper", early, 0.95).mean())
-    if value >= CLOSE and first >= CLOSE:
+    if abs(value - 0.95) <= CLOSE and abs(first - 0.95) <= CLOSE:
         verdict = HOLDS
-    elif value >= CLOSE:
+    elif abs(value - 0.95) <= CLOSE:
         verdict = only_if(f"enough was seen: {first:.0%} are covered at step {early}".replace("%", " %"))
     else:
         verdict = FAILS

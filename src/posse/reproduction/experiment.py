@@ -32,6 +32,9 @@ class Run(Protocol):
     def key(self) -> str:
         """Name of the result file inside the experiment's folder."""
 
+    def check(self) -> None:
+        """Raise if it cannot be run."""
+
     def run(self, file: Path, seeds: int, workers: int, progress: Progress) -> None:
         """Compute what the file lacks."""
 
@@ -58,6 +61,10 @@ class Simulated:
     horizon: int
     checkpoints: int = 100
     appendix: bool = False
+
+    def check(self) -> None:
+        """Raise if the world cannot go on for so long."""
+        self.world.draw(0, self.horizon)
 
     def run(self, file: Path, seeds: int, workers: int, progress: Progress) -> None:
         """Simulate the seeds that the file lacks."""
@@ -89,6 +96,9 @@ class Measured:
     key: str
     measure: Callable[[int], list[dict[str, Any]]]
     settings: Settings
+
+    def check(self) -> None:
+        """Nothing can be wrong before it starts."""
 
     def run(self, file: Path, seeds: int, workers: int, progress: Progress) -> None:
         """Measure the seeds that the file lacks."""

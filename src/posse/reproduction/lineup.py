@@ -19,7 +19,7 @@ MATCHED_RIVALS = ("LinTS matched", "LinUCB matched")
 TUNED_RIVALS = ("RMBandit tuned", "LinTS tuned", "LinUCB tuned")
 """Rivals with the best setting of a grid, chosen on the very seeds that are shown: as favourable as can be."""
 
-EXPLORATIONS = (0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+EXPLORATIONS = (0.0, 0.02, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 PULLS = (2, 5, 10, 50)
 SCHEDULED_PULLS = (1, 5)
 REFRESH_EVERY = 50  # rewards between two estimates of the scheduled variant, each of which costs thousands of steps

@@ -333,7 +333,7 @@ def _how(chapter: Chapter) -> Html:
     return tag(
         "details",
         tag("summary", text("How to get these numbers")),
-        tag("pre", _command(f"posse reproduce {chapter.name}")),
+        tag("pre", _command(chapter.command or f"posse reproduce {chapter.name}")),
         *(_file(file, open_=only) for file in chapter.files),
         class_="how",
     )

@@ -34,7 +34,7 @@ def curve_panel(
     kept = steps <= (until or steps[-1])
     series = []
     for role in CURVES:
-        curves = reading.curves(role, column)[:, kept]
+        curves = reading.curves(role, column, until)[:, kept]
         mean = curves.mean(axis=0)
         error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.zeros_like(mean)
         series.append(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,32 +41,31 @@ class Reading:
         """Number of seeds."""
         return len(self.result.seeds)
 
-    def name(self, role: str, step: int | None = None) -> str:
-        """Return the policy that plays a role: itself, or the best of its grid for a tuned rival."""
+    def name(self, role: str, step: int | None = None, column: str = "curve") -> str:
+        """Return the policy that plays a role: itself, or for a tuned rival the best of its grid at this very place."""
         if role not in GRIDS:
             return role
         present = [name for name in GRIDS[role] if name in self.result.policies]
-        return min(present, key=lambda each: float(self.regret(each, step).mean()))
+        return min(present, key=lambda each: float(self.regret(each, step, column).mean()))
 
-    def words(self, role: str, step: int | None = None) -> str:
+    def words(self, role: str, step: int | None = None, column: str = "curve") -> str:
         """Return a role with the setting that tuning found."""
         if role not in GRIDS:
             return role
-        return f"{role} ({GRIDS[role][self.name(role, step)][0]})"
+        return f"{role} ({GRIDS[role][self.name(role, step, column)][0]})"
 
     def at_edge(self, role: str) -> bool:
-        """Whether tuning ended at an end of its grid."""
-        names = list(GRIDS[role])
-        return self.name(role) in (names[0], names[-1])
+        """Whether tuning ended at the largest exploration of its grid; the smallest is 0, with nothing beyond."""
+        return role != "RMBandit tuned" and self.name(role) == list(GRIDS[role])[-1]
 
     def kept(self, step: int) -> int:
         """Return the step nearest to the one asked for at which curves were kept."""
         steps = self.result.steps
         return int(steps[np.abs(steps - step).argmin()])
 
-    def curves(self, role: str, column: str = "curve") -> Array:
-        """Return regret curves, one row per seed, at the steps of the result."""
-        return self._table(self.name(role), column)
+    def curves(self, role: str, column: str = "curve", step: int | None = None) -> Array:
+        """Return regret curves, one row per seed, of the policy that plays a role at a step."""
+        return self._table(self.name(role, step, column), column)
 
     def regret(self, role: str, step: int | None = None, column: str = "curve") -> Array:
         """Return cumulative regret of every seed at a step where curves were kept, the horizon by default."""
@@ -76,22 +74,17 @@ class Reading:
         place = int(np.searchsorted(steps, wanted))
         if place == steps.size or steps[place] != wanted:
             raise InvalidValue(f"no curve was kept at step {wanted}; the file has {steps.tolist()}")
-        return np.asarray(self._table(self.name(role, step), column)[:, place])
+        return np.asarray(self._table(self.name(role, step, column), column)[:, place])
 
     def task_regret(self, role: str) -> Array:
         """Return regret at the horizon by task, shape (n_seeds, n_tasks)."""
         return np.stack([np.asarray(row) for row in self.result.regret_of(self.name(role), "task_regret")])
 
-    def ratio(self, first: str, second: str, step: int | None = None, column: str = "curve") -> float:
-        """Return mean regret of the first role over that of the second; infinite where only the first has any."""
-        above, below = (float(self.regret(role, step, column).mean()) for role in (first, second))
-        return above / below if below > 0 else math.inf if above > 0 else 1.0
-
     def compare(self, first: str, second: str, step: int | None = None, column: str = "curve") -> Comparison:
         """Compare two roles on the same seeds."""
         return compare_paired(
-            self.words(first, step),
-            self.words(second, step),
+            self.words(first, step, column),
+            self.words(second, step, column),
             self.regret(first, step, column),
             self.regret(second, step, column),
         )

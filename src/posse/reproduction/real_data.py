@@ -127,7 +127,7 @@ def _advantage(experiment: str, readings: list[Reading]) -> Figure:
 
 
 def _differ(scale: float) -> str:
-    return "that differ more" if scale > 1 else "that differ less"
+    return "that differ more" if scale > 1 else "that differ less" if scale < 1 else "that differ no more"
 
 
 def _data_words(results: Mapping[str, Any]) -> str:

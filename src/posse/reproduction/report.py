@@ -14,12 +14,11 @@ from posse.reproduction.chapters import Chapter, Picture, Report, ResultFile
 from posse.reproduction.experiment import Experiment, Figure, Section, load_run
 from posse.reproduction.markdown import claims_markdown
 from posse.reproduction.page import render_page
-from posse.reproduction.run import RESULTS, read_manifest, result_file
+from posse.reproduction.run import RESULTS, command_of, read_manifest, result_file
 from posse.reproduction.seed_table import SeedTable
 from posse.simulation import SimulationResult
 
 FIGURES = "figures"
-PAPER_SEEDS = 100
 
 
 def write_report(out: Path, experiments: Sequence[Experiment], *, skipped: Mapping[str, str] | None = None) -> Report:
@@ -52,7 +51,8 @@ def _chapter(out: Path, experiment: Experiment, skipped: str) -> Chapter:
         "says": experiment.says,
         "choices": experiment.choices,
     }
-    keys = read_manifest(out, experiment.name)
+    keys, command = read_manifest(out, experiment.name)
+    words["command"] = command
     files = {key: result_file(out, experiment.name, key) for key in keys}
     if not any(file.is_file() for file in files.values()):
         return Chapter(**words, missing=skipped or f"Not run yet: posse reproduce {experiment.name}")
@@ -94,14 +94,14 @@ def _relative(experiment: str, key: str) -> str:
 
 
 def _note(chapters: Sequence[Chapter]) -> str:
-    """Return a warning if the page was made with fewer seeds than the paper has."""
-    fewest = min(file.seeds for chapter in chapters for file in chapter.files)
-    if fewest >= PAPER_SEEDS:
+    """Return a warning if anything was run in another way than the text describes."""
+    other = [chapter.name for chapter in chapters if chapter.files and chapter.command != command_of(chapter.name)]
+    if not other:
         return ""
+    names = "All experiments" if len(other) == sum(bool(chapter.files) for chapter in chapters) else ", ".join(other)
     return (
-        f"Made with {fewest} seeds, and perhaps shorter horizons than the text describes: enough to see that "
-        f"everything works, not to conclude anything. The paper has {PAPER_SEEDS} seeds, and so has this page by "
-        "default."
+        f"{names}: run with fewer seeds or other settings than the text describes; each chapter's last part says with "
+        "which. Quick runs show that everything works, not who is better."
     )
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.errors import InvalidValue, MissingData, MissingDependency, ResultFileError
+from posse.errors import InvalidValue, MissingData, MissingDependency, ResultFileError, SettingsDiffer
 from posse.reproduction.experiment import Experiment, Run
 
 RESULTS = "results"
 MANIFEST = "runs.json"
+PAPER_SEEDS = 100
+QUICK_SEEDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +26,14 @@ class Plan:
     runs : list of (experiment, run)
         In the order of the report.
     skipped : dict from the name of an experiment to the reason
+    quick : bool
+    overrides : dict from the name of an experiment to its settings as text
     """
 
     runs: list[tuple[Experiment, Run]]
     skipped: dict[str, str]
+    quick: bool
+    overrides: dict[str, dict[str, str]]
 
 
 def plan(
@@ -57,18 +64,24 @@ def plan(
             raise InvalidValue(f"no setting {name!r} here; there are {', '.join(sorted(known))}")
     runs: list[tuple[Experiment, Run]] = []
     skipped: dict[str, str] = {}
+    owned: dict[str, dict[str, str]] = {}
     for experiment in experiments:
-        own = {name: text for name, text in given.items() if name in experiment.setting_names}
+        owned[experiment.name] = own = {key: text for key, text in given.items() if key in experiment.setting_names}
         settings = experiment.sized(quick=quick, overrides=own)
         if begin is not None:
             begin(experiment.name)
         try:
-            runs += [(experiment, each) for each in experiment.runs(settings, data)]
+            new = experiment.runs(settings, data)
         except (MissingData, MissingDependency) as missing:
             if len(experiments) == 1:
                 raise
             skipped[experiment.name] = str(missing)
-    return Plan(runs, skipped)
+            continue
+        for run in new:
+            # Before anything runs: a bad setting of a late experiment must not cost the early ones.
+            run.check()
+        runs += [(experiment, run) for run in new]
+    return Plan(runs, skipped, quick, owned)
 
 
 def result_file(out: Path, experiment: str, key: str) -> Path:
@@ -76,22 +89,46 @@ def result_file(out: Path, experiment: str, key: str) -> Path:
     return out / RESULTS / experiment / f"{key}.parquet"
 
 
-def write_manifest(out: Path, experiment: str, keys: Sequence[str]) -> None:
-    """Say which runs an experiment consists of, so that one that is missing is noticed."""
+def write_manifest(out: Path, experiment: str, keys: Sequence[str], command: str) -> None:
+    """Say which runs an experiment consists of, so that one that is missing is noticed, and what makes them."""
     folder = out / RESULTS / experiment
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MANIFEST).write_text(json.dumps({"runs": list(keys)}) + "\n", encoding="utf-8")
+    partial = folder / f".{MANIFEST}.partial"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps({"command": command, "runs": list(keys)}) + "\n", encoding="utf-8")
+        partial.replace(folder / MANIFEST)
+    except OSError as error:
+        raise ResultFileError(f"cannot write {folder / MANIFEST}: {error.strerror or error}") from error
 
 
-def read_manifest(out: Path, experiment: str) -> list[str]:
-    """Return the keys of the runs that an experiment consists of; none if it was never begun."""
+def read_manifest(out: Path, experiment: str) -> tuple[list[str], str]:
+    """Return the keys of an experiment's runs, and the command that makes them; no keys if it was never begun."""
     file = out / RESULTS / experiment / MANIFEST
     if not file.is_file():
-        return []
+        return [], command_of(experiment)
     try:
-        return [str(key) for key in json.loads(file.read_text(encoding="utf-8"))["runs"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return [str(key) for key in content["runs"]], str(content.get("command", command_of(experiment)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ResultFileError(f"{file} is damaged ({error}); run posse reproduce {experiment} again") from None
+
+
+def command_of(
+    experiment: str, *, seeds: int = PAPER_SEEDS, quick: bool = False, overrides: Mapping[str, str] | None = None
+) -> str:
+    """Return the command that makes an experiment's results.
+
+    Examples
+    --------
+    >>> command_of("tasks", quick=True, overrides={"horizon": "50"})
+    'posse reproduce tasks --quick --set horizon=50'
+    """
+    words = ["posse", "reproduce", experiment, *(["--quick"] if quick else [])]
+    if seeds != (QUICK_SEEDS if quick else PAPER_SEEDS):
+        words += ["--seeds", str(seeds)]
+    for name, text in (overrides or {}).items():
+        words += ["--set", f"{name}={text}"]
+    return shlex.join(words)
 
 
 def execute(
@@ -118,8 +155,16 @@ def execute(
         Told how many seeds are newly done.
     """
     for name in dict.fromkeys(experiment.name for experiment, _ in planned.runs):
-        write_manifest(out, name, [run.key for owner, run in planned.runs if owner.name == name])
-    for experiment, run in planned.runs:
-        file = result_file(out, experiment.name, run.key)
-        begin(experiment.name if run.key == experiment.name else f"{experiment.name} {run.key}")
-        run.run(file, seeds, workers, advance)
+        runs = [run for experiment, run in planned.runs if experiment.name == name]
+        command = command_of(name, seeds=seeds, quick=planned.quick, overrides=planned.overrides[name])
+        before = read_manifest(out, name)
+        write_manifest(out, name, [run.key for run in runs], command)
+        try:
+            for run in runs:
+                begin(name if run.key == name else f"{name} {run.key}")
+                run.run(result_file(out, name, run.key), seeds, workers, advance)
+        except SettingsDiffer:
+            # Nothing was run, so what was there is still what the folder has results of.
+            if before[0]:
+                write_manifest(out, name, *before)
+            raise

@@ -46,9 +46,9 @@ class Worst:
         return self.comparison.ratio_interval[1] < 1
 
     @property
-    def tied(self) -> bool:
-        """Whether the interval covers equality."""
-        return self.comparison.ratio_interval[0] <= 1 <= self.comparison.ratio_interval[1]
+    def higher(self) -> bool:
+        """Whether ebm's regret is higher beyond doubt."""
+        return self.comparison.ratio_interval[0] > 1
 
     @property
     def where(self) -> str:
@@ -64,13 +64,17 @@ def worst(
     column: str = "curve",
 ) -> Worst:
     """Return the pair whose ratio of regret may be highest, over places, methods and rivals."""
-    pairs = [
+    return max(all_pairs(places, rivals, methods, column), key=lambda pair: pair.weakness)
+
+
+def all_pairs(places: Sequence[Place], rivals: Sequence[str], methods: Sequence[str], column: str) -> list[Worst]:
+    """Return the comparison of every method with every rival at every place."""
+    return [
         Worst(reading.compare(method, rival, step, column), reading, step)
         for reading, step in places
         for method in methods
         for rival in rivals
     ]
-    return max(pairs, key=lambda pair: pair.weakness)
 
 
 def lowest(
@@ -93,14 +97,13 @@ def lowest(
         for level, rivals in LEVELS.items()
     }
     strictest = max(cells.values(), key=lambda pair: pair.weakness)
-    at_default = max(
-        (pair for (_, _, level), pair in cells.items() if level == "default"), key=lambda pair: pair.weakness
-    )
+    default_pairs = all_pairs(places, DEFAULT_RIVALS, EBM, column)
+    at_default = max(default_pairs, key=lambda pair: pair.weakness)
     part = _largest_true_part(cells, places)
-    if part is None and at_default.tied:
+    if part is None and not any(pair.higher for pair in default_pairs):
         verdict, decisive = only_if(f"a tie with {at_default.comparison.second} counts"), at_default
     elif part is None:
-        verdict, decisive = FAILS, at_default
+        verdict, decisive = FAILS, max(default_pairs, key=lambda pair: pair.comparison.ratio_interval[0])
     else:
         words = part.words(places)
         verdict, decisive = (only_if(words) if words else HOLDS), strictest
