@@ -114,7 +114,7 @@ def read_manifest(out: Path, experiment: str) -> tuple[list[str], str]:
 
 
 def command_of(
-    experiment: str, *, seeds: int = PAPER_SEEDS, quick: bool = False, overrides: Mapping[str, str] | None = None
+    experiment: str, *, seeds: int | None = None, quick: bool = False, overrides: Mapping[str, str] | None = None
 ) -> str:
     """Return the command that makes an experiment's results.
 
@@ -124,7 +124,7 @@ def command_of(
     'posse reproduce tasks --quick --set horizon=50'
     """
     words = ["posse", "reproduce", experiment, *(["--quick"] if quick else [])]
-    if seeds != (QUICK_SEEDS if quick else PAPER_SEEDS):
+    if seeds not in (None, QUICK_SEEDS if quick else PAPER_SEEDS):
         words += ["--seeds", str(seeds)]
     for name, text in (overrides or {}).items():
         words += ["--set", f"{name}={text}"]
