@@ -38,7 +38,7 @@ def result():
                     row["expected_curve"] = np.asarray(expected[policy][seed], dtype=np.float64)
                 rows.append(row)
         settings = {
-            "world": world or {"n_tasks": 2},
+            "world": world or {"n_tasks": 2, "n_arms": 5},
             "horizon": int(steps[-1]),
             "policies": {policy: {} for policy in curves},
             "steps": [int(step) for step in steps],

@@ -57,12 +57,12 @@ def test_one_seed_has_an_interval_of_no_width():
     assert interval(mean, np.array([7.0])) == (7.0, (7.0, 7.0))
 
 
-def test_draws_without_an_answer_are_left_out():
-    """Pairs (1, 0) and (3, 2): ratios are infinite, 2 or 1.5, and the infinite ones say nothing."""
+def test_draws_without_a_bound_count():
+    """Pairs (1, 0) and (3, 2): ratios are infinite, 2 or 1.5, each of which counts."""
     value, (low, high) = interval(ratio, np.array([1.0, 3.0]), np.array([0.0, 2.0]))
 
     assert value == 2.0
-    assert (low, high) == (1.5, 2.0)
+    assert (low, high) == (1.5, np.inf)
 
 
 def test_nothing_over_nothing_has_no_interval_but_does_not_fail():

@@ -91,15 +91,18 @@ def test_the_errors_of_theorem_1_by_its_own_formula():
 def test_rows_of_every_noise_norm_and_form():
     rows = measure_radius(SMALL, 1)
 
-    assert len(rows) == 2 * 1 * 2 * 3
+    assert len(rows) == 2 * 1 * 3 * 3
     assert {(row["noise_sd"], row["norm"], row["form"]) for row in rows} == {
-        (sd, norm, form) for sd in (0.01, 1.0) for norm in ("posterior", "own") for form in FORMS
+        (sd, norm, form) for sd in (0.01, 1.0) for norm in ("posterior", "one context", "own") for form in FORMS
     }
     for row in rows:
         assert row["largest_error"] > 0
         assert (row["covered"] == 1.0) == (row["largest_error"] <= row["radius"])
     by_norm = {(row["noise_sd"], row["norm"], row["largest_error"]) for row in rows}
-    assert len(by_norm) == 4  # the error does not depend on the form
+    assert len(by_norm) == 6  # the error does not depend on the form
+    largest = {(row["noise_sd"], row["norm"]): row["largest_error"] for row in rows}
+    for sd in (0.01, 1.0):
+        assert largest[sd, "one context"] <= largest[sd, "posterior"]  # which is the largest over contexts
 
 
 def test_contexts_of_the_theorem_are_bounded():
@@ -108,7 +111,7 @@ def test_contexts_of_the_theorem_are_bounded():
     assert np.abs(draw.contexts).max() <= 1
 
 
-def radii(slack, norm="posterior"):
+def radii(slack, norm="one context"):
     """A table in which the largest error is 1 and the printed radius this, by noise sd and a list over seeds."""
     return pl.DataFrame(
         [
@@ -140,6 +143,7 @@ def test_a_radius_that_is_never_exceeded():
     assert claim.value == pytest.approx(4.0)
     assert claim.interval == (3.0, 5.0)
     assert "noise sd 0.1 and" in claim.measure
+    assert "one context" in claim.measure
     assert claim.seeds == 2
 
 
@@ -150,11 +154,12 @@ def test_a_radius_that_is_exceeded_where_there_is_little_noise():
     assert claim.value == pytest.approx(0.6)
 
 
-def test_a_radius_may_be_exceeded_in_a_share_delta_of_seeds():
-    rarely = [0.5] + [5.0] * 19
-    often = [0.5, 0.5] + [5.0] * 18
+def test_a_radius_may_be_exceeded_as_often_as_it_says():
+    """5 % of 20 seeds is one; it fails where chance does not explain more, not at the second."""
+    rarely, chance, often = ([0.5] * count + [5.0] * (20 - count) for count in (1, 2, 9))
 
     assert predictions({1.0: rarely, 2.0: [9.0] * 20}).verdict == HOLDS
+    assert predictions({1.0: chance, 2.0: [9.0] * 20}).verdict == HOLDS
     assert predictions({1.0: often, 2.0: [9.0] * 20}).verdict != HOLDS
 
 
@@ -170,7 +175,7 @@ def test_a_radius_that_is_exceeded_where_there_is_much_noise():
     ("drawn", "constructed", "verdict"),
     [
         ([3.0, 5.0], [2.0, 4.0], HOLDS),
-        ([3.0, 5.0], [0.2, 0.4], "holds only if tasks do not oppose each other in nearly the same direction"),
+        ([3.0, 5.0], [0.2, 0.4], FAILS),
         ([3.0, 0.5], [0.2, 0.4], FAILS),
     ],
 )
@@ -217,7 +222,7 @@ def covered(early, late, evidence=0.95):
     ("early", "late", "verdict"),
     [
         (0.94, 0.94, HOLDS),
-        (0.80, 0.94, "holds only if enough was seen: 80 % are covered at step 50"),
+        (0.80, 0.94, "holds only if enough was seen: 80.0 % are covered at step 50"),
         (0.94, 0.90, FAILS),
         (0.80, 0.90, FAILS),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, ResultFileError
-from posse.reproduction.experiment import Experiment, Measured, Section, Simulated, load_run, settings_words
+from posse.reproduction.experiment import Experiment, Measured, Section, Simulated, load_run
 from posse.reproduction.registry import EXPERIMENTS
 from posse.reproduction.seed_table import SeedTable
 from posse.simulation import SimulationResult
@@ -113,17 +113,6 @@ def test_overrides_change_the_quick_settings_too():
 
 def test_names_are_those_of_the_dataclass():
     assert TOY.setting_names == {"count", "share", "verify", "sizes", "scales", "word"}
-
-
-def test_settings_in_words():
-    assert settings_words(Settings()) == {
-        "count": "3",
-        "share": "0.5",
-        "verify": "true",
-        "sizes": "[2, 4]",
-        "scales": "[0.1, 1.0]",
-        "word": "some",
-    }
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)

@@ -47,7 +47,8 @@ def test_an_advantage_that_grows_over_a_rival_that_is_not_tuned(reading):
 
     factor = (0.9 / 0.8) / (1.8 / 1.9)
     assert (
-        claim.verdict == f"holds only if LinUCB is not tuned: the ratio to it rises by a factor {factor:.2f} otherwise"
+        claim.verdict
+        == f"holds only if LinUCB is not tuned: the ratio to it changes by a factor {factor:.2f} otherwise"
     )
     assert claim.value == pytest.approx(0.5)
 

@@ -25,7 +25,7 @@ def test_the_method_where_they_differ_most_decides(result):
     assert claim.verdict == HOLDS
     assert claim.value == pytest.approx(0.97)
     assert claim.interval == pytest.approx((0.97, 0.97))
-    assert "for HierTS" in claim.measure
+    assert "for HierTS in the balanced setting" in claim.measure
     assert claim.seeds == 6
 
 

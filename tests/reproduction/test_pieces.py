@@ -1,5 +1,7 @@
 """Tables and captions that several experiments share, on regret made by hand."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,9 +9,9 @@ from numpy.testing import assert_allclose
 from posse.reproduction.pieces import (
     CURVES,
     ROWS,
+    Curves,
     box_figure,
     curve_figure,
-    curve_panel,
     grid_table,
     percent,
     regret_table,
@@ -24,7 +26,7 @@ def test_percent():
 
 def test_a_panel_of_means_with_bands_of_two_standard_errors(reading):
     made = reading({"ebmUCB": 1.0, "LinUCB 0.5": 1.5}, steps=(50, 100, 200))
-    panel = curve_panel(made, "a title", until=100)
+    panel = Curves(reading=made, title="a title", until=100).panel
     series = {each.name: each for each in panel.series}
     values = made.regret("ebmUCB", 100)
     error = values.std(ddof=1) / np.sqrt(8)
@@ -39,19 +41,38 @@ def test_a_panel_of_means_with_bands_of_two_standard_errors(reading):
 
 def test_a_panel_of_another_column(reading):
     made = reading({}, tracked={"ebmTS": 0.1})
-    series = {each.name: each for each in curve_panel(made, "", column="tracked_curve").series}
+    series = {each.name: each for each in Curves(reading=made, title="", column="tracked_curve").panel.series}
 
     assert_allclose(series["ebmTS"].y[-1], made.regret("ebmTS", column="tracked_curve").mean())
 
 
 def test_a_caption_tells_what_bands_are_and_what_tuning_found(reading):
     first = reading({"LinUCB 0.5": 1.5, "LinTS 4": 1.5}, source="a", label="here")
-    figure = curve_figure("name", [curve_panel(first, "")], [first], "About it.")
+    figure = curve_figure("name", [Curves(reading=first, title="here")], "About it.")
 
     assert figure.caption.startswith("About it. Mean over 8 seeds with bands of two standard errors.")
-    assert "LinTS tuned (exploration 4), at the end of the grid in here" in figure.caption
-    assert "LinUCB tuned (exploration 0.5) in here" in figure.caption
+    assert "(here: LinTS tuned (exploration 4), LinUCB tuned (exploration 0.5))" in figure.caption
     assert figure.sources == ("a",)
+
+
+def test_a_caption_names_what_is_drawn(reading):
+    """Rivals are tuned at the last step that a panel shows, in its own column."""
+    made = reading({"LinUCB 0.5": [1.0, 1.8], "LinUCB 0.25": [1.7, 1.0]}, tracked={"LinUCB 2": 0.1}, steps=(50, 100))
+    caption = curve_figure(
+        "name",
+        [
+            Curves(reading=made, title="early", until=50),
+            Curves(reading=made, title="late"),
+            Curves(reading=made, title="own", column="tracked_curve"),
+        ],
+        "About it.",
+    ).caption
+
+    assert re.findall(r"(early|late|own): .*?LinUCB tuned \(exploration ([0-9.]+)\)", caption) == [
+        ("early", "0.5"),
+        ("late", "0.25"),
+        ("own", "2"),
+    ]
 
 
 def test_the_table_of_one_world_is_sorted_by_the_last_median(reading):

@@ -139,7 +139,7 @@ def test_the_page_shows_every_claim_with_its_words(drawn):
 def test_few_seeds_are_not_passed_off_as_the_papers(drawn):
     out, report = drawn
 
-    assert report.note.startswith("All experiments: run with fewer seeds or other settings")
+    assert report.note.startswith("All experiments: run with another number of seeds or other settings")
     assert report.note in page_words(out)
 
 
@@ -349,14 +349,14 @@ def test_results_of_other_methods_are_not_mistaken_for_missing_files(folder):
 
 
 def test_why_an_experiment_was_skipped_is_on_the_page(folder):
-    report = write_report(folder, chosen(["oracle-regret", "letter"]), skipped={"letter": "no file <letter.data>"})
+    report = write_report(folder, chosen(["oracle-regret", "letter"]), skipped=["letter"])
 
-    assert report.chapters[1].missing == "no file <letter.data>"
-    assert "No results. no file <letter.data>" in page_words(folder)
+    assert report.chapters[1].missing.startswith("Not run: its data were not there.")
+    assert "No results. Not run: its data were not there." in page_words(folder)
 
 
 def test_earlier_results_are_shown_though_the_data_are_gone(folder):
-    report = write_report(folder, chosen(["oracle-regret"]), skipped={"oracle-regret": "no file"})
+    report = write_report(folder, chosen(["oracle-regret"]), skipped=["oracle-regret"])
 
     assert not report.chapters[0].missing
 

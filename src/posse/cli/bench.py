@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posse.cli.console import table_console
 from posse.cli.options import available_cores, make_folder
 from posse.errors import InvalidValue
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-PLAIN_WIDTH = 150  # columns of a table that goes to a file, which has no width of its own
 LONGEST_NAME = 14  # of a setting: names are typed after --only, so they are never cut
 WIDE = 130  # columns from which an interval fits on the line of its ratio
 
@@ -47,8 +47,6 @@ def regret(
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this Markdown file.")] = None,
 ) -> None:
     """Compare the evidence prior with the paper's, the known one and the rivals, in all settings."""
-    from rich.console import Console
-
     from posse.benchmarks.markdown import regret_markdown
     from posse.benchmarks.regret import measure, plan, seeds_of, summarise
     from posse.benchmarks.settings import SETTINGS
@@ -61,9 +59,7 @@ def regret(
         make_folder(out)
     cores = workers if workers is not None else available_cores()
     counts = {name: seeds_of(SETTINGS[name], seeds) for name in planned.worlds}
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PLAIN_WIDTH)
+    console = table_console()
     results = {}
     with many_runs(sum(counts.values())) as (begin, advance):
         for name, world in planned.worlds.items():

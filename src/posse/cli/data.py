@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posse.cli.console import table_console
 from posse.errors import InvalidValue, MissingData, PosseError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-PLAIN_WIDTH = 150  # columns of a table that goes to a file, which has no width of its own
 LONGEST_NAME = 13  # of a dataset: names are typed, so they are never cut
 EVERYTHING = "all"
 
@@ -47,12 +47,9 @@ def list_datasets(
         typer.echo(json_module.dumps({"folder": str(root) if root is not None else None, "datasets": rows}, indent=2))
         return
     from rich.box import SIMPLE
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PLAIN_WIDTH)
+    console = table_console()
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("name", min_width=LONGEST_NAME)
     table.add_column("title")

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posse.cli.console import table_console
 from posse.cli.options import available_cores, make_folder
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
     from posse.reproduction.chapters import Report
 
-PLAIN_WIDTH = 150  # columns of a table that goes to a file, which has no width of its own
-
 
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Experiments, e.g. `balanced`, or `all`. A wrong name lists them."),
+        typer.Argument(
+            metavar="NAME",
+            help="all, or any of balanced, data-poor, sparse, contexts, tasks, arms, features, oracle-regret, sarcos, "
+            "activity, movielens, letter, coverage, bounds, ablation.",
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds. Default: 100, or 5 with `--quick`.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
@@ -89,15 +92,12 @@ def _overrides(settings: list[str] | None) -> dict[str, str]:
 
 
 def _print(report: Report, folder: Path, skipped: dict[str, str]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from posse.reproduction.markup import number_words
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PLAIN_WIDTH)
+    console = table_console()
     table = Table(title="Claims of the paper", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("claim", "verdict", "value", "95 % interval", "seeds"):
         table.add_column(

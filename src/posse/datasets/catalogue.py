@@ -76,9 +76,7 @@ MOVIELENS_TERMS = (
 )
 MOVIELENS_CITATION = "F. M. Harper and J. A. Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015."
 
-# The addresses are those that public loaders use; none could be tried from where this was written. Many loaders name
-# those of Letter, SARCOS and MovieLens; the first one of Activity was seen in a single public report, the older second
-# one in several download scripts.
+# Addresses as public loaders name them; the second one of Activity is the older.
 DATASETS = {
     entry.name: entry
     for entry in (

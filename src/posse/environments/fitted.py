@@ -10,7 +10,7 @@ from posse.checks import real_array, whole_number
 from posse.environments.base import NOISE, Draw, stream
 from posse.environments.rows import rows_to_meet
 from posse.environments.synthetic import expected_rewards
-from posse.environments.tables import checked_noise_sd, checked_table, checked_tasks
+from posse.environments.tables import checked_noise_sd, checked_table, checked_tasks, fingerprint
 from posse.errors import ShapeError
 from posse.model.prior import Prior
 from posse.types import Array, IntArray, Settings
@@ -124,7 +124,7 @@ class FittedWorld:
         return {
             "world": "fitted",
             "data": self.name,
-            "sha256": self.checksum,
+            "sha256": self.checksum or fingerprint(self.contexts, self.tasks, self.coefficients, self.noise_sd),
             "n_rows": self.n_rows,
             "n_tasks": self.n_tasks,
             "n_arms": self.n_arms,

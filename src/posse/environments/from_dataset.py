@@ -12,6 +12,7 @@ from posse.environments.base import Draw
 from posse.environments.features import Scaling, indicators
 from posse.environments.population import draw_from_population
 from posse.environments.rows import not_among, require_every_class, size_of_share
+from posse.environments.tables import fingerprint
 from posse.errors import InvalidValue, ShapeError
 from posse.kernels.linalg import invert
 from posse.types import Array, Settings
@@ -221,7 +222,7 @@ class RegressionWorld:
         plain: Settings = {
             "world": "regression",
             "data": self.name,
-            "sha256": self.checksum,
+            "sha256": self.checksum or fingerprint(self.features, self.targets, self.contexts),
             "n_rows": self.n_rows,
             "n_tasks": self.n_tasks,
             "n_arms": self.n_arms,

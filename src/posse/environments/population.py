@@ -11,7 +11,7 @@ from posse.checks import number, real_array, whole_number
 from posse.environments.base import NOISE, TRUTH, Draw, stream
 from posse.environments.rows import rows_to_meet
 from posse.environments.synthetic import arriving_tasks, correlated, expected_rewards
-from posse.environments.tables import checked_noise_sd, checked_table
+from posse.environments.tables import checked_noise_sd, checked_table, fingerprint
 from posse.errors import InvalidValue, ShapeError
 from posse.model.prior import Prior
 from posse.types import Array, Settings
@@ -124,7 +124,7 @@ class PopulationWorld:
         return {
             "world": "population",
             "data": self.name,
-            "sha256": self.checksum,
+            "sha256": self.checksum or fingerprint(self.contexts, self.centres, self.covariance, self.noise_sd),
             "n_rows": self.n_rows,
             "n_tasks": self.n_tasks,
             "n_arms": self.n_arms,

@@ -9,7 +9,7 @@ import numpy as np
 from posse.checks import whole_number
 from posse.environments.base import Draw
 from posse.environments.rows import rows_to_meet
-from posse.environments.tables import checked_table, checked_tasks
+from posse.environments.tables import checked_table, checked_tasks, fingerprint
 from posse.errors import ShapeError
 from posse.model.prior import Prior
 from posse.types import Array, IntArray, Settings
@@ -125,7 +125,7 @@ class RecordedWorld:
         return {
             "world": "recorded",
             "data": self.name,
-            "sha256": self.checksum,
+            "sha256": self.checksum or fingerprint(self.contexts, self.tasks, self.rewards, self.expected),
             "n_rows": self.n_rows,
             "n_tasks": self.n_tasks,
             "n_arms": self.n_arms,

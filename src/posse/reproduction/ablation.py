@@ -19,6 +19,7 @@ from posse.reproduction.reading import Reading
 from posse.simulation.factories import PolicyChoice
 
 REFERENCE = "paper"
+HARMLESS = 1.05  # a variant does no harm if its regret is below this many times the reference
 FIXED = (1.0, 2.0, 4.0)
 GROUPS: dict[str, tuple[str, ...]] = {
     "estimator of the population, exploration 0.1": (
@@ -62,7 +63,7 @@ def policies(n_arms: int, n_features: int) -> dict[str, PolicyChoice]:
         "known at 0.1": known,
         **{f"fixed {value:g} I": partial(EbmUCB, prior=prior) for value, prior in fixed.items()},
         **{
-            f"paper, refresh at +{growth:.0%}".replace("%", " %"): partial(EbmUCB, refresh_growth=growth)
+            f"paper, refresh at +{100 * growth:.0f} %": partial(EbmUCB, refresh_growth=growth)
             for growth in (0.1, 0.5, 1.0)
         },
         **{f"paper at {scale:g}": partial(EbmUCB, exploration=scale) for scale in (0.0, 0.3, 1.0)},
@@ -176,7 +177,7 @@ def _claim(identity: str, claim: str, first: str, second: str, readings: list[Re
 def _threshold(readings: list[Reading]) -> Claim:
     return _claim(
         "threshold-helps",
-        "Thresholding the covariance is a key component of the method.",
+        "The method needs the threshold on its covariance.",
         REFERENCE,
         "paper, no threshold",
         readings,
@@ -197,7 +198,7 @@ def _learning(readings: list[Reading]) -> Claim:
 
 def _literal(readings: list[Reading]) -> Claim:
     pairs = {reading.label: reading.compare("paper-literal", REFERENCE) for reading in readings}
-    good = [label for label, pair in pairs.items() if pair.ratio_interval[0] <= 1]
+    good = [label for label, pair in pairs.items() if pair.ratio_interval[1] < HARMLESS]
     label, decisive = max(pairs.items(), key=lambda item: item[1].ratio)
     verdict = FAILS
     if good:
@@ -211,7 +212,7 @@ def _literal(readings: list[Reading]) -> Claim:
         interval=decisive.ratio_interval,
         seeds=decisive.seeds,
         measure=f"regret with the printed formula over regret with the divisor N - 1, {label} world, the weakest of "
-        f"{len(pairs)}; it works where it is not clearly above 1",
+        f"{len(pairs)}; it works where it is below 1.05 beyond doubt",
         sources=tuple(reading.source for reading in readings),
     )
 
@@ -220,8 +221,8 @@ EXPERIMENT = Experiment(
     name="ablation",
     title="What each part buys",
     figure="not in the paper",
-    says="Estimating the covariance of the prior is the paper's main contribution, and thresholding it is called a key "
-    "component; neither is compared with going without.",
+    says="Estimating the covariance of the prior is the paper's main contribution, and thresholding it is presented as "
+    "central; neither is compared with going without.",
     choices=(
         "Reference: ebmUCB as in the paper (exploration 0.1, λ = 0.001, refresh after every reward, faithful "
         "estimator).",

@@ -10,12 +10,12 @@ from posse.reproduction.bootstrap import interval
 from posse.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse.reproduction.experiment import Experiment, Results, Run, Section, Simulated
 from posse.reproduction.lineup import DEFAULT_RIVALS, EBM, PULLS, lineup
-from posse.reproduction.pieces import curve_figure, curve_panel, percent, regret_table
+from posse.reproduction.pieces import Curves, curve_figure, percent, regret_table
 from posse.reproduction.reading import Reading
 from posse.reproduction.verdicts import lowest
 from posse.types import Array
 
-EXPLORED = 250  # steps of RMBandit's exploration batch: 5 arms, q = 50
+PAPER_PULLS = 50  # RMBandit's q: it explores for so many steps per arm
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,20 @@ def section(results: Results) -> Section:
     figure = curve_figure(
         "balanced",
         [
-            curve_panel(reading, "all tasks", until=short),
-            curve_panel(
-                reading, "first task", column="tracked_curve", y_label="cumulative regret of task 1", until=short
+            Curves(reading=reading, title="all tasks", until=short),
+            Curves(
+                reading=reading,
+                title="first task",
+                column="tracked_curve",
+                y_label="cumulative regret of task 1",
+                until=short,
             ),
         ],
-        [reading],
         f"Cumulative regret over all tasks and in the first task, {short:,} steps.",
     )
     far = curve_figure(
         "balanced-long",
-        [curve_panel(reading, "all tasks")],
-        [reading],
+        [Curves(reading=reading, title="all tasks")],
         f"The same run up to {reading.horizon:,} steps: how much the horizon, which the paper does not give, matters.",
     )
     places = [(reading, short), (reading, reading.horizon)]
@@ -106,13 +108,14 @@ def section(results: Results) -> Section:
 
 def rm_exploration(reading: Reading, step: int) -> Claim:
     """Test that what RMBandit loses, it loses in its exploration at the start."""
-    explored = reading.kept(EXPLORED)
+    exploration = PAPER_PULLS * int(reading.result.settings["world"]["n_arms"])
+    explored = reading.kept(exploration)
     early, late = (reading.regret("RMBandit", at) - reading.regret("ebmUCB", at) for at in (explored, step))
     value, bounds = interval(lambda a, b: float(a.mean() / b.mean()), early, late)
     less = min((f"RMBandit q={q}" for q in PULLS if q < 50), key=lambda name: float(reading.regret(name, step).mean()))
     shorter = reading.compare(less, "RMBandit", step)
-    if step <= EXPLORED:
-        verdict = only_if(f"the run goes beyond its {EXPLORED} steps of exploration, which this one does not")
+    if step <= exploration:
+        verdict = only_if(f"the run goes beyond its {exploration} steps of exploration, which this one does not")
     elif bounds[0] <= 0.5:
         verdict = FAILS
     elif shorter.ratio_interval[1] < 1:

@@ -28,7 +28,8 @@ def interval(statistic: Callable[..., float], *columns: Array) -> tuple[float, t
             rows = rng.integers(0, count, count)
             draws[i] = statistic(*(column[rows] for column in columns))
         value = float(statistic(*columns))
-    # With very few seeds a draw may have nothing to divide by; such draws say nothing.
-    draws = draws[np.isfinite(draws)]
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if draws.size else (value, value)
+    # With very few seeds a draw may be 0 / 0, which says nothing; infinite ones do count, as in compare_paired.
+    draws = draws[~np.isnan(draws)]
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    low, high = np.quantile(draws, tails, method="inverted_cdf") if draws.size else (value, value)
     return value, (float(low), float(high))

@@ -10,7 +10,7 @@ from posse.reproduction.bootstrap import interval
 from posse.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse.reproduction.experiment import Experiment, Results, Run, Section, Simulated
 from posse.reproduction.lineup import lineup
-from posse.reproduction.pieces import curve_figure, curve_panel, regret_table
+from posse.reproduction.pieces import Curves, curve_figure, regret_table
 from posse.reproduction.reading import Reading
 from posse.reproduction.verdicts import lowest
 
@@ -45,27 +45,28 @@ def section(results: Results) -> Section:
     figure = curve_figure(
         "data-poor",
         [
-            curve_panel(reading, "all tasks", until=short),
-            curve_panel(
-                reading,
-                "first task, data-poor",
+            Curves(reading=reading, title="all tasks", until=short),
+            Curves(
+                reading=reading,
+                title="first task, data-poor",
                 column="tracked_curve",
                 y_label="cumulative regret of task 1",
                 until=short,
             ),
         ],
-        [reading],
         f"Cumulative regret over all tasks and in the data-poor first task, {short:,} steps.",
     )
     far = curve_figure(
         "data-poor-long",
         [
-            curve_panel(reading, "all tasks"),
-            curve_panel(
-                reading, "first task, data-poor", column="tracked_curve", y_label="cumulative regret of task 1"
+            Curves(reading=reading, title="all tasks"),
+            Curves(
+                reading=reading,
+                title="first task, data-poor",
+                column="tracked_curve",
+                y_label="cumulative regret of task 1",
             ),
         ],
-        [reading],
         f"The same run up to {reading.horizon:,} steps.",
     )
     places = [(reading, short), (reading, reading.horizon)]
@@ -104,8 +105,9 @@ def gains_most(reading: Reading, step: int) -> Claim:
     """Test that the poor task gains more from sharing than the others do."""
 
     def gain(rival: str) -> tuple[float, tuple[float, float]]:
-        own = [reading.regret(role, step, "tracked_curve") for role in ("ebmUCB", rival)]
-        others = [reading.regret(role, step) - mine for role, mine in zip(("ebmUCB", rival), own, strict=True)]
+        names = ("ebmUCB", reading.name(rival, step))
+        own = [reading.regret(name, step, "tracked_curve") for name in names]
+        others = [reading.regret(name, step) - mine for name, mine in zip(names, own, strict=True)]
         return interval(
             lambda a, b, c, d: float((a.mean() / b.mean()) / (c.mean() / d.mean())), own[0], own[1], *others
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -212,11 +212,6 @@ class Experiment:
         settings = self.quick if quick else self.settings
         values = {name: _like(getattr(settings, name), text, name) for name, text in (overrides or {}).items()}
         return replace(settings, **values)
-
-
-def settings_words(settings: DataclassInstance) -> dict[str, str]:
-    """Return each setting as text for the page."""
-    return {name: json.dumps(value).strip('"') for name, value in asdict(settings).items()}
 
 
 def _like(old: Any, text: str, name: str) -> Any:

@@ -31,7 +31,8 @@ def _chapter(chapter: Chapter) -> list[str]:
     lines = [f"## {_plain(chapter.title)}", ""]
     if chapter.missing:
         return [*lines, _plain(chapter.missing), ""]
-    lines += [f"{_plain(chapter.figure)}. {_plain(chapter.says)}", ""]
+    lines += [f"{_plain(chapter.figure)}. *The paper says:* {_plain(chapter.says)}", ""]
+    lines += [f"*Found:* {' '.join(_plain(found) for found in chapter.found)}", ""]
     lines += ["| | claim | verdict | value | what it is | seeds |", "|---|---|---|---|---|---|"]
     lines += [_row(claim) for claim in chapter.claims]
     return [*lines, ""]

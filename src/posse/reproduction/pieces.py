@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,43 +27,68 @@ ROWS = (
 """The rows of a table of regret."""
 
 
-def curve_panel(
-    reading: Reading, title: str, *, column: str = "curve", y_label: str = "cumulative regret", until: int | None = None
-) -> Panel:
-    """Return mean curves with bands of two standard errors."""
-    steps = reading.result.steps
-    kept = steps <= (until or steps[-1])
-    series = []
-    for role in CURVES:
-        curves = reading.curves(role, column, until)[:, kept]
-        mean = curves.mean(axis=0)
-        error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.zeros_like(mean)
-        series.append(
-            Series(
-                name=role,
-                x=np.concatenate([[0.0], steps[kept]]),
-                y=np.concatenate([[0.0], mean]),
-                low=np.concatenate([[0.0], mean - 2 * error]),
-                high=np.concatenate([[0.0], mean + 2 * error]),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """What a panel of regret curves shows.
+
+    Parameters
+    ----------
+    reading : Reading
+    title : str
+    column : str
+        Column of the result that holds the curves.
+    y_label : str
+    until : int, optional
+        The last step shown; rivals are tuned there.
+    """
+
+    reading: Reading
+    title: str
+    column: str = "curve"
+    y_label: str = "cumulative regret"
+    until: int | None = None
+
+    @property
+    def panel(self) -> Panel:
+        """Mean curves with bands of two standard errors."""
+        steps = self.reading.result.steps
+        kept = steps <= (self.until or steps[-1])
+        series = []
+        for role in CURVES:
+            curves = self.reading.curves(role, self.column, self.until)[:, kept]
+            mean = curves.mean(axis=0)
+            error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.zeros_like(mean)
+            series.append(
+                Series(
+                    name=role,
+                    x=np.concatenate([[0.0], steps[kept]]),
+                    y=np.concatenate([[0.0], mean]),
+                    low=np.concatenate([[0.0], mean - 2 * error]),
+                    high=np.concatenate([[0.0], mean + 2 * error]),
+                )
             )
-        )
-    return Panel(title=title, series=series, x_label="step", y_label=y_label)
+        return Panel(title=self.title, series=series, x_label="step", y_label=self.y_label)
+
+    @property
+    def tuning(self) -> str:
+        """What tuning found for this very panel."""
+        found = [self.reading.words(role, self.until, self.column) for role in ("LinTS tuned", "LinUCB tuned")]
+        return f"{self.title}: {', '.join(found)}"
 
 
-def curve_figure(name: str, panels: Sequence[Panel], readings: Sequence[Reading], about: str) -> Figure:
+def curve_figure(name: str, shown: Sequence[Curves], about: str) -> Figure:
     """Return a figure of regret curves."""
-    seeds = min(reading.n_seeds for reading in readings)
-    tuned = "; ".join(dict.fromkeys(words for each in readings for words in _tuned_words(each)))
+    seeds = min(each.reading.n_seeds for each in shown)
 
     def draw(paths: Sequence[Path]) -> None:
-        plot_panels(panels, paths, note=f"mean over {seeds} seeds, bands of ±2 standard errors")
+        plot_panels([each.panel for each in shown], paths, note=f"mean over {seeds} seeds, bands of ±2 standard errors")
 
     return Figure(
         name=name,
         draw=draw,
         caption=f"{about} Mean over {seeds} seeds with bands of two standard errors. Tuned rivals are the best of "
-        f"their grid on these very seeds: {tuned}.",
-        sources=tuple(reading.source for reading in readings),
+        f"their grid on these very seeds ({'; '.join(each.tuning for each in shown)}).",
+        sources=tuple(dict.fromkeys(each.reading.source for each in shown)),
     )
 
 
@@ -142,12 +168,15 @@ def percent(ratio: float) -> str:
     >>> percent(0.853), percent(1.2)
     ('14.7 % lower', '20.0 % higher')
     """
-    return f"{abs(ratio - 1):.1%}".replace("%", " %") + (" lower" if ratio < 1 else " higher")
+    return share(abs(ratio - 1)) + (" lower" if ratio < 1 else " higher")
 
 
-def _tuned_words(reading: Reading) -> list[str]:
-    return [
-        f"{reading.words(role)}{', at the end of the grid' if reading.at_edge(role) else ''}"
-        + (f" in {reading.label}" if reading.label else "")
-        for role in ("LinTS tuned", "LinUCB tuned")
-    ]
+def share(value: float) -> str:
+    """Return a share in per cent.
+
+    Examples
+    --------
+    >>> share(0.934)
+    '93.4 %'
+    """
+    return f"{100 * value:.1f} %"

@@ -10,7 +10,7 @@ from posse.plotting.intervals import Interval
 from posse.reproduction.claims import Claim
 from posse.reproduction.experiment import Figure, Results, Run, Section, Simulated
 from posse.reproduction.lineup import lineup
-from posse.reproduction.pieces import curve_figure, curve_panel, grid_table, interval_figure, percent, regret_table
+from posse.reproduction.pieces import Curves, curve_figure, grid_table, interval_figure, percent, regret_table
 from posse.reproduction.reading import Reading
 from posse.reproduction.verdicts import lowest
 
@@ -85,15 +85,13 @@ def data_section(
         figures=(
             curve_figure(
                 f"{experiment}-protocol",
-                [curve_panel(protocol, protocol.label), curve_panel(other, other.label)],
-                [protocol, other],
+                [Curves(reading=protocol, title=protocol.label), Curves(reading=other, title=other.label)],
                 f"Cumulative regret on {name}: rewards simulated as the paper does, and with another heterogeneity, "
                 "which the paper does not declare.",
             ),
             curve_figure(
                 f"{experiment}-real",
-                [curve_panel(real, f"real rewards: {reward}", y_label=regret)],
-                [real],
+                [Curves(reading=real, title=f"real rewards: {reward}", y_label=regret)],
                 f"Cumulative regret on {name} when rewards are real. HierTS has a prior that was fitted offline to "
                 "rows that are not met.",
             ),

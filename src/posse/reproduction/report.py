@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from posse.reproduction.seed_table import SeedTable
 from posse.simulation import SimulationResult
 
 FIGURES = "figures"
+SKIPPED = "Not run: its data were not there. posse data list says what is missing, posse data fetch gets it."
 
 
-def write_report(out: Path, experiments: Sequence[Experiment], *, skipped: Mapping[str, str] | None = None) -> Report:
+def write_report(out: Path, experiments: Sequence[Experiment], *, skipped: Collection[str] = ()) -> Report:
     """Draw every figure and write ``index.html``, ``claims.json`` and ``claims.md`` from the result files in ``out``.
 
     Parameters
@@ -30,10 +31,10 @@ def write_report(out: Path, experiments: Sequence[Experiment], *, skipped: Mappi
         Folder that holds ``results/``.
     experiments : sequence of Experiment
         What the page is about; those without results are mentioned.
-    skipped : mapping, optional
-        Why an experiment could not be run.
+    skipped : collection of str
+        Experiments whose data were missing.
     """
-    chapters = tuple(_chapter(out, experiment, (skipped or {}).get(experiment.name, "")) for experiment in experiments)
+    chapters = tuple(_chapter(out, experiment, experiment.name in skipped) for experiment in experiments)
     if not any(chapter.files for chapter in chapters):
         raise ResultFileError(f"no complete results in {out / RESULTS}; run posse reproduce NAME --out {out} first")
     report = Report(version=__version__, chapters=chapters, command="posse reproduce all", note=_note(chapters))
@@ -43,7 +44,7 @@ def write_report(out: Path, experiments: Sequence[Experiment], *, skipped: Mappi
     return report
 
 
-def _chapter(out: Path, experiment: Experiment, skipped: str) -> Chapter:
+def _chapter(out: Path, experiment: Experiment, skipped: bool) -> Chapter:
     words: dict[str, Any] = {
         "name": experiment.name,
         "title": experiment.title,
@@ -55,7 +56,7 @@ def _chapter(out: Path, experiment: Experiment, skipped: str) -> Chapter:
     words["command"] = command
     files = {key: result_file(out, experiment.name, key) for key in keys}
     if not any(file.is_file() for file in files.values()):
-        return Chapter(**words, missing=skipped or f"Not run yet: posse reproduce {experiment.name}")
+        return Chapter(**words, missing=SKIPPED if skipped else f"Not run yet: posse reproduce {experiment.name}")
     lacking = [key for key, file in files.items() if not file.is_file()]
     if lacking:
         missing = f"The result file {lacking[0]} is missing: posse reproduce {experiment.name} continues the run"
@@ -100,8 +101,8 @@ def _note(chapters: Sequence[Chapter]) -> str:
         return ""
     names = "All experiments" if len(other) == sum(bool(chapter.files) for chapter in chapters) else ", ".join(other)
     return (
-        f"{names}: run with fewer seeds or other settings than the text describes; each chapter's last part says with "
-        "which. Quick runs show that everything works, not who is better."
+        f"{names}: run with another number of seeds or other settings than the text describes; each chapter's last "
+        "part says with which. Quick runs show that everything works, not who is better."
     )
 
 

@@ -10,7 +10,7 @@ from posse.errors import InvalidValue
 from posse.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse.reproduction.experiment import Experiment, Results, Run, Section, Simulated
 from posse.reproduction.lineup import EBM, lineup
-from posse.reproduction.pieces import curve_figure, curve_panel, grid_table
+from posse.reproduction.pieces import Curves, curve_figure, grid_table
 from posse.reproduction.reading import Reading
 from posse.reproduction.verdicts import lowest, worst
 
@@ -73,8 +73,7 @@ def section(results: Results) -> Section:
         figures=(
             curve_figure(
                 "sparse",
-                [curve_panel(reading, reading.label) for reading in readings],
-                readings,
+                [Curves(reading=reading, title=reading.label) for reading in readings],
                 "Cumulative regret when each arm of each task differs from the shared mean in few random coordinates, "
                 "by N(0, 1).",
             ),

@@ -15,7 +15,11 @@ from posse.simulation import Comparison
 Place: TypeAlias = tuple[Reading, int | None]
 """A world, and the step at which its regret is read; None is the horizon."""
 
-LEVELS = {"default": DEFAULT_RIVALS, "matched": MATCHED_RIVALS, "tuned": TUNED_RIVALS}
+LEVELS = {
+    "default": DEFAULT_RIVALS,
+    "matched": ("RMBandit", "OLSBandit", *MATCHED_RIVALS),
+    "tuned": ("OLSBandit", *TUNED_RIVALS),
+}
 """How well the rivals are set, from the paper's settings to the best in hindsight."""
 
 
@@ -101,7 +105,7 @@ def lowest(
     at_default = max(default_pairs, key=lambda pair: pair.weakness)
     part = _largest_true_part(cells, places)
     if part is None and not any(pair.higher for pair in default_pairs):
-        verdict, decisive = only_if(f"a tie with {at_default.comparison.second} counts"), at_default
+        verdict, decisive = only_if(_tie_words(default_pairs, cells)), at_default
     elif part is None:
         verdict, decisive = FAILS, max(default_pairs, key=lambda pair: pair.comparison.ratio_interval[0])
     else:
@@ -123,6 +127,14 @@ def lowest(
     )
 
 
+def _tie_words(default_pairs: Sequence[Worst], cells: Mapping[tuple[str, Place, str], Worst]) -> str:
+    """Return what has to be granted where no default rival is clearly better but some are as good."""
+    tied = dict.fromkeys(pair.comparison.second for pair in default_pairs if not pair.lower)
+    words = f"a tie with {' and '.join(tied)} counts"
+    beaten = any(pair.higher for (_, _, level), pair in cells.items() if level != "default")
+    return words + (" and rivals keep the paper's and the libraries' settings" if beaten else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of the claim: some methods, at some places, against rivals at some levels of tuning."""
@@ -132,9 +144,14 @@ class Part:
     levels: tuple[str, ...]
 
     @property
-    def size(self) -> tuple[int, int, int]:
-        """How much of the claim it is; of equal parts one with both methods, then one with all places, is more."""
-        return len(self.methods) * len(self.places) * len(self.levels), len(self.methods), len(self.places)
+    def size(self) -> tuple[bool, int, int, int]:
+        """How much of the claim it is.
+
+        A part with the default rivals is more than one without; of equal parts one with both methods, then one with
+        all places, is more.
+        """
+        cells = len(self.methods) * len(self.places) * len(self.levels)
+        return "default" in self.levels, cells, len(self.methods), len(self.places)
 
     def words(self, places: Sequence[Place]) -> str:
         """Return the restriction, empty for the whole claim."""
