@@ -177,7 +177,7 @@ def test_the_worst_pair_is_that_of_the_highest_ratio(reading):
     found = worst([(mild, None), (harsh, 50)], DEFAULT_RIVALS, ("ebmUCB",))
 
     assert found.comparison == harsh.compare("ebmUCB", "LinTS", 50)
-    assert (found.reading, found.step, found.where) == (harsh, 50, "harsh, n = 50")
+    assert (found.reading, found.step, found.where) == (harsh, 50, ", harsh at n = 50")
     assert not found.lower
     assert found.higher
     assert worst([(mild, None)], DEFAULT_RIVALS, ("ebmUCB",)).lower

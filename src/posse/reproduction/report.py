@@ -68,6 +68,10 @@ def _chapter(out: Path, experiment: Experiment, skipped: bool) -> Chapter:
             f"The run was stopped on the way ({', '.join(unfinished)}): posse reproduce {experiment.name} continues it"
         )
         return Chapter(**words, missing=again)
+    written_by = {result.version for result in results.values()} - {__version__}
+    if written_by:
+        other = f"The results are of posse {', '.join(sorted(written_by))}"
+        return Chapter(**words, missing=f"{other}: delete {RESULTS}/{experiment.name} and run it again")
     try:
         section = experiment.section(results)
     except UnknownPolicy as error:

@@ -107,7 +107,7 @@ def against_rm_bandit(readings: list[Reading]) -> Claim:
         value=comparison.ratio,
         interval=comparison.ratio_interval,
         seeds=comparison.seeds,
-        measure=f"regret of {comparison.first} over {comparison.second} where {tuned.where}, the weakest pair; over "
+        measure=f"regret of {comparison.first} over {comparison.second}{tuned.where}, the weakest pair; over "
         f"RMBandit with q = 50 it is {default.comparison.ratio:.2f}",
         sources=tuple(reading.source for reading in readings),
     )

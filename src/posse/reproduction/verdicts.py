@@ -56,9 +56,9 @@ class Worst:
 
     @property
     def where(self) -> str:
-        """The world and step, for a sentence."""
-        step = f"n = {self.step:,}" if self.step is not None else ""
-        return ", ".join(filter(None, (self.reading.label, step)))
+        """The world and step, to be put behind what is compared."""
+        world = f", {self.reading.label}" if self.reading.label else ""
+        return world + (f" at n = {self.step:,}" if self.step is not None else "")
 
 
 def worst(
@@ -120,9 +120,7 @@ def lowest(
         value=comparison.ratio,
         interval=comparison.ratio_interval,
         seeds=comparison.seeds,
-        measure=f"regret of {comparison.first} over {comparison.second}"
-        + (f" at {decisive.where}" if decisive.where else "")
-        + ", the weakest pair",
+        measure=f"regret of {comparison.first} over {comparison.second}" + f"{decisive.where}, the weakest pair",
         sources=tuple(dict.fromkeys(reading.source for reading, _ in places)),
     )
 
