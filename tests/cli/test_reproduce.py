@@ -116,7 +116,9 @@ def test_what_was_skipped_is_said_at_the_end(run, tmp_path):
 
     assert "skipped letter: no file data/letter/letter-recognition.data" in done.stdout
     assert "posse data fetch letter --data data" in done.stdout
-    assert "posse data fetch letter --data data" in (tmp_path / "report" / "index.html").read_text()
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "its data were not there" in page
+    assert str(tmp_path) not in page
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,9 @@ def test_coverage_by_hand(drawn):
 
 def test_the_slack_of_theorem_1_by_hand(drawn):
     out, report = drawn
-    table = table_of(out, "coverage", "radius").filter((pl.col("form") == "printed") & (pl.col("norm") == "posterior"))
+    table = table_of(out, "coverage", "radius").filter(
+        (pl.col("form") == "printed") & (pl.col("norm") == "one context")
+    )
     table = table.with_columns(slack=pl.col("radius") / pl.col("largest_error"))
     smallest = table.group_by("noise_sd", "shared_precision").agg(pl.col("slack").mean())["slack"].min()
     claim = next(claim for claim in report.claims if claim.id == "theorem-1-prediction")

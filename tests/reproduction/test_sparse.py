@@ -21,7 +21,7 @@ def test_it_holds_against_the_papers_setting_only(reading):
 
     assert claim.verdict == "holds only if RMBandit keeps q = 50"
     assert claim.value == pytest.approx(1.1 / 0.8)
-    assert claim.measure.startswith("regret of ebmTS over RMBandit tuned (q 5) where 1 of 3 coefficients differ")
+    assert claim.measure.startswith("regret of ebmTS over RMBandit tuned (q 5), 1 of 3 coefficients differ")
     assert claim.measure.endswith(f"over RMBandit with q = 50 it is {1.1 / 2.0:.2f}")
 
 
