@@ -65,7 +65,7 @@ def section(results: Results) -> Section:
             "Against RMBandit with the paper's q = 50 the weaker of the two ebm methods has "
             f"{default.comparison.ratio:.2f} times its regret where it is closest; against the best of its grid "
             f"{rival.value:.2f} times ({rival.interval[0]:.2f} to {rival.interval[1]:.2f}).",
-            f"In {last.label.replace(' differ', '')} the evidence prior has {last.regret('evidence UCB').mean():,.0f}, "
+            f"Where {last.label} the evidence prior has {last.regret('evidence UCB').mean():,.0f}, "
             f"ebmUCB {last.regret('ebmUCB').mean():,.0f}, {last.words('LinUCB tuned')} "
             f"{last.regret('LinUCB tuned').mean():,.0f} and pooled LinUCB "
             f"{last.regret('pooled LinUCB').mean():,.0f}.",
