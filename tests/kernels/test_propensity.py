@@ -74,6 +74,7 @@ def test_certain_scores():
     assert_allclose(wins([1.0, 3.0, 3.0], [0.0, 0.0, 0.0]), [0.0, 0.5, 0.5])
     expected = norm.cdf(1.0)  # N(0, 1) stays below 1
     assert_allclose(wins([0.0, 1.0, 0.5], [1.0, 0.0, 0.0]), [1 - expected, expected, 0.0], atol=1e-8)
+    assert_allclose(wins([0.0, 1.0, 1.0], [1.0, 0.0, 0.0]), [1 - expected, expected / 2, expected / 2], atol=1e-8)
 
 
 def test_as_often_as_draws_win():
