@@ -2,9 +2,17 @@
 
 from pathlib import Path
 
+from hypothesis import settings
+
 import posse
 
 KERNELS = Path(posse.__file__).parent / "kernels"
+
+
+# The same examples in every run: a test that fails on one machine fails on all. No deadline, since the first example may
+# have to compile a kernel.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
 
 
 def pytest_configure() -> None:

@@ -89,14 +89,23 @@ def test_as_often_as_draws_win():
 @given(st.data())
 def test_they_are_probabilities_whatever_the_units(data):
     n_arms = data.draw(st.integers(1, 8))
-    mean = np.array(data.draw(st.lists(st.floats(-5, 5), min_size=n_arms, max_size=n_arms)))
-    sd = np.array(data.draw(st.lists(st.floats(0, 3), min_size=n_arms, max_size=n_arms)))
+    means = st.integers(-5000, 5000).map(lambda thousandths: thousandths / 1000)
+    spreads = st.one_of(st.just(0.0), st.floats(1e-9, 3.0))
+    mean = np.array(data.draw(st.lists(means, min_size=n_arms, max_size=n_arms)))
+    sd = np.array(data.draw(st.lists(spreads, min_size=n_arms, max_size=n_arms)))
     unit = data.draw(st.sampled_from([2.0**-60, 1.0, 2.0**60]))
     found = wins(mean, sd)
 
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
     assert_allclose(wins(unit * mean, unit * sd), found, atol=1e-12)  # a power of two changes no digit
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-308, 1e-200])
+def test_spreads_that_no_arithmetic_can_use_are_certain(tiny):
+    assert wins([0.0], [tiny]) == [1.0]
+    assert_allclose(wins([0.0, 0.0], [tiny, tiny]), [0.5, 0.5])
+    assert_allclose(wins([0.0, 1.0], [tiny, 1.0]), [norm.cdf(-1.0), norm.cdf(1.0)], atol=1e-8)
 
 
 def test_a_better_mean_never_loses():

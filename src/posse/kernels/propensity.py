@@ -20,6 +20,7 @@ from posse.types import Array
 REACH = 6.0  # standard deviations beyond which a score is taken as impossible: 2e-9 of an arm's mass
 WIDTH = 3.0  # panels in standard deviations of the narrowest arm: with eight nodes the rule adds less than that
 NODES, WEIGHTS = (np.ascontiguousarray(column) for column in np.polynomial.legendre.leggauss(8))
+SMALLEST = 1e-150  # spread whose inverse may not be squared: certain as well
 NARROWEST = 1e-12  # spread over the largest |mean| or spread below which a score counts as certain
 
 
@@ -34,11 +35,12 @@ def win_probabilities(mean: Array, sd: Array, ratio: Array, out: Array) -> None:
     for arm in range(n_arms):
         out[arm] = 0.0
         scale = max(scale, max(abs(mean[arm]), sd[arm]))
+    narrow = max(NARROWEST * scale, SMALLEST)  # up to here a score counts as certain
     certain = -math.inf  # the highest certain score
     low = -math.inf
     high = -math.inf
     for arm in range(n_arms):
-        if sd[arm] <= NARROWEST * scale:
+        if sd[arm] <= narrow:
             certain = max(certain, mean[arm])
         low = max(low, mean[arm] - REACH * sd[arm])
         high = max(high, mean[arm] + REACH * sd[arm])
@@ -46,13 +48,13 @@ def win_probabilities(mean: Array, sd: Array, ratio: Array, out: Array) -> None:
     ties = 0
     beaten = 1.0  # the chance that no uncertain arm is above the highest certain score
     for arm in range(n_arms):
-        if sd[arm] <= NARROWEST * scale:
+        if sd[arm] <= narrow:
             ties += mean[arm] == certain
         else:
             beaten *= 0.5 * math.erfc((mean[arm] - certain) / sd[arm] * math.sqrt(0.5))
     if ties > 0:
         for arm in range(n_arms):
-            if sd[arm] <= NARROWEST * scale and mean[arm] == certain:
+            if sd[arm] <= narrow and mean[arm] == certain:
                 out[arm] = beaten / ties
         low = max(low, certain)
 
@@ -61,7 +63,7 @@ def win_probabilities(mean: Array, sd: Array, ratio: Array, out: Array) -> None:
         # As far as the narrowest arm that changes here allows, and not past the place where another begins to change.
         end = high
         for arm in range(n_arms):
-            if sd[arm] <= NARROWEST * scale:
+            if sd[arm] <= narrow:
                 continue
             first, last = mean[arm] - REACH * sd[arm], mean[arm] + REACH * sd[arm]
             if first > start:
@@ -76,7 +78,7 @@ def win_probabilities(mean: Array, sd: Array, ratio: Array, out: Array) -> None:
             below = half * WEIGHTS[node]  # times the chance that all arms are below this score
             for arm in range(n_arms):
                 ratio[arm] = 0.0
-                if sd[arm] <= NARROWEST * scale:
+                if sd[arm] <= narrow:
                     continue
                 z = (at - mean[arm]) / sd[arm]
                 if z < REACH:
