@@ -9,8 +9,8 @@ import posse
 KERNELS = Path(posse.__file__).parent / "kernels"
 
 
-# The same examples in every run: a test that fails on one machine fails on all. No deadline, since the first example may
-# have to compile a kernel.
+# The same examples in every run: a test that fails on one machine fails on all. No deadline: the first example may have
+# to compile a kernel.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
