@@ -71,4 +71,5 @@ def test_the_exact_constant_is_that_of_drawn_contexts(name, diverse):
 
 def test_every_law_is_one_of_the_worlds():
     for name in LAWS:
-        SyntheticWorld(n_tasks=2, n_arms=2, n_features=3, contexts=name)
+        world = SyntheticWorld(n_tasks=2, n_arms=2, n_features=3, contexts=name)
+        assert world.draw(0, 5).contexts.shape == (5, 3)

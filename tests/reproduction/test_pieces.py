@@ -51,7 +51,7 @@ def test_a_caption_tells_what_bands_are_and_what_tuning_found(reading):
     figure = curve_figure("name", [Curves(reading=first, title="here")], "About it.")
 
     assert figure.caption.startswith("About it. Mean over 8 seeds with bands of two standard errors.")
-    assert "(here: LinTS tuned (exploration 4), LinUCB tuned (exploration 0.5))" in figure.caption
+    assert "(here: LinTS tuned (exploration 4), the end of its grid, LinUCB tuned (exploration 0.5))" in figure.caption
     assert figure.sources == ("a",)
 
 

@@ -36,10 +36,6 @@ def test_regret_is_that_of_the_step(small):
     assert_array_equal(small.curves("ebmUCB", "tracked_curve"), [[0.5, 1, 1.5], [0, 0, 2.5]])
 
 
-def test_regret_by_task_has_a_row_per_seed(small):
-    assert_array_equal(small.task_regret("ebmUCB"), [[1.5, 4.5], [2.5, 7.5]])
-
-
 @pytest.mark.parametrize("step", [0, 1, 11, 29, 31, 1_000])
 def test_a_step_that_was_not_kept_is_an_error(small, step):
     with pytest.raises(InvalidValue, match=rf"step {step}; the file has \[10, 20, 30\]"):

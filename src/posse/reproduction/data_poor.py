@@ -72,7 +72,7 @@ def section(results: Results) -> Section:
     places = [(reading, short), (reading, reading.horizon)]
     gains = gains_most(reading, short)
     poor = {role: reading.regret(role, short, "tracked_curve").mean() for role in ("ebmUCB", "LinUCB", "evidence UCB")}
-    arrivals = short * 0.1 / (len(reading.task_regret("ebmUCB")[0]) - 0.9)
+    arrivals = short * 0.1 / (reading.result.settings["world"]["n_tasks"] - 0.9)
     return Section(
         found=(
             f"The first task arrives about {arrivals:.0f} times in {short:,} steps. Its regret is {poor['ebmUCB']:.1f} "

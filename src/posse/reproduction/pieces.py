@@ -72,7 +72,11 @@ class Curves:
     @property
     def tuning(self) -> str:
         """What tuning found for this very panel."""
-        found = [self.reading.words(role, self.until, self.column) for role in ("LinTS tuned", "LinUCB tuned")]
+        place = (self.until, self.column)
+        found = [
+            self.reading.words(role, *place) + (", the end of its grid" if self.reading.at_edge(role, *place) else "")
+            for role in ("LinTS tuned", "LinUCB tuned")
+        ]
         return f"{self.title}: {', '.join(found)}"
 
 

@@ -54,9 +54,9 @@ class Reading:
             return role
         return f"{role} ({GRIDS[role][self.name(role, step, column)][0]})"
 
-    def at_edge(self, role: str) -> bool:
+    def at_edge(self, role: str, step: int | None = None, column: str = "curve") -> bool:
         """Whether tuning ended at the largest exploration of its grid; the smallest is 0, with nothing beyond."""
-        return role != "RMBandit tuned" and self.name(role) == list(GRIDS[role])[-1]
+        return role != "RMBandit tuned" and self.name(role, step, column) == list(GRIDS[role])[-1]
 
     def kept(self, step: int) -> int:
         """Return the step nearest to the one asked for at which curves were kept."""
@@ -75,10 +75,6 @@ class Reading:
         if place == steps.size or steps[place] != wanted:
             raise InvalidValue(f"no curve was kept at step {wanted}; the file has {steps.tolist()}")
         return np.asarray(self._table(self.name(role, step, column), column)[:, place])
-
-    def task_regret(self, role: str) -> Array:
-        """Return regret at the horizon by task, shape (n_seeds, n_tasks)."""
-        return np.stack([np.asarray(row) for row in self.result.regret_of(self.name(role), "task_regret")])
 
     def compare(self, first: str, second: str, step: int | None = None, column: str = "curve") -> Comparison:
         """Compare two roles on the same seeds."""
