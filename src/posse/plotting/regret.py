@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from posse.plotting.style import line_style, look, save_figure, spread_apart
+from posse.plotting.palette import styles_of
+from posse.plotting.style import look, save_figure, spread_apart
 from posse.simulation.results import SimulationResult
 
 
@@ -33,16 +34,17 @@ def plot_regret(
     names = list(policies) if policies is not None else result.policies
     steps = np.concatenate([[0], result.steps])
     world = result.settings["world"]
+    styles = styles_of(names)
     with look() as plt:
         figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
         ends = []
-        for position, name in enumerate(names):
+        for name in names:
             curves = np.stack([np.concatenate([[0.0], curve]) for curve in result.regret_of(name, "curve")])
             mean = curves.mean(axis=0)
             error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.zeros_like(mean)
-            style = line_style(position)
+            style = styles[name]
             axes.fill_between(steps, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.18, linewidth=0)
-            axes.plot(steps, mean, linewidth=1.8, **style)
+            axes.plot(steps, mean, linewidth=1.8, color=style["color"], linestyle=style["linestyle"])
             ends.append(float(mean[-1]))
         top = max(ends) if max(ends) > 0 else 1.0
         axes.set_xlim(0, steps[-1])
@@ -54,11 +56,11 @@ def plot_regret(
                 xy=(steps[-1], ends[position]),
                 xytext=(1.03, height),
                 textcoords=axes.get_yaxis_transform(),
-                color=line_style(position)["color"],
+                color=styles[name]["color"],
                 va="center",
                 fontsize=9.5,
                 annotation_clip=False,
-                arrowprops={"arrowstyle": "-", "color": line_style(position)["color"], "linewidth": 0.6},
+                arrowprops={"arrowstyle": "-", "color": styles[name]["color"], "linewidth": 0.6},
             )
         axes.set_xlabel("step")
         axes.set_ylabel("cumulative regret")

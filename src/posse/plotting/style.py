@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which stay apart for colour-blind readers; yellow is left out, it vanishes on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F")
-DASHES: tuple[str | tuple[int, tuple[int, ...]], ...] = ("-", "--", "-.", ":")
 
 INK = "#000000"
 GREY_INK = "#555555"
@@ -75,14 +74,6 @@ def report_look() -> Iterator[ModuleType]:
     }
     with look() as plt, plt.rc_context(settings):
         yield plt
-
-
-def line_style(position: int) -> dict[str, object]:
-    """Return colour and dashes of the n-th line; colours come first, dashes tell rounds of them apart."""
-    return {
-        "color": COLOURS[position % len(COLOURS)],
-        "linestyle": DASHES[(position // len(COLOURS)) % len(DASHES)],
-    }
 
 
 def check_figure_paths(paths: Sequence[str | Path]) -> Sequence[str | Path]:
