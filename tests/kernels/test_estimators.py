@@ -70,7 +70,7 @@ def test_refresh_leaves_the_posterior_of_its_own_estimate(method):
 
     estimators.refresh(belief, memory, 0, method, buffers)
 
-    stats = Statistics(*belief.sums)
+    stats = Statistics(*(field.reshape(1, N_TASKS, *field.shape[1:]) for field in belief.sums))
     prior = Prior(
         covariance=belief.covariance, noise_variance=belief.noise_variance, shared_precision=belief.shared_precision
     )

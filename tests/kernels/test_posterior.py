@@ -52,7 +52,7 @@ def assert_predicts_like(belief, post, x, tolerance):
 
 def play(belief, n_steps, rng):
     """Rewards as a UCB policy would meet them: tasks come unevenly, arms are chosen by what was learned."""
-    n_arms, n_tasks, d = belief.local_mean.shape
+    (n_arms, d), n_tasks = belief.shared_mean.shape, belief.task_weight.size
     coefficients = rng.standard_normal((n_arms, 1, d)) + 0.7 * rng.standard_normal((n_arms, n_tasks, d))
     arrival = np.linspace(0.05, 1.0, n_tasks - 1)
     arrival = np.append(arrival / arrival.sum(), 0.0)  # the last task never comes
@@ -153,7 +153,7 @@ def test_rebuilding_removes_drift_and_nothing_else():
     play(belief, 300, rng)
     drifted = belief.shared_mean.copy()
     belief.shared_covariance[0] *= 1.5
-    belief.local_mean[0] += 0.1
+    belief.local_mean[:4] += 0.1
 
     for arm in range(2):
         rebuild(belief, arm, new_buffers(3))
@@ -189,8 +189,8 @@ def test_seen_tasks_are_listed_in_the_order_of_their_first_reward():
         observe(belief, arm, task, x, 0.5, buffers)
 
     assert_array_equal(belief.n_seen, [3, 1])
-    assert_array_equal(belief.seen[0, :3], [3, 1, 0])
-    assert_array_equal(belief.seen[1, :1], [2])
+    assert_array_equal(belief.task_of[belief.seen[0, :3]], [3, 1, 0])
+    assert_array_equal(belief.task_of[belief.seen[1, :1]], [2])
     assert_array_equal(belief.rewards, [5.0, 1.0])
 
 

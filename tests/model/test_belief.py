@@ -13,8 +13,9 @@ def test_belief_lists_the_tasks_with_rewards_of_each_arm(draw_log, draw_prior):
     belief = new_belief(stats, draw_prior(2, 2, seed=0))
 
     assert_array_equal(belief.n_seen, [2, 1])
-    assert_array_equal(belief.seen[0, :2], [1, 3])
-    assert_array_equal(belief.seen[1, :1], [0])
+    assert_array_equal(belief.task_of[belief.seen[0, :2]], [1, 3])
+    assert_array_equal(belief.task_of[belief.seen[1, :1]], [0])
+    assert_array_equal(belief.seen[1, :1], belief.slot[0, 1])
     assert_array_equal(belief.rewards, [4.0, 2.0])
 
 
@@ -24,9 +25,10 @@ def test_belief_holds_the_posterior_in_parts(draw_log, draw_prior):
 
     belief, post = new_belief(stats, prior), posterior(stats, prior)
 
-    leaning = np.eye(3) - belief.local_covariance @ stats.gram
-    mean = belief.local_mean + np.einsum("knab,kb->kna", leaning, belief.shared_mean)
-    covariance = prior.noise_variance[:, None, None, None] * belief.local_covariance
+    local_covariance, local_mean = belief.local_covariance.reshape(2, 4, 3, 3), belief.local_mean.reshape(2, 4, 3)
+    leaning = np.eye(3) - local_covariance @ stats.gram
+    mean = local_mean + np.einsum("knab,kb->kna", leaning, belief.shared_mean)
+    covariance = prior.noise_variance[:, None, None, None] * local_covariance
     covariance += leaning @ belief.shared_covariance[:, None] @ np.swapaxes(leaning, -1, -2)
     # The same sums through other factors of Sigma.
     assert_allclose(mean, post.mean, rtol=1e-9)

@@ -59,7 +59,7 @@ def new_memory(n_arms: int, n_tasks: int, n_features: int, robust: float = 0.0) 
         estimates=np.empty((n_tasks, n_features)),
         order=np.empty(n_tasks, dtype=np.int64),
         losses=np.empty(GRID),
-        evidence=new_evidence(n_arms, n_tasks, n_features, robust),
+        evidence=new_evidence(n_arms, n_arms * n_tasks, n_features, robust),
     )
 
 
@@ -90,8 +90,8 @@ def estimate_paper(
     Literal: minimum-norm OLS of every task (zero where nothing was seen), no divisor, diagonal thresholded as well.
     Not thresholded: the sample covariance as it is, to see what the threshold is worth.
     """
-    d = belief.local_mean.shape[2]
-    n_tasks = belief.seen.shape[1]
+    d = belief.covariance.shape[1]
+    n_tasks = belief.task_weight.shape[0]
     rewards = belief.rewards[arm]
     if literal or rewards > d + 1:
         squares = residual_sum_of_squares(belief, arm, buffers)
@@ -101,9 +101,9 @@ def estimate_paper(
     used = 0
     root, inverse_root = buffers.matrices[0], buffers.matrices[1]
     for position in range(belief.n_seen[arm]):
-        task = belief.seen[arm, position]
-        gram, moment = belief.sums.gram[arm, task], belief.sums.moment[arm, task]
-        if belief.sums.counts[arm, task] >= d:
+        row = belief.seen[arm, position]
+        gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+        if belief.sums.counts[row] >= d:
             condition = ordinary_least_squares(
                 gram, moment, memory.estimates[used], root, inverse_root, CONDITION_LIMIT
             )
@@ -114,16 +114,16 @@ def estimate_paper(
             least_squares(gram, moment, memory.estimates[used], root, buffers.vectors[0], inverse_root)
             used += 1
     if literal:
-        for row in range(used, n_tasks):
+        for position in range(used, n_tasks):
             for i in range(d):
-                memory.estimates[row, i] = 0.0
+                memory.estimates[position, i] = 0.0
         used = n_tasks
     memory.tasks_used[arm] = used
     if used < 2:
         return
 
-    for row in range(used):
-        memory.order[row] = row
+    for position in range(used):
+        memory.order[position] = position
     covariance = belief.covariance[arm]
     sample_covariance(memory.estimates, memory.order, 0, used, buffers.vectors[0], covariance)
     stale = used != memory.threshold_tasks[arm] or rewards - memory.threshold_rewards[arm] >= n_tasks
@@ -158,7 +158,7 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
     The noise variance is the residual variance within tasks, held by one pseudo-residual of the size of the rewards
     while there are few degrees of freedom.
     """
-    d = belief.local_mean.shape[2]
+    d = belief.covariance.shape[1]
     root, inverse_root = buffers.matrices[0], buffers.matrices[1]
     inverse_sum = buffers.matrices[2]
     solution = buffers.vectors[0]
@@ -170,16 +170,16 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
     reward_squares = 0.0
     used = 0
     for position in range(belief.n_seen[arm]):
-        task = belief.seen[arm, position]
-        gram, moment = belief.sums.gram[arm, task], belief.sums.moment[arm, task]
-        count = belief.sums.counts[arm, task]
-        reward_squares += belief.sums.sum_of_squares[arm, task]
+        row = belief.seen[arm, position]
+        gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+        count = belief.sums.counts[row]
+        reward_squares += belief.sums.sum_of_squares[row]
         if count >= d:
             condition = ordinary_least_squares(
                 gram, moment, memory.estimates[used], root, inverse_root, CONDITION_LIMIT
             )
             if condition < CONDITION_LIMIT:
-                residual = belief.sums.sum_of_squares[arm, task]
+                residual = belief.sums.sum_of_squares[row]
                 for i in range(d):
                     residual -= memory.estimates[used, i] * moment[i]
                 squares += max(residual, 0.0)
@@ -193,7 +193,7 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
                 continue
         rank = least_squares(gram, moment, solution, root, buffers.vectors[1], inverse_root)
         if count > rank:
-            residual = belief.sums.sum_of_squares[arm, task]
+            residual = belief.sums.sum_of_squares[row]
             for i in range(d):
                 residual -= solution[i] * moment[i]
             squares += max(residual, 0.0)
@@ -206,8 +206,8 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
     memory.tasks_used[arm] = used
     if used < 2:
         return
-    for row in range(used):
-        memory.order[row] = row
+    for position in range(used):
+        memory.order[position] = position
     covariance = belief.covariance[arm]
     sample_covariance(memory.estimates, memory.order, 0, used, buffers.vectors[0], covariance)
     scale = mean_diagonal(covariance)

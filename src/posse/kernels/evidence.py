@@ -68,13 +68,13 @@ class Evidence(NamedTuple):
     target: Array  # (d, d)
     target_level: Array  # (1,) its mean variance in standardised features
     identity_share: Array  # (1,) weight of the standardised identity in it
-    distance: Array  # (K, N) how far a task is from the shared mean, in covariances
+    distance: Array  # (S,) how far a pair is from the shared mean, in covariances; empty for a Gaussian population
     summaries: Array  # (K, 7)
     steps: Array  # (1,) steps of the last refresh
     last_move: Array  # (1,) largest relative move of the last step
 
 
-def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> Evidence:
+def new_evidence(n_arms: int, n_slots: int, n_features: int, robust: float) -> Evidence:
     """Memory of an evidence prior that has seen nothing."""
     return Evidence(
         shared_scale=np.ones(1),
@@ -88,7 +88,7 @@ def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> E
         target=np.zeros((n_features, n_features)),
         target_level=np.ones(1),
         identity_share=np.ones(1),
-        distance=np.zeros((n_arms, n_tasks)),
+        distance=np.zeros(n_slots if robust > 0 else 0),
         summaries=np.zeros((n_arms, 7)),
         steps=np.zeros(1),
         last_move=np.full(1, np.inf),
@@ -98,7 +98,7 @@ def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> E
 @kernel
 def measure(belief: Belief, evidence: Evidence) -> None:
     """Write the mean squares of rewards and features; a feature that was always zero gets the mean of the others."""
-    n_arms, _, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
     squares = evidence.feature_square
     total = 0.0
     rewards = 0.0
@@ -107,10 +107,10 @@ def measure(belief: Belief, evidence: Evidence) -> None:
     for arm in range(n_arms):
         rewards += belief.rewards[arm]
         for position in range(belief.n_seen[arm]):
-            task = belief.seen[arm, position]
-            total += belief.sums.sum_of_squares[arm, task]
+            row = belief.seen[arm, position]
+            total += belief.sums.sum_of_squares[row]
             for i in range(d):
-                squares[i] += belief.sums.gram[arm, task, i, i]
+                squares[i] += belief.sums.gram[row, i, i]
     known = 0
     mean = 0.0
     for i in range(d):
@@ -127,7 +127,7 @@ def measure(belief: Belief, evidence: Evidence) -> None:
 @woven_kernel
 def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
     """Rebuild every arm under the prior in force, and the inverses that the next step needs."""
-    n_arms, _, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
     for arm in range(n_arms):
         for i in range(d):
             belief.shared_precision[arm, i] = evidence.shared_scale[0] * evidence.feature_square[i]
@@ -138,7 +138,7 @@ def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
 @woven_kernel
 def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
     """Set the prior to its start, which has the size of the data."""
-    n_arms, _, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
     size = evidence.reward_square[0]
     evidence.shared_scale[0] = d / (MEAN_SHARE * size)
     for arm in range(n_arms):
@@ -154,7 +154,7 @@ def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
 @kernel
 def admit_features(belief: Belief, evidence: Evidence) -> bool:
     """Give features that were zero so far a start of the size of the others; True if there were any."""
-    n_arms, _, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
     any_new = False
     for i in range(d):
         if evidence.feature_seen[i]:
@@ -162,7 +162,7 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
         square = 0.0
         for arm in range(n_arms):
             for position in range(belief.n_seen[arm]):
-                square += belief.sums.gram[arm, belief.seen[arm, position], i, i]
+                square += belief.sums.gram[belief.seen[arm, position], i, i]
         if not square > 0.0:
             continue
         evidence.feature_seen[i] = True
@@ -188,7 +188,7 @@ def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) ->
     With D = Ct A = I - H, the second moment of a task around the shared mean is
     ``s2 Ct + D Phi D' + (m_j - m_0)(m_j - m_0)'``.
     """
-    d = belief.local_mean.shape[2]
+    d = belief.shared_mean.shape[1]
     shared_mean, shared_covariance = belief.shared_mean[arm], belief.shared_covariance[arm]
     inverse, second_moment = evidence.inverse[arm], evidence.second_moment[arm]
     s2 = belief.noise_variance[arm]
@@ -206,16 +206,16 @@ def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) ->
     squared_leverage = 0.0
     spread = 0.0
     for position in range(belief.n_seen[arm]):
-        task = belief.seen[arm, position]
-        gram, moment = belief.sums.gram[arm, task], belief.sums.moment[arm, task]
-        local_covariance = belief.local_covariance[arm, task]
-        weight_of_task = belief.task_weight[task]
+        row = belief.seen[arm, position]
+        gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+        local_covariance = belief.local_covariance[row]
+        weight_of_task = belief.task_weight[belief.task_of[row]]
         # transposed = D' = A Ct, half = R D'.
         multiply(gram, local_covariance, transposed)
         multiply_upper(shared_root, transposed, half)
         cross_product(half, one)
         for i in range(d):
-            deviation[i] = belief.local_mean[arm, task, i]
+            deviation[i] = belief.local_mean[row, i]
         for k in range(d):
             for i in range(d):
                 deviation[i] -= shared_mean[k] * transposed[k, i]
@@ -235,11 +235,12 @@ def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) ->
                 value = one[i, j] + s2 * local_covariance[i, j] + deviation[i] * deviation[j]
                 second_moment[i, j] += weight_of_task * value
                 distance += twice * inverse[i, j] * value
-        evidence.distance[arm, task] = distance
+        if evidence.robust > 0.0:
+            evidence.distance[row] = distance
         # tr(A H Phi H') / s2
         spread += weight_of_task * (crossed_trace - shared_trace)
         multiply_symmetric(gram, mean, fitted)
-        squares = belief.sums.sum_of_squares[arm, task]
+        squares = belief.sums.sum_of_squares[row]
         for i in range(d):
             squares += mean[i] * (fitted[i] - 2.0 * moment[i])
         residual += max(squares, 0.0)
@@ -280,7 +281,7 @@ def set_target(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
     The harmonic mean is the target that the arms' penalties themselves like best, so that target, arms and common level
     climb one objective instead of pulling at each other.
     """
-    n_arms, _, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
     precision, target = buffers.matrices[2], evidence.target
     pairs = 0.0
     for arm in range(n_arms):
@@ -329,7 +330,7 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
 
     The posterior is not rebuilt.
     """
-    n_arms, _, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
     size = evidence.reward_square[0]
     held = 1.0 / (LOG_SD * LOG_SD)
     slope_noise, slope_scale, slope_mean = 0.0, 0.0, 0.0
@@ -405,15 +406,17 @@ def weigh_tasks(belief: Belief, evidence: Evidence) -> float:
 
     Returns the largest relative change of a weight.
     """
-    n_arms, n_tasks, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
+    n_tasks = belief.task_weight.shape[0]
     move = 0.0
     for task in range(n_tasks):
         freedom = evidence.robust
         distance = evidence.robust
         for arm in range(n_arms):
-            if belief.sums.counts[arm, task] > 0.0:
+            row = belief.slot[task, arm]
+            if row >= 0 and belief.sums.counts[row] > 0.0:
                 freedom += d
-                distance += evidence.distance[arm, task]
+                distance += evidence.distance[row]
         move = max(move, abs(freedom / distance / belief.task_weight[task] - 1.0))
         belief.task_weight[task] = freedom / distance
     return move
@@ -422,20 +425,20 @@ def weigh_tasks(belief: Belief, evidence: Evidence) -> float:
 @kernel
 def log_evidence_of(belief: Belief, arm: int, buffers: Buffers) -> float:
     """Return the log evidence of one arm from the posterior in force: the value of posse.model.log_evidence."""
-    d = belief.local_mean.shape[2]
+    d = belief.shared_mean.shape[1]
     root = buffers.matrices[0]
     s2 = belief.noise_variance[arm]
     factor(belief.covariance[arm], root)
     covariance = log_determinant(root)
     total = 0.0
     for position in range(belief.n_seen[arm]):
-        task = belief.seen[arm, position]
-        factor(belief.local_covariance[arm, task], root)
+        row = belief.seen[arm, position]
+        factor(belief.local_covariance[row], root)
         # det(I + A Sigma / s2) = det(Sigma / s2) / det(Ct)
-        total += covariance - d * math.log(s2 * belief.task_weight[task]) - log_determinant(root)
-        total += belief.sums.counts[arm, task] * math.log(2.0 * math.pi * s2)
-        explained = dot(belief.sums.moment[arm, task], belief.local_mean[arm, task])
-        total += (belief.sums.sum_of_squares[arm, task] - explained) / s2
+        total += covariance - d * math.log(s2 * belief.task_weight[belief.task_of[row]]) - log_determinant(root)
+        total += belief.sums.counts[row] * math.log(2.0 * math.pi * s2)
+        explained = dot(belief.sums.moment[row], belief.local_mean[row])
+        total += (belief.sums.sum_of_squares[row] - explained) / s2
     factor(belief.shared_covariance[arm], root)
     total -= log_determinant(root)
     for i in range(d):

@@ -39,12 +39,12 @@ def multiply_symmetric(matrix: Array, x: Array, out: Array) -> None:
 
 @inlined_kernel
 def add_outer(weight: float, x: Array, out: Array) -> None:
-    """Add ``weight * x x'`` to ``out``."""
+    """Add ``weight * x x'`` to ``out``; a symmetric ``out`` stays so to the last bit."""
     d = x.shape[0]
     for i in range(d):
-        scaled = weight * x[i]
+        own = x[i]
         for j in range(d):
-            out[i, j] += scaled * x[j]
+            out[i, j] += weight * (own * x[j])
 
 
 @kernel

@@ -33,7 +33,7 @@ from posse.kernels.linalg import (
     multiply_upper,
     solve_transposed,
 )
-from posse.kernels.sums import Sums, add_reward
+from posse.kernels.sums import Sums, add_reward_at
 from posse.types import Array, IntArray
 
 PLENTY = 1e5  # data over prior at which G is computed without cancellation
@@ -42,21 +42,26 @@ PLENTY = 1e5  # data over prior at which G is computed without cancellation
 class Belief(NamedTuple):
     """What all rewards so far say about every coefficient, under the prior in force.
 
+    What belongs to one (arm, task) stands in one row of the arrays over rows, its slot. Only pairs with rewards need
+    one, so a fleet of many tasks takes the room of what it has seen.
+
     ``sums`` is what was learned; ``covariance, noise_variance, shared_precision`` is the prior; ``seen[k, :n_seen[k]]``
-    lists the tasks with rewards of arm k in the order of their first one; the rest can be rebuilt from these. Entries
-    of ``local_covariance`` and ``local_mean`` mean something only for tasks that were seen.
+    lists the slots with rewards of arm k in the order of their first one; the rest can be rebuilt from these. Rows of
+    ``local_covariance`` and ``local_mean`` mean something only for pairs that were seen.
     """
 
-    sums: Sums
-    seen: IntArray  # (K, N)
+    sums: Sums  # over (S,) slots
+    slot: IntArray  # (N, K or more) the row of every (task, arm), negative for none
+    task_of: IntArray  # (S,) the task of every row
+    seen: IntArray  # (K, N or more)
     n_seen: IntArray  # (K,)
     rewards: Array  # (K,) rewards of the arm in all tasks
     covariance: Array  # (K, d, d)
     noise_variance: Array  # (K,)
     shared_precision: Array  # (K, d), the diagonal of lambda
     task_weight: Array  # (N,) the task's own covariance is Sigma / weight; 1 unless outliers are modelled
-    local_covariance: Array  # (K, N, d, d)
-    local_mean: Array  # (K, N, d)
+    local_covariance: Array  # (S, d, d)
+    local_mean: Array  # (S, d)
     shared_covariance: Array  # (K, d, d)
     shared_moment: Array  # (K, d)
     shared_mean: Array  # (K, d)
@@ -80,12 +85,13 @@ def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, 
     v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
     d = x.shape[0]
     for arm in range(mean.shape[0]):
-        if belief.sums.counts[arm, task] > 0.0:
-            multiply_symmetric(belief.local_covariance[arm, task], x, v)
-            multiply_symmetric(belief.sums.gram[arm, task], v, w)
+        row = belief.slot[task, arm]
+        if row >= 0 and belief.sums.counts[row] > 0.0:
+            multiply_symmetric(belief.local_covariance[row], x, v)
+            multiply_symmetric(belief.sums.gram[row], v, w)
             for i in range(d):
                 w[i] = x[i] - w[i]
-            own_mean = dot(x, belief.local_mean[arm, task])
+            own_mean = dot(x, belief.local_mean[row])
             own_variance = belief.noise_variance[arm] * dot(x, v)
         else:
             multiply_symmetric(belief.covariance[arm], x, v)
@@ -100,14 +106,15 @@ def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, 
 
 @inlined_kernel
 def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffers: Buffers) -> None:
-    """Learn one reward: exact, O(d^2), whatever the number of tasks."""
+    """Learn one reward: exact, O(d^2), whatever the number of tasks. The pair must have a slot."""
     v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
     d = x.shape[0]
     s2 = belief.noise_variance[arm]
-    local_covariance = belief.local_covariance[arm, task]
-    local_mean = belief.local_mean[arm, task]
-    if not belief.sums.counts[arm, task] > 0.0:
-        belief.seen[arm, belief.n_seen[arm]] = task
+    row = belief.slot[task, arm]
+    local_covariance = belief.local_covariance[row]
+    local_mean = belief.local_mean[row]
+    if not belief.sums.counts[row] > 0.0:
+        belief.seen[arm, belief.n_seen[arm]] = row
         belief.n_seen[arm] += 1
         for i in range(d):
             local_mean[i] = 0.0
@@ -115,7 +122,7 @@ def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffer
                 local_covariance[i, j] = belief.covariance[arm, i, j] / (s2 * belief.task_weight[task])
 
     multiply_symmetric(local_covariance, x, v)
-    multiply_symmetric(belief.sums.gram[arm, task], v, w)
+    multiply_symmetric(belief.sums.gram[row], v, w)
     for i in range(d):
         w[i] = (x[i] - w[i]) / s2
     # Squared lengths cannot be negative, whatever rounding says.
@@ -131,7 +138,7 @@ def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffer
     weight = s2 * gain
     add_outer(-weight / (1.0 + weight * max(dot(w, p), 0.0)), p, belief.shared_covariance[arm])
     multiply_symmetric(belief.shared_covariance[arm], shared_moment, belief.shared_mean[arm])
-    add_reward(belief.sums, arm, task, x, reward)
+    add_reward_at(belief.sums, row, x, reward)
     belief.rewards[arm] += 1.0
 
 
@@ -193,27 +200,28 @@ def sum_over_tasks(
         for j in range(d):
             lower[i, j] = root[j, i]
     for position in range(first, last):
-        task = belief.seen[arm, position]
-        gram = belief.sums.gram[arm, task]
+        row = belief.seen[arm, position]
+        task = belief.task_of[row]
+        gram = belief.sums.gram[row]
         # Ct = (A + s2 (Sigma / weight)^-1)^-1: the weight acts as if on the noise.
         whiten(gram, root, lower, s2 * belief.task_weight[task], middle, whitened, half)
-        local_covariance = belief.local_covariance[arm, task]
+        local_covariance = belief.local_covariance[row]
         cross_product(whitened, local_covariance)
-        local_mean = belief.local_mean[arm, task]
-        multiply_symmetric(local_covariance, belief.sums.moment[arm, task], local_mean)
+        local_mean = belief.local_mean[row]
+        multiply_symmetric(local_covariance, belief.sums.moment[row], local_mean)
         size = 0.0
         for i in range(d):
             size = max(size, middle[i, i] * middle[i, i])
         weight_of_task = belief.task_weight[task]
         if size > PLENTY * s2 * weight_of_task:
-            own_moment = belief.sums.moment[arm, task]
+            own_moment = belief.sums.moment[row]
             add_information(
                 gram, own_moment, lower, s2, weight_of_task, middle, whitened, half, work, precision, moment
             )
             continue
         multiply_symmetric(gram, local_mean, work)
         for i in range(d):
-            moment[i] += (belief.sums.moment[arm, task, i] - work[i]) / s2
+            moment[i] += (belief.sums.moment[row, i] - work[i]) / s2
         for k in range(d):
             for i in range(d):
                 weight = half[k, i] / s2
@@ -301,14 +309,14 @@ def residual_sum_of_squares(belief: Belief, arm: int, buffers: Buffers) -> float
     d = shared_mean.shape[0]
     total = 0.0
     for position in range(belief.n_seen[arm]):
-        task = belief.seen[arm, position]
-        gram = belief.sums.gram[arm, task]
+        row = belief.seen[arm, position]
+        gram = belief.sums.gram[row]
         multiply_symmetric(gram, shared_mean, leaning)
-        multiply_symmetric(belief.local_covariance[arm, task], leaning, coefficients)
+        multiply_symmetric(belief.local_covariance[row], leaning, coefficients)
         for i in range(d):
-            coefficients[i] = belief.local_mean[arm, task, i] + shared_mean[i] - coefficients[i]
+            coefficients[i] = belief.local_mean[row, i] + shared_mean[i] - coefficients[i]
         multiply_symmetric(gram, coefficients, leaning)
-        total += belief.sums.sum_of_squares[arm, task]
+        total += belief.sums.sum_of_squares[row]
         for i in range(d):
-            total += coefficients[i] * (leaning[i] - 2.0 * belief.sums.moment[arm, task, i])
+            total += coefficients[i] * (leaning[i] - 2.0 * belief.sums.moment[row, i])
     return max(total, 0.0)

@@ -10,7 +10,10 @@ from posse.types import Array, IntArray
 
 
 class Sums(NamedTuple):
-    """Arrays over (arm, task): gram (K, N, d, d), moment (K, N, d), sum_of_squares (K, N), counts (K, N)."""
+    """Arrays over (arm, task): gram (K, N, d, d), moment (K, N, d), sum_of_squares (K, N), counts (K, N).
+
+    Or over slots, one row for every pair that has one: gram (S, d, d), moment (S, d), and so on.
+    """
 
     gram: Array
     moment: Array
@@ -27,6 +30,17 @@ def add_reward(sums: Sums, arm: int, task: int, context: Array, reward: float) -
         moment[i] += context[i] * reward
     sums.sum_of_squares[arm, task] += reward * reward
     sums.counts[arm, task] += 1.0
+
+
+@inlined_kernel
+def add_reward_at(sums: Sums, row: int, context: Array, reward: float) -> None:
+    """Add one reward to a slot."""
+    add_outer(1.0, context, sums.gram[row])
+    moment = sums.moment[row]
+    for i in range(context.shape[0]):
+        moment[i] += context[i] * reward
+    sums.sum_of_squares[row] += reward * reward
+    sums.counts[row] += 1.0
 
 
 @kernel

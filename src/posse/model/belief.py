@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.kernels.posterior import Belief, Buffers, new_buffers, rebuild
+from posse.kernels.sums import Sums
 from posse.model.prior import Prior
 
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
     """
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
     n_arms, n_tasks, d = stats.moment.shape
+    # Every (arm, task) has its row here, in the order of the statistics.
+    rows = np.arange(n_arms * n_tasks).reshape(n_arms, n_tasks)
     belief = Belief(
-        sums=stats.sums,
+        sums=Sums(*(field.reshape(-1, *field.shape[2:]) for field in stats.sums)),
+        slot=np.ascontiguousarray(rows.T),
+        task_of=np.tile(np.arange(n_tasks), n_arms),
         seen=np.zeros((n_arms, n_tasks), dtype=np.int64),
         n_seen=np.zeros(n_arms, dtype=np.int64),
         rewards=stats.count.sum(axis=1),
@@ -30,8 +35,8 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
         shared_precision=prior.shared_precisions.copy(),
         task_weight=np.ones(n_tasks),
         # Entries of tasks without rewards are never read, and untouched pages cost no memory.
-        local_covariance=np.empty((n_arms, n_tasks, d, d)),
-        local_mean=np.empty((n_arms, n_tasks, d)),
+        local_covariance=np.empty((n_arms * n_tasks, d, d)),
+        local_mean=np.empty((n_arms * n_tasks, d)),
         shared_covariance=np.empty((n_arms, d, d)),
         shared_moment=np.empty((n_arms, d)),
         shared_mean=np.empty((n_arms, d)),
@@ -39,7 +44,7 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
     buffers = buffers or new_buffers(d)
     for arm in range(n_arms):
         tasks = np.flatnonzero(stats.count[arm] > 0)
-        belief.seen[arm, : tasks.size] = tasks
+        belief.seen[arm, : tasks.size] = rows[arm, tasks]
         belief.n_seen[arm] = tasks.size
         rebuild(belief, arm, buffers)
     return belief

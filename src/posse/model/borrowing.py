@@ -38,13 +38,14 @@ class Borrowing:
 
 def borrowing_of(belief: Belief, task: int) -> Borrowing:
     """Return what stands behind the predictions of one task."""
-    n_arms, _, d = belief.local_mean.shape
+    n_arms, d = belief.shared_mean.shape
     own_share, borrowed = np.zeros(n_arms), np.zeros(n_arms)
-    counts = np.array([belief.sums.counts[arm, task] for arm in range(n_arms)])
+    rows = belief.slot[task, :n_arms]
+    counts = np.where(rows >= 0, belief.sums.counts[rows], 0.0)
     squares = np.zeros(d)
     for arm in range(n_arms):
-        for other in belief.seen[arm, : belief.n_seen[arm]]:
-            squares += np.diagonal(belief.sums.gram[arm, other])
+        seen = belief.seen[arm, : belief.n_seen[arm]]
+        squares += np.einsum("nii->ni", belief.sums.gram)[seen].sum(axis=0)
     total = float(belief.rewards.sum())
     squares = np.where(squares > 0, squares, max(total, 1.0)) / max(total, 1.0)
     for arm in range(n_arms):
@@ -53,9 +54,9 @@ def borrowing_of(belief: Belief, task: int) -> Borrowing:
         prior_precision = np.diag(belief.shared_precision[arm])
         shared_precision = np.linalg.inv(belief.shared_covariance[arm])
         if counts[arm] > 0:
-            gram = belief.sums.gram[arm, task]
-            leaning = np.eye(d) - belief.local_covariance[arm, task] @ gram
-            covariance = noise * belief.local_covariance[arm, task]
+            gram = belief.sums.gram[rows[arm]]
+            leaning = np.eye(d) - belief.local_covariance[rows[arm]] @ gram
+            covariance = noise * belief.local_covariance[rows[arm]]
             covariance = covariance + leaning @ belief.shared_covariance[arm] @ leaning.T
             own_share[arm] = np.clip(np.trace(covariance @ gram) / (noise * d), 0.0, 1.0)
             # Without this task; what rounding takes below the bare prior is given back.

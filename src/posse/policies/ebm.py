@@ -91,7 +91,8 @@ class _Hierarchical(Policy):
     @property
     def statistics(self) -> Statistics:
         """A copy of all that was learned."""
-        return Statistics(*self._belief.sums).copy()
+        shape = (self.n_arms, self.n_tasks)
+        return Statistics(*(field.reshape(*shape, *field.shape[1:]) for field in self._belief.sums)).copy()
 
     @property
     def prior(self) -> Prior:

@@ -277,9 +277,9 @@ class HierarchicalRegressor(Estimator):
             belief.task_weight[:] = self.group_weight_
             rebuild(belief, 0, new_buffers(stats.n_features))
         shared_mean, shared_covariance = belief.shared_mean[0], belief.shared_covariance[0]
-        leaning = np.eye(stats.n_features) - belief.local_covariance[0] @ stats.gram[0]
-        own = belief.local_mean[0] + leaning @ shared_mean
-        covariance = s2 * belief.local_covariance[0] + leaning @ shared_covariance @ np.swapaxes(leaning, -1, -2)
+        leaning = np.eye(stats.n_features) - belief.local_covariance @ stats.gram[0]
+        own = belief.local_mean + leaning @ shared_mean
+        covariance = s2 * belief.local_covariance + leaning @ shared_covariance @ np.swapaxes(leaning, -1, -2)
         # A new group's weight is not known: the variance of a Student population is wider than its scale.
         widening = STUDENT_FREEDOM / (STUDENT_FREEDOM - 2) if self.robust else 1.0
         new = widening * self.prior_.covariance[0] + shared_covariance
