@@ -1,0 +1,8 @@
+"""What a context is made of, declared: numbers, categories and hashed categories, and the columns they become."""
+
+from posse.features.categories import OneHot, one_hot
+from posse.features.hashing import Hashed, hashed
+from posse.features.quantities import Numeric, numeric
+from posse.features.spec import FeatureSpec
+
+__all__ = ["FeatureSpec", "Hashed", "Numeric", "OneHot", "hashed", "numeric", "one_hot"]

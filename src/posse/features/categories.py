@@ -1,0 +1,136 @@
+"""Categories: one column each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from posse.checks import one_of
+from posse.errors import InvalidValue, ShapeError
+from posse.features.parts import Marking
+from posse.features.values import (
+    KINDS,
+    MOST_COLUMNS,
+    Category,
+    category,
+    checked_category,
+    checked_name,
+    feature,
+    shown,
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OneHot(Marking):
+    """One of a list of categories; make it with :func:`one_hot`."""
+
+    name: str
+    categories: tuple[Category, ...]
+    unknown: str = "error"
+    missing: str = "error"
+    # The type of the categories takes part in comparisons: (1, 0) equals (True, False) in Python.
+    kind: type = field(init=False)
+    places: Mapping[Any, int] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        name = checked_name(self.name)
+        given: Any = self.categories
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise InvalidValue(f'categories of feature "{name}" must be a list, but {shown(given)} came')
+        raw = list(given)
+        if not 0 < len(raw) <= MOST_COLUMNS:
+            raise ShapeError(
+                f'feature "{name}" must have 1 to {MOST_COLUMNS:,} categories, but {len(raw)} came; hashed("{name}", '
+                "buckets) takes any number"
+            )
+        categories = tuple(checked_category(value, name) for value in raw)
+        kinds = set(map(type, categories))
+        if len(kinds) > 1:
+            raise InvalidValue(
+                f'the categories of feature "{name}" must be all text, all whole numbers or all bools, but they mix '
+                f'{" and ".join(sorted(kind.__name__ for kind in kinds))}; 1 and "1" are not the same'
+            )
+        places = {value: place for place, value in enumerate(categories)}
+        if len(places) < len(categories):
+            twice = next(value for place, value in enumerate(categories) if places[value] != place)
+            raise InvalidValue(f'feature "{name}" has the category {shown(twice)} twice')
+        one_of(self.unknown, f'unknown of feature "{name}"', ("error", "zeros", "other"))
+        one_of(self.missing, f'missing of feature "{name}"', ("error", "zeros", "category"))
+        settings = {"name": name, "categories": categories, "kind": kinds.pop(), "places": places}
+        for key, value in settings.items():
+            object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        words = [repr(self.name), repr(list(self.categories))]
+        words += [f"{key}={value!r}" for key in ("unknown", "missing") if (value := getattr(self, key)) != "error"]
+        return f"one_hot({', '.join(words)})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """One per category, then that of others and that of missing values, where they have one."""
+        names = [f"{self.name}={value}" for value in self.categories]
+        names += [f"{self.name}=(other)"] * (self.unknown == "other")
+        names += [f"{self.name}=(missing)"] * (self.missing == "category")
+        return tuple(names)
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return len(self.categories) + (self.unknown == "other") + (self.missing == "category")
+
+    def find(self, value: Any, row: int | None) -> int:
+        """Return which column is 1 for a value that is there, -1 for none."""
+        found = category(value, self.name, row)
+        if type(found) is not self.kind:
+            # Also with a rule for unknown categories: "1" for 1 is a mistake in the types, not a new category.
+            raise InvalidValue(
+                f"{feature(self.name, row)} has {KINDS[self.kind]} for categories, but {shown(value)} came, of type "
+                f"{type(value).__name__}; convert it"
+            )
+        place = self.places.get(found)
+        if place is not None:
+            return place
+        if self.unknown == "error":
+            some = ", ".join(map(shown, self.categories[:5])) + (", ..." if len(self.categories) > 5 else "")
+            raise InvalidValue(
+                f"{feature(self.name, row)} is {shown(value)}, which is none of its categories {some}; declare it, or "
+                'what others mean: unknown="zeros" or "other"'
+            )
+        return -1 if self.unknown == "zeros" else len(self.categories)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that it can be made from."""
+        return {
+            "kind": "one_hot",
+            "name": self.name,
+            "categories": list(self.categories),
+            "unknown": self.unknown,
+            "missing": self.missing,
+        }
+
+
+def one_hot(name: str, categories: Iterable[Category], *, unknown: str = "error", missing: str = "error") -> OneHot:
+    """Declare one of several categories: a column ``name=category`` for each, of which one is 1.
+
+    Parameters
+    ----------
+    name : str
+    categories : strings, whole numbers or bools
+        All of one type, in the order of their columns.
+    unknown : "error", "zeros" or "other"
+        What a value of that type means which is none of them: refuse; all zeros; 1 in a column ``name=(other)``.
+    missing : "error", "zeros" or "category"
+        What None, NaN or an absent value means: refuse; all zeros; 1 in a column ``name=(missing)``.
+
+    Notes
+    -----
+    A value of another type is always refused: "1" is not 1, and True is not 1. A float without a fraction counts as the
+    whole number, since tables with gaps make floats of whole numbers. The empty string is a category, not missing.
+
+    Examples
+    --------
+    >>> one_hot("color", ["red", "green"], unknown="other").columns
+    ('color=red', 'color=green', 'color=(other)')
+    """
+    return OneHot(name, categories, unknown, missing)  # type: ignore[arg-type]

@@ -1,0 +1,283 @@
+"""The declared features of a context, as one value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from posse.errors import InvalidValue, ShapeError
+from posse.features import declare, serial
+from posse.features.categories import OneHot
+from posse.features.hashing import Hashed
+from posse.features.parts import Feature, assemble
+from posse.features.quantities import Numeric, numeric
+from posse.features.quick import Quick
+from posse.features.rows import is_numbers, is_rows, matrix, raw_columns, raw_values
+from posse.features.values import MOST_COLUMNS, shown
+from posse.types import Array
+
+
+@dataclass(frozen=True, slots=True, repr=False, init=False)
+class FeatureSpec:
+    """What a context is made of, and the numbers that the model sees of it.
+
+    Parameters
+    ----------
+    features : list of declared features
+        From :func:`numeric`, :func:`one_hot` and :func:`hashed`; a plain string is ``numeric(string)``.
+    intercept : bool
+        Whether the first column is 1.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The raw features, in order.
+    columns : tuple of str
+        The encoded columns, in order.
+    n_features : int
+        Number of encoded columns: what the model calls n_features.
+    ready : bool
+        False while a standard scaling has not been learned.
+
+    Examples
+    --------
+    >>> from posse.features import one_hot
+    >>> spec = FeatureSpec(["age", one_hot("color", ["red", "green"])])
+    >>> spec.columns
+    ('intercept', 'age', 'color=red', 'color=green')
+    >>> spec.encode({"age": 30, "color": "green"})
+    array([ 1., 30.,  0.,  1.])
+    """
+
+    features: tuple[Feature, ...]
+    intercept: bool
+    names: tuple[str, ...] = field(compare=False)
+    columns: tuple[str, ...] = field(compare=False)
+    n_features: int = field(compare=False)
+    ready: bool = field(compare=False)
+    _layout: tuple[tuple[Feature, int, int], ...] = field(compare=False)
+    _pick: Any = field(compare=False)
+    _quick: Quick = field(compare=False)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, features: Iterable[str | Feature], *, intercept: bool = True) -> None:
+        given: Any = features
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise InvalidValue(f"features must be a list of declared features, but {shown(given)} came")
+        if not isinstance(intercept, bool):
+            raise InvalidValue(f"intercept must be True or False, but {shown(intercept)} came")
+        declared = tuple(map(_feature, given))
+        n_features = intercept + sum(feature.width for feature in declared)
+        if not 0 < n_features <= MOST_COLUMNS:
+            raise ShapeError(
+                f"features must have 1 to {MOST_COLUMNS:,} encoded columns, the intercept among them, but they have "
+                f"{n_features:,}"
+            )
+        names = tuple(feature.name for feature in declared)
+        columns = [name for feature in declared for name in feature.columns]
+        columns = ["intercept", *columns] if intercept else columns
+        for kind, labels in (("features", names), ("encoded columns", columns)):
+            if len(set(labels)) < len(labels):
+                twice = next(label for label, count in Counter(labels).items() if count > 1)
+                raise InvalidValue(f"two {kind} are called {shown(twice)}; rename one")
+        ends = list(accumulate((feature.width for feature in declared), initial=int(intercept)))
+        settings = {
+            "features": declared,
+            "intercept": intercept,
+            "names": names,
+            "columns": tuple(columns),
+            "n_features": n_features,
+            "ready": all(feature.ready for feature in declared),
+            "_layout": tuple(zip(declared, ends, ends[1:], strict=False)),
+            "_pick": itemgetter(*names) if len(names) > 1 else lambda context: [context[name] for name in names],
+            "_quick": Quick(declared, intercept=intercept),
+        }
+        for key, value in settings.items():
+            object.__setattr__(self, key, value)
+
+    def __repr__(self) -> str:
+        return f"FeatureSpec([{', '.join(map(repr, self.features))}], intercept={self.intercept})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self.features, self.intercept)  # what is derived is derived again
+
+    def encode(self, context: Any) -> Array:
+        """Return one context as the model sees it, shape (n_features,).
+
+        Parameters
+        ----------
+        context : mapping, row or sequence
+            By feature name, where an absent one is missing and one that is not declared is an error; a row of a table
+            (named tuple, dataclass, pandas series), whose other fields are ignored; or raw values in the order of
+            ``names``.
+        """
+        if not self.ready:
+            self._refuse()
+        return self._encoded(context, None)
+
+    def encode_many(self, contexts: Any) -> Array:
+        """Return many contexts as the model sees them, shape (n_rows, n_features).
+
+        Each row is what ``encode`` makes of it, bit for bit.
+
+        Parameters
+        ----------
+        contexts : array, table or list
+            An array of raw values, shape (n_rows, len(names)); any table that :func:`posse.tables.as_frame` takes, of
+            which other columns are ignored; or a list of contexts as ``encode`` takes them.
+        """
+        if not self.ready:
+            self._refuse()
+        if is_rows(contexts):
+            result = np.empty((len(contexts), self.n_features))
+            for row, context in enumerate(contexts):
+                result[row] = self._encoded(context, row)
+            return result
+        array = matrix(contexts, self.names)
+        if array is not None and is_numbers(array):
+            encoded = self._quick.encode_matrix(array)
+            if encoded is not None:
+                return encoded
+        n_rows, columns = raw_columns(contexts if array is None else array, self.names)
+        parts = [
+            (first, feature.part(column)) for (feature, first, _), column in zip(self._layout, columns, strict=True)
+        ]
+        return assemble(parts, n_rows, self.n_features, intercept=self.intercept)
+
+    def raw(self, context: Any) -> list[bool | int | float | str | None]:
+        """Return the raw values of a context in the order of ``names``, None where missing, as a log in JSON has them.
+
+        ``encode`` makes the same of them as of the context.
+        """
+        values = raw_values(context, self.names)
+        return [feature.plain(value) for feature, value in zip(self.features, values, strict=True)]
+
+    def raw_rows(self, contexts: Any) -> list[list[bool | int | float | str | None]]:
+        """Return ``raw`` of many contexts, which may be all that ``encode_many`` takes."""
+        n_rows, columns = raw_columns(contexts, self.names)
+        cells = [
+            [feature.plain(value) for value in column.values()]
+            for feature, column in zip(self.features, columns, strict=True)
+        ]
+        return [[column[row] for column in cells] for row in range(n_rows)]
+
+    def learn_scaling(self, table: Any) -> FeatureSpec:
+        """Return the features with the centre and spread of a table for every standard scaling that has none yet.
+
+        The centre is the mean of the feature's usable values and the spread their standard deviation; 1 where they do
+        not vary. Missing values, infinite ones and those too large to encode are left out. It is learned once: scaling
+        that changed later would change what the coefficients mean.
+
+        Parameters
+        ----------
+        table : array, table or list
+            As ``encode_many`` takes it, with all features; only those to be scaled are looked at.
+        """
+        if self.ready:
+            raise InvalidValue(
+                'there is no scaling to learn: it is learned once, and every feature with scale="standard" has its '
+                "center and spread; declare new features to learn anew"
+            )
+        _, columns = raw_columns(table, self.names)
+        features = [
+            feature.learned(column) if isinstance(feature, Numeric) and not feature.ready else feature
+            for feature, column in zip(self.features, columns, strict=True)
+        ]
+        return FeatureSpec(features, intercept=self.intercept)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the declaration, with what was learned, as plain JSON values."""
+        return serial.to_json(self.features, intercept=self.intercept)
+
+    @classmethod
+    def from_json(cls, value: Any) -> FeatureSpec:
+        """Return the features that :meth:`to_json` wrote; anything else is refused."""
+        features, intercept = serial.from_json(value)
+        return cls(features, intercept=intercept)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        intercept: bool = True,
+        scale: str | None = None,
+        max_categories: int = 50,
+        buckets: int = 64,
+    ) -> FeatureSpec:
+        """Declare features by looking at a table.
+
+        Numbers and bools are numeric; text and categoricals are one-hot over the categories seen, sorted, with all
+        zeros for others. Where values are missing in the table, missing ones get a column of their own; elsewhere they
+        are errors.
+
+        Parameters
+        ----------
+        table : anything that :func:`posse.tables.as_frame` takes
+        columns : list of str, optional
+            Which columns are features; all if left out, so leave out what is none, such as the task or the reward.
+        intercept : bool
+        scale : None or "standard"
+            Of every number; learn it with ``learn_scaling``.
+        max_categories : int
+            Text with more categories than this is hashed.
+        buckets : int
+            Columns of a hashed feature.
+        """
+        features = declare.by_looking(table, columns, scale=scale, max_categories=max_categories, buckets=buckets)
+        return cls(features, intercept=intercept)
+
+    def _encoded(self, context: Any, row: int | None) -> Array:
+        n_names = len(self.names)
+        values: Sequence[Any] | None = None
+        plain = False
+        if type(context) is dict:
+            # As many keys as names, and all names among them: then there are no others.
+            if len(context) == n_names:
+                try:
+                    values = self._pick(context)
+                except KeyError:
+                    values = None
+        elif type(context) is np.ndarray:
+            if context.shape == (n_names,):
+                values = context.tolist()
+                plain = context.dtype.type is np.float64
+        elif (type(context) is list or type(context) is tuple) and len(context) == n_names:
+            values = context
+        if values is None:
+            values = raw_values(context, self.names, row)
+        result = self._quick.encode(values, plain)
+        if result is not None:
+            return result
+        result = np.zeros(self.n_features)
+        result[: self.intercept] = 1.0
+        for (feature, first, last), value in zip(self._layout, values, strict=True):
+            feature.put(value, result[first:last], row)
+        return result
+
+    def _refuse(self) -> None:
+        waiting = [feature.name for feature in self.features if not feature.ready]
+        raise InvalidValue(
+            f"the scaling of {', '.join(map(shown, waiting))} has not been learned; call learn_scaling(table) and use "
+            "what it returns"
+        )
+
+
+def _rebuilt(features: tuple[Feature, ...], intercept: bool) -> FeatureSpec:
+    return FeatureSpec(features, intercept=intercept)
+
+
+def _feature(value: Any) -> Feature:
+    if isinstance(value, str):
+        return numeric(value)
+    if isinstance(value, Numeric | OneHot | Hashed):
+        return value
+    raise InvalidValue(f"a feature must be a name, or declared by numeric, one_hot or hashed, but {shown(value)} came")

@@ -1,0 +1,317 @@
+"""Tables as they come (Polars, pandas, Arrow, columns, rows, files) as Polars data frames.
+
+Nothing is guessed: text stays text, a whole number stays one, and a column of mixed values is kept as it is, with the
+type ``polars.Object``. What pandas and Python call missing (None, NA, NaT, and NaN among things that are not floats)
+becomes null. NaN in a column of floats stays NaN: Polars tells the two apart, and to change it would copy the column.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.errors import InvalidValue, MissingData, ShapeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DEEPEST = 16  # mappings and lists inside each other; deeper ones are kept as objects
+EXACT = 2**53  # whole numbers up to this size are floats without loss
+SUFFIXES = (".parquet", ".csv", ".jsonl", ".ndjson")
+EXPECTED = (
+    "a Polars or pandas data frame, an Arrow table, a mapping of columns, a list of mappings, or the path of a "
+    f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
+)
+
+
+def as_frame(table: Any, *, name: str = "table") -> pl.DataFrame:
+    """Return a table as a Polars data frame, without a copy where Polars can.
+
+    Parameters
+    ----------
+    table : Polars, pandas or Arrow table, mapping of columns, list of mappings, or path
+        Anything with ``__arrow_c_stream__`` is an Arrow table. The index of a pandas table is ignored; its categoricals
+        become what their categories are. Keys that a mapping in a list lacks are null. A path ends in .parquet, .csv,
+        .jsonl or .ndjson.
+    name : str
+        What errors call it.
+
+    Returns
+    -------
+    polars.DataFrame
+        It may share memory with ``table``, so do not write to that while it is in use.
+
+    Examples
+    --------
+    >>> as_frame([{"task": "a", "reward": 1.0}, {"task": "b"}]).rows()
+    [('a', 1.0), ('b', None)]
+    """
+    import polars as pl
+
+    if isinstance(table, pl.DataFrame):
+        return table
+    if isinstance(table, pl.LazyFrame):
+        try:
+            return table.collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise InvalidValue(f"{name} is a lazy frame that cannot be collected: {error}") from None
+    if isinstance(table, str | Path):
+        return _from_file(Path(table), name)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(table, pandas.DataFrame):
+        columns = enumerate(table.columns)
+        return _assemble([(label, table.iloc[:, position]) for position, label in columns], name)
+    if isinstance(table, Mapping):
+        return _assemble(table.items(), name)
+    if isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table):
+        return _from_rows(table, name)
+    column = isinstance(table, pl.Series) or (pandas is not None and isinstance(table, pandas.Series))
+    if hasattr(table, "__arrow_c_stream__") and not column:
+        try:
+            return pl.DataFrame(table)
+        except (pl.exceptions.PolarsError, ImportError, TypeError, ValueError) as error:
+            raise InvalidValue(f"{name} offers Arrow data that is no table: {error}") from None
+    raise InvalidValue(f"{name} must be {EXPECTED}, but {type(table).__name__} came")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, pandas' NA and NaT, NumPy's NaT and masked entries."""
+    kind = type(value)
+    if kind is str or kind is int:
+        return False
+    if value is None:
+        return True
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    # pandas need not be installed, so its values are known by name.
+    return value is np.ma.masked or (kind.__name__ in ("NAType", "NaTType") and kind.__module__.startswith("pandas."))
+
+
+def _assemble(columns: Iterable[tuple[Any, Any]], name: str) -> pl.DataFrame:
+    import polars as pl
+
+    result: dict[str, pl.Series] = {}
+    for label, values in columns:
+        if not isinstance(label, str):
+            raise InvalidValue(f"the columns of {name} must be named by strings, but {label!r} came; rename it")
+        if label in result:
+            raise InvalidValue(f'{name} has two columns "{label}"; rename or drop one')
+        result[label] = _column(values, f'column "{label}" of {name}').alias(label)
+    lengths = {label: len(values) for label, values in result.items()}
+    if len(set(lengths.values())) > 1:
+        first, *others = lengths
+        other = next(label for label in others if lengths[label] != lengths[first])
+        raise ShapeError(
+            f'the columns of {name} must be of one length, but "{first}" has {lengths[first]} rows and "{other}" has '
+            f"{lengths[other]}"
+        )
+    return pl.DataFrame(result)
+
+
+def _from_rows(rows: Sequence[Mapping[Any, Any]], name: str) -> pl.DataFrame:
+    labels = dict.fromkeys(label for row in rows for label in row)
+    return _assemble([(label, [row.get(label) for row in rows]) for label in labels], name)
+
+
+def _from_file(path: Path, name: str) -> pl.DataFrame:
+    import polars as pl
+
+    if path.suffix.lower() not in SUFFIXES:
+        raise InvalidValue(f"{name} must be {EXPECTED}, but the path {path} came")
+    if not path.is_file():
+        raise MissingData(f"{name} {path} is not there; give the path of a file")
+    try:
+        match path.suffix.lower():
+            case ".parquet":
+                return pl.read_parquet(path, glob=False)  # a folder may be called report[1]
+            case ".csv":
+                # Types from all rows: a column that turns from whole numbers to text far down is text.
+                frame = pl.read_csv(path, infer_schema_length=None, glob=False)
+                for label in frame.columns:
+                    if f"{label}_duplicated_0" in frame.columns:
+                        raise InvalidValue(f'{name} {path} has two columns "{label}"; rename one')
+                return frame
+            case _:
+                # Polars would turn 1 into "1" where another line has text.
+                return _from_rows(_json_lines(path, name), name)
+    except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
+        raise InvalidValue(f"{name} {path} cannot be read: {error}") from None
+
+
+def _json_lines(path: Path, name: str) -> list[dict[str, Any]]:
+    rows = []
+    with path.open(encoding="utf-8-sig") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InvalidValue(f"line {number} of {name} {path} is not JSON: {error}") from None
+            if not isinstance(row, dict):
+                raise InvalidValue(f"line {number} of {name} {path} must be an object, but {line.strip()[:60]} came")
+            rows.append(row)
+    return rows
+
+
+def _column(values: Any, name: str) -> pl.Series:
+    """Return one column from whatever holds its values."""
+    import polars as pl
+
+    pandas = sys.modules.get("pandas")
+    if isinstance(values, pl.Series):
+        return values
+    if pandas is not None and isinstance(values, pandas.Series | pandas.Index):
+        return _from_pandas(values.to_series() if isinstance(values, pandas.Index) else values, pandas)
+    if isinstance(values, np.ndarray):
+        return _from_numpy(values, name)
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        try:
+            return pl.Series(values)
+        except (pl.exceptions.PolarsError, ImportError, TypeError, ValueError) as error:
+            raise InvalidValue(f"{name} offers Arrow data that is no column: {error}") from None
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray):
+        try:
+            return _from_values(list(values))
+        except UnicodeError as error:
+            raise InvalidValue(f"{name} has text that is not valid Unicode: {error}") from None
+    if hasattr(values, "__array__"):
+        return _from_numpy(np.asarray(values), name)
+    raise InvalidValue(f"{name} must be a list or array with one value per row, but {type(values).__name__} came")
+
+
+def _from_pandas(values: Any, pandas: Any) -> pl.Series:
+    import polars as pl
+
+    dtype = values.dtype
+    if isinstance(dtype, pandas.CategoricalDtype):
+        codes = pl.Series(values.cat.codes.to_numpy(), dtype=pl.Int64)
+        return _from_pandas(values.cat.categories.to_series(), pandas).gather(codes.set(codes < 0, None))
+    if isinstance(dtype, pandas.DatetimeTZDtype):
+        naive = values.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+        return pl.Series(naive).dt.replace_time_zone("UTC")
+    if isinstance(dtype, np.dtype):
+        return _from_numpy(values.to_numpy(), "")
+    if hasattr(dtype, "pyarrow_dtype"):
+        return pl.Series(values.array.__arrow_array__())
+    kind = getattr(dtype, "numpy_dtype", None)  # of pandas' nullable numbers
+    if kind is None or kind.kind not in "biuf":
+        return _from_values(values.to_numpy(dtype=object, na_value=None).tolist())
+    gaps = values.isna().to_numpy()
+    return _without(pl.Series(values.to_numpy(dtype=kind, na_value=0)), gaps)
+
+
+def _from_numpy(values: np.ndarray[Any, Any], name: str) -> pl.Series:
+    import polars as pl
+
+    if values.ndim != 1:
+        raise ShapeError(f"{name} must have one axis, but its shape is {values.shape}")
+    if isinstance(values, np.ma.MaskedArray):
+        return _without(_from_numpy(values.data, name), np.ma.getmaskarray(values))
+    kind = values.dtype.kind
+    if kind in "biu":
+        return pl.Series(values)
+    if kind == "f":
+        return pl.Series(values if values.dtype.itemsize in (4, 8) else values.astype(np.float64))
+    if kind in "mM":
+        unit = np.datetime_data(values.dtype)[0]
+        if unit not in ("ns", "us", "ms"):
+            values = values.astype(f"{kind}8[ms]")
+        return pl.Series(values)
+    return _from_values(values.tolist())
+
+
+def _without(series: pl.Series, gaps: np.ndarray[Any, Any]) -> pl.Series:
+    """Return the series with nulls where ``gaps`` is true."""
+    import polars as pl
+
+    return series.set(pl.Series(gaps), None) if gaps.any() else series
+
+
+def _from_values(values: list[Any], depth: int = 0) -> pl.Series:
+    """Return Python values as the one type that they all have, or as objects.
+
+    Polars decides by the first value and would read True as 1, 2.5 as 2 in a list after whole numbers, and drop the
+    keys that the first mapping lacks; so the types are looked at here.
+    """
+    import polars as pl
+
+    plain: dict[type, pl.DataType] = {
+        str: pl.String(),
+        bool: pl.Boolean(),
+        float: pl.Float64(),
+        bytes: pl.Binary(),
+        datetime.date: pl.Date(),
+        datetime.time: pl.Time(),
+        datetime.timedelta: pl.Duration("us"),
+    }
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) > 1 or not kinds <= {*plain, int, dict, list, datetime.datetime}:
+        values = [None if is_missing(value) else _bare(value) for value in values]
+        kinds = set(map(type, values)) - {type(None)}
+    if not kinds:
+        return pl.Series(values, dtype=pl.Null())
+    present = [value for value in values if value is not None]
+    if kinds == {int}:
+        least, most = min(present), max(present)
+        if least >= -(2**63) and most < 2**63:
+            return pl.Series(values, dtype=pl.Int64())
+        if least >= 0 and most < 2**64:
+            return pl.Series(values, dtype=pl.UInt64())
+    elif kinds == {int, float}:
+        if all(abs(value) <= EXACT for value in present if type(value) is int):
+            return pl.Series([None if value is None else float(value) for value in values], dtype=pl.Float64())
+    elif kinds == {datetime.datetime}:
+        zones = {value.tzinfo is None for value in present}
+        if zones == {True}:
+            return pl.Series(values, dtype=pl.Datetime("us"))
+        if zones == {False}:
+            instants = [None if value is None else value.astimezone(datetime.UTC) for value in values]
+            return pl.Series(instants, dtype=pl.Datetime("us", "UTC"))
+    elif kinds == {dict} and depth < DEEPEST:
+        return _structs(values, depth)
+    elif kinds == {list} and depth < DEEPEST:
+        inner = _from_values([value for some in present for value in some], depth + 1)
+        if inner.dtype != pl.Object() and not inner.dtype.is_nested():
+            cells = iter(inner.to_list())
+            lists = [None if value is None else list(islice(cells, len(value))) for value in values]
+            return pl.Series(lists, dtype=pl.List(inner.dtype))
+    elif len(kinds) == 1 and (dtype := plain.get(next(iter(kinds)))) is not None:
+        return pl.Series(values, dtype=dtype)
+    return pl.Series(values, dtype=pl.Object())
+
+
+def _structs(values: list[Any], depth: int) -> pl.Series:
+    import polars as pl
+
+    labels = dict.fromkeys(label for value in values if value is not None for label in value)
+    if not labels or not all(isinstance(label, str) for label in labels):
+        return pl.Series(values, dtype=pl.Object())
+    fields = [
+        _from_values([None if value is None else value.get(label) for value in values], depth + 1).alias(label)
+        for label in labels
+    ]
+    if any(field.dtype == pl.Object() for field in fields):
+        return pl.Series(values, dtype=pl.Object())  # a struct cannot hold objects
+    return _without(pl.DataFrame(fields).to_struct(), np.array([value is None for value in values]))
+
+
+def _bare(value: Any) -> Any:
+    """Return a NumPy scalar, a tuple or a kind of string as the plain Python value."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str):
+        return str.__str__(value)
+    return list(value) if type(value) is tuple else value
