@@ -11,9 +11,15 @@
     │   ├── UnknownTask
     │   ├── UnknownArm
     │   ├── UnknownPolicy
-    │   └── UnknownDataset
+    │   ├── UnknownDataset
+    │   └── UnknownDecision              no decision with this id waits for a reward
+    │       └── ExpiredDecision          it waited for longer than its time to live
+    ├── RewardConflict (ValueError)      a decision that has its reward was given another
     ├── ResultFileError (ValueError)     a result file that cannot be read or continued
     │   └── SettingsDiffer               the file holds a run with other settings
+    ├── SavedFileError (ValueError)      a saved file that cannot be written or read
+    │   ├── MissingFile                  the file, or the folder it should be written to, is not there
+    │   └── DamagedFile                  it is not whole, or not what it should hold, or from a newer posse
     ├── DataFileError (ValueError)       a data file that cannot be used
     │   ├── MissingData                  the file, or its folder, is not there
     │   ├── DamagedData                  the file is not what its makers published
@@ -70,12 +76,36 @@ class UnknownDataset(UnknownLabel):
     """No dataset of the catalogue has this name."""
 
 
+class UnknownDecision(UnknownLabel):
+    """No decision with this id waits for a reward."""
+
+
+class ExpiredDecision(UnknownDecision):
+    """The decision waited for its reward for longer than its time to live."""
+
+
+class RewardConflict(PosseError, ValueError):
+    """A decision that has its reward was given another one."""
+
+
 class ResultFileError(PosseError, ValueError):
     """A result file that cannot be read or continued."""
 
 
 class SettingsDiffer(ResultFileError):
     """The file holds a run with other settings."""
+
+
+class SavedFileError(PosseError, ValueError):
+    """A saved file that cannot be written or read."""
+
+
+class MissingFile(SavedFileError):
+    """The file, or the folder it should be written to, is not there."""
+
+
+class DamagedFile(SavedFileError):
+    """The file is not whole, not what it should hold, or of a version that this posse does not know."""
 
 
 class DataFileError(PosseError, ValueError):
