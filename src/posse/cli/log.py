@@ -1,0 +1,155 @@
+"""``posse log``: check and convert logs of decisions and rewards."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posse.cli.console import table_console
+
+if TYPE_CHECKING:
+    from posse.logs import Finding, Log
+
+log_app = typer.Typer(no_args_is_help=True)
+
+COLOURS = {"error": "red", "warning": "yellow", "note": "dim"}
+LOST = {
+    "dsjson": {"reward_time": "times of rewards", "policy": "names of policies"},
+    "obp": {
+        "decision_id": "decision ids",
+        "time": "times",
+        "reward_time": "times of rewards",
+        "policy": "names of policies",
+        "version": "versions",
+    },
+}
+
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORMAT", help="jsonl, parquet, dsjson or obp. Default: by name and content."),
+]
+Task = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="Where dsjson has the task, e.g. Shared.store, or =NAME for one task; for obp, a column of the context.",
+    ),
+]
+Arms = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="Where dsjson has an action's name, e.g. Arm.id or _tag. Default: its position."),
+]
+
+
+@log_app.callback()
+def _log() -> None:
+    """Check and convert logs of decisions and rewards."""
+
+
+@log_app.command()
+def check(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A log: .jsonl, .ndjson (also .gz), .parquet, .dsjson or .npz.")
+    ],
+    file_format: Format = None,
+    task: Task = None,
+    arms: Arms = None,
+    feature: Annotated[
+        list[str] | None, typer.Option(help="Look at this feature only; may be given several times.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Find what would spoil an evaluation from a log; status 1 if there are errors."""
+    from posse.logs import check_log, read_log
+
+    log = read_log(file, file_format, task=task, arms=arms)
+    findings = check_log(log, features=feature)
+    if json:
+        found = [asdict(finding) for finding in findings]
+        typer.echo(
+            json_module.dumps({"file": str(file), **_size(log), "findings": found}, indent=2, ensure_ascii=False)
+        )
+    else:
+        _show(log, findings)
+    if any(finding.severity == "error" for finding in findings):
+        raise typer.Exit(1)
+
+
+@log_app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The log to read.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; it is replaced at once.")],
+    source_format: Annotated[
+        str | None, typer.Option("--from", metavar="FORMAT", help="Format of IN. Default: by name and content.")
+    ] = None,
+    target_format: Annotated[
+        str | None, typer.Option("--to", metavar="FORMAT", help="Format of OUT. Default: by name.")
+    ] = None,
+    task: Task = None,
+    arms: Arms = None,
+) -> None:
+    """Write a log in another format: jsonl, parquet, dsjson (Vowpal Wabbit) or obp (Open Bandit Pipeline, .npz)."""
+    from posse.logs import read_log, write_log
+    from posse.logs.files import format_to_write
+
+    chosen = format_to_write(target, target_format)
+    log = read_log(source, source_format, task=task, arms=arms)
+    write_log(log, target, chosen)
+    typer.echo(f"{target}: {log.n_rows} decisions")
+    for line in _left_out(log, chosen):
+        typer.echo(f"not carried over: {line}", err=True)
+
+
+def _left_out(log: Log, target_format: str) -> list[str]:
+    """Return what the other format has no place for."""
+    lines = [finding.message for finding in log.notes]
+    if log.unknown:
+        lines.append(f"what no log has: {', '.join(log.unknown)}")
+    lost = [word for column, word in LOST.get(target_format, {}).items() if log.frame[column].is_not_null().any()]
+    if lost:
+        lines.append(f"what {target_format} has no place for: {', '.join(lost)}")
+    return lines
+
+
+def _size(log: Log) -> dict[str, int]:
+    return {
+        "rows": log.n_rows,
+        "tasks": log.frame["task"].n_unique(),
+        "arms": len(log.arms),
+        "features": len(log.features),
+    }
+
+
+def _show(log: Log, findings: Sequence[Finding]) -> None:
+    from rich.box import SIMPLE
+    from rich.table import Table
+    from rich.text import Text
+
+    console = table_console()
+    if findings:
+        table = Table(box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+        table.add_column("severity", no_wrap=True)
+        table.add_column("found", ratio=5)
+        table.add_column("rows", justify="right", no_wrap=True)
+        table.add_column("first", ratio=2)
+        table.add_column("what to do", ratio=4)
+        for finding in findings:
+            table.add_row(
+                Text(finding.severity, style=COLOURS[finding.severity]),
+                Text(f"{finding.message} ({finding.code})"),
+                str(finding.rows),
+                Text(finding.example or ""),
+                Text(finding.what_to_do),
+            )
+        console.print(table)
+    counts = [sum(finding.severity == severity for finding in findings) for severity in COLOURS]
+    words = ", ".join(
+        f"{count} {severity}{'s' * (count != 1)}" for count, severity in zip(counts, COLOURS, strict=True)
+    )
+    size = ", ".join(f"{count} {word}" for word, count in _size(log).items())
+    console.print(f"{words} in {size}", highlight=False, markup=False, soft_wrap=True)

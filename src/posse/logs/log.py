@@ -1,0 +1,115 @@
+"""The log of decisions and rewards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from posse.logs.findings import Finding
+from posse.logs.schema import log_frame
+from posse.tables import as_frame
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Log:
+    """Decisions and their rewards, one row each, in the columns of one schema.
+
+    Parameters
+    ----------
+    frame : any table that :func:`posse.tables.as_frame` takes
+        Columns task, arm and reward at least. What is absent becomes a column of nulls; what no log has is left out and
+        named in ``unknown``. NaN in a pandas table is a gap.
+    unknown : tuple of str
+        Further names that were found and left out.
+    notes : tuple of Finding
+        What reading from another format could not carry over; :func:`check_log` repeats it.
+
+    Raises
+    ------
+    InvalidValue
+        If a column has the wrong type; the error names the column and the first bad row.
+
+    Examples
+    --------
+    >>> log = Log({"task": ["a", "a"], "arm": ["red", "green"], "reward": [1.0, None]})
+    >>> log
+    Log(2 rows, 1 task, 2 arms, 0 features)
+    >>> log.with_rewards().frame["arm"].to_list()
+    ['red']
+    """
+
+    frame: pl.DataFrame
+    unknown: tuple[str, ...]
+    notes: tuple[Finding, ...]
+
+    def __init__(self, frame: Any, unknown: tuple[str, ...] = (), notes: tuple[Finding, ...] = ()) -> None:
+        import polars as pl
+
+        table = as_frame(frame, name="log")
+        if type(frame).__module__.split(".")[0] == "pandas":
+            table = table.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))  # how pandas says missing
+        table, others = log_frame(table)
+        object.__setattr__(self, "frame", table)
+        object.__setattr__(self, "unknown", tuple(dict.fromkeys((*unknown, *others))))
+        object.__setattr__(self, "notes", tuple(notes))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of decisions."""
+        return self.frame.height
+
+    @property
+    def tasks(self) -> list[Any]:
+        """Labels of the tasks that occur, sorted."""
+        return self.frame["task"].unique().sort().to_list()
+
+    @property
+    def arms(self) -> list[Any]:
+        """Labels of the arms that were taken or could have been, sorted."""
+        return self._arms().to_list()
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features, in the order of the columns of :attr:`contexts`."""
+        return self.frame["context"].struct.fields
+
+    @property
+    def contexts(self) -> pl.DataFrame:
+        """The raw features, a column each."""
+        return self.frame["context"].struct.unnest()
+
+    @property
+    def eligible(self) -> pl.Series:
+        """The arms that each decision could take; where the log does not say, all of them, sorted."""
+        import polars as pl
+
+        given = self.frame["eligible"]
+        return pl.select(given.fill_null(pl.lit(self._arms().implode()))).to_series() if given.null_count() else given
+
+    def with_rewards(self) -> Log:
+        """Return the rows whose reward is known."""
+        import polars as pl
+
+        return replace(self, frame=self.frame.filter(pl.col("reward").is_not_null()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Log):
+            return NotImplemented
+        # Polars calls 1 and 1.0 equal, so types are compared too.
+        return self.frame.schema == other.frame.schema and self.frame.equals(other.frame)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        counts = {"row": self.n_rows, "task": len(self.tasks), "arm": len(self.arms), "feature": len(self.features)}
+        words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items())
+        return f"Log({words})"
+
+    def _arms(self) -> pl.Series:
+        import polars as pl
+
+        offered = self.frame["eligible"].explode().drop_nulls()
+        return pl.concat([self.frame["arm"].unique(), offered.unique().alias("arm")]).unique().sort()

@@ -1,0 +1,181 @@
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from posse.cli.log import log_app
+from posse.errors import DataFileError, InvalidValue, MissingData
+from posse.logs import Log, from_obp, read_log, write_log
+from posse.logs.npz import read_npz
+
+N_ROWS = 200
+
+
+@pytest.fixture
+def run():
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(log_app, [str(part) for part in arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def log():
+    rng = np.random.default_rng(0)
+    arms = rng.integers(2, size=N_ROWS)
+    return Log(
+        {
+            "decision_id": [f"d-{row}" for row in range(N_ROWS)],
+            "time": 1.7e9 + np.arange(N_ROWS),
+            "task": [f"store-{row % 20}" for row in range(N_ROWS)],
+            "arm": np.where(arms, "red", "green"),
+            "eligible": [["green", "red"]] * N_ROWS,
+            "probabilities": [[0.5, 0.5]] * N_ROWS,
+            "propensity": [0.5] * N_ROWS,
+            "context": [{"age": float(age)} for age in rng.normal(size=N_ROWS)],
+            "reward": rng.normal(size=N_ROWS),
+            "reward_time": 1.7e9 + np.arange(N_ROWS) + 5,
+            "policy": ["random"] * N_ROWS,
+            "version": ["1"] * N_ROWS,
+        }
+    )
+
+
+@pytest.fixture
+def file(log, tmp_path):
+    path = tmp_path / "log.jsonl"
+    write_log(log, path)
+    return path
+
+
+def test_a_clean_log_has_nothing_to_say(run, file):
+    done = run("check", file)
+
+    assert done.exit_code == 0
+    assert done.stdout == "0 errors, 0 warnings, 0 notes in 200 rows, 20 tasks, 2 arms, 1 features\n"
+
+
+def test_errors_are_shown_and_counted_by_the_status(run, log, tmp_path):
+    spoiled = Log(log.frame.with_columns(propensity=pl.lit(0.25), policy=pl.Series(["a", "b"] * 100)))
+    write_log(spoiled, tmp_path / "bad.parquet")
+
+    done = run("check", tmp_path / "bad.parquet")
+
+    assert done.exit_code == 1
+    words = " ".join(done.stdout.split())
+    assert words.startswith("severity found rows first what to do")
+    assert "error" in words
+    assert "200" in words
+    assert "row 0, decision 'd-0'" in words or "decision 'd-0'" in words
+    assert "find out which of the two is the" in words
+    assert "2 errors, 0 warnings, 1 note in 200 rows" in words
+    assert words.index("error") < words.index("note")
+
+
+def test_warnings_alone_are_no_failure(run, log, tmp_path):
+    write_log(Log(log.frame.with_columns(reward=pl.lit(1.0))), tmp_path / "log.jsonl")
+
+    done = run("check", tmp_path / "log.jsonl")
+
+    assert done.exit_code == 0
+    assert "0 errors, 1 warning, 0 notes" in done.stdout
+
+
+def test_json_has_every_field(run, log, tmp_path):
+    write_log(Log(log.frame.with_columns(propensity=pl.lit(2.0))), tmp_path / "log.jsonl")
+
+    done = run("check", tmp_path / "log.jsonl", "--json")
+
+    said = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert (said["rows"], said["tasks"], said["arms"], said["features"]) == (200, 20, 2, 1)
+    assert said["findings"][0] == {
+        "code": "propensity-out-of-range",
+        "severity": "error",
+        "message": "propensities that are not above 0 and at most 1",
+        "rows": 200,
+        "example": "row 0, decision 'd-0'",
+        "what_to_do": "log the probability with which the arm was drawn, before it was drawn",
+    }
+
+
+def test_only_the_features_that_matter(run, file):
+    assert run("check", file, "--feature", "age").exit_code == 0
+    done = run("check", file, "--feature", "height", "--json")
+    assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == ["feature-absent"]
+
+
+def test_markup_in_a_log_is_shown_as_it_is(run, log, tmp_path):
+    write_log(Log(log.frame.with_columns(policy=pl.Series(["[red]", "[/]"] * 100))), tmp_path / "log.jsonl")
+
+    assert "'[/]'" in " ".join(run("check", tmp_path / "log.jsonl").stdout.split())
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "log.ndjson.gz"])
+def test_converting_keeps_everything(run, file, log, tmp_path, name):
+    done = run("convert", file, tmp_path / name)
+
+    assert done.exit_code == 0
+    assert done.stdout == f"{tmp_path / name}: 200 decisions\n"
+    assert done.stderr == ""
+    assert read_log(tmp_path / name) == log
+
+
+def test_converting_to_dsjson_and_back_says_what_is_lost(run, file, log, tmp_path):
+    there = run("convert", file, tmp_path / "log.dsjson")
+    back = run("convert", tmp_path / "log.dsjson", tmp_path / "back.parquet", "--task", "Task.id", "--arms", "Arm.id")
+
+    assert there.stderr == "not carried over: what dsjson has no place for: times of rewards, names of policies\n"
+    assert back.stderr == ""
+    kept = pl.exclude("reward_time", "policy")
+    assert read_log(tmp_path / "back.parquet").frame.select(kept).equals(log.frame.select(kept))
+    assert run("check", tmp_path / "log.dsjson", "--task", "=all").exit_code == 0
+
+
+def test_converting_to_obp_and_back(run, file, log, tmp_path):
+    there = run("convert", file, tmp_path / "log", "--to", "obp")
+    back = run("convert", tmp_path / "log", tmp_path / "back.jsonl", "--from", "obp")
+
+    assert "decision ids, times, times of rewards, names of policies, versions" in there.stderr
+    assert back.exit_code == 0
+    kept = ["task", "arm", "eligible", "probabilities", "propensity", "context", "reward"]
+    assert read_log(tmp_path / "back.jsonl").frame.select(kept).equals(log.frame.select(kept))
+    assert from_obp(read_npz(tmp_path / "log")).frame.select(kept).equals(log.frame.select(kept))
+
+
+def test_what_was_left_out_on_reading_is_told(run, tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"task": "a", "arm": "x", "reward": 1, "colour": "red"}')
+
+    done = run("convert", tmp_path / "log.jsonl", tmp_path / "log.parquet")
+
+    assert done.stderr == "not carried over: what no log has: colour\n"
+
+
+def test_a_bad_line_is_one_clear_error(run, tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"task": "a", "arm": "x"}\n{"task": "a"}')
+
+    with pytest.raises(DataFileError, match=r"log\.jsonl, line 2: arm is missing"):
+        run("check", tmp_path / "log.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (["check", "absent.jsonl"], MissingData, r"no log absent\.jsonl; give the path of a file"),
+        (["check", "{file}", "--format", "csv"], InvalidValue, "format must be one of"),
+        (["check", "{file}", "--task", "x"], InvalidValue, "task says where dsjson or obp has the task"),
+        (["convert", "{file}", "out.csv"], InvalidValue, r"cannot tell the format of out\.csv"),
+        (["convert", "{file}", "no/out.jsonl"], DataFileError, "there is no folder no"),
+        (["convert", "{file}", "out.jsonl", "--to", "xml"], InvalidValue, "format must be one of"),
+    ],
+)
+def test_bad_input_is_one_clear_error(run, file, arguments, error, words):
+    with pytest.raises(error, match=words):
+        run(*[argument.replace("{file}", str(file)) for argument in arguments])
+
+
+def test_help_names_every_option(run):
+    options = {"check": ["--format", "--task", "--arms", "--feature", "--json"], "convert": ["--from", "--to"]}
+    for command, names in options.items():
+        shown = run(command, "--help").stdout
+        assert all(name in shown for name in names)

@@ -1,0 +1,190 @@
+import gzip
+import json
+import os
+
+import polars as pl
+import pytest
+
+from posse.errors import DataFileError, InvalidValue, MissingData
+from posse.logs import Log, files, read_log, write_log
+from posse.logs.files import recognise, replacing
+
+LOG = Log(
+    {
+        "decision_id": ["d", "e"],
+        "task": ["a", "b"],
+        "arm": ["x", "y"],
+        "eligible": [["x", "y"]] * 2,
+        "propensity": [0.5, 0.25],
+        "reward": [1.0, 0.0],
+        "context": [{"n": 1.5}, {"n": 2.0}],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["log.jsonl", "log.ndjson", "LOG.JSONL.GZ", "log.v2.ndjson.gz", "log.parquet", "log.pq"]
+)
+def test_the_name_says_the_format(tmp_path, name):
+    write_log(LOG, tmp_path / name)
+
+    assert read_log(tmp_path / name) == LOG
+    start = (tmp_path / name).read_bytes()[:4]
+    assert start[:2] == b"\x1f\x8b" if name.lower().endswith(".gz") else start == (b"PAR1" if ".p" in name else b'{"de')
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_the_content_says_it_where_the_name_does_not(tmp_path, kind):
+    write_log(LOG, tmp_path / "log", kind)
+
+    assert recognise(tmp_path / "log") == kind
+    assert read_log(tmp_path / "log") == LOG
+
+
+def test_gzip_is_seen_whatever_the_name(tmp_path):
+    write_log(LOG, tmp_path / "log.jsonl")
+    (tmp_path / "packed.jsonl").write_bytes(gzip.compress((tmp_path / "log.jsonl").read_bytes()))
+
+    assert read_log(tmp_path / "packed.jsonl") == LOG
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.dsjson", "log"])
+def test_dsjson_is_recognised_and_asks_for_the_task(tmp_path, name):
+    write_log(LOG, tmp_path / name, "dsjson")
+
+    with pytest.raises(InvalidValue, match=r"is dsjson, which has no tasks: say where .* task='Shared.store'"):
+        read_log(tmp_path / name)
+    log = read_log(tmp_path / name, task="Task.id", arms="Arm.id")
+    assert log.frame.select("task", "arm", "reward").equals(LOG.frame.select("task", "arm", "reward"))
+
+
+def test_obp_as_npz(tmp_path):
+    write_log(LOG, tmp_path / "log.npz")
+
+    assert recognise(tmp_path / "log.npz") == "obp"
+    log = read_log(tmp_path / "log.npz")
+    assert log.frame.select("task", "arm", "reward").equals(LOG.frame.select("task", "arm", "reward"))
+    (tmp_path / "log.npz").rename(tmp_path / "log")
+    assert read_log(tmp_path / "log") == log
+    with pytest.raises(InvalidValue, match="column 0 of the context cannot be the task"):
+        read_log(tmp_path / "log", task="0")
+    with pytest.raises(InvalidValue, match="for obp, task is a column number of the context, but 'x' came"):
+        read_log(tmp_path / "log", task="x")
+
+
+def test_no_features_and_no_rows_in_parquet(tmp_path):
+    for log in (Log({"task": [1], "arm": [2], "reward": [None]}), Log(LOG.frame[:0])):
+        write_log(log, tmp_path / "log.parquet")
+        assert read_log(tmp_path / "log.parquet") == log
+
+
+def test_an_empty_text_is_an_empty_log(tmp_path):
+    write_log(Log(LOG.frame[:0]), tmp_path / "log.jsonl")
+
+    assert read_log(tmp_path / "log.jsonl").n_rows == 0
+
+
+def test_the_same_log_is_the_same_bytes(tmp_path):
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        write_log(LOG, tmp_path / name)
+    write_log(LOG, tmp_path / "a.npz")
+    write_log(LOG, tmp_path / "b.npz")
+
+    assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_a_parquet_file_of_something_else_is_one_clear_error(tmp_path):
+    path = tmp_path / "log.parquet"
+    pl.DataFrame({"x": [1]}).write_parquet(path)
+    with pytest.raises(DataFileError, match=r"log\.parquet: a log needs the columns task, arm, reward"):
+        read_log(path)
+    pl.DataFrame({"task": ["a", "b"], "arm": ["x", "y"], "reward": ["1", "2"]}).write_parquet(path)
+    with pytest.raises(DataFileError, match=r"log\.parquet, row 0: reward must be a number, but '1' came"):
+        read_log(path)
+
+
+def test_damaged_parquet_is_one_clear_error(tmp_path):
+    path = tmp_path / "log.parquet"
+    write_log(LOG, path)
+    whole = path.read_bytes()
+    for cut in range(0, len(whole), max(1, len(whole) // 40)):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(DataFileError, match="cannot read"):
+            read_log(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("log.csv", b"task,arm\n", r"cannot tell the format of .*log\.csv; name it \.jsonl"),
+        ("log", b"", "cannot tell the format"),
+        ("log.gz", b"\x1f\x8bbroken", "cannot read"),
+        ("log.jsonl", b"[1, 2]", "line 1: an object was expected"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(DataFileError, match=words):
+        read_log(tmp_path / name)
+
+
+def test_what_was_asked_for_wrongly(tmp_path):
+    with pytest.raises(MissingData, match=r"no log .*absent\.jsonl; give the path of a file"):
+        read_log(tmp_path / "absent.jsonl")
+    with pytest.raises(MissingData, match="no log"):
+        read_log(tmp_path)
+    with pytest.raises(InvalidValue, match="cannot tell the format of"):
+        write_log(LOG, tmp_path / "log.csv")
+    with pytest.raises(InvalidValue, match="format must be one of 'jsonl', 'parquet', 'dsjson', 'obp', but 'csv' came"):
+        write_log(LOG, tmp_path / "log.csv", "csv")
+    with pytest.raises(DataFileError, match=r"there is no folder .*; make it first"):
+        write_log(LOG, tmp_path / "no" / "log.jsonl")
+    with pytest.raises(DataFileError, match="it is a folder; name a file"):
+        write_log(LOG, tmp_path, "jsonl")
+    write_log(LOG, tmp_path / "log.jsonl")
+    with pytest.raises(InvalidValue, match="task says where dsjson or obp has the task"):
+        read_log(tmp_path / "log.jsonl", task="Shared.store")
+    with pytest.raises(InvalidValue, match="arms says where dsjson has the names of actions"):
+        read_log(tmp_path / "log.jsonl", arms="id")
+
+
+def test_a_file_is_replaced_at_once_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "log.jsonl"
+    write_log(LOG, path)
+    before = path.read_bytes()
+    os.link(path, tmp_path / "reader")  # whoever has the old file open keeps it
+    write_log(Log(LOG.frame[:1]), path)
+    assert read_log(path).n_rows == 1
+    assert (tmp_path / "reader").read_bytes() == before
+    (tmp_path / "reader").replace(path)
+
+    def fail(log, stream):
+        stream.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write_jsonl", fail)
+    with pytest.raises(DataFileError, match=r"cannot write .*log\.jsonl: No space left on device"):
+        write_log(Log(LOG.frame[:1]), path)
+
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["log.jsonl"]
+
+
+def test_nothing_is_left_behind_when_anything_goes_wrong(tmp_path):
+    def stop():
+        with replacing(tmp_path / "x") as partial:
+            partial.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert os.listdir(tmp_path) == []
+
+
+def test_other_programs_can_read_the_lines(tmp_path):
+    write_log(LOG, tmp_path / "log.jsonl")
+
+    records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [record["context"] for record in records] == [{"n": 1.5}, {"n": 2.0}]

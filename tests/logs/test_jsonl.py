@@ -1,0 +1,325 @@
+import gzip
+import json
+from datetime import datetime
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posse.errors import DataFileError, NotFinite
+from posse.logs import Log, jsonl, read_log, write_log
+from posse.logs.jsonl import numbered_lines, read_jsonl
+from posse.logs.kinds import BadLine, Kinds
+from posse.logs.strict import read_line
+
+LINE = {"task": "a", "arm": "x", "reward": 1.5, "context": {"n": 1}}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(*lines):
+        path = tmp_path / "log.jsonl"
+        path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+        return path
+
+    return to_file
+
+
+@pytest.fixture
+def polars_soon(monkeypatch):
+    """Let Polars read all but the first lines, so that small files take both ways."""
+    monkeypatch.setattr(jsonl, "FIRST", 2)
+    monkeypatch.setattr(jsonl, "FEW", 3)
+    monkeypatch.setattr(jsonl, "BLOCK", 400)
+
+
+def test_a_line_is_a_decision(write):
+    log = read_jsonl(
+        write(
+            {
+                "decision_id": "d",
+                "time": "2026-01-31T12:00:00Z",
+                "task": 7,
+                "arm": "x",
+                "eligible": ["x", "y"],
+                "probabilities": [0.25, 0.75],
+                "propensity": 0.25,
+                "context": {"n": 1, "f": 1.0, "s": "t", "b": False, "none": None},
+                "reward": 2,
+                "reward_time": 1_769_860_800.5,
+                "policy": "p",
+                "version": "v",
+            }
+        )
+    )
+
+    row = log.frame.row(0, named=True)
+    assert row.pop("time").isoformat() == "2026-01-31T12:00:00+00:00"
+    assert row.pop("reward_time").isoformat() == "2026-01-31T12:00:00.500000+00:00"
+    assert row == {
+        "decision_id": "d",
+        "task": 7,
+        "arm": "x",
+        "eligible": ["x", "y"],
+        "probabilities": [0.25, 0.75],
+        "propensity": 0.25,
+        "context": {"n": 1, "f": 1.0, "s": "t", "b": False, "none": None},
+        "reward": 2.0,
+        "policy": "p",
+        "version": "v",
+    }
+    assert log.frame.schema["context"].to_schema() == {
+        "n": pl.Int64, "f": pl.Float64, "s": pl.String, "b": pl.Boolean, "none": pl.Float64
+    }  # fmt: skip
+
+
+def test_every_key_is_written_with_iso_times(write, tmp_path):
+    log = Log({**{key: [value] for key, value in LINE.items()}, "time": [datetime(2026, 1, 31, 12)]})
+    write_log(log, tmp_path / "out.jsonl")
+
+    (line,) = (tmp_path / "out.jsonl").read_text().splitlines()
+    assert json.loads(line) == {
+        "decision_id": None,
+        "time": "2026-01-31T12:00:00.000000Z",
+        "task": "a",
+        "arm": "x",
+        "eligible": None,
+        "probabilities": None,
+        "propensity": None,
+        "context": {"n": 1},
+        "reward": 1.5,
+        "reward_time": None,
+        "policy": None,
+        "version": None,
+    }
+    assert list(json.loads(line)) == log.frame.columns
+
+
+def test_blank_lines_bom_and_crlf_are_fine(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"\xef\xbb\xbf\r\n" + json.dumps(LINE).encode() + b"\r\n \t\n" + json.dumps(LINE).encode())
+
+    assert read_jsonl(path).n_rows == 2
+
+
+def test_a_file_without_lines_is_an_empty_log(write):
+    assert read_jsonl(write()).n_rows == 0
+
+
+def test_unknown_keys_are_named_and_left_out(write, polars_soon):
+    log = read_jsonl(write(*[{**LINE, "colour": "red", "price": number} for number in range(9)], {**LINE, "b": [{}]}))
+
+    assert set(log.unknown) == {"colour", "price", "b"}
+    assert log.n_rows == 10
+
+
+def test_features_may_come_and_go(write, polars_soon):
+    lines = [{**LINE, "context": {"n": number}} for number in range(5)]
+    lines += [{**LINE, "context": {"n": 0.5, "s": "t"}}] * 5
+    lines += [{**LINE, "context": {"b": True, "s": None}}] * 5 + [{"task": "a", "arm": "x"}]
+
+    log = read_jsonl(write(*lines))
+
+    assert log.contexts.rows() == [
+        *((None, number, None) for number in range(5)),
+        *[(None, 0.5, "t")] * 5,
+        *[(True, None, None)] * 5,
+        (None, None, None),
+    ]
+    assert log.frame["reward"].to_list() == [1.5] * 15 + [None]
+
+
+@pytest.mark.parametrize("place", [1, 2, 7, 40])
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ('{"task": "a", "arm": "x",}', "this is not JSON: "),
+        ('{"task": "a" "arm": "x"}', "this is not JSON: "),
+        ('{"task": "a", "arm": "x"', "this is not JSON: "),
+        ('{"task": "a", "arm": "x"} {}', "this is not JSON: Extra data at character 27"),
+        ('{"task": "a"}', "arm is missing, but every decision has one"),
+        ('{"task": "a", "arm": null}', "arm is missing, but every decision has one"),
+        ('{"task": "a", "arm": "x", "reward": NaN}', "NaN is not JSON"),
+        ('{"task": "a", "arm": "x", "reward": 1e999}', "reward must be finite"),
+        ('{"task": "a", "arm": "x", "reward": -1e999}', "reward must be finite"),
+        ('{"task": "a", "arm": "x", "reward": 1, "reward": 1}', "the key 'reward' occurs twice"),
+        ('{"task": "a", "arm": "x", "context": {"n": 1, "n": 1}}', "the key 'n' occurs twice"),
+        ('{"task": "a", "arm": "x", "time": "soon"}', "time is 'soon', but a time must be ISO 8601"),
+        ('{"task": "a", "arm": "x", "reward_time": 1e12}', "reward_time is 1000000000000.0, but seconds"),
+        ('{"task": "a", "arm": "x", "context": {"n": [1]}}', "feature 'n' must be a number, text, true or false"),
+        ('{"task": "a", "arm": "\\ud800"}', "a text has half of a surrogate pair"),
+    ],
+)
+def test_a_bad_line_is_named(write, polars_soon, place, bad, words):
+    lines = [{**LINE, "time": "2026-01-31T12:00:00Z", "reward_time": 5}] * 60
+    path = write(*lines[: place - 1], bad, *lines[place:])
+
+    with pytest.raises(DataFileError) as error:
+        read_jsonl(path)
+
+    assert str(error.value).startswith(f"{path}, line {place}: {words}")
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        ({"task": 1}, "task is a whole number here, but text in line 1; make it one kind"),
+        ({"arm": 1}, "arm is a whole number here, but text in line 1; make it one kind"),
+        ({"context": {"n": "x"}}, "feature 'n' is text here, but a whole number in line 1; make it one kind"),
+        ({"context": {"n": True}}, "feature 'n' is true or false here, but a whole number in line 1"),
+        ({"eligible": [1]}, "arm is a whole number here, but text in line 1"),
+    ],
+)
+def test_a_change_of_kind_names_both_lines(write, polars_soon, odd, words):
+    with pytest.raises(DataFileError, match=f"line 30: {words}"):
+        read_jsonl(write(*[LINE] * 29, {**LINE, **odd}, *[LINE] * 5))
+
+
+def test_what_is_not_text_is_named(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(json.dumps(LINE).encode() + b'\n{"task": "\xff"}')
+
+    with pytest.raises(DataFileError, match=r"log\.jsonl, line 2: this is not UTF-8 text"):
+        read_jsonl(path)
+
+
+def test_a_broken_gzip_file_is_one_error(tmp_path):
+    path = tmp_path / "log.jsonl.gz"
+    whole = gzip.compress("\n".join([json.dumps({**LINE, "reward": number}) for number in range(2000)]).encode())
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataFileError, match="cannot read"):
+        read_jsonl(path)
+    path.write_bytes(whole[:50] + b"\x00\xff" * 20 + whole[90:])
+    with pytest.raises(DataFileError, match="cannot read"):
+        read_jsonl(path)
+
+
+def test_blocks_keep_the_numbers_of_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonl, "BLOCK", 5)
+    path = tmp_path / "log.jsonl"
+    path.write_text("one\ntwo\n\na longer line\nlast")
+
+    found = {first + place: line for first, lines in numbered_lines(path) for place, line in enumerate(lines)}
+
+    assert found == {1: "one", 2: "two", 3: "", 4: "a longer line", 5: "last"}
+
+
+def test_nan_cannot_be_written(tmp_path):
+    columns = {key: [value, value] for key, value in LINE.items()}
+    for name, values in {
+        "reward": [1.0, float("nan")],
+        "propensity": [1.0, float("inf")],
+        "probabilities": [[1.0], [float("nan")]],
+        "context": [{"n": 1.0}, {"n": float("-inf")}],
+    }.items():
+        with pytest.raises(NotFinite, match=f"{'n' if name == 'context' else name} in row 1 of the log is NaN"):
+            write_log(Log({**columns, name: values}), tmp_path / "out.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+floats = st.floats(allow_nan=False, allow_infinity=False)
+wholes = st.integers(-(2**63), 2**63 - 1)
+moments = st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30))
+
+
+@st.composite
+def logs(draw):
+    """Any log with a row or more."""
+    labels = [draw(st.sampled_from([texts, wholes])) for _ in range(2)]
+    kinds = draw(st.dictionaries(texts, st.sampled_from([texts, floats, wholes, st.booleans(), st.none()]), max_size=4))
+    n_rows = draw(st.integers(1, 12))
+    rows = [
+        {
+            "decision_id": draw(texts | st.none()),
+            "time": draw(moments | st.none()),
+            "task": draw(labels[0]),
+            "arm": draw(labels[1]),
+            "eligible": draw(st.lists(labels[1], max_size=3) | st.none()),
+            "probabilities": draw(st.lists(floats, max_size=3) | st.none()),
+            "propensity": draw(floats | st.none()),
+            "context": {name: draw(values | st.none()) for name, values in kinds.items()},
+            "reward": draw(floats | st.none()),
+            "reward_time": draw(moments | st.none()),
+            "policy": draw(texts | st.none()),
+            "version": draw(texts | st.none()),
+        }
+        for _ in range(n_rows)
+    ]
+    return Log(rows)
+
+
+@given(logs(), st.sampled_from(["jsonl", "jsonl.gz", "parquet"]), st.sampled_from([1, 200]))
+def test_every_log_comes_back(tmp_path_factory, log, suffix, first):
+    path = tmp_path_factory.mktemp("logs") / f"log.{suffix}"
+
+    write_log(log, path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonl, "FIRST", first)
+        assert read_log(path) == log
+
+
+scalars = texts | floats | wholes | st.booleans() | st.none() | st.integers(10**18, 10**30) | st.just([])
+numbers_as_text = st.sampled_from(["1", "-0", "1.0", "1E5", "1e999", "0.1e-3", "123456789012345678901", "007"])
+
+
+@st.composite
+def lines(draw):
+    """Lines that are decisions more often than not."""
+    record = {"task": draw(st.sampled_from(["a", "b"])), "arm": draw(st.sampled_from(["x", "y"]))}
+    record |= draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "reward": floats | st.none(),
+                "eligible": st.lists(st.sampled_from(["x", "y"]), max_size=3),
+                "probabilities": st.lists(floats, max_size=2),
+                "context": st.fixed_dictionaries({}, optional={"n": wholes | floats, "s": texts, "b": st.booleans()}),
+                "time": st.sampled_from(["2026-01-01T00:00:00Z", 5, 5.5, "2026-01-01", None]),
+                "extra": scalars,
+            },
+        )
+    )
+    if draw(st.integers(0, 5)) == 0:
+        record[draw(st.sampled_from(["task", "reward", "policy", "eligible", "context"]))] = draw(scalars)
+    text = json.dumps(record, ensure_ascii=draw(st.booleans()))
+    if draw(st.integers(0, 5)) == 0:
+        text = text.replace("1", draw(numbers_as_text), 1)
+    if draw(st.integers(0, 20)) == 0:
+        cut = draw(st.integers(0, len(text)))
+        text = text[:cut] + draw(st.sampled_from([",", "}", '"', " ", "1", ""])) + text[cut + draw(st.integers(0, 1)) :]
+    return text.replace("\n", " ")
+
+
+@given(st.lists(lines(), min_size=1, max_size=30))
+def test_both_ways_of_reading_agree(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("logs") / "log.jsonl"
+    path.write_text("\n".join(texts))
+    kinds, broken = Kinds(), False
+    try:
+        for line, text in enumerate(texts, start=1):
+            if text.strip(" \t\r"):
+                read_line(text, line, kinds)
+    except BadLine:
+        broken = True
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonl, "FIRST", 10**9)
+        slow = _outcome(path)
+        patch.setattr(jsonl, "FIRST", 2)
+        patch.setattr(jsonl, "FEW", 2)
+        fast = _outcome(path)
+    if broken or isinstance(slow, str):
+        # Which of several bad lines is named may differ.
+        assert isinstance(slow, str)
+        assert isinstance(fast, str)
+    else:
+        assert fast == slow
+
+
+def _outcome(path):
+    try:
+        return read_jsonl(path)
+    except DataFileError as error:
+        return str(error)
