@@ -158,7 +158,7 @@ def test_a_file_that_is_not_there(tmp_path):
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         {"a": ["\ud800"]},
     ],
-    ids=repr,
+    ids=lambda table: type(table).__name__,
 )
 def test_what_is_no_table(table):
     with pytest.raises(InvalidValue):
@@ -281,7 +281,7 @@ def test_arrays_of_every_kind():
             [datetime.datetime(2024, 1, 2), datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)],
         ),
     ],
-    ids=repr,
+    ids=lambda table: type(table).__name__,
 )
 def test_python_values_are_of_one_type_or_stay_as_they_are(values, dtype, expected):
     column = as_frame({"x": values})["x"]
