@@ -1,20 +1,26 @@
 """Many related contextual bandits that learn from each other."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from posse._version import __version__
-from posse.environments import SyntheticWorld
-from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
-from posse.policies import EbmTS, EbmUCB, make_policy
-from posse.simulation import SimulationResult, simulate
 
 if TYPE_CHECKING:
+    from posse.environments import SyntheticWorld
+    from posse.features import FeatureSpec
+    from posse.fleet import Decision, Posse
+    from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
+    from posse.policies import EbmTS, EbmUCB, make_policy
     from posse.regression import HierarchicalRegressor
+    from posse.simulation import SimulationResult, simulate
 
 __all__ = [
+    "Decision",
     "EbmTS",
     "EbmUCB",
+    "FeatureSpec",
     "HierarchicalRegressor",
+    "Posse",
     "Prior",
     "SimulationResult",
     "Statistics",
@@ -27,13 +33,26 @@ __all__ = [
     "simulate",
 ]
 
+# Loaded when first asked for: a service that decides does not wait for the simulator, nor a script for the compiler.
+_HOMES = {
+    "environments": ("SyntheticWorld",),
+    "features": ("FeatureSpec",),
+    "fleet": ("Decision", "Posse"),
+    "model": ("Prior", "Statistics", "estimate_prior", "log_evidence", "posterior"),
+    "policies": ("EbmTS", "EbmUCB", "make_policy"),
+    "regression": ("HierarchicalRegressor",),
+    "simulation": ("SimulationResult", "simulate"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    # Built on scikit-learn where it is installed, which takes a second to import.
-    if name == "HierarchicalRegressor":
-        from posse.regression import HierarchicalRegressor
-
-        return HierarchicalRegressor
+    if name in _HOME:
+        value = getattr(import_module(f"posse.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _HOMES:
+        return import_module(f"posse.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -28,17 +28,17 @@ def learn(belief, n, rng, buffers):
 
 def test_paper_chooses_its_threshold_again_only_after_as_many_rewards_as_tasks():
     belief, memory, buffers, rng = start()
-    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers)
+    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers, N_TASKS)
     chosen_at = memory.threshold_rewards[0]
     memory.threshold[0] = 123.0  # a mark that stays until the next choice
 
     learn(belief, N_TASKS - 1, rng, buffers)
-    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers)
+    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers, N_TASKS)
     assert memory.threshold[0] == 123.0
     assert_array_equal(belief.covariance[0], np.diag(np.diag(belief.covariance[0])))  # and it is the one applied
 
     learn(belief, 1, rng, buffers)
-    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers)
+    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers, N_TASKS)
     assert memory.threshold[0] < 123.0
     assert memory.threshold_rewards[0] == chosen_at + N_TASKS
 
@@ -53,12 +53,12 @@ def test_paper_chooses_its_threshold_again_when_a_task_becomes_usable():
             observe(belief, 0, task, rng.standard_normal(D), rng.standard_normal(), buffers)
     for _ in range(D - 1):
         observe(belief, 0, N_TASKS - 1, rng.standard_normal(D), rng.standard_normal(), buffers)
-    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers)
+    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers, N_TASKS)
     assert memory.tasks_used[0] == N_TASKS - 1
     memory.threshold[0] = 123.0
 
     observe(belief, 0, N_TASKS - 1, rng.standard_normal(D), rng.standard_normal(), buffers)
-    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers)
+    estimators.refresh(belief, memory, 0, estimators.PAPER, buffers, N_TASKS)
 
     assert memory.tasks_used[0] == N_TASKS
     assert memory.threshold[0] < 123.0
@@ -68,7 +68,7 @@ def test_paper_chooses_its_threshold_again_when_a_task_becomes_usable():
 def test_refresh_leaves_the_posterior_of_its_own_estimate(method):
     belief, memory, buffers, _ = start()
 
-    estimators.refresh(belief, memory, 0, method, buffers)
+    estimators.refresh(belief, memory, 0, method, buffers, N_TASKS)
 
     stats = Statistics(*(field.reshape(1, N_TASKS, *field.shape[1:]) for field in belief.sums))
     prior = Prior(
@@ -85,7 +85,7 @@ def test_known_prior_is_rebuilt_but_not_changed():
     learn(belief, 50, rng, buffers)
     before = belief.covariance.copy(), belief.noise_variance.copy(), belief.shared_mean.copy()
 
-    estimators.refresh(belief, memory, 0, estimators.KNOWN, buffers)
+    estimators.refresh(belief, memory, 0, estimators.KNOWN, buffers, N_TASKS)
 
     assert_array_equal(belief.covariance, before[0])
     assert_array_equal(belief.noise_variance, before[1])

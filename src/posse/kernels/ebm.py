@@ -45,7 +45,7 @@ def learn(
     """Learn one reward, and re-estimate the arm's prior when that is due."""
     observe(belief, arm, task, x, reward, buffers)
     if refresh_due(belief, memory, arm, method, refresh_growth):
-        refresh(belief, memory, arm, method, buffers)
+        refresh(belief, memory, arm, method, buffers, belief.task_weight.shape[0])
 
 
 @kernel

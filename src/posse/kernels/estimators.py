@@ -82,7 +82,7 @@ def mean_diagonal(matrix: Array) -> float:
 
 @kernel
 def estimate_paper(
-    belief: Belief, memory: Memory, arm: int, literal: bool, thresholded: bool, buffers: Buffers
+    belief: Belief, memory: Memory, arm: int, literal: bool, thresholded: bool, buffers: Buffers, n_tasks: int
 ) -> None:
     """Re-estimate noise and covariance of one arm as the paper does.
 
@@ -91,7 +91,6 @@ def estimate_paper(
     Not thresholded: the sample covariance as it is, to see what the threshold is worth.
     """
     d = belief.covariance.shape[1]
-    n_tasks = belief.task_weight.shape[0]
     rewards = belief.rewards[arm]
     if literal or rewards > d + 1:
         squares = residual_sum_of_squares(belief, arm, buffers)
@@ -219,14 +218,17 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
 
 
 @woven_kernel
-def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buffers) -> None:
-    """Re-estimate the prior of one arm, or of all under the evidence prior, and rebuild the posterior."""
+def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buffers, n_tasks: int) -> None:
+    """Re-estimate the prior of one arm, or of all under the evidence prior, and rebuild the posterior.
+
+    ``n_tasks`` is how many tasks there are, with or without rewards.
+    """
     if method == EVIDENCE:
         refresh_evidence(belief, memory.evidence, STEPS, SETTLED, buffers)
         return
     literal = method == PAPER_LITERAL
     if method in (PAPER, PAPER_LITERAL, PAPER_UNTHRESHOLDED):
-        estimate_paper(belief, memory, arm, literal, method != PAPER_UNTHRESHOLDED, buffers)
+        estimate_paper(belief, memory, arm, literal, method != PAPER_UNTHRESHOLDED, buffers, n_tasks)
     elif method == MOMENTS:
         estimate_moments(belief, memory, arm, buffers)
     rebuild(belief, arm, buffers)

@@ -124,20 +124,25 @@ def measure(belief: Belief, evidence: Evidence) -> None:
     evidence.reward_square[0] = total / rewards if rewards > 0.0 else 0.0
 
 
+@kernel
+def rebuild_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
+    """Rebuild one arm under the prior in force, and the inverse that the next step needs."""
+    for i in range(belief.covariance.shape[1]):
+        belief.shared_precision[arm, i] = evidence.shared_scale[0] * evidence.feature_square[i]
+    invert(belief.covariance[arm], buffers.matrices[0], buffers.matrices[1], evidence.inverse[arm])
+    rebuild(belief, arm, buffers)
+
+
 @woven_kernel
 def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
     """Rebuild every arm under the prior in force, and the inverses that the next step needs."""
-    n_arms, d = belief.shared_mean.shape
-    for arm in range(n_arms):
-        for i in range(d):
-            belief.shared_precision[arm, i] = evidence.shared_scale[0] * evidence.feature_square[i]
-        invert(belief.covariance[arm], buffers.matrices[0], buffers.matrices[1], evidence.inverse[arm])
-        rebuild(belief, arm, buffers)
+    for arm in range(belief.rewards.shape[0]):
+        rebuild_arm(belief, evidence, arm, buffers)
 
 
-@woven_kernel
-def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
-    """Set the prior to its start, which has the size of the data."""
+@kernel
+def set_start(belief: Belief, evidence: Evidence) -> None:
+    """Set the prior to its start, which has the size of the data; the posterior is not rebuilt."""
     n_arms, d = belief.shared_mean.shape
     size = evidence.reward_square[0]
     evidence.shared_scale[0] = d / (MEAN_SHARE * size)
@@ -148,6 +153,12 @@ def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
                 belief.covariance[arm, i, j] = 0.0
             belief.covariance[arm, i, i] = COVARIANCE_SHARE * size / (d * evidence.feature_square[i])
     evidence.target_level[0] = COVARIANCE_SHARE * size / d
+
+
+@woven_kernel
+def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Set the prior to its start and rebuild every posterior."""
+    set_start(belief, evidence)
     rebuild_all(belief, evidence, buffers)
 
 
@@ -324,12 +335,20 @@ def improve_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) 
     return move
 
 
-@kernel
+@woven_kernel
 def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     """Improve the whole prior once from the posterior in force; return the largest relative move.
 
     The posterior is not rebuilt.
     """
+    for arm in range(belief.rewards.shape[0]):
+        summarise(belief, evidence, arm, buffers)
+    return improve(belief, evidence, buffers)
+
+
+@kernel
+def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
+    """Improve the whole prior once from the summaries of all arms; return the largest relative move."""
     n_arms, d = belief.shared_mean.shape
     size = evidence.reward_square[0]
     held = 1.0 / (LOG_SD * LOG_SD)
@@ -337,7 +356,6 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     noise_noise, noise_scale, scale_scale, mean_mean = held, 0.0, held, held
     log_noise, log_scale = 0.0, 0.0
     for arm in range(n_arms):
-        summarise(belief, evidence, arm, buffers)
         summary = evidence.summaries[arm]
         explained = 0.0
         for i in range(d):

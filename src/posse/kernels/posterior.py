@@ -80,28 +80,34 @@ def new_buffers(n_features: int) -> Buffers:
 
 
 @inlined_kernel
+def predict_arm(belief: Belief, task: int, arm: int, x: Array, vectors: Array) -> tuple[float, float]:
+    """Return mean and standard deviation of the expected reward of one arm; a negative task is one never seen."""
+    v, w, p = vectors[0], vectors[1], vectors[2]
+    d = x.shape[0]
+    row = belief.slot[task, arm] if task >= 0 else -1
+    if row >= 0 and belief.sums.counts[row] > 0.0:
+        multiply_symmetric(belief.local_covariance[row], x, v)
+        multiply_symmetric(belief.sums.gram[row], v, w)
+        for i in range(d):
+            w[i] = x[i] - w[i]
+        own_mean = dot(x, belief.local_mean[row])
+        own_variance = belief.noise_variance[arm] * dot(x, v)
+    else:
+        multiply_symmetric(belief.covariance[arm], x, v)
+        for i in range(d):
+            w[i] = x[i]
+        own_mean = 0.0
+        own_variance = dot(x, v) / (belief.task_weight[task] if task >= 0 else 1.0)
+    multiply_symmetric(belief.shared_covariance[arm], w, p)
+    mean = own_mean + dot(w, belief.shared_mean[arm])
+    return mean, math.sqrt(max(own_variance + dot(w, p), 0.0))
+
+
+@inlined_kernel
 def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, sd: Array) -> None:
     """Write mean and standard deviation of the expected reward of every arm."""
-    v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
-    d = x.shape[0]
     for arm in range(mean.shape[0]):
-        row = belief.slot[task, arm]
-        if row >= 0 and belief.sums.counts[row] > 0.0:
-            multiply_symmetric(belief.local_covariance[row], x, v)
-            multiply_symmetric(belief.sums.gram[row], v, w)
-            for i in range(d):
-                w[i] = x[i] - w[i]
-            own_mean = dot(x, belief.local_mean[row])
-            own_variance = belief.noise_variance[arm] * dot(x, v)
-        else:
-            multiply_symmetric(belief.covariance[arm], x, v)
-            for i in range(d):
-                w[i] = x[i]
-            own_mean = 0.0
-            own_variance = dot(x, v) / belief.task_weight[task]
-        multiply_symmetric(belief.shared_covariance[arm], w, p)
-        mean[arm] = own_mean + dot(w, belief.shared_mean[arm])
-        sd[arm] = math.sqrt(max(own_variance + dot(w, p), 0.0))
+        mean[arm], sd[arm] = predict_arm(belief, task, arm, x, buffers.vectors)
 
 
 @inlined_kernel

@@ -36,23 +36,30 @@ class Borrowing:
     rewards: Array
 
 
-def borrowing_of(belief: Belief, task: int) -> Borrowing:
-    """Return what stands behind the predictions of one task."""
+def feature_squares(belief: Belief) -> Array:
+    """Return the mean squares of the features over all rewards; 1 for one that was always 0."""
+    n_arms, d = belief.shared_mean.shape
+    squares = np.zeros(d)
+    diagonals = np.einsum("nii->ni", belief.sums.gram)
+    for arm in range(n_arms):
+        squares += diagonals[belief.seen[arm, : belief.n_seen[arm]]].sum(axis=0)
+    total = max(float(belief.rewards.sum()), 1.0)
+    return np.where(squares > 0, squares, total) / total
+
+
+def borrowing_of(belief: Belief, task: int, squares: Array | None = None) -> Borrowing:
+    """Return what stands behind the predictions of one task; ``squares`` are those of the features, if at hand."""
     n_arms, d = belief.shared_mean.shape
     own_share, borrowed = np.zeros(n_arms), np.zeros(n_arms)
     rows = belief.slot[task, :n_arms]
     counts = np.where(rows >= 0, belief.sums.counts[rows], 0.0)
-    squares = np.zeros(d)
-    for arm in range(n_arms):
-        seen = belief.seen[arm, : belief.n_seen[arm]]
-        squares += np.einsum("nii->ni", belief.sums.gram)[seen].sum(axis=0)
-    total = float(belief.rewards.sum())
-    squares = np.where(squares > 0, squares, max(total, 1.0)) / max(total, 1.0)
+    if squares is None:
+        squares = feature_squares(belief)
     for arm in range(n_arms):
         noise = float(belief.noise_variance[arm])
         spread = belief.covariance[arm] / belief.task_weight[task]
         prior_precision = np.diag(belief.shared_precision[arm])
-        shared_precision = np.linalg.inv(belief.shared_covariance[arm])
+        shared_precision = _inverse(belief.shared_covariance[arm])
         if counts[arm] > 0:
             gram = belief.sums.gram[rows[arm]]
             leaning = np.eye(d) - belief.local_covariance[rows[arm]] @ gram
@@ -61,15 +68,25 @@ def borrowing_of(belief: Belief, task: int) -> Borrowing:
             own_share[arm] = np.clip(np.trace(covariance @ gram) / (noise * d), 0.0, 1.0)
             # Without this task; what rounding takes below the bare prior is given back.
             shared_precision = shared_precision - gram @ leaning / noise
-        others = np.linalg.inv(np.linalg.inv(_at_least(shared_precision, prior_precision)) + spread)
-        alone = np.linalg.inv(np.linalg.inv(prior_precision) + spread)
+        others = _inverse(_inverse(_at_least(shared_precision, prior_precision)) + spread)
+        alone = _inverse(_inverse(prior_precision) + spread)
         borrowed[arm] = max(noise * float((np.diagonal(others - alone) / squares).mean()), 0.0)
     return Borrowing(own_share, borrowed, counts)
+
+
+def _inverse(matrix: Array) -> Array:
+    """Return the inverse, or NaN where numbers are too far apart for one."""
+    try:
+        return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.full_like(matrix, np.nan)
 
 
 def _at_least(matrix: Array, least: Array) -> Array:
     """Return ``matrix`` with what is negative of ``matrix - least`` cut off."""
     excess = matrix - least
+    if not np.isfinite(excess).all():
+        return np.full_like(matrix, np.nan)
     values, vectors = np.linalg.eigh((excess + excess.T) / 2)
     result: Array = least + (vectors * np.clip(values, 0, None)) @ vectors.T
     return result

@@ -128,7 +128,7 @@ def _by_least_squares(stats: Statistics, method: str, start: Prior, limit: int) 
         before = belief.noise_variance.copy()
         for arm in range(stats.n_arms):
             if belief.rewards[arm] > 0:
-                estimators.refresh(belief, memory, arm, POLICY_METHODS[method], buffers)
+                estimators.refresh(belief, memory, arm, POLICY_METHODS[method], buffers, stats.n_tasks)
         done += 1
         # The covariance comes from least squares alone, so only the noise can still move.
         converged = bool(np.allclose(before, belief.noise_variance, rtol=TOLERANCE, atol=0))

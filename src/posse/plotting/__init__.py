@@ -5,6 +5,7 @@ from posse.plotting.inline import inline_svg
 from posse.plotting.intervals import Interval, plot_intervals
 from posse.plotting.palette import style_of
 from posse.plotting.panels import Panel, Series, plot_panels
+from posse.plotting.population import plot_population
 from posse.plotting.regret import plot_regret
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "plot_boxes",
     "plot_intervals",
     "plot_panels",
+    "plot_population",
     "plot_regret",
     "style_of",
 ]

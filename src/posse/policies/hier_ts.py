@@ -43,7 +43,7 @@ class HierTS(_Hierarchical):
         exploration: float = 1.0,
     ) -> None:
         if prior is None:
-            prior = Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=1 / 3)
+            prior = self.default_prior(n_arms=n_arms, n_features=n_features)
         if not isinstance(prior, Prior):
             raise InvalidValue(f"prior must be a Prior: HierTS takes the population as known, but {prior!r} came")
         super().__init__(
@@ -54,3 +54,8 @@ class HierTS(_Hierarchical):
             prior=prior,
             first_pulls=False,
         )
+
+    @staticmethod
+    def default_prior(*, n_arms: int, n_features: int) -> Prior:
+        """Return the population of the method's own synthetic study."""
+        return Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=1 / 3)

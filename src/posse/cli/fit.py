@@ -1,0 +1,99 @@
+"""``posse fit``: a fleet from a log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posse.errors import InvalidValue
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from posse.features import FeatureSpec
+    from posse.fleet import Posse
+
+
+def fit(
+    log: Annotated[Path, typer.Argument(help="A log (.jsonl, .parquet; see `posse log`) or a table (.parquet, .csv).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The fleet's file.")] = Path("fleet.posse"),
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
+    ] = "ebm-ts",
+    feature: Annotated[
+        list[str] | None,
+        typer.Option("--feature", "-f", metavar="NAME", help="A feature; repeat for more. Default: all there are."),
+    ] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="A JSON file that declares the features, as FeatureSpec.to_json gives it.")
+    ] = None,
+    task: Annotated[str, typer.Option(help="The column of a table that names the task.")] = "task",
+    arm: Annotated[str, typer.Option(help="The column of a table that names the arm.")] = "arm",
+    reward: Annotated[str, typer.Option(help="The column of a table with the reward.")] = "reward",
+    floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Of the fleet's decisions.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
+) -> None:
+    """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
+    from posse.fleet import Posse
+
+    frame, arms, contexts = _read(log, task, arm, reward)
+    spec = _declared(contexts, feature, features)
+    fleet = Posse(arms=arms, features=spec, policy=policy, seed=seed, floor=floor)
+    learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward="skip")
+    fleet.save(out)
+    _report(fleet, learned, frame.height - learned, out, json)
+
+
+def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
+    """Return the rows, the arms there are, and the raw features of every row."""
+    from posse.logs import read_log
+    from posse.tables import as_frame
+
+    table = None
+    if path.suffix in (".parquet", ".csv"):
+        table = as_frame(path)
+        if "context" in table.columns:
+            table = None
+    if table is None:
+        log = read_log(path)
+        return log.frame, log.arms, log.contexts
+    for name, column in (("task", task), ("arm", arm), ("reward", reward)):
+        if column not in table.columns:
+            raise InvalidValue(
+                f"{path} has no column {column!r}; its columns are {', '.join(table.columns)}. "
+                f"Say which one is the {name} with --{name}"
+            )
+    arms = table.get_column(arm).drop_nulls().unique().sort().to_list()
+    return table, arms, table.drop(task, arm, reward)
+
+
+def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None) -> FeatureSpec:
+    import json
+
+    from posse.features import FeatureSpec
+
+    if path is None:
+        return FeatureSpec.from_table(contexts, columns=names)
+    if names:
+        raise InvalidValue("give --feature or --features, not both")
+    try:
+        return FeatureSpec.from_json(json.loads(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise InvalidValue(f"cannot read the features of {path}: {error}") from None
+
+
+def _report(fleet: Posse, learned: int, skipped: int, out: Path, as_json: bool) -> None:
+    from posse.cli.inspect import print_overview
+
+    overview = fleet.overview()
+    if as_json:
+        from json import dumps
+
+        print(dumps(overview.to_json() | {"rows": learned, "skipped": skipped, "file": str(out)}, indent=2))
+        return
+    without = f", {skipped:,} without a reward left out" if skipped else ""
+    print_overview(overview, title=f"{learned:,} rewards learned{without}")
+    print(f"wrote {out}; look at it with: posse inspect {out}")

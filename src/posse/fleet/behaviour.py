@@ -1,0 +1,124 @@
+"""How a fleet decides: a policy of posse.policies by its key, and the population behind it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posse.checks import number, one_of
+from posse.errors import InvalidValue, UnknownPolicy
+from posse.kernels import estimators
+from posse.kernels.fleet import Rule
+from posse.kernels.select import Exploration
+from posse.model.estimation import POLICY_METHODS
+from posse.model.prior import Prior
+from posse.policies.ebm import EVIDENCE_REFRESH, PAPER_EXPLORATION, PAPER_SHARED_PRECISION, EbmTS, EbmUCB
+from posse.policies.hier_ts import HierTS
+
+LEARNING = {"ebm-ts": EbmTS, "ebm-ucb": EbmUCB}
+ALONE = {"lin-ts": True, "lin-ucb": False}  # whether it samples
+POLICIES = (*LEARNING, "hier-ts", *ALONE, "random")
+
+RIDGE = 1.0
+NO_SHARING = 1e12  # precision of a shared mean that is held at zero
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """Everything that turns rewards into decisions, apart from the rewards.
+
+    Parameters
+    ----------
+    policy : str
+    prior : str
+        How the population is estimated, or "known".
+    start : Prior
+        What stands until rewards say otherwise, or for good.
+    rule : Rule
+    refresh_growth : float
+    robust : bool
+    """
+
+    policy: str
+    prior: str
+    start: Prior
+    rule: Rule
+    refresh_growth: float
+    robust: bool
+
+    @property
+    def method(self) -> int:
+        """The code of the estimator."""
+        return POLICY_METHODS.get(self.prior, estimators.KNOWN)
+
+
+def new_behaviour(
+    policy: str,
+    *,
+    n_arms: int,
+    n_features: int,
+    prior: str | Prior | None,
+    exploration: float | None,
+    floor: float,
+    refresh_growth: float | None,
+    robust: bool,
+) -> Behaviour:
+    """Return the behaviour that the settings of a fleet name."""
+    if not isinstance(policy, str) or policy not in POLICIES:
+        close = difflib.get_close_matches(policy, POLICIES, n=1) if isinstance(policy, str) else []
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        raise UnknownPolicy(f"no policy {policy!r} for a fleet{hint} The keys are {', '.join(POLICIES)}")
+    if prior is not None and policy not in (*LEARNING, "hier-ts"):
+        raise InvalidValue(f"policy {policy!r} has no population, so prior must not be given")
+    floor = number(floor, "floor", at_least=0)
+    if floor > 1 / n_arms:
+        raise InvalidValue(
+            f"floor must be at most 1 / n_arms = {1 / n_arms:g}, or the probabilities would add up to more than 1, "
+            f"but {floor:g} came"
+        )
+    isotropic = Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=PAPER_SHARED_PRECISION)
+    if policy in LEARNING:
+        cls = LEARNING[policy]
+        name, start = _population("evidence" if prior is None else prior, isotropic)
+        default = cls.evidence_exploration if name == "evidence" else PAPER_EXPLORATION
+        growing, sampling = cls.growing, cls.sampling
+    elif policy == "hier-ts":
+        start = HierTS.default_prior(n_arms=n_arms, n_features=n_features)
+        name, start = _population(start if prior is None else prior, isotropic)
+        if name != "known":
+            raise InvalidValue("policy 'hier-ts' takes the population as known: pass a Prior, or take 'ebm-ts'")
+        default, growing, sampling = 1.0, HierTS.growing, HierTS.sampling
+    elif policy in ALONE:
+        covariance = np.tile(np.eye(n_features) / RIDGE, (n_arms, 1, 1))
+        name, start = "known", Prior(covariance=covariance, noise_variance=1.0, shared_precision=NO_SHARING)
+        default, growing, sampling = 1.0, False, ALONE[policy]
+    else:
+        name, start, default, growing, sampling = "known", isotropic, 0.0, False, False
+        floor = 1.0  # at most 1 / eligible arms
+    start.require_shape(n_arms=n_arms, n_features=n_features)
+    if robust and name != "evidence":
+        raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
+    scale = default if exploration is None else number(exploration, "exploration", at_least=0)
+    if refresh_growth is None:
+        refresh_growth = EVIDENCE_REFRESH
+    return Behaviour(
+        policy=policy,
+        prior=name,
+        start=start,
+        rule=Rule(Exploration(scale, growing, sampling), floor),
+        refresh_growth=number(refresh_growth, "refresh_growth", at_least=0),
+        robust=bool(robust),
+    )
+
+
+def _population(prior: Any, isotropic: Prior) -> tuple[str, Prior]:
+    if isinstance(prior, Prior):
+        return "known", prior
+    if not isinstance(prior, str):
+        raise InvalidValue(
+            f"prior must be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, but {type(prior).__name__} came"
+        )
+    return one_of(prior, "prior", tuple(POLICY_METHODS)), isotropic

@@ -1,0 +1,411 @@
+"""The inside of a fleet: names, arrays, decisions that wait, and the lock that keeps them together."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time as clock_module
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posse._version import __version__
+from posse.checks import number
+from posse.errors import (
+    ExpiredDecision,
+    InvalidValue,
+    NotFinite,
+    RewardConflict,
+    ShapeError,
+    UnknownArm,
+    UnknownDecision,
+    UnknownTask,
+)
+from posse.features import FeatureSpec
+from posse.fleet.behaviour import new_behaviour
+from posse.fleet.decision import Decision
+from posse.fleet.labels import Label, Labels
+from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
+from posse.fleet.rows import label_codes, listed, required, sequence_codes
+from posse.fleet.store import Store
+from posse.fleet.threads import MANY_ROWS, pool, workers
+from posse.kernels.fleet import Scratch, decide_rows, new_scratch
+from posse.kernels.linalg import LARGEST
+
+if TYPE_CHECKING:
+    from posse.kernels.posterior import Buffers
+    from posse.logs.writer import Record
+    from posse.model.prior import Prior
+    from posse.types import Array, BoolArray, IntArray
+
+MONTH = 30 * 24 * 3600.0
+PERIOD = 2**128  # of the generator
+FIT_STEPS, FIT_SETTLED = 30, 1e-2  # of the prior after a batch, which may be all the data there will ever be
+
+
+class Active(NamedTuple):
+    """The arms that may be chosen."""
+
+    arms: IntArray
+    names: tuple[Label, ...]
+    scratch: Scratch
+
+
+class Lesson(NamedTuple):
+    """Rows that are about to be learned, with all that learning them needs, so that it cannot fail half way."""
+
+    tasks: IntArray
+    arms: IntArray
+    contexts: Array
+    rewards: Array
+    slots: IntArray
+    rooms: list[Buffers] | None
+
+
+class Core:
+    """What the public object is built on. Methods that begin with an underscore expect that the lock is held."""
+
+    def __init__(
+        self,
+        arms: Iterable[Label],
+        features: FeatureSpec | Sequence[Any],
+        policy: str = "ebm-ts",
+        seed: int | None = None,
+        *,
+        prior: str | Prior | None = None,
+        exploration: float | None = None,
+        floor: float = 0.0,
+        refresh_growth: float | None = None,
+        robust: bool = False,
+        time_to_live: float | None = MONTH,
+        absent_reward: float | None = None,
+        clock: Callable[[], float] = clock_module.time,
+        log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
+    ) -> None:
+        self._features = features if isinstance(features, FeatureSpec) else FeatureSpec(features)
+        self._arms, self._tasks = Labels("arm"), Labels("task")
+        if isinstance(arms, str):
+            raise InvalidValue(f"arms must be a sequence of names, but the text {arms!r} came; pass [{arms!r}]")
+        names = self._arms.checked_all(listed(arms, "arms must be a sequence of names"))
+        if not names:
+            raise InvalidValue("a fleet needs at least one arm, but arms is empty")
+        for position, name in enumerate(names):
+            if name in self._arms:
+                raise InvalidValue(f"arms must differ, but {name!r} came twice")
+            self._arms.add(name, position)
+        self._behaviour = new_behaviour(
+            policy,
+            n_arms=len(names),
+            n_features=self._features.n_features,
+            prior=prior,
+            exploration=exploration,
+            floor=floor,
+            refresh_growth=refresh_growth,
+            robust=robust,
+        )
+        self._seed = checked_seed(seed)
+        self._time_to_live = None if time_to_live is None else number(time_to_live, "time_to_live", above=0)
+        self._absent_reward = None if absent_reward is None else checked_reward(absent_reward)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._retired: set[int] = set()
+        self._store = Store(start=self._behaviour.start, method=self._behaviour.method, robust=self._behaviour.robust)
+        self._decided = 0
+        self._prefix = secrets.token_hex(6)
+        self._ledger = Ledger(self._prefix, self._features.n_features)
+        self._adopted: dict[str, Ledger] = {}
+        self._partial = False
+        self._log: Callable[[list[Record]], None] | None = None
+        self.log_to(log)
+        self._seek()
+        self._list_active()
+
+    def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
+        """Note decisions and rewards here from now on; None is nowhere."""
+        if log is not None and not callable(log):
+            from posse.logs.writer import LogWriter
+
+            log = LogWriter(log)
+        self._log = log
+
+    def _step(self) -> int:
+        """Return the step that the next decision is: rewards learned from tables are experience, too."""
+        return max(self._decided, self._store.experience) + 1
+
+    def _ledgers(self) -> list[Ledger]:
+        return [self._ledger, *self._adopted.values()]
+
+    def _n_pending(self) -> int:
+        return sum(ledger.n_pending for ledger in self._ledgers())
+
+    def _note(self, decisions: list[Decision], contexts: list[Any], now: float) -> None:
+        """Write decisions to the log before they count; if that fails, their random numbers are drawn again."""
+        from posse.logs.writer import moment
+
+        assert self._log is not None
+        names = self._features.names
+        try:
+            when = moment(now)
+            self._log(
+                [
+                    {
+                        "decision_id": decision.id,
+                        "time": when,
+                        "task": decision.task,
+                        "arm": decision.arm,
+                        "eligible": list(decision.probabilities),
+                        "probabilities": list(decision.probabilities.values()),
+                        "propensity": decision.propensity,
+                        "context": dict(zip(names, self._features.raw(context), strict=True)),
+                        "policy": self._behaviour.policy,
+                        "version": __version__,
+                    }
+                    for decision, context in zip(decisions, contexts, strict=True)
+                ]
+            )
+        except BaseException:
+            self._rewind(len(decisions))
+            raise
+
+    def _rewind(self, count: int) -> None:
+        """Go back in the seed's stream by so many decisions."""
+        self._rng.bit_generator.advance(PERIOD - count)  # type: ignore[attr-defined]  # of PCG64
+
+    def _note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
+        """Write rewards to the log before they are learned."""
+        if self._log is not None:
+            from posse.logs.writer import moment
+
+            when = moment(now)
+            self._log(
+                [
+                    {"decision_id": decision_id, "reward": value, "reward_time": when}
+                    for decision_id, value in zip(ids, values, strict=True)
+                ]
+            )
+
+    _active: IntArray
+    _active_names: tuple[Label, ...]
+    _scratch: Scratch
+
+    def _seek(self) -> None:
+        """Go to the place in the seed's stream that the next decision draws from."""
+        self._rng = self._stream(self._decided)
+
+    def _stream(self, decided: int) -> np.random.Generator:
+        """Return the seed's stream at the place of the decision after so many."""
+        generator = np.random.PCG64(np.random.SeedSequence(self._seed))
+        generator.advance(decided)
+        return np.random.Generator(generator)
+
+    def _list_active(self) -> None:
+        self._show_active(self._active_among(self._arms.numbers, self._retired))
+
+    def _active_among(self, numbers: Mapping[Label, int], retired: Collection[int]) -> Active:
+        """Return which arms may be chosen, given the numbers of all."""
+        active = [(label, arm) for label, arm in numbers.items() if arm not in retired]
+        return Active(
+            np.array([arm for _, arm in active], dtype=np.int64),
+            tuple(label for label, _ in active),
+            new_scratch(len(numbers), self._features.n_features),
+        )
+
+    def _show_active(self, active: Active) -> None:
+        self._active, self._active_names, self._scratch = active
+
+    def _require_whole(self) -> None:
+        if self._partial:
+            raise InvalidValue(
+                "only some tasks of this fleet were loaded, so it decides but does not learn; load all of it"
+            )
+
+    def _arm_number(self, arm: Any) -> int:
+        number = self._arms.get(arm)
+        if number is None:
+            names = ", ".join(repr(label) for label in self._arms)
+            raise UnknownArm(f"no arm {arm!r}; the arms are {names} (add it with add_arm({arm!r}))")
+        return number
+
+    def _task_number(self, task: Any) -> int:
+        number = self._tasks.get(task)
+        if number is None:
+            raise UnknownTask(f"no task {task!r} among the {len(self._tasks)} tasks of this fleet")
+        return number
+
+    def _eligible(self, eligible: Iterable[Label]) -> tuple[IntArray, tuple[Label, ...]]:
+        if isinstance(eligible, str):
+            raise InvalidValue(f"eligible must be a sequence of arms, but the text {eligible!r} came")
+        names = listed(eligible, "eligible must be a sequence of arms")
+        numbers = [self._arm_number(name) for name in names]
+        if not numbers:
+            raise InvalidValue("eligible is empty; at least one arm must be eligible")
+        if len(set(numbers)) < len(numbers):
+            raise InvalidValue(f"eligible has an arm twice: {', '.join(map(repr, names))}")
+        for name, arm in zip(names, numbers, strict=True):
+            if arm in self._retired:
+                raise UnknownArm(
+                    f"arm {name!r} is retired and cannot be eligible (bring it back with add_arm({name!r}))"
+                )
+        numbers.sort()  # so that the arm does not depend on the order in which they were named
+        return np.array(numbers, dtype=np.int64), tuple(self._arms.label(arm) for arm in numbers)
+
+    def _mask(self, eligible: Iterable[Iterable[Label] | None] | None, n: int) -> BoolArray:
+        """Return which arms are eligible, one row for all or one for each."""
+        active = np.zeros((1, len(self._arms)), dtype=np.bool_)
+        active[0, self._active] = True
+        if eligible is None:
+            return active
+        rows = listed(eligible, "eligible must have a sequence of arms, or None, for every row")
+        if len(rows) != n:
+            raise ShapeError(f"eligible must have one entry per row, but {len(rows)} came for {n} rows")
+        mask = np.repeat(active, n, axis=0)
+        for row, names in enumerate(rows):
+            if names is not None:
+                mask[row] = False
+                mask[row, self._eligible(names)[0]] = True
+        return mask
+
+    def _rows(self, tasks: Any, contexts: Any) -> tuple[list[Label], IntArray, Array]:
+        """Return distinct task names, every row's position among them, and encoded contexts."""
+        if isinstance(tasks, str):
+            from posse.tables import as_frame
+
+            contexts = as_frame(contexts, name="contexts")
+            labels, codes = label_codes(required(contexts, tasks, "task"), self._tasks)
+        else:
+            labels, codes = sequence_codes(tasks, self._tasks)
+        X = self._features.encode_many(contexts)
+        if len(X) != len(codes):
+            raise ShapeError(f"as many contexts as tasks are needed, but {len(codes)} tasks and {len(X)} contexts came")
+        return labels, codes, X
+
+    def _numbers(self, labels: list[Label], known: list[int | None]) -> tuple[IntArray, list[tuple[Label, int]]]:
+        """Return the numbers of all labels, and the labels that have none yet with what they will get."""
+        missing = [position for position, number in enumerate(known) if number is None]
+        reserved = self._store.reserve_tasks(len(missing)) if missing else []
+        numbers = np.array([-1 if number is None else number for number in known], dtype=np.int64)
+        numbers[missing] = reserved
+        return numbers, [(labels[position], number) for position, number in zip(missing, reserved, strict=True)]
+
+    def _take(self, new: list[tuple[Label, int]]) -> None:
+        """Let tasks be there whose numbers were reserved."""
+        if new:
+            self._store.take_tasks(len(new))
+            for label, number in new:
+                self._tasks.add(label, number)
+
+    def _decide_rows(
+        self,
+        rows: IntArray,
+        X: Array,
+        mask: BoolArray,
+        explore: bool,
+        uniforms: Array,
+        *,
+        advance: bool = True,
+    ) -> tuple[IntArray, Array, Array, Array]:
+        n, n_arms = len(rows), len(self._arms)
+        chosen = np.empty(n, dtype=np.int64)
+        probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
+        belief, rule = self._store.belief, self._behaviour.rule
+        first_step, least_step = self._decided + 1, self._store.experience + 1
+        # Rows of one task together, so that what belongs to it is fetched once; answers do not depend on the order.
+        order = np.argsort(rows, kind="stable")
+
+        def block(first: int, last: int) -> None:
+            scratch = new_scratch(n_arms, self._features.n_features)
+            decide_rows(
+                belief, order, rows, X, mask, first_step, least_step, advance, rule, explore, uniforms, first, last,
+                scratch, chosen, probabilities, mean, sd,
+            )  # fmt: skip
+
+        if n < MANY_ROWS or workers() == 1:
+            block(0, n)
+        else:
+            cuts = np.linspace(0, n, 4 * workers() + 1).astype(int).tolist()
+            list(pool().map(block, cuts[:-1], cuts[1:]))
+        return chosen, probabilities, mean, sd
+
+    def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Lesson:
+        """Return rows with all that learning them needs."""
+        store = self._store
+        slots = store.claim(tasks, arms)
+        due = store.refresh_due(self._behaviour.refresh_growth, len(rewards))
+        return Lesson(tasks, arms, contexts, rewards, slots, store.new_rooms() if due else None)
+
+    def _learn(self, lesson: Lesson) -> None:
+        """Learn rows: one by one while they are few beside what is known, else as sums and a new population."""
+        tasks, arms, contexts, rewards, slots, rooms = lesson
+        if rooms is None:
+            self._store.learn_rows(tasks, arms, contexts, rewards)
+        else:
+            self._store.add_rows(slots, arms, contexts, rewards)
+            self._store.refresh(rooms, steps=FIT_STEPS, settled=FIT_SETTLED)
+
+    def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:
+        """Return where a decision stands that may get a reward, or has one."""
+        place = parse_id(decision_id)
+        ledger = None
+        if place is not None:
+            ledger = self._ledger if place[0] == self._prefix else self._adopted.get(place[0])
+        if place is None or ledger is None or place[1] >= ledger.next:
+            raise UnknownDecision(f"no decision {decision_id!r} was made by this fleet; pass the id of a Decision")
+        row = place[1] - ledger.first
+        if row < 0 or (self._time_to_live is not None and row < ledger.late(now - self._time_to_live).size):
+            raise ExpiredDecision(
+                f"decision {decision_id!r} is older than its time to live; "
+                "make the fleet with a longer time_to_live if rewards come this late"
+            )
+        if ledger.status[row] == FORGOTTEN:
+            raise UnknownDecision(f"decision {decision_id!r} belongs to a task that was forgotten")
+        return ledger, row
+
+    def _require_same(self, decision_id: str, old: float, new: float) -> None:
+        if old != new:
+            raise RewardConflict(
+                f"decision {decision_id!r} has the reward {old:g} already, but {new:g} came; it is rewarded once"
+            )
+
+    def _expire(self, now: float) -> None:
+        """Let decisions go that are past their time; those without a reward get the absent one, if there is one."""
+        if self._time_to_live is None:
+            return
+        before = now - self._time_to_live
+        if not self._adopted and not self._ledger.has_late(before):
+            return  # the path of every decision
+        late = [(ledger, ledger.late(before)) for ledger in self._ledgers() if ledger.has_late(before)]
+        if not late:
+            return
+        if self._absent_reward is not None and not self._partial:
+            waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
+            ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
+            if ids:
+                lesson = self._lesson(
+                    np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
+                    np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
+                    np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
+                    np.full(len(ids), self._absent_reward),
+                )
+                self._note_rewards(ids, [self._absent_reward] * len(ids), now)
+                self._learn(lesson)
+        for ledger, rows in late:
+            ledger.drop_oldest(rows.size)
+
+
+def checked_reward(value: Any) -> float:
+    """Return a reward that can be learned."""
+    reward = number(value, "reward")
+    if abs(reward) > LARGEST:
+        raise NotFinite(f"reward {reward:g} is too large: sums of squares would overflow; rescale the rewards")
+    return reward
+
+
+def checked_seed(seed: Any) -> int:
+    """Return the seed, or one from the operating system."""
+    if seed is None:
+        return secrets.randbits(63)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0 or seed >= 2**128:
+        raise InvalidValue(f"seed must be a whole number from 0 to 2**128 - 1, but {seed!r} came")
+    return int(seed)

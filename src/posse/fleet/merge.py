@@ -1,0 +1,82 @@
+"""Adding what one fleet has learned to another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posse.errors import InvalidValue
+from posse.fleet.core import FIT_SETTLED, FIT_STEPS, Core
+from posse.fleet.labels import Label
+from posse.fleet.ledger import Ledger
+
+
+def merge_fleet(mine: Core, other: Core) -> None:
+    """Add what ``other`` has learned to ``mine``; see :meth:`posse.fleet.Posse.merge`."""
+    if not isinstance(other, Core):
+        raise InvalidValue(f"only a Posse can be merged, but {type(other).__name__} came")
+    if other is mine:
+        raise InvalidValue("a fleet cannot be merged with itself: every reward would count twice")
+    first, second = sorted((mine, other), key=id)
+    with first._lock, second._lock:
+        for fleet in (mine, other):
+            fleet._require_whole()
+        if mine._features != other._features:
+            raise InvalidValue(
+                "fleets can be merged only if their features are the same, scaling included; "
+                f"here they are {mine._features!r} and {other._features!r}"
+            )
+        # A ledger goes by its fleet, is copied with it, and stays when it is empty: it says where sums came from.
+        if {ledger.prefix for ledger in other._ledgers()} & {ledger.prefix for ledger in mine._ledgers()}:
+            raise InvalidValue(
+                "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
+                "would count twice; merge only fleets that were made and learned apart"
+            )
+        arm_labels = mine._arms.checked_all(other._arms)
+        task_labels = mine._tasks.checked_all(other._tasks)
+        before = (mine._store.n_arms, mine._store.memory)
+        try:
+            _join(mine, other, arm_labels, task_labels)
+        except BaseException:
+            # Arms may have joined, which have no rewards yet.
+            mine._store.shrink(*before)
+            raise
+
+
+def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label]) -> None:
+    store = mine._store
+    numbers_of_arms = dict(mine._arms.numbers)
+    retired = set(mine._retired)
+    for label in arm_labels:
+        if label not in numbers_of_arms:
+            numbers_of_arms[label] = store.add_arm()
+            if other._arms.numbers[label] in other._retired:
+                retired.add(numbers_of_arms[label])
+    active = mine._active_among(numbers_of_arms, retired)
+    numbers, new = mine._numbers(task_labels, [mine._tasks.get(label) for label in task_labels])
+    task_of = np.full(other._store.n_tasks + 1, -1, dtype=np.int64)
+    task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
+    arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])
+    tasks, arms, sums = other._store.copy_of_sums()
+    arms = arm_of[arms]
+    slots = store.claim(task_of[tasks], arms)
+    ledgers = {}
+    for ledger in other._ledgers():
+        copy = Ledger(ledger.prefix, mine._features.n_features, ledger.first)
+        copy.reserve(ledger.size)
+        copy.add_many(task_of[ledger.task], arm_of[ledger.arm], 0.0, ledger.context)
+        copy.time[:], copy.status[:], copy.reward[:] = ledger.time, ledger.status, ledger.reward
+        ledgers[ledger.prefix] = copy
+    rooms = store.new_rooms()
+    rng = mine._stream(mine._decided + other._decided)
+    # From here on nothing can fail.
+    for label, arm in numbers_of_arms.items():
+        if label not in mine._arms:
+            mine._arms.add(label, arm)
+    mine._retired = retired
+    mine._show_active(active)
+    mine._take(new)
+    mine._adopted |= ledgers
+    mine._decided += other._decided
+    mine._rng = rng
+    store.add_sums(slots, arms, sums)
+    store.refresh(rooms, steps=FIT_STEPS, settled=FIT_SETTLED)

@@ -1,0 +1,175 @@
+"""What a fleet has learned, for people to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posse.fleet.labels import Label
+from posse.model.borrowing import borrowing_of, feature_squares
+from posse.types import Array
+
+if TYPE_CHECKING:
+    from posse.kernels.posterior import Belief
+
+
+class Coefficients(NamedTuple):
+    """The posterior of every arm's coefficients in one task.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        What the coefficients belong to.
+    mean : dict
+        Arrays of shape (n_features,) by arm.
+    covariance : dict
+        Arrays of shape (n_features, n_features) by arm.
+    """
+
+    columns: tuple[str, ...]
+    mean: dict[Label, Array]
+    covariance: dict[Label, Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArmOverview:
+    """One arm's population.
+
+    Parameters
+    ----------
+    arm : str or int
+    retired : bool
+    tasks, rewards : float
+        Tasks with rewards of it, and rewards.
+    noise_sd : float
+    mean : ndarray of shape (n_features,)
+        Mean of the population.
+    mean_sd : ndarray of shape (n_features,)
+        How well it is known.
+    covariance : ndarray of shape (n_features, n_features)
+        How tasks differ.
+    """
+
+    arm: Label
+    retired: bool
+    tasks: int
+    rewards: float
+    noise_sd: float
+    mean: Array
+    mean_sd: Array
+    covariance: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskOverview:
+    """One task: what it stands on; ``own_share`` is 0 if all is borrowed and 1 if nothing is, averaged over its arms.
+
+    Parameters
+    ----------
+    task : str or int
+    rewards : float
+    own_share : float
+    """
+
+    task: Label
+    rewards: float
+    own_share: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overview:
+    """What a fleet has learned.
+
+    Parameters
+    ----------
+    policy, prior : str
+    columns : tuple of str
+        What the entries of means and covariances belong to.
+    arms : list of ArmOverview
+    tasks : list of TaskOverview
+        Those with the most rewards.
+    n_tasks, n_decisions, n_pending : int
+    n_rewards : float
+    """
+
+    policy: str
+    prior: str
+    columns: tuple[str, ...]
+    arms: list[ArmOverview]
+    tasks: list[TaskOverview]
+    n_tasks: int
+    n_decisions: int
+    n_pending: int
+    n_rewards: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "policy": self.policy,
+            "prior": self.prior,
+            "n_tasks": self.n_tasks,
+            "n_decisions": self.n_decisions,
+            "n_rewards": self.n_rewards,
+            "n_pending": self.n_pending,
+            "columns": list(self.columns),
+            "arms": [
+                {
+                    "arm": arm.arm,
+                    "retired": arm.retired,
+                    "tasks": arm.tasks,
+                    "rewards": arm.rewards,
+                    "noise_sd": arm.noise_sd,
+                    "mean": arm.mean.tolist(),
+                    "mean_sd": arm.mean_sd.tolist(),
+                    "covariance": arm.covariance.tolist(),
+                }
+                for arm in self.arms
+            ],
+            "tasks": [{"task": task.task, "rewards": task.rewards, "own_share": task.own_share} for task in self.tasks],
+        }
+
+
+def arm_overview(belief: Belief, arm: int, label: Label, retired: bool) -> ArmOverview:
+    """Return one arm's population."""
+    return ArmOverview(
+        arm=label,
+        retired=retired,
+        tasks=int(belief.n_seen[arm]),
+        rewards=float(belief.rewards[arm]),
+        noise_sd=float(np.sqrt(belief.noise_variance[arm])),
+        mean=belief.shared_mean[arm].copy(),
+        mean_sd=np.sqrt(np.diagonal(belief.shared_covariance[arm])),
+        covariance=belief.covariance[arm].copy(),
+    )
+
+
+def busiest_tasks(belief: Belief, count: int) -> list[tuple[int, float, float]]:
+    """Return number, rewards and own share of the tasks with the most rewards."""
+    n_arms = len(belief.n_seen)
+    slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(n_arms)])
+    rewards = np.bincount(belief.task_of[slots], weights=belief.sums.counts[slots], minlength=len(belief.task_weight))
+    busiest = np.argsort(-rewards, kind="stable")[:count]
+    squares = feature_squares(belief)
+    result = []
+    for task in busiest[rewards[busiest] > 0].tolist():
+        own_share = borrowing_of(belief, task, squares).own_share
+        result.append((task, float(rewards[task]), float(own_share.mean())))
+    return result
+
+
+def coefficients_of(belief: Belief, task: int, arm: int) -> tuple[Array, Array]:
+    """Return mean and covariance of one arm's coefficients in one task."""
+    row = int(belief.slot[task, arm]) if task >= 0 else -1
+    d = belief.shared_mean.shape[1]
+    if row >= 0 and belief.sums.counts[row] > 0:
+        leaning = np.eye(d) - belief.local_covariance[row] @ belief.sums.gram[row]
+        own = belief.noise_variance[arm] * belief.local_covariance[row]
+        mean = belief.local_mean[row] + leaning @ belief.shared_mean[arm]
+    else:
+        leaning = np.eye(d)
+        own = belief.covariance[arm] / (belief.task_weight[task] if task >= 0 else 1.0)
+        mean = belief.shared_mean[arm].copy()
+    covariance = own + leaning @ belief.shared_covariance[arm] @ leaning.T
+    return mean, (covariance + covariance.T) / 2

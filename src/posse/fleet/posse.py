@@ -1,0 +1,599 @@
+"""The practitioner's object: decide now, reward later."""
+
+from __future__ import annotations
+
+import os
+import time as clock_module
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from posse.checks import one_of
+from posse.errors import InvalidValue, ShapeError
+from posse.fleet.core import FIT_SETTLED, FIT_STEPS, Core, checked_reward
+from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.labels import Label, checked_label
+from posse.fleet.ledger import PENDING, REWARDED, Ledger, Pending
+from posse.fleet.overview import (
+    Coefficients,
+    Overview,
+    TaskOverview,
+    arm_overview,
+    busiest_tasks,
+    coefficients_of,
+)
+from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of
+from posse.kernels.fleet import decide
+from posse.model.borrowing import Borrowing, borrowing_of
+from posse.model.statistics import Statistics
+
+if TYPE_CHECKING:
+    from posse.features import FeatureSpec
+    from posse.model.prior import Prior
+    from posse.types import Array
+
+
+class Posse(Core):
+    """Many related bandits that learn from each other; decisions now, rewards whenever they come.
+
+    Parameters
+    ----------
+    arms : sequence of str or int
+        What every task chooses among.
+    features : FeatureSpec, or sequence of feature names
+        What a context is made of; names alone mean numbers as they are, with an intercept.
+    policy : {"ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb", "random"}
+        How to explore. The first two learn the population of the tasks; "lin-ts" and "lin-ucb" treat every task alone.
+    seed : int, optional
+        Same seed, same decisions; default: from the operating system.
+    prior : {"evidence", "paper", "moments", ...} or Prior, optional
+        How the population is estimated. Default: "evidence", the best there is.
+    exploration : float, optional
+        Default: the policy's, as measured.
+    floor : float
+        The least probability of every eligible arm. With "ebm-ucb" it is what makes a log that can be evaluated.
+    refresh_growth : float, optional
+        The population is estimated anew when rewards have grown by this fraction. Default 0.1.
+    robust : bool
+        With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
+    time_to_live : float or None
+        Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
+        for ever, and keeps every decision in memory.
+    absent_reward : float, optional
+        What it means if none came: this reward. Default: nothing is learned from it.
+    clock : callable
+        Returns the time in seconds since the epoch.
+    log : path or callable, optional
+        Where decisions and rewards are noted as they happen: a .jsonl file that lines are added to, or a function
+        that takes a list of records (:mod:`posse.logs.writer`). If it raises, nothing was decided or learned.
+
+    Notes
+    -----
+    One object serves many threads. An update that raises leaves everything as it was.
+
+    The arm of the n-th decision is drawn from its probabilities with the n-th number of the seed's stream, so a loaded
+    fleet goes on as if nothing had happened.
+
+    Examples
+    --------
+    >>> bandits = Posse(arms=["red", "green"], features=["age", "hour"], policy="ebm-ts", seed=7)
+    >>> decision = bandits.decide(task="store-17", context={"age": 3, "hour": 0.5})
+    >>> decision.arm, decision.propensity
+    ('green', 0.5)
+    >>> bandits.reward(decision.id, 1.0)
+    True
+    >>> bandits.reward(decision.id, 1.0)  # the same again
+    False
+    >>> round(bandits.expected("store-18", {"age": 3, "hour": 0.5}).mean["green"], 2)  # another task has learned too
+    0.4
+    """
+
+    def __repr__(self) -> str:
+        with self._lock:
+            return (
+                f"<Posse {self._behaviour.policy}: {len(self._active_names)} arms, {len(self._tasks)} tasks, "
+                f"{self._store.n_rewards:g} rewards, {self._n_pending()} pending>"
+            )
+
+    # What it is.
+
+    @property
+    def arms(self) -> tuple[Label, ...]:
+        """The arms that may be chosen."""
+        return self._active_names
+
+    @property
+    def retired_arms(self) -> tuple[Label, ...]:
+        """The arms that are no longer chosen; what they taught is kept."""
+        with self._lock:
+            return tuple(label for label, arm in self._arms.numbers.items() if arm in self._retired)
+
+    @property
+    def tasks(self) -> tuple[Label, ...]:
+        """The tasks that there are, in the order in which they came."""
+        with self._lock:
+            return tuple(self._tasks)
+
+    @property
+    def features(self) -> FeatureSpec:
+        """What a context is made of."""
+        return self._features
+
+    @property
+    def policy(self) -> str:
+        """The key of the policy."""
+        return self._behaviour.policy
+
+    @property
+    def n_decisions(self) -> int:
+        """Decisions so far."""
+        return self._decided
+
+    @property
+    def n_rewards(self) -> float:
+        """Rewards learned."""
+        return self._store.n_rewards
+
+    @property
+    def prior(self) -> Prior:
+        """The population in force, of all arms in the order in which they came, retired ones too."""
+        with self._lock:
+            return self._store.prior
+
+    @property
+    def statistics(self) -> Statistics:
+        """All that was learned, as dense arrays over all arms (retired too) and tasks, each in the order they came."""
+        with self._lock:
+            position = {task: place for place, task in enumerate(self._tasks.numbers.values())}
+            tasks, arms, sums = self._store.copy_of_sums()
+            dense = Statistics.zeros(
+                n_tasks=max(len(position), 1), n_arms=len(self._arms), n_features=self._features.n_features
+            )
+        places = np.array([position[task] for task in tasks.tolist()], dtype=np.int64)
+        for field, values in zip(dense.sums, sums, strict=True):
+            field[arms, places] = values
+        return dense
+
+    # Deciding.
+
+    def decide(
+        self,
+        task: Label,
+        context: Any,
+        eligible: Iterable[Label] | None = None,
+        explore: bool = True,
+    ) -> Decision:
+        """Choose an arm.
+
+        Parameters
+        ----------
+        task : str or int
+            One never seen starts from the population.
+        context : mapping by feature name, array, or row
+        eligible : sequence of arms, optional
+            Default: all that are not retired.
+        explore : bool
+            False takes the arm with the best mean and says propensity 1.
+        """
+        x = self._features.encode(context)
+        with self._lock:
+            arms, names = self._active, self._active_names
+            if eligible is not None:
+                arms, names = self._eligible(eligible)
+            number = self._tasks.get(task)
+            label = self._tasks.checked(task) if number is None else self._tasks.label(number)
+            now = self._clock()
+            self._expire(now)
+            ledger = self._ledger
+            out = np.empty((3, len(names)))
+            ledger.reserve(1)
+            new = [] if number is not None else [(label, self._store.reserve_tasks(1)[0])]
+            position = decide(
+                self._store.belief, -1 if number is None else number, x, arms, self._step(), self._behaviour.rule,
+                explore, self._rng.random(), self._scratch, out,
+            )  # fmt: skip
+            chances, mean, sd = out.tolist()
+            decision = Decision(
+                f"{self._prefix}-{ledger.next}",
+                label,
+                names[position],
+                chances[position],
+                dict(zip(names, chances, strict=True)),
+                dict(zip(names, mean, strict=True)),
+                dict(zip(names, sd, strict=True)),
+            )
+            if self._log is not None:
+                self._note([decision], [context], now)
+            # From here on nothing can fail.
+            self._take(new)
+            self._decided += 1
+            ledger.add(new[0][1] if number is None else number, arms[position], now, x)
+            return decision
+
+    def decide_many(
+        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
+    ) -> Decisions:
+        """Choose an arm for every row; the same as :meth:`decide` row by row.
+
+        Parameters
+        ----------
+        tasks : sequence of names, or the name of a column of ``contexts``
+        contexts : table or 2-D array
+            A Polars, pandas or Arrow table, or raw features in the order of ``features.names``.
+        eligible : sequence of sequences of arms, optional
+            One per row; None for all.
+        explore : bool
+        """
+        labels, codes, X = self._rows(tasks, contexts)
+        n = len(codes)
+        with self._lock:
+            mask = self._mask(eligible, n)
+            known = [self._tasks.get(label) for label in labels]
+            now = self._clock()
+            self._expire(now)
+            self._ledger.reserve(n)
+            numbers, new = self._numbers(labels, known)
+            # A task that is not there yet has no rewards: it decides as one never seen.
+            seen = np.array([-1 if number is None else number for number in known], dtype=np.int64)
+            rows = numbers[codes]
+            uniforms = self._rng.random(n)
+            try:
+                chosen, probabilities, mean, sd = self._decide_rows(seen[codes], X, mask, explore, uniforms)
+                active = self._active
+                if active.size < probabilities.shape[1]:
+                    probabilities, mean, sd = (
+                        np.ascontiguousarray(columns[:, active]) for columns in (probabilities, mean, sd)
+                    )
+                position = np.full(len(self._arms), -1)
+                position[active] = np.arange(active.size)
+                places = position[chosen]
+                decisions = Decisions(
+                    prefix=self._prefix,
+                    first=self._ledger.next,
+                    tasks=[labels[code] for code in codes.tolist()],
+                    arms=self._active_names,
+                    chosen=places,
+                    propensity=probabilities[np.arange(n), places],
+                    probabilities=probabilities,
+                    mean=mean,
+                    sd=sd,
+                )
+                raw = self._features.raw_rows(contexts) if self._log is not None else []
+            except BaseException:
+                self._rewind(n)
+                raise
+            if self._log is not None:
+                self._note(list(decisions), raw, now)
+            # From here on nothing can fail.
+            self._take(new)
+            self._decided += n
+            self._ledger.add_many(rows, chosen, now, X)
+            return decisions
+
+    def expected(self, task: Label, context: Any) -> Expectation:
+        """Return what is believed about every active arm's expected reward: deterministic, exploration apart."""
+        x = self._features.encode(context)
+        with self._lock:
+            number = self._tasks.get(task)
+            out = np.empty((3, self._active.size))
+            decide(
+                self._store.belief, -1 if number is None else number, x, self._active, 1, self._behaviour.rule, False,
+                0.0, self._scratch, out,
+            )  # fmt: skip
+            names = self._active_names
+        _, mean, sd = out.tolist()
+        return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
+
+    def probabilities(
+        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
+    ) -> Array:
+        """Return how likely each active arm would be in every row, shape (n_rows, n_arms); changes nothing.
+
+        As if every row were the next decision. Parameters as in :meth:`decide_many`.
+        """
+        labels, codes, X = self._rows(tasks, contexts)
+        with self._lock:
+            mask = self._mask(eligible, len(codes))
+            known = [self._tasks.get(label) for label in labels]
+            numbers = np.array([-1 if number is None else number for number in known], dtype=np.int64)
+            rows = numbers[codes] if len(codes) else np.empty(0, dtype=np.int64)
+            _, probabilities, _, _ = self._decide_rows(rows, X, mask, explore, np.zeros(len(codes)), advance=False)
+            return np.ascontiguousarray(probabilities[:, self._active])
+
+    # Learning.
+
+    def reward(self, decision_id: str, value: float) -> bool:
+        """Learn the reward of a decision; True if it is news, False if the same had come before.
+
+        Any order, any delay up to the time to live. Another value for the same decision is refused.
+        """
+        value = checked_reward(value)
+        with self._lock:
+            self._require_whole()
+            now = self._clock()
+            self._find(decision_id, now)
+            self._expire(now)
+            ledger, row = self._find(decision_id, now)
+            if ledger.status[row] == REWARDED:
+                self._require_same(decision_id, float(ledger.reward[row]), value)
+                return False
+            store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
+            if store.belief.slot[task, arm] < 0:
+                store.claim(np.array([task]), np.array([arm]))
+            rooms = store.new_rooms() if store.refresh_due(self._behaviour.refresh_growth, 1.0) else None
+            self._note_rewards([decision_id], [value], now)
+            # From here on nothing can fail.
+            store.learn(task, arm, ledger.context[row], value)
+            ledger.status[row] = REWARDED
+            ledger.reward[row] = value
+            if rooms is not None:
+                store.refresh(rooms)
+            return True
+
+    def reward_many(self, decision_ids: Iterable[str], values: Iterable[float]) -> int:
+        """Learn many rewards; return how many are news. If any is refused, none is learned."""
+        ids = listed(decision_ids, "decision_ids must be a sequence of ids")
+        amounts = [checked_reward(value) for value in listed(values, "values must be a sequence of rewards")]
+        if len(ids) != len(amounts):
+            raise ShapeError(
+                f"as many values as decisions are needed, but {len(ids)} ids and {len(amounts)} values came"
+            )
+        with self._lock:
+            self._require_whole()
+            now = self._clock()
+            for decision_id in ids:
+                self._find(decision_id, now)
+            self._expire(now)
+            new: dict[tuple[str, int], tuple[Ledger, int, float]] = {}
+            for decision_id, value in zip(ids, amounts, strict=True):
+                ledger, row = self._find(decision_id, now)
+                there = new.get((ledger.prefix, row))
+                if there is not None:
+                    self._require_same(decision_id, there[2], value)
+                elif ledger.status[row] == REWARDED:
+                    self._require_same(decision_id, float(ledger.reward[row]), value)
+                else:
+                    new[ledger.prefix, row] = (ledger, row, value)
+            if not new:
+                return 0
+            where = list(new.values())
+            lesson = self._lesson(
+                np.array([ledger.task[row] for ledger, row, _ in where]),
+                np.array([ledger.arm[row] for ledger, row, _ in where]),
+                np.array([ledger.context[row] for ledger, row, _ in where]),
+                np.array([value for _, _, value in where]),
+            )
+            self._note_rewards(
+                [f"{ledger.prefix}-{ledger.first + row}" for ledger, row, _ in where],
+                [value for _, _, value in where],
+                now,
+            )
+            # From here on nothing can fail.
+            self._learn(lesson)
+            for ledger, row, value in where:
+                ledger.status[row] = REWARDED
+                ledger.reward[row] = value
+            return len(where)
+
+    def pending(self) -> list[Pending]:
+        """Return the decisions that wait for a reward, the oldest first."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            result = [
+                Pending(
+                    f"{ledger.prefix}-{ledger.first + row}",
+                    self._tasks.label(int(ledger.task[row])),
+                    self._arms.label(int(ledger.arm[row])),
+                    now - float(ledger.time[row]),
+                )
+                for ledger in self._ledgers()
+                for row in np.flatnonzero(ledger.status == PENDING).tolist()
+            ]
+            return sorted(result, key=lambda entry: -entry.age)
+
+    def learn_many(
+        self, table: Any, *, task: str = "task", arm: str = "arm", reward: str = "reward", missing_reward: str = "error"
+    ) -> int:
+        """Learn the rows of a table; return how many.
+
+        Parameters
+        ----------
+        table : Polars, pandas or Arrow table, or the path of a Parquet file
+            With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored.
+        task, arm, reward : str
+            The names of these columns.
+        missing_reward : {"error", "skip"}
+            What to do with rows whose reward is null.
+
+        Notes
+        -----
+        If features wait for their scaling, it is learned from this table, once. The population is estimated anew at
+        the end if rewards have grown enough.
+        """
+        from posse.tables import as_frame
+
+        one_of(missing_reward, "missing_reward", ("error", "skip"))
+        frame = as_frame(table)
+        if missing_reward == "skip" and reward in frame.columns:
+            frame = frame.drop_nulls(reward)
+        y = rewards_of(required(frame, reward, "reward"))
+        task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
+        arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
+        contexts = contexts_of(frame, self._features.names)
+        with self._lock:
+            self._require_whole()
+            arms = np.array([self._arm_number(label) for label in arm_labels], dtype=np.int64)
+            spec = self._features if self._features.ready else self._features.learn_scaling(contexts)
+            X = spec.encode_many(contexts)
+            if not len(y):
+                return 0
+            known = [self._tasks.get(label) for label in task_labels]
+            numbers, new = self._numbers(task_labels, known)
+            lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y)
+            # From here on nothing can fail.
+            self._features = spec
+            self._take(new)
+            self._learn(lesson)
+            return len(y)
+
+    def refresh(self) -> None:
+        """Estimate the population anew from all that was learned, now."""
+        with self._lock:
+            self._require_whole()
+            self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED)
+
+    # Arms.
+
+    def add_arm(self, arm: Label) -> None:
+        """Add an arm that every task may choose from now on; a retired one comes back with what it taught."""
+        with self._lock:
+            self._require_whole()
+            label = self._arms.checked(arm)
+            number = self._arms.get(label)
+            if number is not None:
+                if number not in self._retired:
+                    raise InvalidValue(f"there is an arm {label!r} already")
+                active = self._active_among(self._arms.numbers, self._retired - {number})
+                self._retired.discard(number)
+            else:
+                active = self._active_among(self._arms.numbers | {label: self._store.n_arms}, self._retired)
+                self._arms.add(label, self._store.add_arm())
+            self._show_active(active)
+
+    def retire_arm(self, arm: Label) -> None:
+        """Choose an arm no more; its rewards still count, late ones too."""
+        with self._lock:
+            number = self._arm_number(arm)
+            if number in self._retired:
+                raise InvalidValue(f"arm {arm!r} is retired already")
+            if len(self._retired) + 1 == len(self._arms):
+                raise InvalidValue(f"arm {arm!r} is the last one; add another with add_arm before it is retired")
+            active = self._active_among(self._arms.numbers, self._retired | {number})
+            self._retired.add(number)
+            self._show_active(active)
+
+    def rename(self, arm: Label, to: Label) -> None:
+        """Give an arm another name."""
+        with self._lock:
+            self._arm_number(arm)
+            label = checked_label(to, "an arm") if len(self._arms) == 1 else self._arms.checked(to)
+            if label in self._arms:
+                raise InvalidValue(f"there is an arm {label!r} already")
+            old = self._arms.checked(arm)
+            renamed = {label if name == old else name: place for name, place in self._arms.numbers.items()}
+            active = self._active_among(renamed, self._retired)
+            self._arms.rename(old, label)
+            self._show_active(active)
+
+    # Tasks.
+
+    def forget(self, *tasks: Label) -> None:
+        """Remove all data of some tasks, as if they had never been; the population is learned again without them.
+
+        Decisions of theirs that wait for a reward go, too. One call for many tasks learns the population once.
+        """
+        with self._lock:
+            self._require_whole()
+            labels = [self._tasks.checked(task) for task in tasks]
+            numbers = np.array([self._task_number(label) for label in dict.fromkeys(labels)], dtype=np.int64)
+            if not numbers.size:
+                return
+            blanks = [(ledger, ledger.of(numbers)) for ledger in self._ledgers()]
+            fresh, rooms = self._store.new_memory(), self._store.new_rooms()
+            self._store.drop_tasks(numbers, fresh)
+            # From here on nothing can fail.
+            for ledger, rows in blanks:
+                ledger.forget(rows)
+            for label in dict.fromkeys(labels):
+                self._tasks.remove(label)
+            if self._store.n_rewards > 0:
+                self._store.refresh(rooms, steps=FIT_STEPS, settled=FIT_SETTLED)
+
+    def borrowing(self, task: Label) -> Borrowing:
+        """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""
+        with self._lock:
+            return borrowing_of(self._store.belief, self._task_number(task))
+
+    def coefficients(self, task: Label) -> Coefficients:
+        """Return the posterior of every arm's coefficients in a task; one never seen has the population's."""
+        with self._lock:
+            number = self._tasks.get(task)
+            belief = self._store.belief
+            both = {
+                label: coefficients_of(belief, -1 if number is None else number, arm)
+                for label, arm in self._arms.numbers.items()
+            }
+        return Coefficients(
+            self._features.columns,
+            {label: mean for label, (mean, _) in both.items()},
+            {label: covariance for label, (_, covariance) in both.items()},
+        )
+
+    def overview(self, n_tasks: int = 10) -> Overview:
+        """Return what was learned, for people to look at: every arm's population, and the tasks with most rewards."""
+        with self._lock:
+            belief = self._store.belief
+            return Overview(
+                policy=self._behaviour.policy,
+                prior=self._behaviour.prior,
+                columns=self._features.columns,
+                arms=[
+                    arm_overview(belief, arm, label, arm in self._retired) for label, arm in self._arms.numbers.items()
+                ],
+                tasks=[
+                    TaskOverview(self._tasks.label(task), rewards, own_share)
+                    for task, rewards, own_share in busiest_tasks(belief, n_tasks)
+                ],
+                n_tasks=len(self._tasks),
+                n_decisions=self._decided,
+                n_pending=self._n_pending(),
+                n_rewards=self._store.n_rewards,
+            )
+
+    def export(self, task: Label) -> dict[str, Any]:
+        """Return all that is kept about a task, as plain values."""
+        from posse.fleet.export import export_task
+
+        return export_task(self, task)
+
+    def merge(self, other: Posse) -> None:
+        """Add what another fleet has learned to this one; the other stays as it is.
+
+        Arms and tasks of the same name are the same; what only the other has joins. Decisions of the other that wait
+        for a reward may be rewarded here from now on, and no more there.
+        """
+        from posse.fleet.merge import merge_fleet
+
+        merge_fleet(self, other)
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, at once or not at all; no pickle."""
+        from posse.fleet.file import save_fleet
+
+        save_fleet(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        tasks: Iterable[Label] | None = None,
+        clock: Callable[[], float] = clock_module.time,
+    ) -> Self:
+        """Read a fleet; the next decisions are those that the saved one would have made.
+
+        Parameters
+        ----------
+        path : path
+        tasks : sequence of names, optional
+            Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn.
+        clock : callable
+            As in :class:`Posse`.
+        """
+        from posse.fleet.file import load_fleet
+
+        return load_fleet(cls, path, tasks=tasks, clock=clock)

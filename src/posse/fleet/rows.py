@@ -1,0 +1,103 @@
+"""From rows of a table to the numbers that the arrays know tasks and arms by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.errors import InvalidValue, NotFinite
+from posse.fleet.labels import Label, Labels
+from posse.kernels.linalg import LARGEST, moderate
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from posse.types import Array, IntArray
+
+
+def listed(values: Any, expected: str) -> list[Any]:
+    """Return any sequence as a list; what is none gets a clear error."""
+    try:
+        return list(values)
+    except TypeError:
+        raise InvalidValue(f"{expected}, but {type(values).__name__} came") from None
+
+
+def required(frame: pl.DataFrame, column: str, what: str) -> pl.Series:
+    """Return a column that must be there and have no nulls."""
+    import polars as pl
+
+    if column not in frame.columns:
+        raise InvalidValue(f"the table has no {what} column {column!r}; its columns are {', '.join(frame.columns)}")
+    series = frame.get_column(column)
+    if series.null_count():
+        row = int(series.is_null().arg_max() or 0)
+        raise InvalidValue(f"{what} is missing at row {row}, and in {series.null_count()} rows in all; drop them first")
+    return series.rechunk() if series.dtype != pl.Null else series
+
+
+def contexts_of(frame: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
+    """Return the columns of the raw features, from the table itself or from the fields of its ``context`` column."""
+    import polars as pl
+
+    if "context" in frame.columns and "context" not in names and isinstance(frame.schema["context"], pl.Struct):
+        return frame.get_column("context").struct.unnest()
+    return frame
+
+
+def label_codes(series: pl.Series, labels: Labels) -> tuple[list[Label], IntArray]:
+    """Return the distinct names of a column in the order of their first row, and every row's position among them."""
+    import polars as pl
+
+    kind = series.dtype
+    if isinstance(kind, pl.Categorical | pl.Enum):
+        series = series.cast(pl.String)
+    elif not (kind.is_integer() or kind == pl.String):
+        if kind == pl.Null and not len(series):
+            return [], np.empty(0, dtype=np.int64)
+        first = series[0] if len(series) else None
+        raise InvalidValue(
+            f"{labels.what}s are named by text or whole numbers, but the column {series.name!r} has type {kind}"
+            + (f" (its first value is {first!r})" if first is not None else "")
+            + "; cast it first"
+        )
+    distinct = series.unique(maintain_order=True)
+    names = labels.checked_all(distinct.to_list())
+    codes = series.replace_strict(distinct, np.arange(len(distinct)), return_dtype=pl.Int64)
+    return names, codes.to_numpy()
+
+
+def rewards_of(series: pl.Series) -> Array:
+    """Return rewards as finite floats."""
+    import polars as pl
+
+    if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+        raise InvalidValue(f"rewards must be numbers, but the column {series.name!r} has type {series.dtype}")
+    values: Array = np.ascontiguousarray(series.cast(pl.Float64).to_numpy())
+    if not moderate(values):
+        row = int(np.argmax(~(np.abs(values) <= LARGEST)))
+        raise NotFinite(f"rewards must be finite and below {LARGEST:g} in size, but {values[row]} came at row {row}")
+    return values
+
+
+def sequence_codes(values: Any, labels: Labels) -> tuple[list[Label], IntArray]:
+    """As :func:`label_codes`, for any sequence of names."""
+    if hasattr(values, "to_numpy") and type(values).__module__.startswith("polars"):
+        return label_codes(values, labels)
+    if isinstance(values, np.ndarray):
+        if values.ndim != 1:
+            raise InvalidValue(f"{labels.what}s must have one axis, but their shape is {values.shape}")
+        values = values.tolist()
+    elif hasattr(values, "tolist"):  # a pandas column
+        values = values.tolist()
+    values = listed(values, f"{labels.what}s must be a sequence of names")
+    if not {type(value) for value in values} <= {str} and not {type(value) for value in values} <= {int}:
+        # True and 1.0 equal 1, and would be taken for it.
+        values = [labels.checked(value) for value in values]
+    positions: dict[Any, int] = {}
+    try:
+        codes = [positions.setdefault(value, len(positions)) for value in values]
+    except TypeError as error:
+        raise InvalidValue(f"{labels.what}s are named by text or whole numbers: {error}") from None
+    return labels.checked_all(positions), np.asarray(codes, dtype=np.int64)

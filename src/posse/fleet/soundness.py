@@ -1,0 +1,95 @@
+"""Whether a fleet that was read from a file can have been written by one.
+
+Sums and population must be possible, or the file is refused. Beliefs follow from these: where they do not, they are
+computed again, since whoever wrote them had other sums, another arithmetic, or bad intentions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posse.fleet.ledger import Ledger
+from posse.fleet.store import Store
+from posse.fleet.threads import pool
+from posse.kernels import estimators
+from posse.kernels.linalg import moderate
+from posse.kernels.soundness import all_local_parts_follow, all_sums_sound, cauchy_schwarz, solves, unlisted_weights
+from posse.types import Array
+
+WELL_CONDITIONED = 1e10  # a correlation matrix whose inverse says something
+LEAST, MOST = 1e-150, 1e150  # of a variance or precision
+SLACK = 1e-3  # of the terms of an equation that rank-one updates keep to 1e-7
+
+
+def contradiction(store: Store, whole: bool) -> str | None:
+    """Return what in the sums or the population cannot be, or None; ``whole`` is False if only some tasks are there."""
+    belief = store.belief
+    if not all(pool().map(lambda arm: bool(all_sums_sound(belief, arm)), range(store.n_arms))):
+        return "it has sums that no rewards can have"
+    sizes = (np.diagonal(belief.covariance, axis1=1, axis2=2), belief.noise_variance, belief.shared_precision)
+    if not all((values <= MOST).all() for values in sizes) or not all((values >= LEAST).all() for values in sizes[1:]):
+        return "its population has numbers that no rewards can give"
+    listed = np.zeros(store.n_tasks, dtype=np.bool_)
+    if store.robust:
+        for arm in range(store.n_arms):
+            listed[belief.task_of[belief.seen[arm, : belief.n_seen[arm]]]] = True
+    largest = 1 + store.n_arms * store.n_features  # a task that lies on the shared means of all its arms
+    if (
+        not unlisted_weights(belief.task_weight, listed)
+        or not ((belief.task_weight > 1e-200) & (belief.task_weight <= largest)).all()
+    ):
+        return "a task has a weight that it cannot have learned"
+    if store.method != estimators.EVIDENCE:
+        return None
+    evidence = store.memory.evidence
+    positive = (evidence.shared_scale, evidence.target_level, evidence.feature_square)
+    if not all((values > 0).all() for values in positive) or not (evidence.reward_square >= 0).all():
+        return "a scale of the population is not greater than 0"
+    at = float(evidence.refreshed_at[0])
+    if not (at >= 0 and (not whole or at <= store.n_rewards)):
+        return "its population was estimated from more rewards than it has"
+    return None
+
+
+def beliefs_follow(store: Store) -> bool:
+    """Whether all that is believed follows from sums and population, but for rounding and drift."""
+    belief = store.belief
+    for arm in range(store.n_arms):
+        shared = belief.shared_covariance[arm]
+        if not cauchy_schwarz(shared):
+            return False
+        if (np.diagonal(shared) * belief.shared_precision[arm] > 1 + SLACK).any():
+            return False
+        if not solves(shared, belief.shared_moment[arm], belief.shared_mean[arm]):
+            return False
+    if store.method == estimators.EVIDENCE and store.memory.evidence.refreshed_at[0] > 0:
+        inverse = store.memory.evidence.inverse
+        product, size = belief.covariance @ inverse, np.abs(belief.covariance) @ np.abs(inverse)
+        if not (np.abs(product - np.eye(store.n_features)) <= SLACK * size).all():
+            return False
+
+    def follows(arm: int) -> bool:
+        leaning, invertible = _leaning(belief.covariance[arm])
+        return bool(all_local_parts_follow(belief, arm, leaning, invertible, np.empty(store.n_features)))
+
+    return all(pool().map(follows, range(store.n_arms)))
+
+
+def ledger_contradiction(ledger: Ledger) -> str | None:
+    """Return what is wrong with the numbers of a ledger, or None."""
+    if not moderate(ledger.context.reshape(-1)) or not moderate(ledger.reward):
+        return "a decision has a context or a reward that no fleet takes"
+    return None
+
+
+def _leaning(covariance: Array) -> tuple[Array, bool]:
+    """Return the row sums of the inverse, and whether there is one worth using."""
+    d = len(covariance)
+    scale = np.sqrt(np.diagonal(covariance))
+    if not (scale > 0).all():
+        return np.zeros(d), False
+    correlation = covariance / scale[:, None] / scale
+    if not np.isfinite(correlation).all() or not np.linalg.cond(correlation) < WELL_CONDITIONED:
+        return np.zeros(d), False
+    leaning = np.linalg.solve(correlation, 1 / scale) / scale
+    return leaning, bool(np.isfinite(leaning).all())

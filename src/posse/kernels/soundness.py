@@ -1,0 +1,114 @@
+"""Whether the numbers of a fleet can belong together: what a file says is checked by what else it says.
+
+What holds for every fleet, with room for rounding: sums of products obey Cauchy and Schwarz, and a local part solves
+its own equations.
+"""
+
+from __future__ import annotations
+
+import math
+
+from posse.kernels.compiler import kernel
+from posse.kernels.linalg import LARGEST
+from posse.kernels.posterior import Belief
+from posse.types import Array, BoolArray
+
+SLACK = 1e-6  # of a bound that holds exactly but for rounding
+DRIFT = 1e-3  # of the terms of an equation that rank-one updates keep to 1e-7
+MOST = 2.0**53
+
+
+@kernel
+def cauchy_schwarz(matrix: Array) -> bool:
+    """Whether a symmetric matrix has no negative square and no product larger than its squares allow."""
+    d = matrix.shape[0]
+    for i in range(d):
+        if not matrix[i, i] >= 0.0:
+            return False
+        for j in range(i):
+            if not abs(matrix[i, j]) <= (1.0 + SLACK) * math.sqrt(matrix[i, i]) * math.sqrt(matrix[j, j]):
+                return False
+    return True
+
+
+@kernel
+def solves(matrix: Array, x: Array, y: Array) -> bool:
+    """Whether ``matrix @ x`` is ``y``, but for rounding and drift."""
+    for i in range(y.shape[0]):
+        value, size = 0.0, 0.0
+        for j in range(x.shape[0]):
+            value += matrix[i, j] * x[j]
+            size += abs(matrix[i, j] * x[j])
+        if not abs(value - y[i]) <= DRIFT * size:
+            return False
+    return True
+
+
+@kernel
+def sound_sums(belief: Belief, row: int) -> bool:
+    """Whether the sums of one pair can be sums over rewards."""
+    gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+    count, squares = belief.sums.counts[row], belief.sums.sum_of_squares[row]
+    if not 1.0 <= count <= MOST or count != math.floor(count) or not 0.0 <= squares <= count * LARGEST * LARGEST:
+        return False
+    if not cauchy_schwarz(gram):
+        return False
+    for i in range(moment.shape[0]):
+        if not gram[i, i] <= count * LARGEST * LARGEST:
+            return False
+        if not abs(moment[i]) <= (1.0 + SLACK) * math.sqrt(gram[i, i]) * math.sqrt(squares):
+            return False
+    return True
+
+
+@kernel
+def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, invertible: bool, work: Array) -> bool:
+    """Whether the local part of one pair solves its equations; ``leaning`` is the row sums of Sigma^-1."""
+    gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+    local_covariance, local_mean = belief.local_covariance[row], belief.local_mean[row]
+    d = moment.shape[0]
+    prior_weight = belief.noise_variance[arm] * belief.task_weight[belief.task_of[row]]
+    if not cauchy_schwarz(local_covariance) or not solves(local_covariance, moment, local_mean):
+        return False
+    if not invertible:
+        return True
+    # Ct (A + s2 Sigma^-1) 1 = 1
+    for i in range(d):
+        work[i] = prior_weight * leaning[i]
+        for j in range(d):
+            work[i] += gram[i, j]
+    for i in range(d):
+        value, size = 0.0, 1.0
+        for j in range(d):
+            value += local_covariance[i, j] * work[j]
+            size += abs(local_covariance[i, j] * work[j])
+        if not abs(value - 1.0) <= DRIFT * size:
+            return False
+    return True
+
+
+@kernel
+def all_sums_sound(belief: Belief, arm: int) -> bool:
+    """Whether the sums of all pairs of an arm can be sums over rewards."""
+    for position in range(belief.n_seen[arm]):  # noqa: SIM110 -- a generator does not compile
+        if not sound_sums(belief, belief.seen[arm, position]):
+            return False
+    return True
+
+
+@kernel
+def all_local_parts_follow(belief: Belief, arm: int, leaning: Array, invertible: bool, work: Array) -> bool:
+    """Whether the local parts of all pairs of an arm solve their equations."""
+    for position in range(belief.n_seen[arm]):
+        if not local_part_follows(belief, arm, belief.seen[arm, position], leaning, invertible, work):
+            return False
+    return True
+
+
+@kernel
+def unlisted_weights(weights: Array, listed: BoolArray) -> bool:
+    """Whether every task without rewards has weight 1."""
+    for task in range(weights.shape[0]):  # noqa: SIM110 -- a generator does not compile
+        if not listed[task] and weights[task] != 1.0:
+            return False
+    return True

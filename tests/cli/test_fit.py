@@ -1,0 +1,208 @@
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from posse import Posse
+from posse.cli.main import app
+from posse.errors import ExpiredDecision, InvalidValue, PosseError, RewardConflict, UnknownDecision, UnknownTask
+
+ROWS = 400
+
+
+@pytest.fixture
+def run():
+    runner = CliRunner()
+
+    def call(*arguments):
+        return runner.invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+    return call
+
+
+def sales(tasks="text"):
+    """A table as a shop would have it: its own column names, a category, a row without a reward."""
+    rng = np.random.default_rng(5)
+    stores = rng.integers(6, size=ROWS)
+    offers = np.array(["cake", "coffee"])[rng.integers(2, size=ROWS)]
+    age = rng.normal(size=ROWS)
+    amount = np.where(offers == "cake", 1.0, -1.0) * age + 0.1 * rng.normal(size=ROWS)
+    return pl.DataFrame(
+        {
+            "store": [f"store-{i}" for i in stores] if tasks == "text" else stores,
+            "offer": offers,
+            "age": age,
+            "weather": np.array(["rain", "sun"])[rng.integers(2, size=ROWS)],
+            "sold": [None, *amount[1:].tolist()],
+        }
+    )
+
+
+@pytest.fixture
+def fleet(run, tmp_path):
+    table = tmp_path / "sales.parquet"
+    sales().write_parquet(table)
+    out = tmp_path / "fleet.posse"
+    result = run("fit", table, "--task", "store", "--arm", "offer", "--reward", "sold", "--out", out, "--seed", 3)
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def test_fit_learns_what_learn_many_does(fleet):
+    loaded = Posse.load(fleet)
+
+    assert loaded.arms == ("cake", "coffee")
+    assert loaded.features.columns == ("intercept", "age", "weather=rain", "weather=sun")
+    again = Posse(arms=loaded.arms, features=loaded.features, seed=3)
+    again.learn_many(sales(), task="store", arm="offer", reward="sold", missing_reward="skip")
+    assert loaded.n_rewards == ROWS - 1
+    context = {"age": 1.0, "weather": "sun"}
+    assert loaded.expected("store-2", context) == again.expected("store-2", context)
+    assert loaded.expected("store-2", context).mean["cake"] == pytest.approx(1.0, abs=0.2)
+
+
+def test_fit_says_what_it_learned_and_left_out(run, tmp_path):
+    table = tmp_path / "sales.csv"
+    sales().write_csv(table)
+    options = ["--task", "store", "--arm", "offer", "--reward", "sold", "--out", tmp_path / "f.posse"]
+
+    said = run("fit", table, *options, "--feature", "age").stdout
+    as_json = json.loads(run("fit", table, *options, "--json").stdout)
+
+    assert "399 rewards learned, 1 without a reward left out" in said
+    assert "weather" not in said
+    assert (as_json["rows"], as_json["skipped"], as_json["n_tasks"]) == (399, 1, 6)
+    assert [arm["arm"] for arm in as_json["arms"]] == ["cake", "coffee"]
+
+
+def test_fit_takes_declared_features_from_a_file(run, tmp_path, fleet):
+    spec = tmp_path / "features.json"
+    spec.write_text(json.dumps(Posse.load(fleet).features.to_json()))
+    table = tmp_path / "sales.parquet"
+    options = ["--task", "store", "--arm", "offer", "--reward", "sold", "--out", tmp_path / "g.posse"]
+
+    run("fit", table, *options, "--features", spec)
+
+    assert Posse.load(tmp_path / "g.posse").features == Posse.load(fleet).features
+    spec.write_text("{")
+    with pytest.raises(InvalidValue, match="cannot read the features"):
+        run("fit", table, *options, "--features", spec)
+
+
+def test_fit_names_the_column_that_is_not_there(run, tmp_path):
+    sales().write_parquet(tmp_path / "sales.parquet")
+
+    with pytest.raises(InvalidValue, match=r"no column 'task'; its columns are store, offer.*--task"):
+        run("fit", tmp_path / "sales.parquet")
+
+
+def test_inspect_shows_arms_population_and_tasks(run, fleet):
+    said = run("inspect", fleet, "--covariance").stdout
+
+    for words in ("cake", "weather=sun", "store-0", "covariance between tasks: coffee", "399 rewards"):
+        assert words in said
+
+
+def test_inspect_as_json_is_the_overview(run, fleet):
+    said = json.loads(run("inspect", fleet, "--json", "--top", 2).stdout)
+
+    overview = Posse.load(fleet).overview(2).to_json()
+    assert said == json.loads(json.dumps(overview))
+    assert len(said["tasks"]) == 2
+
+
+def test_inspect_shows_one_task(run, fleet):
+    said = run("inspect", fleet, "--task", "store-1").stdout
+    exported = json.loads(run("inspect", fleet, "--task", "store-1", "--json").stdout)
+
+    assert "own share" in said
+    assert exported == json.loads(json.dumps(Posse.load(fleet).export("store-1")))
+    with pytest.raises(UnknownTask, match="no task 'store-9'"):
+        run("inspect", fleet, "--task", "store-9")
+
+
+def test_inspect_draws_the_population(run, fleet, tmp_path):
+    run("inspect", fleet, "--plot", tmp_path / "a.svg", "--plot", tmp_path / "a.png")
+
+    assert "correlation over tasks" in (tmp_path / "a.svg").read_text()
+    assert (tmp_path / "a.png").stat().st_size > 5000
+
+
+def test_names_from_a_fleet_are_shown_as_text(run, tmp_path):
+    fleet = Posse(arms=["[red]", "b"], features=["[/bold]"], seed=1)
+    decision = fleet.decide("[link]", [1.0])
+    fleet.reward(decision.id, 1.0)
+    fleet.save(tmp_path / "odd.posse")
+
+    said = run("inspect", tmp_path / "odd.posse", "--covariance").stdout
+
+    assert all(name in said for name in ("[red]", "[/bold]", "[link]"))
+
+
+def test_decide_is_what_the_fleet_would_decide(run, fleet):
+    context = {"age": 0.1, "weather": "sun"}
+    result = run("decide", fleet, "--task", "store-1", "--context", json.dumps(context))
+
+    expected = Posse.load(fleet).decide("store-1", context)
+    said = json.loads(result.stdout)
+    assert said["id"] is None
+    assert {**said, "id": expected.id} == expected._asdict()
+
+
+def test_saved_decision_can_be_rewarded_once(run, fleet):
+    options = ["--task", "store-new", "--context", '{"age": 1, "weather": "rain"}', "--save"]
+    said = json.loads(run("decide", fleet, *options, "--eligible", "coffee").stdout)
+
+    assert said["arm"] == "coffee"
+    assert run("reward", fleet, said["id"], "0.5").stdout == "learned\n"
+    assert run("reward", fleet, said["id"], "0.5").stdout.startswith("known already")
+    with pytest.raises(RewardConflict):
+        run("reward", fleet, said["id"], "0.7")
+    loaded = Posse.load(fleet)
+    assert (loaded.n_rewards, loaded.n_decisions, len(loaded.pending())) == (ROWS, 1, 0)
+
+
+def test_decide_without_save_leaves_the_file(run, fleet):
+    before = fleet.read_bytes()
+
+    run("decide", fleet, "--task", "store-1", "--context", '[1, "sun"]', "--no-explore")
+
+    assert fleet.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["decide", "FLEET", "-t", "a", "-c", "{"], "--context must be JSON"),
+        (["decide", "FLEET", "-t", "a", "-c", '{"age": NaN}'], "finite"),
+        (["decide", "FLEET", "-t", "a", "-c", '{"agee": 1}'], "agee"),
+        (["reward", "FLEET", "x-1", "1"], "no decision 'x-1'"),
+        (["reward", "FLEET", "x-1", "nan"], "finite"),
+        (["inspect", "nowhere.posse"], "nowhere.posse"),
+        (["inspect", "FLEET", "--plot", "a.txt"], "must end in"),
+    ],
+)
+def test_bad_input_is_one_clear_error(run, fleet, arguments, words):
+    before = fleet.read_bytes()
+
+    with pytest.raises(PosseError, match=words):
+        run(*[str(fleet) if argument == "FLEET" else argument for argument in arguments])
+
+    assert fleet.read_bytes() == before
+
+
+def test_tasks_named_by_numbers_are_typed_as_numbers(run, tmp_path):
+    sales("number").write_parquet(tmp_path / "sales.parquet")
+    out = tmp_path / "fleet.posse"
+    run("fit", tmp_path / "sales.parquet", "--task", "store", "--arm", "offer", "--reward", "sold", "--out", out)
+
+    assert "task 3" in run("inspect", out, "--task", "3").stdout
+    with pytest.raises(UnknownTask, match="whole numbers"):
+        run("inspect", out, "--task", "three")
+
+
+def test_errors_of_rewards_are_what_callers_catch():
+    assert issubclass(ExpiredDecision, UnknownDecision)
+    assert issubclass(UnknownDecision, KeyError)
