@@ -10,7 +10,12 @@ import typer
 from posse._version import __version__
 from posse.cli.bench import app as bench
 from posse.cli.data import app as data
+from posse.cli.decide import decide, reward
 from posse.cli.demo import demo
+from posse.cli.evaluate import evaluate
+from posse.cli.fit import fit
+from posse.cli.inspect import inspect
+from posse.cli.log import log_app
 from posse.cli.reproduce import reproduce
 from posse.cli.simulate import simulate
 from posse.errors import PosseError
@@ -26,6 +31,12 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(simulate)
 app.command()(reproduce)
+app.command()(fit)
+app.command()(inspect)
+app.command()(decide)
+app.command()(reward)
+app.command()(evaluate)
+app.add_typer(log_app, name="log")
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")
 
@@ -53,5 +64,5 @@ def main() -> None:
         print(f"posse: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("posse: stopped; with --out, finished seeds are kept and the same command continues", file=sys.stderr)
+        print("posse: stopped; what was written is whole, and simulate --out continues where it was", file=sys.stderr)
         raise SystemExit(130) from None

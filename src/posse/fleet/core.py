@@ -394,6 +394,14 @@ class Core:
             ledger.drop_oldest(rows.size)
 
 
+def no_belief(task: Label) -> NotFinite:
+    """Return the error of a decision that has no probabilities."""
+    return NotFinite(
+        f"what this fleet believes about task {task!r} is not a number: values of too different size were learned "
+        "(1e20 beside 1, say), or this context is one; find such rows, forget their tasks and learn them again without"
+    )
+
+
 def checked_reward(value: Any) -> float:
     """Return a reward that can be learned."""
     reward = number(value, "reward")

@@ -11,7 +11,7 @@ import numpy as np
 
 from posse.checks import one_of
 from posse.errors import InvalidValue, ShapeError
-from posse.fleet.core import FIT_SETTLED, FIT_STEPS, Core, checked_reward
+from posse.fleet.core import FIT_SETTLED, FIT_STEPS, Core, checked_reward, no_belief
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label, checked_label
 from posse.fleet.ledger import PENDING, REWARDED, Ledger, Pending
@@ -194,6 +194,9 @@ class Posse(Core):
                 explore, self._rng.random(), self._scratch, out,
             )  # fmt: skip
             chances, mean, sd = out.tolist()
+            if not 0.0 < chances[position] <= 1.0:
+                self._rewind(1)
+                raise no_belief(label)
             decision = Decision(
                 f"{self._prefix}-{ledger.next}",
                 label,
@@ -248,13 +251,16 @@ class Posse(Core):
                 position = np.full(len(self._arms), -1)
                 position[active] = np.arange(active.size)
                 places = position[chosen]
+                propensity = probabilities[np.arange(n), places]
+                if not ((propensity > 0) & (propensity <= 1)).all():
+                    raise no_belief(labels[codes[int(np.argmax(~(propensity > 0)))]])
                 decisions = Decisions(
                     prefix=self._prefix,
                     first=self._ledger.next,
                     tasks=[labels[code] for code in codes.tolist()],
                     arms=self._active_names,
                     chosen=places,
-                    propensity=probabilities[np.arange(n), places],
+                    propensity=propensity,
                     probabilities=probabilities,
                     mean=mean,
                     sd=sd,

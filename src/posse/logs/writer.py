@@ -70,4 +70,7 @@ def moment(seconds: float) -> str:
     >>> moment(0.25)
     '1970-01-01T00:00:00.250000Z'
     """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    except (OverflowError, OSError, ValueError):
+        raise InvalidValue(f"the clock says {seconds!r} seconds since 1970, which no log can hold; check it") from None

@@ -1,0 +1,33 @@
+"""Off-policy evaluation: what other policies would have earned, from a log that one policy made."""
+
+from posse.offline.bootstrap import Estimate
+from posse.offline.data import LoggedBandit
+from posse.offline.diagnostics import Diagnostics, Limits, Refusal
+from posse.offline.estimators import ESTIMATORS, Contributions
+from posse.offline.evaluation import evaluate
+from posse.offline.learned import Learned
+from posse.offline.replay import Replay
+from posse.offline.report import Evaluation, EvaluationRefused, TargetReport
+from posse.offline.targets import Always, Fleet, Function, Logged, Target, Uniform
+
+__all__ = [
+    "ESTIMATORS",
+    "Always",
+    "Contributions",
+    "Diagnostics",
+    "Estimate",
+    "Evaluation",
+    "EvaluationRefused",
+    "Fleet",
+    "Function",
+    "Learned",
+    "Limits",
+    "Logged",
+    "LoggedBandit",
+    "Refusal",
+    "Replay",
+    "Target",
+    "TargetReport",
+    "Uniform",
+    "evaluate",
+]

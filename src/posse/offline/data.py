@@ -1,0 +1,206 @@
+"""A log as arrays: what every estimator works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from posse.checks import labels, real_array
+from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
+from posse.types import Array, BoolArray, IntArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from posse.features import FeatureSpec
+    from posse.logs import Log
+
+AGREE = 1e-4  # what rounding to 32-bit floats and few digits may take from probabilities
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class LoggedBandit:
+    """Decisions with known propensities and their rewards.
+
+    Parameters
+    ----------
+    tasks, arms : int ndarray of shape (n_rows,)
+    contexts : ndarray of shape (n_rows, n_features)
+        As the model sees them.
+    rewards : ndarray of shape (n_rows,)
+    propensities : ndarray of shape (n_rows,)
+        The probability with which each arm was chosen, above 0.
+    eligible : bool ndarray of shape (n_rows, n_arms), optional
+        Default: every arm, always.
+    probabilities : ndarray of shape (n_rows, n_arms), optional
+        Of all arms, where the log has them.
+    task_labels, arm_labels : tuple, optional
+        Default: the numbers themselves.
+    groups : mapping of str to ndarray of shape (n_rows,)
+        Values by which results can be divided.
+    raw : polars.DataFrame, optional
+        The features as they were logged; saved fleets encode them themselves.
+    rows_without_reward, rows_without_propensity, rows_left_out : int
+        Rows of the log that are not here: for lack of a reward, of a propensity, of either.
+
+    Examples
+    --------
+    >>> data = LoggedBandit(
+    ...     tasks=[0, 0, 1], arms=[0, 1, 1], contexts=[[1.0], [1.0], [1.0]], rewards=[1, 0, 1], propensities=[0.5] * 3
+    ... )
+    >>> data
+    LoggedBandit(3 rows, 2 tasks, 2 arms, 1 feature)
+    """
+
+    tasks: IntArray
+    arms: IntArray
+    contexts: Array
+    rewards: Array
+    propensities: Array
+    eligible: BoolArray = None  # type: ignore[assignment]
+    probabilities: Array | None = None
+    task_labels: tuple[Any, ...] = ()
+    arm_labels: tuple[Any, ...] = ()
+    groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    raw: pl.DataFrame | None = None
+    rows_without_reward: int = 0
+    rows_without_propensity: int = 0
+    rows_left_out: int = 0
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)  # the class is frozen
+
+        for name in ("contexts", "rewards", "propensities"):
+            put(name, real_array(getattr(self, name), name))
+        if self.probabilities is not None:
+            put("probabilities", real_array(self.probabilities, "probabilities"))
+        put("task_labels", tuple(self.task_labels) or tuple(range(_count(self.tasks, "tasks"))))
+        put("arm_labels", tuple(self.arm_labels) or tuple(range(self._arms_there_are())))
+        put("tasks", labels(self.tasks, "task", below=len(self.task_labels), error=UnknownTask))
+        put("arms", labels(self.arms, "arm", below=len(self.arm_labels), error=UnknownArm))
+        n, K = self.n_rows, self.n_arms
+        put("eligible", np.ones((n, K), dtype=np.bool_) if self.eligible is None else np.asarray(self.eligible, bool))
+        shapes = {"arms": (n,), "rewards": (n,), "propensities": (n,), "eligible": (n, K)}
+        if self.probabilities is not None:
+            shapes["probabilities"] = (n, K)
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise ShapeError(f"{name} must have shape {shape}, but its shape is {getattr(self, name).shape}")
+        if self.contexts.ndim != 2 or self.contexts.shape[0] != n:
+            raise ShapeError(f"contexts must have shape ({n}, n_features), but its shape is {self.contexts.shape}")
+        for name, values in self.groups.items():
+            if np.shape(values) != (n,):
+                raise ShapeError(f"group {name!r} must have shape ({n},), but its shape is {np.shape(values)}")
+        self._check_probabilities()
+
+    def _arms_there_are(self) -> int:
+        for matrix in (self.eligible, self.probabilities):
+            if matrix is not None and np.ndim(matrix) == 2:
+                return int(np.shape(matrix)[1])
+        return _count(self.arms, "arms")
+
+    def _check_probabilities(self) -> None:
+        rows = np.arange(self.n_rows)
+        wrong = ~((self.propensities > 0) & (self.propensities <= 1))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InvalidValue(
+                f"propensities must be above 0 and at most 1, but {self.propensities[row]:g} came in row {row}; log "
+                "the probability with which the arm was drawn"
+            )
+        if not self.eligible[rows, self.arms].all():
+            row = int(np.argmin(self.eligible[rows, self.arms]))
+            raise InvalidValue(f"row {row} took arm {self.arm_labels[self.arms[row]]!r}, which was not eligible there")
+        if self.probabilities is None:
+            return
+        check_distributions(self.probabilities, "probabilities")
+        if (self.probabilities[~self.eligible] > 0).any():
+            raise InvalidValue("probabilities must be 0 for arms that are not eligible")
+        off = np.abs(self.probabilities[rows, self.arms] - self.propensities)
+        if (off > AGREE * np.maximum(self.propensities, 1e-2)).any():
+            row = int(off.argmax())
+            raise InvalidValue(
+                f"row {row} has propensity {self.propensities[row]:g}, but probability "
+                f"{self.probabilities[row, self.arms[row]]:g} for the same arm; find out which is right"
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of decisions."""
+        return int(self.tasks.shape[0])
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks, with or without rows."""
+        return len(self.task_labels)
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return len(self.arm_labels)
+
+    @property
+    def supported(self) -> BoolArray:
+        """The arms that could have been chosen, as far as the log says, shape (n_rows, n_arms)."""
+        return self.eligible if self.probabilities is None else self.probabilities > 0
+
+    def __repr__(self) -> str:
+        counts = {"row": self.n_rows, "task": self.n_tasks, "arm": self.n_arms, "feature": self.contexts.shape[1]}
+        words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items())
+        return f"LoggedBandit({words})"
+
+    def in_order_of_appearance(self) -> Self:
+        """Return the same rows with tasks numbered as they first appear, so that their names change no number."""
+        there, first, place = np.unique(self.tasks, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        rank = np.empty(order.size, dtype=np.int64)
+        rank[order] = np.arange(order.size)
+        named = tuple(self.task_labels[there[position]] for position in order)
+        return replace(self, tasks=rank[place], task_labels=named)
+
+    @classmethod
+    def from_log(cls, log: Log, features: FeatureSpec | None = None, groups: Sequence[str] = ()) -> Self:
+        """Return the rows of a log that have a reward and a propensity, in order of time where that is known.
+
+        Parameters
+        ----------
+        log : Log
+        features : FeatureSpec, optional
+            How the model of the rewards sees a context. Default: inferred from the log, numbers scaled.
+        groups : sequence of str
+            Columns of the log, or features, by which results will be divided.
+
+        Raises
+        ------
+        InvalidValue
+            If nothing is left, or a row contradicts itself; :func:`posse.logs.check_log` finds all that is wrong.
+        """
+        from posse.offline.reading import read_columns
+
+        return cls(**read_columns(log, features, groups))
+
+
+def check_distributions(probabilities: Array, name: str) -> None:
+    """Raise unless every row is a distribution over the arms."""
+    if (probabilities < 0).any():
+        raise InvalidValue(f"{name} must not be negative, but {probabilities.min():g} came")
+    sums = probabilities.sum(axis=1)
+    off = np.abs(sums - 1)
+    if (off > AGREE).any():
+        row = int(off.argmax())
+        raise InvalidValue(f"{name} of a row must add up to 1, but those of row {row} add up to {sums[row]:g}")
+
+
+def _count(values: Any, name: str) -> int:
+    """Return how many labels there are if they are numbered from 0."""
+    array = np.asarray(values)
+    if array.size == 0:
+        raise InvalidValue(f"{name} is empty: there are no decisions to learn from")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InvalidValue(f"{name} must be whole numbers from 0 on, but their type is {array.dtype}")
+    return int(array.max()) + 1

@@ -1,0 +1,269 @@
+"""Whether a log can answer: how far the target is from what was logged, and reasons to say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import stdtrit
+
+from posse.offline.bootstrap import TaskSums, estimate
+from posse.offline.data import LoggedBandit
+from posse.offline.estimators import Contributions
+from posse.types import Array
+
+CURVE = tuple(float(share) for share in np.geomspace(1e-3, 1.0, 31))
+"""Shares of the rows, heaviest first, at which the concentration of the weights is kept."""
+
+NEVER = 1e-9  # mass that rounding may leave on arms that cannot be chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When an evaluation is refused.
+
+    Parameters
+    ----------
+    min_effective_rows : float
+        Smallest effective sample size.
+    max_weight_share : float
+        Most that one row may carry of all weight.
+    max_unsupported : float
+        Most of the target's decisions that may fall on arms which the log could not have chosen.
+    mean_weight_chance, mean_weight_tolerance : float
+        The mean weight must be 1; refused if it is off by more than the tolerance and chance would do that less often
+        than this.
+    max_missing : float
+        Largest share of rows without reward, and of rows without propensity.
+    min_tasks : int
+        Fewest tasks for an interval; below, values stand alone.
+    min_effective_tasks : float
+        The same for tasks of unequal size: ``(sum of rows)^2 / sum of rows^2``.
+    min_task_rows : float
+        Smallest effective sample size of one task, for a value of its own.
+    max_groups : int
+        Most groups that a column may divide the rows into.
+    floor : float
+        Logged probability below which overlap counts as thin; shown, no reason to refuse.
+    min_steps : int
+        Fewest steps of a replay.
+    """
+
+    min_effective_rows: float = 50.0
+    max_weight_share: float = 0.1
+    max_unsupported: float = 0.0
+    mean_weight_chance: float = 1e-3
+    mean_weight_tolerance: float = 0.02
+    max_missing: float = 0.1
+    min_tasks: int = 10
+    min_effective_tasks: float = 5.0
+    min_task_rows: float = 30.0
+    max_groups: int = 100
+    floor: float = 0.01
+    min_steps: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no number.
+
+    Parameters
+    ----------
+    code : str
+        For programs.
+    reason : str
+        What was found.
+    remedy : str
+        What would help.
+    """
+
+    code: str
+    reason: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}. What helps: {self.remedy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostics:
+    """How well a log speaks about a target.
+
+    Parameters
+    ----------
+    rows, tasks : int
+    effective_rows : float
+        ``(sum of weights)^2 / sum of weights^2``: so many rows logged by the target itself would say as much.
+    largest_weight : float
+    largest_share : float
+        Of all weight, carried by the row with the largest.
+    mean_weight, mean_weight_se : float
+        About 1 where propensities are right and the log could have chosen whatever the target does.
+    supported : float
+        Share of the target's decisions on arms that the log could have chosen; of those eligible, where the log does
+        not have all probabilities.
+    above_floor : float
+        The same for arms with a logged probability of at least ``floor``; NaN where the log does not have them.
+    floor : float
+    clipped : float
+        Share of all weight that clipping took away.
+    concentration : tuple of float
+        Share of all weight carried by the heaviest rows, at the shares of rows in :data:`CURVE`.
+    """
+
+    rows: int
+    tasks: int
+    effective_rows: float
+    largest_weight: float
+    largest_share: float
+    mean_weight: float
+    mean_weight_se: float
+    supported: float
+    above_floor: float
+    floor: float
+    clipped: float = 0.0
+    concentration: tuple[float, ...] = field(default=())
+
+    @property
+    def is_log_itself(self) -> bool:
+        """Whether every weight is 1: the target is what made the log."""
+        return self.largest_weight == 1 and self.effective_rows == self.rows
+
+
+def effective_size(weights: Array) -> float:
+    """Return the effective number of rows (or tasks) behind a weighted sum.
+
+    Examples
+    --------
+    >>> effective_size(np.array([1.0, 1.0, 1.0, 1.0])), effective_size(np.array([3.0, 0.0, 1.0, 0.0]))
+    (4.0, 1.6)
+    """
+    squares = float(weights @ weights)
+    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
+
+
+def diagnose(
+    data: LoggedBandit, probabilities: Array, weights: Array, *, floor: float, unclipped: Array | None = None
+) -> Diagnostics:
+    """Return how well the log speaks about a target with these probabilities and weights."""
+    full = weights if unclipped is None else unclipped
+    mean = estimate(TaskSums.of(data.tasks, Contributions(full, np.ones(data.n_rows))))
+    total = float(weights.sum())
+    heaviest = np.cumsum(np.sort(weights)[::-1]) / total if total > 0 else np.zeros(data.n_rows)
+    places = np.clip(np.ceil(np.array(CURVE) * data.n_rows).astype(np.int64) - 1, 0, data.n_rows - 1)
+    thick = np.nan
+    if data.probabilities is not None:
+        thick = float((probabilities * (data.probabilities >= floor)).sum() / data.n_rows)
+    return Diagnostics(
+        rows=data.n_rows,
+        tasks=int(np.unique(data.tasks).size),
+        effective_rows=effective_size(weights),
+        largest_weight=float(weights.max()),
+        largest_share=float(weights.max()) / total if total > 0 else 0.0,
+        mean_weight=mean.value,
+        mean_weight_se=mean.se,
+        supported=float((probabilities * data.supported).sum() / data.n_rows),
+        above_floor=thick,
+        floor=floor,
+        clipped=1 - total / float(full.sum()) if full.sum() > 0 else 0.0,
+        concentration=tuple(heaviest[places].tolist()),
+    )
+
+
+def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limits: Limits) -> list[Refusal]:
+    """Return why a log cannot speak about a target; nothing if it can."""
+    reasons = []
+    explore = (
+        "log with a floor, so that every eligible arm is chosen now and then, or ask for a target nearer to the log"
+    )
+    if 1 - found.supported > limits.max_unsupported + NEVER:
+        lost = (probabilities * ~data.supported).sum(axis=0)
+        worst = data.arm_labels[int(lost.argmax())]
+        reasons.append(
+            Refusal(
+                "no-overlap",
+                f"{_percent(1 - found.supported)} of the target's decisions are arms that the log could never have "
+                f"chosen there, above all {worst!r}",
+                explore,
+            )
+        )
+    never = _never_taken(data, probabilities)
+    if never is not None:
+        reasons.append(
+            Refusal(
+                "arm-never-taken",
+                f"the target takes {never[0]!r} in {_percent(never[1])} of its decisions, but the log never took it",
+                explore,
+            )
+        )
+    if found.effective_rows < limits.min_effective_rows:
+        reasons.append(
+            Refusal(
+                "few-effective-rows",
+                f"{found.rows} rows are worth {found.effective_rows:.1f} rows of the target, less than "
+                f"{limits.min_effective_rows:g}",
+                f"a longer log; or {explore}",
+            )
+        )
+    if found.largest_share > limits.max_weight_share:
+        reasons.append(
+            Refusal(
+                "one-heavy-row",
+                f"one row carries {_percent(found.largest_share)} of all weight (weight {found.largest_weight:.3g}), "
+                f"more than {_percent(limits.max_weight_share)}",
+                f"{explore}; clip weights if a bias is acceptable",
+            )
+        )
+    off = found.mean_weight - 1
+    if found.tasks > 1 and abs(off) > limits.mean_weight_tolerance:
+        quantile = float(stdtrit(found.tasks - 1, 1 - limits.mean_weight_chance / 2))
+        # Not `>=`: without any spread, a mean that is off is off for sure.
+        if not abs(off) <= quantile * found.mean_weight_se:
+            reasons.append(
+                Refusal(
+                    "mean-weight",
+                    f"the mean weight is {found.mean_weight:.3f} with standard error {found.mean_weight_se:.2g}, but "
+                    "it must be 1: propensities are not the probabilities with which arms were drawn, or the log could "
+                    "not have chosen what the target does",
+                    "find out how propensities were computed; posse log check may say where they are wrong",
+                )
+            )
+    return reasons
+
+
+def missing_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
+    """Return why what the log lacks would spoil any evaluation."""
+    reasons = []
+    lacking = {"reward": data.rows_without_reward, "propensity": data.rows_without_propensity}
+    remedy = {
+        "reward": "wait until rewards are in, or leave out recent decisions; where no reward means 0, write 0",
+        "propensity": "log the probability of the arm taken with every decision",
+    }
+    for what, count in lacking.items():
+        share = count / (data.n_rows + data.rows_left_out)
+        if share > limits.max_missing:
+            reasons.append(
+                Refusal(
+                    f"missing-{what}",
+                    f"{_percent(share)} of the rows have no {what}, more than {_percent(limits.max_missing)}: those "
+                    "that have one may not be like the others",
+                    remedy[what],
+                )
+            )
+    return reasons
+
+
+def _never_taken(data: LoggedBandit, probabilities: Array) -> tuple[object, float] | None:
+    """Return an arm that the target takes and the log never took, if it could have been expected to."""
+    taken = np.bincount(data.arms, minlength=data.n_arms) > 0
+    share = probabilities.mean(axis=0)
+    if data.probabilities is not None:
+        # Known probabilities say more than what chance made of them.
+        return None
+    lost = np.where(taken, 0.0, share)
+    arm = int(lost.argmax())
+    return (data.arm_labels[arm], float(lost[arm])) if lost[arm] > NEVER else None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

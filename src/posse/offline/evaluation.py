@@ -1,0 +1,248 @@
+"""The question that logs are kept for: would another policy have earned more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse._version import __version__
+from posse.checks import number, one_of, whole_number
+from posse.errors import InvalidValue
+from posse.offline.bootstrap import RESAMPLES, Estimate, TaskSums, bootstrap, estimate
+from posse.offline.data import LoggedBandit
+from posse.offline.diagnostics import Limits, Refusal, missing_refusals
+from posse.offline.estimators import ESTIMATORS, LABELS, Contributions
+from posse.offline.folds import FOLDS, deal_folds
+from posse.offline.judge import Choices, Judged, judge, judge_replay
+from posse.offline.model import predicted_rewards
+from posse.offline.parts import enough_tasks, group_rows, task_rows
+from posse.offline.replay import Replay
+from posse.offline.report import Evaluation, TargetReport, make_table
+from posse.offline.targets import Target, as_target
+from posse.types import Array, Settings
+
+if TYPE_CHECKING:
+    from posse.features import FeatureSpec
+    from posse.logs import Log
+
+SPOILS = ("reward-missing-by-arm",)  # warnings of a log's check that forbid an evaluation
+BEARABLE = ("propensity-missing", "feature-absent")  # errors that few of the rows may have, or that are of no concern
+OUR_OWN = ("tiny-propensities", "zero-probabilities", "reward-missing")  # warnings that are judged here
+
+
+def evaluate(
+    log: Log | LoggedBandit,
+    target: Any,
+    *,
+    against: Any = None,
+    estimators: Sequence[str] = ESTIMATORS,
+    groups: Sequence[str] = (),
+    features: FeatureSpec | None = None,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    folds: int = FOLDS,
+    clip: float | None = None,
+    limits: Limits | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Estimate what policies would have earned per decision, from a log that another policy made.
+
+    Parameters
+    ----------
+    log : Log or LoggedBandit
+    target : Target, Replay, function, or a list of them
+        Whose value is asked for.
+    against : Target, optional
+        The difference of every target to this one is estimated too, with an interval of its own.
+    estimators : sequence of {"ips", "snips", "dm", "dr", "switch-dr"}
+    groups : sequence of str
+        Columns of the log, or features, by which values are also divided.
+    features : FeatureSpec, optional
+        How the model of the rewards sees contexts. Default: inferred from the log.
+    confidence : float
+        Of the intervals.
+    resamples : int
+        Of the tasks.
+    folds : int
+        For what is learned from the log and judged by it.
+    clip : float, optional
+        Weights above this are cut to it. Not by default: it trades variance for bias.
+    limits : Limits, optional
+        When to refuse.
+    seed : int
+        Of resamples, folds and replays.
+
+    Returns
+    -------
+    Evaluation
+        A target that the log cannot speak about has reasons in place of numbers.
+    """
+    rules = Limits() if limits is None else limits
+    choices = _checked(estimators, confidence, resamples, folds, clip, seed)
+    asked = list(target) if isinstance(target, list | tuple) else [target]
+    chosen: list[Target | Replay] = [one if isinstance(one, Replay) else as_target(one) for one in asked]
+    if isinstance(against, Replay):
+        raise InvalidValue("against must be a policy that does not learn: a replay has its own steps, not all rows")
+    baseline = None if against is None else as_target(against)
+    names = [one.name for one in (*chosen, *([] if baseline is None else [baseline]))]
+    if not chosen or len(set(names)) < len(names):
+        raise InvalidValue(f"targets must have different names, at least one, but {names} came; give them labels")
+    notes: tuple[str, ...] = ()
+    if isinstance(log, LoggedBandit):
+        if groups:
+            raise InvalidValue("groups of arrays come with the arrays: LoggedBandit(..., groups={...})")
+        data = log.in_order_of_appearance()
+    else:
+        spoiled, notes = _findings(log)
+        if spoiled:
+            return _refused_log(log, names, spoiled, notes, _settings(choices, rules))
+        data = LoggedBandit.from_log(log, features, groups)
+
+    @cache
+    def model() -> Array:
+        return predicted_rewards(data, deal_folds(data.tasks, folds=choices.folds, seed=choices.seed))
+
+    lacking = tuple(missing_refusals(data, rules))
+    judged = []
+    for one in (*chosen, *([] if baseline is None else [baseline])):
+        if isinstance(one, Replay):
+            result = judge_replay(one, data, choices, rules)
+        else:
+            result = judge(one, data, choices, rules, model)
+        if lacking:
+            result = Judged(replace(result.report, refusals=(*lacking, *result.report.refusals)))
+        judged.append(result)
+    return _assemble(data, judged, baseline is not None, choices, rules, notes)
+
+
+def _assemble(
+    data: LoggedBandit, judged: list[Judged], paired: bool, choices: Choices, limits: Limits, notes: tuple[str, ...]
+) -> Evaluation:
+    """Return the tables of an evaluation."""
+    settings: Settings = {"confidence": choices.confidence, "resamples": choices.resamples, "seed": choices.seed}
+    with_interval = enough_tasks(data.tasks, limits)
+    if not with_interval:
+        notes = (*notes, f"{data.n_tasks} tasks are too few, or too unequal, for intervals over tasks: values only")
+
+    def estimated(sums: list[TaskSums]) -> list[Estimate]:
+        return bootstrap(sums, **settings) if with_interval else [estimate(one) for one in sums]
+
+    table, differences, by_task, by_group = [], [], [], []
+    own = TaskSums.of(data.tasks, Contributions(data.rewards, np.ones(data.n_rows)))
+    keys = [(one.report.name, name) for one in judged for name in one.estimates]
+    sums = [TaskSums.of(data.tasks, rows) for one in judged for rows in one.estimates.values()]
+    on_policy, *values = estimated([own, *sums])
+    for (name, estimator), found in zip(keys, values, strict=True):
+        table.append({"target": name, "estimator": estimator, **_numbers(found)})
+        if with_interval and np.isnan(found.low):
+            notes = (*notes, f"no interval for {LABELS[estimator]} of {name}: too few tasks make its value")
+    if paired:
+        *targets, base = judged
+        pairs = [
+            (one.report.name, name, TaskSums.of(data.tasks, rows, base.estimates[name]))
+            for one in targets
+            for name, rows in one.estimates.items()
+            if name in base.estimates
+        ]
+        for (name, estimator, _), found in zip(pairs, estimated([pair[2] for pair in pairs]), strict=True):
+            differences.append(
+                {"target": name, "against": base.report.name, "estimator": estimator, **_numbers(found),
+                 "positive": found.positive}
+            )  # fmt: skip
+    for one in judged:
+        named = {"target": one.report.name}
+        if "replay" not in one.estimates:
+            rows = task_rows(data, one.weights, one.estimates, confidence=choices.confidence, limits=limits)
+            by_task += [{**named, **row} for row in rows] if one.estimates else []
+        if one.estimates:
+            parts = group_rows(data, one.weights, one.estimates, limits=limits, bootstrap_settings=settings)
+            by_group += [{**named, **row} for row in parts]
+    return Evaluation(
+        version=__version__,
+        settings=_settings(choices, limits),
+        rows=data.n_rows,
+        tasks=data.n_tasks,
+        arms=data.n_arms,
+        rows_in_log=data.n_rows + data.rows_left_out,
+        rows_without_reward=data.rows_without_reward,
+        rows_without_propensity=data.rows_without_propensity,
+        on_policy=on_policy,
+        targets=tuple(one.report for one in judged),
+        notes=notes,
+        table=make_table("table", table),
+        differences=make_table("differences", differences),
+        by_task=make_table("by_task", by_task),
+        by_group=make_table("by_group", by_group),
+    )
+
+
+def _findings(log: Log) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
+    """Return what spoils any evaluation of a log, and what to keep in mind."""
+    from posse.logs import check_log
+
+    spoiled, notes = [], []
+    for finding in check_log(log):
+        if finding.code in SPOILS or (finding.severity == "error" and finding.code not in BEARABLE):
+            spoiled.append(Refusal(finding.code, finding.message, finding.what_to_do))
+        elif finding.severity == "warning" and finding.code not in OUR_OWN:
+            notes.append(finding.message)
+    if log.n_rows and log.frame["propensity"].null_count() == log.n_rows and not log.frame["probabilities"].count():
+        spoiled.append(
+            Refusal(
+                "no-propensities",
+                "the log has no propensities: nobody can say how often other arms would have been taken",
+                "log the probability of the arm taken with every decision",
+            )
+        )
+    return tuple(spoiled), tuple(notes)
+
+
+def _refused_log(
+    log: Log, names: list[str], spoiled: tuple[Refusal, ...], notes: tuple[str, ...], settings: Settings
+) -> Evaluation:
+    no_reward = log.frame["reward"].null_count() if log.n_rows else 0
+    nan = float("nan")
+    return Evaluation(
+        version=__version__,
+        settings=settings,
+        rows=log.n_rows,
+        tasks=len(log.tasks),
+        arms=len(log.arms),
+        rows_in_log=log.n_rows,
+        rows_without_reward=no_reward,
+        rows_without_propensity=log.frame["propensity"].null_count(),
+        on_policy=Estimate(nan, nan),
+        targets=tuple(TargetReport(name=name, refusals=spoiled) for name in names),
+        notes=notes,
+        **{name: make_table(name, []) for name in ("table", "differences", "by_task", "by_group")},
+    )
+
+
+def _checked(
+    estimators: Sequence[str], confidence: float, resamples: int, folds: int, clip: float | None, seed: int
+) -> Choices:
+    if isinstance(estimators, str) or not estimators:
+        raise InvalidValue(f"estimators must be a list of names, at least one, but {estimators!r} came")
+    confidence = number(confidence, "confidence", above=0)
+    if confidence >= 1:
+        raise InvalidValue(f"confidence must be below 1, but {confidence:g} came")
+    return Choices(
+        estimators=tuple(dict.fromkeys(one_of(name, "estimators", ESTIMATORS) for name in estimators)),
+        confidence=confidence,
+        resamples=whole_number(resamples, "resamples", at_least=100),
+        folds=whole_number(folds, "folds", at_least=2),
+        clip=None if clip is None else number(clip, "clip", above=0),
+        seed=whole_number(seed, "seed", at_least=0),
+    )
+
+
+def _settings(choices: Choices, limits: Limits) -> Settings:
+    return {**asdict(choices), "estimators": list(choices.estimators), "limits": asdict(limits)}
+
+
+def _numbers(found: Estimate) -> dict[str, float]:
+    return {"value": found.value, "se": found.se, "low": found.low, "high": found.high}

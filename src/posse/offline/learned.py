@@ -1,0 +1,101 @@
+"""A policy that learned from the log itself, judged by rows that it did not see."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from posse.errors import InvalidValue
+from posse.kernels.propensity import win_probabilities
+from posse.model import Posterior, Prior, Statistics, estimate_prior, posterior
+from posse.offline.data import LoggedBandit
+from posse.offline.folds import FOLDS, deal_folds
+from posse.offline.model import cross_fitted, learn_by_evidence, means, spreads
+from posse.policies import make_policy
+from posse.policies.ebm import EbmTS, EbmUCB
+from posse.types import Array, BoolArray
+
+KEYS = ("ebm-ts", "ebm-ucb")
+
+
+class Learned:
+    """The hierarchical policy, learned from this log and then frozen.
+
+    In every row it decides as the policy that has learned from the other folds would, with its exploration at that
+    number of rewards. Nothing is judged by a reward that it learned from, so the value is not too high; it is that of a
+    policy with ``1 - 1 / folds`` of the log's rows, which is a little less than what all rows would give.
+
+    Parameters
+    ----------
+    key : {"ebm-ts", "ebm-ucb"}
+    folds : int
+    seed : int
+        Of the deal of rows into folds.
+    label : str, optional
+    **settings
+        Of the policy; ``prior`` is "evidence" unless given, ``exploration=0`` is greedy.
+
+    Examples
+    --------
+    >>> Learned("ebm-ts", exploration=0.3).name
+    'learned ebm-ts (exploration=0.3)'
+    """
+
+    def __init__(self, key: str, *, folds: int = FOLDS, seed: int = 0, label: str = "", **settings: Any) -> None:
+        if key not in KEYS:
+            raise InvalidValue(
+                f"a learned target must be one of {', '.join(map(repr, KEYS))}, but {key!r} came; others, which learn "
+                "as they go, can be replayed: Replay"
+            )
+        shown = ", ".join(f"{name}={value}" for name, value in settings.items())
+        self.name = label or f"learned {key}" + (f" ({shown})" if shown else "")
+        self.key, self.folds, self.seed = key, folds, seed
+        self.settings = {"prior": "evidence", **settings}
+        self._policy(n_tasks=1, n_arms=2, n_features=1)
+
+    def _policy(self, **shape: int) -> EbmTS | EbmUCB:
+        settings = dict(self.settings)
+        if isinstance(settings["prior"], Prior):
+            shape |= {"n_arms": settings["prior"].n_arms, "n_features": settings["prior"].n_features}
+        policy = make_policy(self.key, **shape, **settings)
+        assert isinstance(policy, EbmTS | EbmUCB)
+        return policy
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return what the policies of the other folds would do."""
+        policy = self._policy(n_tasks=data.n_tasks, n_arms=data.n_arms, n_features=data.contexts.shape[1])
+        known = self.settings["prior"]
+
+        def learn(seen: Statistics) -> Posterior:
+            if isinstance(known, Prior):
+                return posterior(seen, known)
+            if known == "evidence" and not policy.robust:
+                return learn_by_evidence(seen)
+            estimate = estimate_prior(
+                seen, method=known, robust=policy.robust, shared_precision=policy.shared_precision
+            )
+            return posterior(seen, estimate.prior, estimate.task_weight)
+
+        result = np.zeros((data.n_rows, data.n_arms))
+        for rows, belief in cross_fitted(data, deal_folds(data.tasks, folds=self.folds, seed=self.seed), learn):
+            scale = policy.exploration
+            if policy.growing:
+                scale *= math.sqrt(math.log(max(data.n_rows - rows.size + 1, 2)))
+            mean, spread = means(belief, data, rows), scale * spreads(belief, data, rows)
+            if not policy.sampling:
+                mean, spread = mean + spread, np.zeros_like(spread)
+            result[rows] = chances(mean, spread, data.eligible[rows])
+        return result
+
+
+def chances(mean: Array, sd: Array, eligible: BoolArray) -> Array:
+    """Return how likely each eligible arm is to have the highest score, shape (n_rows, n_arms)."""
+    result = np.zeros(mean.shape)
+    for row in range(mean.shape[0]):
+        there = np.flatnonzero(eligible[row])
+        found, scratch = np.empty(there.size), np.empty(there.size)
+        win_probabilities(mean[row, there], sd[row, there], scratch, found)
+        result[row, there] = found
+    return result

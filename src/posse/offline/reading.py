@@ -1,0 +1,128 @@
+"""From the table of a log to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.errors import InvalidValue
+from posse.types import Array, BoolArray
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from posse.features import FeatureSpec
+    from posse.logs import Log
+
+NO_GROUP = "(none)"
+BEFORE = ("task", "time", "policy", "version")  # columns that the arm had no part in
+
+
+def read_columns(log: Log, features: FeatureSpec | None, groups: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a :class:`~posse.offline.data.LoggedBandit`."""
+    import polars as pl
+
+    arms = log.arms
+    given = log.frame.with_columns(log.eligible.alias("eligible"))
+    frame = given.with_columns(propensity=pl.col("propensity").fill_null(_stated(given)))
+    no_reward = frame["reward"].is_null() | ~frame["reward"].fill_null(0.0).is_finite()
+    no_propensity = frame["propensity"].is_null()
+    frame = frame.filter(~no_reward & ~no_propensity)
+    if frame.is_empty():
+        raise InvalidValue(
+            f"no row of the log has both a reward and a propensity: of {log.n_rows} rows {no_reward.sum()} lack the "
+            f"reward and {no_propensity.sum()} the propensity"
+        )
+    if not frame["time"].null_count():
+        frame = frame.sort("time", maintain_order=True)
+    tasks = frame["task"].unique(maintain_order=True)
+    raw = frame["context"].struct.unnest()
+    eligible, probabilities = _matrices(frame, arms)
+    return {
+        "tasks": _codes(frame["task"], tasks.to_list()),
+        "arms": _codes(frame["arm"], arms),
+        "contexts": encoded(raw, features, frame.height),
+        "rewards": frame["reward"].to_numpy(),
+        "propensities": frame["propensity"].to_numpy(),
+        "eligible": eligible,
+        "probabilities": probabilities,
+        "task_labels": tuple(tasks.to_list()),
+        "arm_labels": tuple(arms),
+        "groups": {name: _group(frame, raw, name) for name in groups},
+        "raw": raw,
+        "rows_without_reward": int(no_reward.sum()),
+        "rows_without_propensity": int(no_propensity.sum()),
+        "rows_left_out": int((no_reward | no_propensity).sum()),
+    }
+
+
+def encoded(raw: pl.DataFrame, features: FeatureSpec | None, n_rows: int) -> Array:
+    """Return the contexts as a model sees them; without any feature an intercept."""
+    from posse.features import FeatureSpec
+
+    if not raw.width:
+        return np.ones((n_rows, 1))
+    spec = features if features is not None else FeatureSpec.from_table(raw, scale="standard")
+    if not spec.ready:
+        spec = spec.learn_scaling(raw)
+    return spec.encode_many(raw)
+
+
+def _stated(frame: pl.DataFrame) -> pl.Series:
+    """Return what the probabilities say of the arm taken; null where they say nothing."""
+    import polars as pl
+
+    whole = frame["probabilities"].list.len() == frame["eligible"].list.len()
+    pairs = (
+        frame.select("arm", "eligible", "probabilities")
+        .with_row_index("row")
+        .filter(whole.fill_null(False))
+        .explode("eligible", "probabilities")
+        .filter(pl.col("arm") == pl.col("eligible"))
+        .unique("row", keep="first")
+    )
+    rows = pl.DataFrame({"row": pl.arange(frame.height, eager=True, dtype=pl.get_index_type())})
+    return rows.join(pairs, on="row", how="left", maintain_order="left")["probabilities"]
+
+
+def _matrices(frame: pl.DataFrame, arms: Sequence[Any]) -> tuple[BoolArray, Array | None]:
+    """Return eligible arms and their probabilities, (n_rows, n_arms); no probabilities unless every row has them."""
+    sizes = frame["eligible"].list.len().to_numpy()
+    rows = np.repeat(np.arange(frame.height), sizes)
+    columns = _codes(frame.filter(frame["eligible"].list.len() > 0)["eligible"].explode(), list(arms))
+    eligible = np.zeros((frame.height, len(arms)), dtype=np.bool_)
+    eligible[rows, columns] = True
+    given = frame["probabilities"]
+    if given.null_count():
+        return eligible, None
+    if (given.list.len().to_numpy() != sizes).any():
+        row = int(np.argmax(given.list.len().to_numpy() != sizes))
+        raise InvalidValue(f"row {row} of the log has another number of probabilities than of eligible arms")
+    probabilities = np.zeros(eligible.shape)
+    probabilities[rows, columns] = given.filter(given.list.len() > 0).explode().to_numpy()
+    return eligible, probabilities
+
+
+def _codes(values: pl.Series, known: list[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    import polars as pl
+
+    numbers = pl.Series(range(len(known)), dtype=pl.Int64)
+    return values.replace_strict(pl.Series(known, dtype=values.dtype), numbers, return_dtype=pl.Int64()).to_numpy()
+
+
+def _group(frame: pl.DataFrame, raw: pl.DataFrame, name: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return a column of the log, or a feature, as text."""
+    import polars as pl
+
+    if name in raw.columns:
+        column = raw[name]
+    elif name in BEFORE:
+        column = frame[name]
+    elif name in frame.columns:
+        raise InvalidValue(f"rows can be grouped by what was known before the decision only, which {name!r} was not")
+    else:
+        choices = [*raw.columns, *BEFORE]
+        raise InvalidValue(f"no column {name!r} to group by; there are {', '.join(map(repr, choices))}")
+    return column.cast(pl.String()).fill_null(NO_GROUP).to_numpy().astype(object)

@@ -1,0 +1,175 @@
+"""Policies whose value is asked for: each says what it would have done in every row of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from posse.checks import real_array
+from posse.errors import InvalidValue, ShapeError, UnknownArm
+from posse.offline.data import LoggedBandit, check_distributions
+from posse.offline.estimators import importance_weights
+from posse.types import Array
+
+if TYPE_CHECKING:
+    from posse.fleet import Posse
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A policy that does not learn while it is evaluated."""
+
+    @property
+    def name(self) -> str:
+        """How tables and figures call it."""
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return how likely it would choose each arm in each row, shape (n_rows, n_arms)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Choose any eligible arm, each as likely as the others."""
+
+    name: str = "uniform"
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return equal shares of the eligible arms."""
+        return np.asarray(data.eligible / data.eligible.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Choose one arm, always.
+
+    Parameters
+    ----------
+    arm : str or int
+        Its label.
+    """
+
+    arm: Any
+
+    @property
+    def name(self) -> str:
+        """Its arm."""
+        return f"always {self.arm}"
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return 1 for the arm, also where it was not eligible: the evaluation is then refused."""
+        if self.arm not in data.arm_labels:
+            known = ", ".join(map(repr, data.arm_labels))
+            raise UnknownArm(f"no arm {self.arm!r} in the log; its arms are {known}")
+        result = np.zeros((data.n_rows, data.n_arms))
+        result[:, data.arm_labels.index(self.arm)] = 1.0
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What made the log: its value is the mean reward."""
+
+    name: str = "logged"
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return the logged probabilities; where there are none, what was done stands for what might have been."""
+        if data.probabilities is not None:
+            return data.probabilities
+        result = np.zeros((data.n_rows, data.n_arms))
+        result[np.arange(data.n_rows), data.arms] = 1.0
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fleet:
+    """A saved fleet, frozen: it decides as it would have decided the day it was saved.
+
+    It must not have learned from the log that it is judged by: its value would be too high. Fit it on an earlier log,
+    or take :class:`~posse.offline.learned.Learned`.
+
+    Parameters
+    ----------
+    posse : Posse
+    label : str, optional
+    explore : bool
+        False takes the arm with the best mean.
+    """
+
+    posse: Posse
+    label: str = ""
+    explore: bool = True
+
+    @property
+    def name(self) -> str:
+        """Its label, or its policy."""
+        return self.label or (self.posse.policy if self.explore else f"{self.posse.policy}, greedy")
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return what the fleet would do with the arms that it has and that were eligible."""
+        if data.raw is None:
+            raise InvalidValue("a fleet needs the features as they were logged; evaluate it on a Log, not on arrays")
+        own = {arm: position for position, arm in enumerate(self.posse.arms)}
+        shared = np.array([arm in own for arm in data.arm_labels])
+        offered = data.eligible & shared
+        if not offered.any(axis=1).all():
+            row = int(np.argmin(offered.any(axis=1)))
+            eligible = [arm for arm, there in zip(data.arm_labels, data.eligible[row], strict=True) if there]
+            raise UnknownArm(
+                f"fleet {self.name!r} has none of the arms {eligible} that were eligible in row {row}; its arms are "
+                f"{', '.join(map(repr, own))}"
+            )
+        labels = np.array(data.arm_labels, dtype=object)
+        tasks = [data.task_labels[task] for task in data.tasks.tolist()]
+        everything = bool(offered.all()) and len(own) == data.n_arms
+        lists = None if everything else [labels[row].tolist() for row in offered]
+        given = self.posse.probabilities(tasks, data.raw, lists, explore=self.explore)
+        result = np.zeros((data.n_rows, data.n_arms))
+        for column, arm in enumerate(data.arm_labels):
+            if arm in own:
+                result[:, column] = given[:, own[arm]]
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """Any function from a log to probabilities of shape (n_rows, n_arms)."""
+
+    function: Callable[[LoggedBandit], Array]
+    name: str = "function"
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return what the function says."""
+        return self.function(data)
+
+
+def as_target(value: Any) -> Target:
+    """Return a target as it is, and a function as one."""
+    if isinstance(value, Target) and not isinstance(value, type):
+        return value
+    if callable(value) and not isinstance(value, type):
+        return Function(value, getattr(value, "__name__", "function"))
+    raise InvalidValue(
+        f"a target must be a Target such as Uniform() or Fleet(posse), or a function of a LoggedBandit, but {value!r} "
+        "came"
+    )
+
+
+def checked_probabilities(target: Target, data: LoggedBandit) -> Array:
+    """Return what a target would do, or say what is wrong with it."""
+    result = real_array(target.probabilities(data), f"probabilities of {target.name!r}")
+    if result.shape != (data.n_rows, data.n_arms):
+        raise ShapeError(
+            f"probabilities of {target.name!r} must have shape {(data.n_rows, data.n_arms)}, but {result.shape} came"
+        )
+    check_distributions(result, f"probabilities of {target.name!r}")
+    return result
+
+
+def weights_of(target: Target, probabilities: Array, data: LoggedBandit, *, clip: float | None = None) -> Array:
+    """Return the importance weights of a target; those of the logging policy are 1, whatever rounding says."""
+    if isinstance(target, Logged):
+        return np.ones(data.n_rows)
+    return importance_weights(probabilities, data.arms, data.propensities, clip=clip)
