@@ -402,6 +402,18 @@ def no_belief(task: Label) -> NotFinite:
     )
 
 
+def require_beliefs(chosen: IntArray, codes: IntArray, labels: list[Label]) -> None:
+    """Raise if some row has no arm because a belief is not a number."""
+    if (chosen < 0).any():
+        raise no_belief(labels[codes[int(np.argmax(chosen < 0))]])
+
+
+def require_truth_value(explore: Any) -> None:
+    """Raise unless ``explore`` is True or False."""
+    if not isinstance(explore, bool | np.bool_):
+        raise InvalidValue(f"explore must be True or False, but {explore!r} came")
+
+
 def checked_reward(value: Any) -> float:
     """Return a reward that can be learned."""
     reward = number(value, "reward")

@@ -15,7 +15,7 @@ import numpy as np
 
 from posse._version import __version__
 from posse.container import Container, open_container, write_container
-from posse.errors import DamagedFile, InvalidValue, PosseError, UnknownTask
+from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
@@ -49,6 +49,12 @@ def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
     with fleet._lock:
         fleet._require_whole()
         header, arrays = _state(fleet)
+    for name, array in arrays.items():
+        if array.dtype == np.float64 and name not in REBUILT and not np.isfinite(array).all():
+            raise NotFinite(
+                f"this fleet cannot be saved: its {name} is not a number, since values of too different size were "
+                "learned (1e20 beside 1, say); find such rows, forget their tasks and learn them again without"
+            )
     write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
 
 

@@ -11,7 +11,15 @@ import numpy as np
 
 from posse.checks import one_of
 from posse.errors import InvalidValue, ShapeError
-from posse.fleet.core import FIT_SETTLED, FIT_STEPS, Core, checked_reward, no_belief
+from posse.fleet.core import (
+    FIT_SETTLED,
+    FIT_STEPS,
+    Core,
+    checked_reward,
+    no_belief,
+    require_beliefs,
+    require_truth_value,
+)
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label, checked_label
 from posse.fleet.ledger import PENDING, REWARDED, Ledger, Pending
@@ -177,6 +185,7 @@ class Posse(Core):
             False takes the arm with the best mean and says propensity 1.
         """
         x = self._features.encode(context)
+        require_truth_value(explore)
         with self._lock:
             arms, names = self._active, self._active_names
             if eligible is not None:
@@ -193,10 +202,10 @@ class Posse(Core):
                 self._store.belief, -1 if number is None else number, x, arms, self._step(), self._behaviour.rule,
                 explore, self._rng.random(), self._scratch, out,
             )  # fmt: skip
-            chances, mean, sd = out.tolist()
-            if not 0.0 < chances[position] <= 1.0:
+            if position < 0:
                 self._rewind(1)
                 raise no_belief(label)
+            chances, mean, sd = out.tolist()
             decision = Decision(
                 f"{self._prefix}-{ledger.next}",
                 label,
@@ -228,6 +237,7 @@ class Posse(Core):
             One per row; None for all.
         explore : bool
         """
+        require_truth_value(explore)
         labels, codes, X = self._rows(tasks, contexts)
         n = len(codes)
         with self._lock:
@@ -243,6 +253,7 @@ class Posse(Core):
             uniforms = self._rng.random(n)
             try:
                 chosen, probabilities, mean, sd = self._decide_rows(seen[codes], X, mask, explore, uniforms)
+                require_beliefs(chosen, codes, labels)
                 active = self._active
                 if active.size < probabilities.shape[1]:
                     probabilities, mean, sd = (
@@ -251,16 +262,13 @@ class Posse(Core):
                 position = np.full(len(self._arms), -1)
                 position[active] = np.arange(active.size)
                 places = position[chosen]
-                propensity = probabilities[np.arange(n), places]
-                if not ((propensity > 0) & (propensity <= 1)).all():
-                    raise no_belief(labels[codes[int(np.argmax(~(propensity > 0)))]])
                 decisions = Decisions(
                     prefix=self._prefix,
                     first=self._ledger.next,
                     tasks=[labels[code] for code in codes.tolist()],
                     arms=self._active_names,
                     chosen=places,
-                    propensity=propensity,
+                    propensity=probabilities[np.arange(n), places],
                     probabilities=probabilities,
                     mean=mean,
                     sd=sd,
@@ -298,13 +306,15 @@ class Posse(Core):
 
         As if every row were the next decision. Parameters as in :meth:`decide_many`.
         """
+        require_truth_value(explore)
         labels, codes, X = self._rows(tasks, contexts)
         with self._lock:
             mask = self._mask(eligible, len(codes))
             known = [self._tasks.get(label) for label in labels]
             numbers = np.array([-1 if number is None else number for number in known], dtype=np.int64)
             rows = numbers[codes] if len(codes) else np.empty(0, dtype=np.int64)
-            _, probabilities, _, _ = self._decide_rows(rows, X, mask, explore, np.zeros(len(codes)), advance=False)
+            chosen, probabilities, _, _ = self._decide_rows(rows, X, mask, explore, np.zeros(len(codes)), advance=False)
+            require_beliefs(chosen, codes, labels)
             return np.ascontiguousarray(probabilities[:, self._active])
 
     # Learning.

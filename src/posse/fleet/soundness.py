@@ -64,10 +64,12 @@ def beliefs_follow(store: Store) -> bool:
             return False
     if store.method == estimators.EVIDENCE and store.memory.evidence.refreshed_at[0] > 0:
         inverse = store.memory.evidence.inverse
-        with np.errstate(all="ignore"):
+        if not np.isfinite(inverse).all():
+            return False
+        with np.errstate(over="ignore"):
             product, size = belief.covariance @ inverse, np.abs(belief.covariance) @ np.abs(inverse)
-            if not (np.abs(product - np.eye(store.n_features)) <= SLACK * size).all():
-                return False
+        if not (np.abs(product - np.eye(store.n_features)) <= SLACK * size).all():
+            return False
 
     def follows(arm: int) -> bool:
         leaning, invertible = _leaning(belief.covariance[arm])

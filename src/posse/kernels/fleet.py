@@ -116,6 +116,15 @@ def fetch(belief: Belief, task: int, arms: IntArray, n_arms: int) -> float:
     return total
 
 
+@inlined_kernel
+def numbers(mean: Array, sd: Array) -> bool:
+    """Whether all of these are finite."""
+    for i in range(mean.shape[0]):  # noqa: SIM110 -- a generator does not compile
+        if not abs(mean[i]) + sd[i] < math.inf:
+            return False
+    return True
+
+
 @kernel
 def decide(
     belief: Belief,
@@ -129,7 +138,7 @@ def decide(
     scratch: Scratch,
     out: Array,
 ) -> int:
-    """Decide among ``arms``; return the position of the chosen one.
+    """Decide among ``arms``; return the position of the chosen one, or -1 if a belief is not a number.
 
     ``out`` has three rows: probability, mean and standard deviation of each of ``arms``.
     """
@@ -137,6 +146,8 @@ def decide(
     scratch.spread[0] = fetch(belief, task, arms, arms.shape[0])
     for i in range(arms.shape[0]):
         mean[i], sd[i] = predict_arm(belief, task, arms[i], x, scratch.vectors)
+    if not numbers(mean, sd):
+        return -1
     weigh(mean, sd, step, rule, explore, scratch, probabilities)
     return pick(probabilities, uniform)
 
@@ -164,6 +175,8 @@ def decide_rows(
 ) -> None:
     """Decide for rows ``order[first:last]``; arms that are not eligible get probability 0, and NaN for the rest.
 
+    The chosen arm is -1 where a belief is not a number.
+
     ``eligible`` has one row for all, or one for each. With ``advance`` every row is a step of its own,
     from ``first_step`` on, but not before ``least_step``.
     """
@@ -185,6 +198,9 @@ def decide_rows(
         scratch.spread[0] = fetch(belief, tasks[row], arms, n_eligible)
         for i in range(n_eligible):
             mean[i], sd[i] = predict_arm(belief, tasks[row], arms[i], contexts[row], scratch.vectors)
+        chosen[row] = -1
+        if not numbers(mean, sd):
+            continue
         weigh(mean, sd, max(first_step + (row if advance else 0), least_step), rule, explore, scratch, chance)
         chosen[row] = arms[pick(chance, uniforms[row])]
         for i in range(n_eligible):

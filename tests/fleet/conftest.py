@@ -1,0 +1,127 @@
+"""Small fleets, tables and snapshots that the tests of a fleet share."""
+
+import itertools
+import json
+import secrets
+
+import numpy as np
+import polars as pl
+import pytest
+
+from posse import FeatureSpec, Posse
+from posse.fleet.file import _state
+from posse.model import Prior
+
+ARMS = ("red", "green", "blue")
+
+
+class Clock:
+    """A clock that only moves when it is told to."""
+
+    def __init__(self, now=1000.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+def make_table(n_rows, seed=0, *, n_tasks=5, arms=ARMS, task_names=None):
+    """Rows of a world in which tasks differ, contexts ``a`` and ``b``."""
+    rng = np.random.default_rng([seed, 1])
+    world = np.random.default_rng(0)  # the same tasks whatever the seed
+    coefficients = world.normal(size=(len(arms), 1, 3)) + 0.5 * world.normal(size=(len(arms), max(n_tasks, 50), 3))
+    tasks, pulled = rng.integers(n_tasks, size=n_rows), rng.integers(len(arms), size=n_rows)
+    X = np.column_stack([np.ones(n_rows), rng.normal(size=(n_rows, 2))])
+    rewards = np.einsum("ni,ni->n", X, coefficients[pulled, tasks]) + 0.3 * rng.normal(size=n_rows)
+    names = task_names or [f"t{task}" for task in range(n_tasks)]
+    return pl.DataFrame(
+        {
+            "task": [names[task] for task in tasks],
+            "arm": [arms[arm] for arm in pulled],
+            "a": X[:, 1],
+            "b": X[:, 2],
+            "reward": rewards,
+        }
+    )
+
+
+def make_fleet(rows=60, *, arms=ARMS, seed=7, clock=None, table_seed=0, **settings):
+    """A fleet with features ``a`` and ``b`` and an intercept that has learned a few rows."""
+    fleet = Posse(arms=arms, features=FeatureSpec(["a", "b"]), seed=seed, clock=clock or Clock(), **settings)
+    if rows:
+        fleet.learn_many(make_table(rows, table_seed, arms=arms))
+    return fleet
+
+
+def make_prior(n_arms=3, d=3, seed=5):
+    """A population away from zeros, ones and identities."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n_arms, d, d))
+    return Prior(
+        covariance=root @ root.transpose(0, 2, 1),
+        noise_variance=0.2 + rng.random(n_arms),
+        shared_precision=0.1 + rng.random((n_arms, d)),
+    )
+
+
+def take_snapshot(fleet):
+    """Return everything that a file would hold, to the last bit, and where the random stream stands."""
+    header, arrays = _state(fleet)
+    return {
+        "header": json.dumps(header, sort_keys=True),
+        "stream": str(fleet._rng.bit_generator.state),
+        "arms": fleet.arms,
+        "ready": fleet.features.ready,
+    } | {name: (array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
+
+
+def list_differences(one, other):
+    """Return the names of what differs between two snapshots."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def new_clock():
+    return Clock
+
+
+@pytest.fixture(scope="session")
+def table():
+    return make_table
+
+
+@pytest.fixture(scope="session")
+def fleet_of():
+    return make_fleet
+
+
+@pytest.fixture(scope="session")
+def population():
+    return make_prior
+
+
+@pytest.fixture(scope="session")
+def snapshot():
+    return take_snapshot
+
+
+@pytest.fixture(scope="session")
+def differences():
+    return list_differences
+
+
+@pytest.fixture
+def same_prefixes(monkeypatch):
+    """Fleets made after a call of this have the same ids as those made after the call before."""
+
+    def restart():
+        numbers = itertools.count()
+        monkeypatch.setattr(secrets, "token_hex", lambda n=None: f"{next(numbers):012x}")
+
+    restart()
+    return restart

@@ -1,0 +1,298 @@
+"""Probabilities, seeds and batches of decisions."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.stats import chisquare, norm
+
+import posse.fleet.core
+from posse import Posse
+from posse.fleet.behaviour import POLICIES
+from posse.policies.ebm import EbmTS, EbmUCB
+
+X = np.array([0.3, -0.8])
+
+
+SAMPLING = ["ebm-ts", "hier-ts", "lin-ts"]
+BOUNDS = ["ebm-ucb", "lin-ucb"]
+
+
+def next_step(fleet):
+    return int(max(fleet.n_decisions, fleet.n_rewards)) + 1
+
+
+def spread(fleet, policy, sd):
+    """Standard deviations of the scores: those of the beliefs times the scale of the exploration."""
+    scale = {"ebm-ts": EbmTS.evidence_exploration, "ebm-ucb": EbmUCB.evidence_exploration}.get(policy, 1.0)
+    if policy.startswith("ebm"):
+        scale *= math.sqrt(math.log(max(next_step(fleet), 2)))
+    return scale * np.array(sd)
+
+
+def chance_to_win(mean, sd):
+    """Adaptive quadrature of each arm by itself, cut where another arm's chance changes fast."""
+    mean, sd = np.asarray(mean), np.asarray(sd)
+    found = []
+    for k in range(len(mean)):
+        others = [j for j in range(len(mean)) if j != k]
+
+        def integrand(score, k=k, others=others):
+            below = np.prod([norm.cdf((score - mean[j]) / sd[j]) for j in others])
+            return norm.pdf((score - mean[k]) / sd[k]) / sd[k] * below
+
+        low, high = mean[k] - 9 * sd[k], mean[k] + 9 * sd[k]
+        cuts = sorted(
+            {point for j in range(len(mean)) for c in (-3, 0, 3) if low < (point := mean[j] + c * sd[j]) < high}
+        )
+        found.append(quad(integrand, low, high, points=cuts, epsabs=1e-11, limit=400)[0])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("eligible", [None, ["blue", "red"], ["green"]])
+@pytest.mark.parametrize("policy", SAMPLING)
+def test_sampling_reports_the_chance_to_win(fleet_of, policy, eligible):
+    fleet = fleet_of(8, policy=policy)  # few rows, so that no arm is certain to lose
+    for task in ("t1", "t3", "never seen"):
+        expected = fleet.expected(task, X)
+        arms = eligible or list(fleet.arms)
+        mean, sd = ([values[arm] for arm in arms] for values in expected)
+        chances = chance_to_win(mean, spread(fleet, policy, sd))
+
+        decision = fleet.decide(task, X, eligible)
+
+        assert_allclose([decision.probabilities[arm] for arm in arms], chances, atol=1e-6)
+        assert sum(decision.probabilities.values()) == pytest.approx(1, abs=1e-12)
+        assert min(decision.probabilities.values()) > 0
+        assert decision.propensity == decision.probabilities[decision.arm]
+        assert decision.mean == {arm: expected.mean[arm] for arm in arms}
+        assert decision.sd == {arm: expected.sd[arm] for arm in arms}
+        assert decision.task == task
+
+
+@pytest.mark.parametrize("policy", BOUNDS)
+def test_bounds_take_the_most_optimistic_arm(fleet_of, policy):
+    fleet = fleet_of(policy=policy)
+    rng = np.random.default_rng(1)
+    taken = set()
+    for _ in range(30):
+        x = rng.normal(size=2)
+        expected = fleet.expected("t2", x)
+        bound = np.array(list(expected.mean.values())) + spread(fleet, policy, list(expected.sd.values()))
+
+        decision = fleet.decide("t2", x)
+
+        assert decision.arm == fleet.arms[int(np.argmax(bound))]
+        assert decision.propensity == 1
+        assert sorted(decision.probabilities.values()) == [0, 0, 1]
+        taken.add(decision.arm)
+    assert len(taken) > 1
+
+
+def test_equal_bounds_share_the_chance(fleet_of):
+    fleet = fleet_of(0, policy="ebm-ucb")
+
+    assert fleet.decide("t0", X).probabilities == dict.fromkeys(fleet.arms, 1 / 3)
+    assert fleet.decide("t0", X, ["blue", "red"]).probabilities == {"blue": 0.5, "red": 0.5}
+
+
+@pytest.mark.parametrize("policy", ["ebm-ts", "ebm-ucb", "lin-ucb"])
+def test_a_floor_is_kept_whatever_is_eligible(fleet_of, policy):
+    fleet, bare = fleet_of(policy=policy, floor=0.3), fleet_of(policy=policy)
+    for eligible in (None, ["blue", "red"], ["green"]):
+        decision, plain = fleet.decide("t1", X, eligible), bare.decide("t1", X, eligible)
+        n = len(decision.probabilities)
+        assert min(decision.probabilities.values()) >= 0.3 - 1e-15
+        assert sum(decision.probabilities.values()) == pytest.approx(1, abs=1e-12)
+        for arm, chance in decision.probabilities.items():
+            assert chance == pytest.approx(0.3 + (1 - 0.3 * n) * plain.probabilities[arm], abs=1e-12)
+    if policy.startswith("ebm"):
+        fleet.add_arm("black")  # four arms cannot all have 0.3
+        assert fleet.decide("t1", X).probabilities == pytest.approx(dict.fromkeys(fleet.arms, 0.25))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_without_exploring_the_best_mean_is_taken_for_sure(fleet_of, policy):
+    fleet = fleet_of(policy=policy, **({} if policy == "random" else {"floor": 0.2}))
+    rng = np.random.default_rng(2)
+    for eligible in (None, ["blue", "red"]):
+        for _ in range(10):
+            decision = fleet.decide("t4", rng.normal(size=2), eligible, explore=False)
+            assert decision.propensity == 1
+            assert decision.mean[decision.arm] == max(decision.mean.values())
+            assert sum(decision.probabilities.values()) == 1
+
+
+def test_random_gives_every_eligible_arm_the_same_chance(fleet_of):
+    fleet = fleet_of(policy="random")
+
+    assert fleet.decide("t1", X).probabilities == pytest.approx(dict.fromkeys(fleet.arms, 1 / 3))
+    assert fleet.decide("t1", X, ["red", "blue"]).probabilities == pytest.approx({"red": 0.5, "blue": 0.5})
+
+
+def matches(counts, expected):
+    """Whether counts may well be drawn with these expectations: a right one fails once in ten thousand."""
+    assert (expected > 5).all()  # what the chi-square law needs
+    return chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("settings", [{"policy": "ebm-ts"}, {"policy": "ebm-ucb", "floor": 0.1}, {"policy": "random"}])
+def test_arms_are_drawn_as_often_as_reported(fleet_of, settings):
+    # The same context 3000 times without rewards, so that chances drift only with the logarithm of the step.
+    fleet = fleet_of(8, **settings, exploration=1.0)
+
+    made = fleet.decide_many(["t1"] * 3000, np.tile([0.2, 0.1], (3000, 1)))
+
+    assert matches(np.bincount(made.chosen, minlength=3), made.probabilities.sum(axis=0))
+
+
+def test_seeds_decide_as_often_as_reported(fleet_of):
+    # The first decision of 1500 fleets that differ in the seed alone.
+    chances, counts = None, dict.fromkeys(("red", "green", "blue"), 0)
+    for seed in range(1500):
+        fleet = Posse(arms=counts, features=["a"], policy="hier-ts", seed=seed)
+        decision = fleet.decide("t1", [0.4])
+        chances = chances or decision.probabilities
+        assert decision.probabilities == chances
+        counts[decision.arm] += 1
+
+    assert matches(np.array(list(counts.values())), 1500 * np.array(list(chances.values())))
+
+
+def test_the_same_seed_makes_the_same_decisions(fleet_of):
+    one, two, other = fleet_of(seed=5), fleet_of(seed=5), fleet_of(seed=6)
+    rng = np.random.default_rng(0)
+    asked = [(f"t{rng.integers(9)}", rng.normal(size=2)) for _ in range(60)]
+    first, second, third = ([fleet.decide(*what)[1:] for what in asked] for fleet in (one, two, other))
+    assert first == second
+    assert [decision[1] for decision in first] != [decision[1] for decision in third]
+    assert len({fleet.decide("t1", X).id for fleet in (one, two, other)}) == 3
+
+
+def row_by_row(fleet, tasks, contexts, eligible, explore):
+    rows = eligible or [None] * len(tasks)
+    return [fleet.decide(*row, explore=explore) for row in zip(tasks, contexts, rows, strict=True)]
+
+
+@pytest.mark.parametrize("explore", [True, False])
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_many_decisions_are_one_after_another(fleet_of, same_prefixes, policy, listed, explore):
+    one = fleet_of(0, policy=policy)
+    same_prefixes()
+    many = fleet_of(0, policy=policy)
+    rng = np.random.default_rng(1)
+    for round_ in range(3):
+        tasks, contexts = [f"t{i}" for i in rng.integers(8, size=25)], rng.normal(size=(25, 2))
+        choices = [None, ["red", "blue"], ["green"], ["red", "green", "blue"]]
+        eligible = [choices[i] for i in rng.integers(4, size=25)] if listed else None
+
+        single = row_by_row(one, tasks, contexts, eligible, explore)
+        batch = many.decide_many(tasks, contexts, eligible, explore)
+
+        assert list(batch) == single
+        assert batch.ids == [decision.id for decision in single]
+        assert batch.arm == [decision.arm for decision in single]
+        assert batch.tasks == tasks
+        assert one.tasks == many.tasks
+        for fleet in (one, many):
+            rewards = np.random.default_rng(round_).normal(size=25)
+            fleet.reward_many([decision.id for decision in single], rewards)
+        if round_ == 1:
+            for fleet in (one, many):
+                fleet.retire_arm("green")
+                fleet.add_arm("green")
+
+
+def test_many_decisions_are_one_after_another_after_a_table(fleet_of):
+    # 60 rows from a table and no decision: the step stays where the table has brought it until decisions catch up.
+    one, many = fleet_of(60), fleet_of(60)
+    tasks, contexts = ["t1", "t2", "t1"], np.arange(6.0).reshape(3, 2)
+
+    single = row_by_row(one, tasks, contexts, None, True)
+
+    assert [decision[1:] for decision in many.decide_many(tasks, contexts)] == [decision[1:] for decision in single]
+
+
+def test_the_order_of_eligible_arms_does_not_matter(fleet_of):
+    # Three decisions with a fair chance for either arm.
+    for seed in range(5):
+        one, other, many = (fleet_of(0, seed=seed) for _ in range(3))
+        first = one.decide("t1", X, ["red", "blue"])
+        assert other.decide("t1", X, ["blue", "red"]).arm == first.arm
+        assert many.decide_many(["t1"], [X], [["blue", "red"]])[0].arm == first.arm
+
+
+def test_large_batches_with_threads_are_small_ones(fleet_of, monkeypatch):
+    monkeypatch.setattr(posse.fleet.core, "workers", lambda: 3)
+    rng = np.random.default_rng(4)
+    tasks, contexts = [f"t{i}" for i in rng.integers(40, size=900)], rng.normal(size=(900, 2))
+    eligible = [[None, ["red", "blue"], ["green"]][i] for i in rng.integers(3, size=900)]
+    fleets = [fleet_of(policy="ebm-ts") for _ in range(2)]
+
+    monkeypatch.setattr(posse.fleet.core, "MANY_ROWS", 10**9)
+    small = fleets[0].decide_many(tasks, contexts, eligible)
+    monkeypatch.setattr(posse.fleet.core, "MANY_ROWS", 100)
+    large = fleets[1].decide_many(tasks, contexts, eligible)
+
+    for name in ("chosen", "propensity", "probabilities", "mean", "sd"):
+        assert getattr(small, name).tobytes() == getattr(large, name).tobytes()
+    assert fleets[0].probabilities(tasks, contexts).tobytes() == fleets[1].probabilities(tasks, contexts).tobytes()
+
+
+@pytest.mark.parametrize("policy", ["ebm-ts", "ebm-ucb"])
+def test_probabilities_are_those_of_the_next_decision(fleet_of, policy):
+    fleet = fleet_of(policy=policy)
+    fleet.retire_arm("green")
+    tasks = ["t1", "new", "t3"]
+    contexts = np.random.default_rng(1).normal(size=(3, 2))
+
+    found = fleet.probabilities(tasks, contexts, [None, ["blue"], None])
+
+    for row, eligible in enumerate([None, ["blue"], None]):
+        chances = fleet_of(policy=policy)
+        chances.retire_arm("green")
+        chances = chances.decide(tasks[row], contexts[row], eligible).probabilities
+        assert dict(zip(fleet.arms, found[row].tolist(), strict=True)) == {"red": 0.0, "blue": 0.0} | chances
+    certain = fleet.probabilities(tasks, contexts, explore=False)
+    assert sorted(certain.ravel().tolist()) == [0, 0, 0, 1, 1, 1]
+
+
+def test_looking_changes_nothing(fleet_of, snapshot, differences, clock):
+    fleet = fleet_of(clock=clock, policy="ebm-ts", robust=True)
+    fleet.decide("t1", X)
+    before = snapshot(fleet)
+
+    fleet.expected("t1", X)
+    fleet.expected("never seen", X)
+    fleet.probabilities(["t1", "never seen"], np.zeros((2, 2)))
+    fleet.pending()
+    fleet.export("t1")
+    fleet.borrowing("t1")
+    fleet.coefficients("t1")
+    fleet.coefficients("never seen")
+    fleet.overview()
+    assert fleet.statistics.count.sum() == 60
+    assert fleet.prior.n_arms == 3
+    assert "1 pending" in repr(fleet)
+
+    assert differences(before, snapshot(fleet)) == []
+    assert "never seen" not in fleet.tasks
+
+
+def test_what_is_returned_is_not_the_inside(fleet_of, snapshot, differences):
+    fleet = fleet_of()
+    before = snapshot(fleet)
+    for array in (*fleet.statistics.sums, fleet.prior.covariance, fleet.prior.noise_variance):
+        array[...] = -1.0
+    coefficients = fleet.coefficients("t1")
+    for values in (*coefficients.mean.values(), *coefficients.covariance.values()):
+        values[...] = -1.0
+    for arm in fleet.overview().arms:
+        arm.mean[...], arm.covariance[...] = -1.0, -1.0
+    borrowing = fleet.borrowing("t1")
+    borrowing.own_share[...], borrowing.borrowed[...], borrowing.rewards[...] = -1, -1, -1
+
+    assert differences(before, snapshot(fleet)) == []

@@ -1,0 +1,458 @@
+"""Files that posse would not have written, all with right checksums: one clear error, never a fleet that fails later.
+
+Also truncated and bit-flipped ones. What a file may say is checked against what it holds.
+"""
+
+import copy
+import json
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from posse import FeatureSpec, Posse
+from posse.container import DamagedFile, SavedFileError, write_container
+from posse.errors import PosseError, UnknownTask
+from posse.features import hashed, one_hot
+from posse.fleet.file import KIND, VERSION, _state
+from posse.model import Prior, posterior
+
+# What follows from the rest of a file, so that it need not be believed.
+FOLLOWING = {
+    "pair_local_covariance", "pair_local_mean", "arm_shared_covariance", "arm_shared_moment", "arm_shared_mean",
+    "evidence_inverse", "evidence_second_moment", "evidence_summaries", "evidence_last_move",
+}  # fmt: skip
+KINDS = ("evidence", "robust", "known", "alone", "paper")
+
+
+def build(kind="evidence", clock=lambda: 1000.0):
+    """A small fleet with all that a file can hold: tasks, pending and forgotten decisions, retired and added arms."""
+    extra = {
+        "evidence": {},
+        "robust": {"robust": True},
+        "known": {"policy": "ebm-ucb", "prior": Prior.isotropic(n_arms=2, n_features=3, variance=0.5)},
+        "alone": {"policy": "lin-ts"},
+        "paper": {"prior": "paper"},
+    }[kind]
+    rng = np.random.default_rng(0)
+    fleets = []
+    for seed in (1, 2):
+        spec = FeatureSpec(["a", one_hot("b", ["x", "y"])], intercept=False)
+        fleet = Posse(arms=["red", "green"], features=spec, seed=seed, clock=clock, absent_reward=0.5, **extra)
+        if kind not in ("known", "alone"):
+            fleet.add_arm("blue")
+        for i in range(14):
+            context = {"a": rng.normal(), "b": "xy"[i % 2]}
+            decision = fleet.decide(f"t{i % 4}", context)
+            if i % 3:
+                fleet.reward(decision.id, float(rng.normal()))
+        fleets.append(fleet)
+    fleet = fleets[0]
+    fleet.forget("t3")
+    fleet.merge(fleets[1])
+    fleet.retire_arm("green")
+    return fleet
+
+
+def state_of(kind="evidence"):
+    header, arrays = _state(build(kind))
+    return json.loads(json.dumps(header)), {name: array.copy() for name, array in arrays.items()}
+
+
+@pytest.fixture(scope="module")
+def states():
+    return {kind: state_of(kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("hostile") / "fleet.posse"
+
+
+def write(path, header, arrays):
+    write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
+
+
+def use(fleet, clock):
+    """Do everything that a fleet can do; what it refuses, it refuses with an error of posse."""
+    context = {"a": 0.5, "b": "y"}
+
+    def attempt(work):
+        try:
+            return work()
+        except PosseError:
+            return None
+
+    tasks = [*fleet.tasks[:2], *(["new"] if not fleet.tasks or isinstance(fleet.tasks[0], str) else [987654])]
+    for task in tasks:
+        decision = attempt(lambda task=task: fleet.decide(task, context))
+        attempt(lambda task=task: fleet.expected(task, context))
+        attempt(lambda task=task: fleet.coefficients(task))
+        attempt(lambda task=task: fleet.export(task))
+        if decision is not None:
+            attempt(lambda decision=decision: fleet.reward(decision.id, 1.5))
+    waiting = attempt(fleet.pending) or []
+    attempt(lambda: fleet.reward_many([entry.id for entry in waiting[:3]], [0.5] * len(waiting[:3])))
+    attempt(lambda: fleet.decide_many(tasks * 2, [context] * 2 * len(tasks)))
+    attempt(lambda: fleet.probabilities(tasks, [context] * len(tasks)))
+    rows = [{"task": task, "arm": arm, **context, "reward": 1.0} for task in tasks for arm in fleet.arms]
+    attempt(lambda: fleet.learn_many(rows))
+    attempt(fleet.refresh)
+    attempt(lambda: fleet.overview().to_json())
+    attempt(lambda: fleet.statistics)
+    attempt(lambda: fleet.prior)
+    attempt(lambda: Posse(arms=fleet.arms, features=fleet.features, clock=clock).merge(fleet))
+    attempt(lambda: fleet.forget(*fleet.tasks[:1]))
+    attempt(lambda: fleet.add_arm("extra" if isinstance(fleet.arms[0], str) else 12345))
+    attempt(lambda: fleet.rename(fleet.arms[0], "renamed" if isinstance(fleet.arms[0], str) else 54321))
+    attempt(lambda: fleet.retire_arm(fleet.arms[0]))
+    for arm in fleet.retired_arms:
+        attempt(lambda arm=arm: fleet.add_arm(arm))
+    attempt(lambda: fleet.decide(tasks[0], context, [fleet.arms[-1]]))
+    return repr(fleet)
+
+
+def require_refused(path, header, arrays, match=None):
+    write(path, header, arrays)
+    with pytest.raises(DamagedFile, match=match or str(path)):
+        Posse.load(path)
+
+
+def require_harmless(path, header, arrays):
+    """Either it is refused, or what comes back works; whole and in part."""
+    write(path, header, arrays)
+    for tasks in (None, ["t0"], []):
+        now = [1000.0]
+
+        def clock(now=now):
+            return now[0]
+
+        try:
+            fleet = Posse.load(path, tasks=tasks, clock=clock)
+        except SavedFileError:
+            continue
+        except UnknownTask:
+            assert tasks == ["t0"]
+            continue
+        use(fleet, clock)
+        now[0] += 1e9
+        use(fleet, clock)
+
+
+# Wrong headers
+
+
+def test_the_state_itself_is_fine(states, path):
+    for header, arrays in states.values():
+        require_harmless(path, header, arrays)
+
+
+@pytest.mark.parametrize("kind", ["evidence", "known"])
+def test_missing_fields_and_arrays(states, path, kind):
+    header, arrays = states[kind]
+    for name in header:
+        if name != "posse":  # says who wrote it
+            require_refused(path, {key: header[key] for key in header if key != name}, arrays)
+    for name in arrays:
+        require_refused(path, header, {key: arrays[key] for key in arrays if key != name}, match=name)
+
+
+WRONG_FIELDS = {
+    "features": [None, {}, [], "a", {"version": 2}, {"version": 1, "intercept": True, "features": []}],
+    "arms": [None, [], ["red"], ["red", "green", "green"], ["red", "green", 3], ["red", "green", ""], ["red"] * 3, 5,
+             ["red", "green", None], ["red", "green", "blue", "black"], {"red": 1}, "rgb2"],
+    "retired": [None, "1", [3], [-1], [1, 1], [True], [0, 1, 2], ["green"], [1.0], {"1": 1}, [[]]],
+    "seen": [None, [], [1, 1, 1], [-1, 3, 3], "345", [10**30, 0, 0], [4.0, 3, 3], [True, 3, 3]],
+    "n_tasks": [None, -1, 2, 3.0, "3", True, 2**40, 2**41, 10**30, [3]],
+    "task_names": [None, "number", "none!", "", 3, ["text"]],
+    "policy": [None, "", "ebm", "hier-ts", 5, ["ebm-ts"], {}],
+    "prior": ["known", "best", 5, [], {"a": 1}],
+    "first_arms": [None, 0, -1, 4, 2.0, "2", True, 10**30, [2]],
+    "exploration": ["0.1", -1, [], 10**400, True],
+    "floor": ["0", -0.1, 0.6, 2, [], None, True],
+    "refresh_growth": ["0.1", -1, [], 10**400],
+    "seed": ["", "-1", "x", [], None, {}, str(2**128), "9" * 5000, -5],
+    "decided": [None, -1, 1.5, "3", True, 2**63, 10**30],
+    "experience": [None, -1, 1.5, "3", True, 2**63],
+    "time_to_live": [0, -1, "1", [], True],
+    "absent_reward": ["1", [], True, 1e60],
+    "ledgers": [None, [], {}, [1], [[]], [{}], "abc", [{"prefix": "a", "first": 1, "size": 0}] * 2,
+                [{"prefix": "a", "first": 0, "size": 0}], [{"prefix": "", "first": 1, "size": 0}],
+                [{"prefix": "a-1", "first": 1, "size": 0}], [{"prefix": 5, "first": 1, "size": 0}],
+                [{"prefix": "a", "first": 1, "size": -1}], [{"prefix": "a", "first": 1, "size": 10**6}],
+                [{"prefix": "a", "first": 1.0, "size": 0}], [{"prefix": "a", "first": 1}],
+                [{"prefix": ["a"], "first": 1, "size": 0}]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_FIELDS)
+def test_fields_that_cannot_be(states, path, name):
+    header, arrays = states["evidence"]
+    assert name in header
+    for value in WRONG_FIELDS[name]:
+        require_refused(path, header | {name: value}, arrays)
+
+
+def test_all_fields_have_wrong_values_here(states):
+    assert set(states["evidence"][0]) - set(WRONG_FIELDS) == {"posse", "robust"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.integers(-3, 5)
+    | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
+    | st.sampled_from(["known", "evidence", "lin-ts", "random", "number", "paper-literal", "7"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def places(value, here=()):
+    """Every place in a JSON value."""
+    yield here
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in entries:
+        yield from places(inner, (*here, key))
+
+
+@given(data=st.data())
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_value_anywhere_in_the_header(states, path, data):
+    kind = data.draw(st.sampled_from(sorted(states)))
+    header, arrays = copy.deepcopy(states[kind][0]), states[kind][1]
+    for _ in range(data.draw(st.integers(1, 2))):
+        place = data.draw(st.sampled_from([place for place in places(header) if place]))
+        inner = header
+        for key in place[:-1]:
+            inner = inner[key]
+        value = data.draw(json_values)
+        if isinstance(inner, dict) and data.draw(st.integers(0, 9)) == 0:
+            del inner[place[-1]]
+        else:
+            inner[place[-1]] = value
+    require_harmless(path, header, arrays)
+
+
+# Wrong arrays
+
+
+@pytest.mark.parametrize("kind", ["evidence", "known"])
+def test_wrong_shapes_and_types(states, path, kind):
+    header, arrays = states[kind]
+    for name, array in arrays.items():
+        with np.errstate(invalid="ignore"):
+            other = array.astype(np.int64 if array.dtype == np.float64 else np.float64)
+            wrong = [array[..., None], array.astype(np.int32), np.concatenate([array, array]), np.zeros((0, 3)), other]
+        if name == "task_text":  # bytes are bytes, whatever their shape
+            del wrong[0]
+        for candidate in [*wrong, array[:-1]]:
+            if (candidate.shape, candidate.dtype) != (array.shape, array.dtype):
+                require_refused(path, header, arrays | {name: candidate})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", ["evidence", "known"])
+def test_numbers_that_are_none(states, path, kind, value):
+    header, arrays = states[kind]
+    for name, array in arrays.items():
+        if array.dtype == np.float64 and array.size and name not in FOLLOWING:
+            wrong = array.copy()
+            wrong.flat[-1] = value
+            require_refused(path, header, arrays | {name: wrong}, match=name)
+
+
+def changed(array, place, value):
+    result = array.copy()
+    result[place] = value
+    return result
+
+
+WRONG_ENTRIES = [
+    ("pair_task", 0, -1), ("pair_task", 0, 99), ("pair_count", 0, 0.0), ("pair_count", 1, -1.0),
+    ("pair_sum_of_squares", 0, -1.0), ("pair_gram", (0, 0), -1.0), ("task_weight", 0, 0.0), ("task_weight", 0, -1.0),
+    ("task_end", 0, 0), ("task_end", 0, -5), ("task_end", -1, 99), ("task_end", 0, 2**62), ("task_text", 0, 255),
+    ("arm_covariance", (0, 0, 0), -1.0), ("arm_covariance", (0, 0, 1), 9.0), ("arm_noise_variance", 0, 0.0),
+    ("arm_noise_variance", 0, -1.0), ("arm_shared_precision", (0, 0), 0.0), ("ledger0_status", 0, 3),
+    ("ledger0_status", 0, 255), ("ledger0_task", 2, -1), ("ledger0_task", 2, 99), ("ledger0_arm", 2, -1),
+    ("ledger0_arm", 2, 3), ("ledger1_task", 0, 2**62), ("ledger1_arm", 0, -(2**62)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "place", "value"), WRONG_ENTRIES)
+def test_entries_that_cannot_be(states, path, name, place, value):
+    header, arrays = states["evidence"]
+    require_refused(path, header, arrays | {name: changed(arrays[name], place, value)})
+
+
+def test_a_pair_twice_and_a_name_twice(states, path):
+    header, arrays = states["evidence"]
+    pairs = arrays["pair_task"].copy()
+    pairs[1] = pairs[0]
+    require_refused(path, header, arrays | {"pair_task": pairs}, match="twice")
+    text = arrays["task_text"].copy()
+    assert bytes(text[:4]) == b"t0t1"
+    text[3] = ord("0")
+    require_refused(path, header, arrays | {"task_text": text}, match="one name")
+    numbers = {key: arrays[key] for key in arrays if not key.startswith("task_t") and key != "task_end"}
+    numbers["task_number"] = np.array([5, 5, 6, 7][: header["n_tasks"]])
+    require_refused(path, header | {"task_names": "number"}, numbers, match="one name")
+
+
+def test_the_arm_of_a_forgotten_decision_is_nobody(states, path):
+    header, arrays = states["evidence"]
+    gone = np.flatnonzero(arrays["ledger0_status"] == 2)
+    assert gone.size
+    require_harmless(path, header, arrays | {"ledger0_arm": changed(arrays["ledger0_arm"], gone[0], 99)})
+
+
+def test_decisions_of_a_loaded_fleet_can_be_rewarded(states, path):
+    header, arrays = copy.deepcopy(states["evidence"][0]), states["evidence"][1]
+    header["ledgers"][0]["first"] = 10**18
+    write(path, header, arrays)
+    try:
+        fleet = Posse.load(path, clock=lambda: 1000.0)
+    except DamagedFile:
+        return
+    assert fleet.reward(fleet.decide("t0", {"a": 1.0, "b": "x"}).id, 1.0)
+
+
+IMPOSSIBLE = [
+    ("pair_gram", 1e120), ("pair_gram", 0.0), ("pair_moment", 1e60), ("pair_moment", 1e4), ("pair_count", 1e60),
+    ("pair_count", 0.25), ("task_weight", 1e-300), ("task_weight", 1e10), ("ledger0_context", 1e60),
+    ("ledger0_reward", -1e60), ("evidence_shared_scale", -1.0), ("evidence_target_level", 0.0),
+    ("evidence_feature_square", -1.0), ("evidence_refreshed_at", -1.0), ("evidence_refreshed_at", 1e9),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), IMPOSSIBLE)
+def test_numbers_that_no_fleet_can_have(states, path, name, value):
+    header, arrays = states["robust"]
+    require_refused(path, header, arrays | {name: np.full_like(arrays[name], value)})
+    one = arrays[name].copy()
+    one.flat[0] = value
+    require_refused(path, header, arrays | {name: one})
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 3.0, 1e4, 1e60, 1e300, math.nan, math.inf])
+@pytest.mark.parametrize("name", sorted(FOLLOWING))
+@pytest.mark.parametrize("kind", ["evidence", "robust"])
+def test_beliefs_that_do_not_follow_from_the_sums_are_not_believed(states, path, request, kind, name, value):
+    # They can be computed from the sums, so it is as well to do that as to refuse the file.
+    header, arrays = states[kind]
+    for place in (..., 0, -1):
+        array = arrays[name].copy()
+        array[place] = value
+        write(path, header, arrays | {name: array})
+        try:
+            fleet = Posse.load(path)
+        except DamagedFile:
+            continue
+        weights = fleet._store.belief.task_weight[: len(fleet.tasks)]
+        post = posterior(fleet.statistics, fleet.prior, weights)
+        for position, task in enumerate(fleet.tasks):
+            found = fleet.coefficients(task)
+            assert_allclose(list(found.mean.values()), post.mean[:, position], rtol=1e-6, atol=1e-9)
+            assert_allclose(list(found.covariance.values()), post.covariance[:, position], rtol=1e-6, atol=1e-9)
+        fleet.refresh()
+        assert np.isfinite(fleet.prior.covariance).all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pair_gram", "pair_moment", "pair_count", "pair_sum_of_squares", "arm_covariance", "arm_noise_variance",
+     "arm_shared_precision", "arm_shared_covariance", "task_weight", "ledger0_context", "evidence_shared_scale",
+     "evidence_inverse", "evidence_target_level"],
+)  # fmt: skip
+def test_a_fleet_from_odd_numbers_does_not_fail_later(states, path, name):
+    header, arrays = states["evidence"]
+    with np.errstate(all="ignore"):
+        for value in (0.0, 1.0, 1e-300, 1e60, 1e300):
+            for place in (..., -1):
+                array = arrays[name].copy()
+                array[place] = value
+                require_harmless(path, header, arrays | {name: array})
+
+
+HARMLESS = (
+    "arm_shared_precision", "evidence_identity_share", "evidence_last_move", "evidence_second_moment",
+    "evidence_reward_square", "evidence_steps", "evidence_summaries", "evidence_target", "ledger0_time",
+    "memory_refreshed_at", "memory_threshold", "memory_threshold_rewards", "memory_threshold_tasks",
+    "memory_tasks_used", "memory_eigenvalues_floored", "pair_sum_of_squares", "pair_task", "task_end", "ledger1_task",
+    "ledger1_arm", "ledger1_status", "evidence_feature_seen", "memory_noise_learned", "memory_covariance_learned",
+)  # fmt: skip
+
+
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_number_elsewhere_is_harmless(states, path, data):
+    kind = data.draw(st.sampled_from(KINDS))
+    header, arrays = states[kind]
+    array = arrays[name := data.draw(st.sampled_from(HARMLESS))].copy()
+    numbers = {
+        "f": st.sampled_from([-1.0, 0.0, 1.0, 1e-300, 1e60, -1e60, 1e300]),
+        "i": st.integers(-3, 6) | st.sampled_from([99, 2**62, -(2**62)]),
+        "u": st.integers(0, 255),
+        "b": st.booleans(),
+    }
+    value = data.draw(numbers[array.dtype.kind])
+    if data.draw(st.booleans()):
+        array[...] = value
+    else:
+        array.flat[data.draw(st.integers(0, array.size - 1))] = value
+    with np.errstate(all="ignore"):
+        require_harmless(path, header, arrays | {name: array})
+
+
+def test_a_small_file_takes_little_memory(states, path):
+    header, arrays = states["evidence"]
+    features = FeatureSpec([hashed("a", 200)], intercept=False).to_json()
+    write(path, header | {"features": features}, arrays)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedFile):
+            Posse.load(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1e7  # the file has twelve thousand bytes
+
+
+# Damage
+
+
+def test_a_file_cut_anywhere_is_refused(states, path):
+    write(path, *states["evidence"])
+    whole = path.read_bytes()
+    for length in [*range(0, 300, 7), *range(300, len(whole), 211), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(SavedFileError):
+            Posse.load(path)
+    path.write_bytes(whole + b"\0")
+    with pytest.raises(SavedFileError):
+        Posse.load(path)
+
+
+def test_a_flipped_bit_anywhere_is_found(states, path):
+    write(path, *states["evidence"])
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in [*range(40), *rng.integers(40, len(whole), size=400).tolist()]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(SavedFileError):
+            Posse.load(path)
+
+
+def test_other_kinds_and_versions_are_refused(states, path):
+    header, arrays = states["evidence"]
+    for kind, version in (("result", VERSION), (KIND, VERSION + 1), (KIND, 0)):
+        write_container(path, kind=kind, version=version, header=header, arrays=arrays)
+        with pytest.raises(DamagedFile):
+            Posse.load(path)
+    path.write_text("not a fleet")
+    with pytest.raises(DamagedFile):
+        Posse.load(path)

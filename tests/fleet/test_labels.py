@@ -1,0 +1,150 @@
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from posse.errors import InvalidValue
+from posse.fleet.labels import LARGEST_NUMBER, LONGEST, Labels, checked_label
+
+
+class Text(str):
+    """A kind of text."""
+
+
+@pytest.mark.parametrize("name", ["a", " ", "\n", "\0", "é", "e\u0301", "👩‍🚀", "x" * LONGEST, "17", Text("sub")])
+def test_text_is_a_name(name):
+    found = checked_label(name, "a task")
+
+    assert found == name
+    assert type(found) is str
+
+
+@pytest.mark.parametrize("name", [0, -1, LARGEST_NUMBER, -LARGEST_NUMBER, np.int64(3), np.uint8(4), np.int32(-5)])
+def test_a_whole_number_is_a_name(name):
+    found = checked_label(name, "a task")
+
+    assert found == int(name)
+    assert type(found) is int
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "x" * (LONGEST + 1), "\ud800", Text(""), True, False, np.True_, 1.0, 2.5, None, b"a", ["a"], ("a",), {},
+     np.nan, np.float64(3), LARGEST_NUMBER + 1, -(2**63), np.uint64(2**63), 10**400, object()],
+)  # fmt: skip
+def test_anything_else_is_not(name):
+    with pytest.raises(InvalidValue, match="name"):
+        checked_label(name, "a task")
+    with pytest.raises(InvalidValue, match="name"):
+        Labels("task").get(name)
+
+
+def test_kinds_do_not_mix():
+    labels = Labels("task")
+    labels.add("17", 0)
+
+    for wrong in (17, np.int64(17)):
+        with pytest.raises(InvalidValue, match="named by text"):
+            labels.get(wrong)
+        with pytest.raises(InvalidValue, match="pass '17'"):
+            labels.checked(wrong)
+    assert 17 not in labels
+    assert True not in labels
+
+    numbers = Labels("task")
+    numbers.add(1, 0)
+    with pytest.raises(InvalidValue, match="whole numbers"):
+        numbers.get("1")
+    with pytest.raises(InvalidValue, match="True"):
+        numbers.get(True)
+    assert True not in numbers
+    assert 1 in numbers
+
+
+def test_names_that_come_together_are_of_one_kind():
+    assert Labels("task").checked_all(["a", Text("b")]) == ["a", "b"]
+    with pytest.raises(InvalidValue, match="not by both"):
+        Labels("task").checked_all(["a", 1])
+
+
+def test_the_kind_is_open_again_when_the_last_name_has_gone():
+    labels = Labels("task")
+    labels.add("a", 3)
+    assert labels.kind is str
+    assert labels.remove("a") == 3
+    assert labels.kind is None
+    labels.add(5, 3)
+    assert (labels.kind, labels.get(5)) == (int, 3)
+
+
+def test_a_new_name_takes_the_place_of_the_old():
+    labels = Labels("arm")
+    for number, name in enumerate(["a", "b", "c"]):
+        labels.add(name, number + 10)
+
+    labels.rename("b", "z")
+
+    assert list(labels.numbers.items()) == [("a", 10), ("z", 11), ("c", 12)]
+    assert labels.label(11) == "z"
+    assert labels.get("b") is None
+
+
+@given(st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.binary()))
+def test_what_is_a_name_is_found_again_and_the_rest_refused(value):
+    labels = Labels("task")
+    try:
+        name = labels.checked(value)
+    except InvalidValue:
+        assert not (isinstance(value, str) and 0 < len(value) <= LONGEST and value.isascii())
+        return
+    labels.add(name, 4)
+    assert labels.get(value) == 4
+    assert labels.label(4) == value
+    assert type(name) in (str, int)
+
+
+class LabelsMachine(RuleBasedStateMachine):
+    """Names against a plain list of pairs."""
+
+    def __init__(self):
+        super().__init__()
+        self.labels = Labels("task")
+        self.pairs = []
+        self.next = 0
+
+    @rule(name=st.sampled_from("abcdefgh"))
+    def add(self, name):
+        if name not in [label for label, _ in self.pairs]:
+            self.labels.add(name, self.next)
+            self.pairs.append((name, self.next))
+            self.next += 1
+
+    @precondition(operator.attrgetter("pairs"))
+    @rule(place=st.integers(0, 99))
+    def remove(self, place):
+        name, number = self.pairs.pop(place % len(self.pairs))
+        assert self.labels.remove(name) == number
+
+    @precondition(operator.attrgetter("pairs"))
+    @rule(place=st.integers(0, 99), to=st.sampled_from("ijkl"))
+    def rename(self, place, to):
+        if to not in [label for label, _ in self.pairs]:
+            place %= len(self.pairs)
+            old, number = self.pairs[place]
+            self.pairs[place] = (to, number)
+            self.labels.rename(old, to)
+
+    @invariant()
+    def the_same(self):
+        assert list(self.labels.numbers.items()) == self.pairs
+        assert list(self.labels) == [label for label, _ in self.pairs]
+        assert len(self.labels) == len(self.pairs)
+        assert all(self.labels.label(number) == label for label, number in self.pairs)
+        assert all(self.labels.get(label) == number for label, number in self.pairs)
+        assert self.labels.kind is (str if self.pairs else None)
+
+
+TestLabels = LabelsMachine.TestCase
