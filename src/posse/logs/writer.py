@@ -43,14 +43,16 @@ class LogWriter:
         """Add records: all of them, or none if the disk is full."""
         data = "".join(json.dumps(record, allow_nan=False) + "\n" for record in records).encode()
         with self._lock:
-            size = os.fstat(self._file).st_size
+            size = None
             try:
+                size = os.fstat(self._file).st_size
                 written = os.write(self._file, data)
                 while written < len(data):
                     written += os.write(self._file, data[written:])
             except OSError as error:
-                # Half a line would spoil all that comes after it.
-                os.ftruncate(self._file, size)
+                if size is not None:
+                    # Half a line would spoil all that comes after it.
+                    os.ftruncate(self._file, size)
                 raise InvalidValue(
                     f"cannot add to the log {self.path}: {error.strerror or error}; nothing was decided or learned"
                 ) from None

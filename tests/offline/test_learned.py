@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from posse.errors import InvalidValue
+from posse.model import Prior
+from posse.offline import Learned
+from posse.offline.folds import deal_folds
+from posse.offline.learned import chances
+from posse.policies import EbmUCB
+
+
+def test_a_row_is_never_decided_from_its_own_reward(make):
+    made = make()
+    folds = deal_folds(made.tasks)
+    before = Learned("ebm-ts").probabilities(made.data)
+    made.rewards = made.rewards + np.where(np.arange(made.rewards.size) == 5, 50.0, 0.0)
+    after = Learned("ebm-ts").probabilities(made.data)
+
+    assert_array_equal(after[folds == folds[5]], before[folds == folds[5]])
+    assert (after[folds != folds[5]] != before[folds != folds[5]]).any()
+
+
+def test_it_decides_as_the_policy_that_learned_from_the_other_folds(make):
+    data = make(n_tasks=3, rows=20).data
+    prior = Prior(covariance=np.tile(0.25 * np.eye(3), (3, 1, 1)), noise_variance=1.0, shared_precision=0.5)
+    found = Learned("ebm-ucb", prior=prior, exploration=0.5, folds=2, seed=4).probabilities(data)
+
+    folds = deal_folds(data.tasks, folds=2, seed=4)
+    for fold in (0, 1):
+        policy = EbmUCB(n_tasks=3, n_arms=3, n_features=3, prior=prior, exploration=0.5)
+        for row in np.flatnonzero(folds != fold):
+            policy.update(int(data.tasks[row]), int(data.arms[row]), data.contexts[row], float(data.rewards[row]))
+        for row in np.flatnonzero(folds == fold):
+            rng = np.random.default_rng(0)
+            arm = policy.choose(int(data.tasks[row]), data.contexts[row], step=31, rng=rng)
+            assert found[row, arm] == 1
+
+
+def test_exploration_decides_how_sure_it_is(make):
+    data = make().data
+    greedy, little, much = (Learned("ebm-ts", exploration=scale).probabilities(data) for scale in (0.0, 0.1, 2.0))
+
+    assert set(np.unique(greedy)) == {0.0, 1.0}
+    assert little.max(axis=1).mean() > much.max(axis=1).mean()
+    assert_array_equal(little.argmax(axis=1)[little.max(axis=1) > 0.9], greedy.argmax(axis=1)[little.max(axis=1) > 0.9])
+
+
+def test_only_eligible_arms_have_a_chance():
+    mean, sd = np.array([[1.0, 5.0, 1.0]]), np.array([[1.0, 1.0, 1.0]])
+
+    assert_allclose(chances(mean, sd, np.array([[True, False, True]])), [[0.5, 0.0, 0.5]], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("key", "settings", "words"),
+    [
+        ("lin-ucb", {}, "must be one of 'ebm-ts', 'ebm-ucb', but 'lin-ucb' came"),
+        ("ebm-ts", {"colour": 1}, "no setting 'colour'"),
+        ("ebm-ts", {"exploration": -1.0}, "exploration must be at least 0"),
+        ("ebm-ts", {"prior": "odd"}, "prior must be one of"),
+    ],
+)
+def test_wrong_settings_are_refused_at_once(key, settings, words):
+    with pytest.raises(InvalidValue, match=words):
+        Learned(key, **settings)
