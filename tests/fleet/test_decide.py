@@ -260,6 +260,16 @@ def test_probabilities_are_those_of_the_next_decision(fleet_of, policy):
     assert sorted(certain.ravel().tolist()) == [0, 0, 0, 1, 1, 1]
 
 
+def test_probabilities_of_all_rows_are_those_of_the_same_step(fleet_of):
+    fleet = fleet_of(8)
+    fleet.decide_many(["t1"] * 20, np.zeros((20, 2)))  # from here on every decision is a step
+
+    found = fleet.probabilities(["t1"] * 50, np.tile([0.2, 0.1], (50, 1)))
+
+    assert len(np.unique(found, axis=0)) == 1
+    assert dict(zip(fleet.arms, found[0].tolist(), strict=True)) == fleet.decide("t1", [0.2, 0.1]).probabilities
+
+
 def test_looking_changes_nothing(fleet_of, snapshot, differences, clock):
     fleet = fleet_of(clock=clock, policy="ebm-ts", robust=True)
     fleet.decide("t1", X)
@@ -296,3 +306,14 @@ def test_what_is_returned_is_not_the_inside(fleet_of, snapshot, differences):
     borrowing.own_share[...], borrowing.borrowed[...], borrowing.rewards[...] = -1, -1, -1
 
     assert differences(before, snapshot(fleet)) == []
+
+
+def test_every_row_of_probabilities_is_the_next_decision():
+    # Exploration grows with the step, so a row that counted as a later step would be more uncertain.
+    fleet = Posse(arms=["x", "y"], features=["a"], seed=1)
+    fleet.learn_many([{"task": "t", "arm": "xy"[i % 2], "a": 1.0 + i, "reward": float(i % 3)} for i in range(6)])
+
+    chances = fleet.probabilities(["t"] * 5, [[1.0]] * 5)
+
+    assert (chances == chances[0]).all()
+    assert dict(zip(fleet.arms, chances[0], strict=True)) == fleet.decide("t", [1.0]).probabilities

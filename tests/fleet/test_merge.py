@@ -1,4 +1,5 @@
 import numpy as np
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
@@ -24,6 +25,24 @@ def test_two_halves_make_a_whole(fleet_of, table):
     for mine, theirs in zip(one.statistics.sums, whole.statistics.sums, strict=True):
         assert_allclose(mine[:, order], theirs, rtol=1e-9, atol=1e-9)
     assert one.expected("t1", X).mean == pytest.approx(whole.expected("t1", X).mean, abs=0.05)
+
+
+def test_arms_and_tasks_go_by_their_names(fleet_of, table):
+    # The other has the same arms and tasks in another order, and some of its own.
+    one, two, whole = fleet_of(0), fleet_of(0, arms=("black", "blue", "red", "green")), fleet_of(0)
+    whole.add_arm("black")
+    mine, theirs = table(60), table(60, 1, n_tasks=8, arms=("blue", "black", "green"))
+    one.learn_many(mine.sort("task"))
+    two.learn_many(theirs.sort("task", descending=True))
+    whole.learn_many(pl.concat([mine.sort("task"), theirs.sort("task", descending=True)]))
+
+    one.merge(two)
+
+    assert one.arms == whole.arms
+    assert set(one.tasks) == set(whole.tasks)
+    order = [one.tasks.index(task) for task in whole.tasks]
+    for found, expected in zip(one.statistics.sums, whole.statistics.sums, strict=True):
+        assert_allclose(found[:, order], expected, rtol=1e-9, atol=1e-9)
 
 
 def test_decisions_of_the_other_are_rewarded_here(fleet_of, clock):
@@ -77,3 +96,29 @@ def test_the_error_of_merging_with_itself_is_a_sentence(fleet_of):
     fleet = fleet_of(0)
     with pytest.raises(InvalidValue, match="with itself"):
         fleet.merge(fleet)
+
+
+def test_arms_that_stand_in_another_order_are_the_same_arms():
+    one = Posse(arms=["red", "green", "blue"], features=["a"], seed=1)
+    other = Posse(arms=["blue", "red"], features=["a"], seed=2)
+    other.learn_many([{"task": "t", "arm": "blue", "a": 1.0, "reward": 5.0}])
+    waiting = other.decide("t", [2.0], eligible=["blue"])
+
+    one.merge(other)
+    one.reward(waiting.id, 7.0)
+
+    counts = dict(zip(one.arms, one.statistics.count[:, 0], strict=True))
+    assert counts == {"red": 0.0, "green": 0.0, "blue": 2.0}
+    assert one.statistics.sum_of_squares[2, 0] == 5.0**2 + 7.0**2
+
+
+def test_what_waits_is_listed_by_age_whoever_decided_it():
+    now = [100.0]
+    one, other = (Posse(arms=["x"], features=["a"], seed=seed, clock=lambda: now[0]) for seed in (1, 2))
+    made = []
+    for fleet in (other, one, other, one):
+        made.append(fleet.decide("t", [1.0]).id)
+        now[0] += 1.0
+    one.merge(other)
+
+    assert [entry.id for entry in one.pending()] == made

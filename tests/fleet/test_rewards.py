@@ -66,6 +66,18 @@ def test_decisions_expire(fleet_of, clock):
         fleet.reward(late.id, 1.0)
 
 
+def test_the_oldest_decision_waits_in_front(fleet_of, clock):
+    fleet, other = fleet_of(0, clock=clock), fleet_of(0, clock=clock)
+    old = other.decide("a", X)
+    clock.now += 1.0
+    young = fleet.decide("b", X)
+    clock.now += 1.0
+    youngest = other.decide("c", X)
+    fleet.merge(other)
+
+    assert [(entry.id, entry.age) for entry in fleet.pending()] == [(old.id, 2.0), (young.id, 1.0), (youngest.id, 0.0)]
+
+
 def test_without_a_time_to_live_nothing_expires(fleet_of, clock):
     fleet = fleet_of(0, clock=clock, time_to_live=None, absent_reward=5.0)
     decision = fleet.decide("a", X)

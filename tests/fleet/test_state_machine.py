@@ -104,12 +104,12 @@ class FleetMachine(RuleBasedStateMachine):
         self.absent = absent
         self.arms, self.retired, self.tasks = NAMES[:3], set(), []
         self.rows, self.decisions, self.n_decisions = [], [], 0
-        self.fleet = self.new_fleet(kind, 11)
+        self.fleet = self.new_fleet(kind, 11, NAMES[:3])
         self.kind = kind
 
-    def new_fleet(self, kind, seed):
+    def new_fleet(self, kind, seed, arms):
         return Posse(
-            arms=NAMES[:3], features=FeatureSpec(["a", "b"]), seed=seed, time_to_live=TIME_TO_LIVE,
+            arms=arms, features=FeatureSpec(["a", "b"]), seed=seed, time_to_live=TIME_TO_LIVE,
             absent_reward=self.absent, clock=lambda: self.now, **SETTINGS[kind],
         )  # fmt: skip
 
@@ -329,8 +329,8 @@ class FleetMachine(RuleBasedStateMachine):
 
     @rule(rows=rows, asked=st.lists(st.tuples(tasks, contexts), max_size=3), values=st.lists(numbers, max_size=2))
     def merge(self, rows, asked, values):
-        other = self.new_fleet(self.kind, 12)
-        its_arms = NAMES[:3]
+        its_arms = [NAMES[2], NAMES[0], NAMES[1]]
+        other = self.new_fleet(self.kind, 12, its_arms)
         if self.learns_arms:
             other.add_arm(NAMES[7])
             its_arms = [*its_arms, NAMES[7]]
