@@ -226,7 +226,7 @@ def run_design(name, logs, workers):
 
 
 def summary(results):
-    """Return numbers by name: coverage, RMSE, bias and width of every estimator."""
+    """Return numbers by name: coverage, RMSE, bias and width, of every estimator."""
     names = [key[0] for key in results[0] if key[1] == "error"]
     numbers = {"effective": np.mean([one["effective"] for one in results])}
     numbers["refused"] = np.mean([bool(one["refused"]) for one in results])
@@ -234,7 +234,7 @@ def summary(results):
         errors = np.array([one[name, "error"] for one in results])
         numbers[name, "rmse"] = np.sqrt(np.mean(errors**2))
         numbers[name, "own rmse"] = np.sqrt(np.mean([one[name, "own error"] ** 2 for one in results]))
-        numbers[name, "bias"] = errors.mean()
+        numbers[name, "own bias"] = np.mean([one[name, "own error"] for one in results])
         for part in ("studentised", "percentile", "width"):
             numbers[name, part] = np.mean([one[name, part] for one in results])
     return numbers
@@ -301,6 +301,7 @@ def main():
     heads = ["tasks x rows", "effective", "refused"]
     heads += [f"RMSE {name}" for name in ("IPS", "SNIPS", "DM", "DR", "SWITCH-DR")]
     heads += [f"own rows {name}" for name in ("IPS", "SNIPS", "DM", "DR", "SWITCH-DR")]
+    heads += ["own rows bias IPS", "own rows bias DR"]
     heads += [f"cover {name}" for name in ("IPS", "SNIPS", "DR", "SWITCH-DR", "DM", "DR gain")]
     heads += [f"percentile {name}" for name in ("IPS", "SNIPS", "DR")]
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|", flush=True)
@@ -310,6 +311,7 @@ def main():
         found = summary(run_design(name, options.logs, options.workers))
         cells = [name, f"{found['effective']:.0%}", f"{found['refused']:.1%}"]
         cells += [f"{found[one, part]:.4f}" for part in ("rmse", "own rmse") for one in ESTIMATORS]
+        cells += [f"{found[one, 'own bias']:+.4f}" for one in ("ips", "dr")]
         cells += [f"{found[one, 'studentised']:.1%}" for one in ("ips", "snips", "dr", "switch-dr", "dm", "dr gain")]
         cells += [f"{found[one, 'percentile']:.1%}" for one in ("ips", "snips", "dr")]
         print("| " + " | ".join(cells) + " |", flush=True)

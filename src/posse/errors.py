@@ -24,6 +24,7 @@
     │   ├── MissingData                  the file, or its folder, is not there
     │   ├── DamagedData                  the file is not what its makers published
     │   └── FetchFailed                  a download that did not come through
+    ├── EvaluationRefused (ValueError)   a number that a log cannot give (in posse.offline)
     ├── NotFitted                        an estimator that has seen no data (in posse.regression, since it is also
     │                                    scikit-learn's NotFittedError where that is installed)
     └── MissingDependency (ImportError)  an optional library is needed for this

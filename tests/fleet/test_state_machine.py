@@ -440,5 +440,5 @@ class FleetMachine(RuleBasedStateMachine):
                     assert expected.sd[name] == pytest.approx(its_sd[arm], rel=1e-6, abs=1e-6)
 
 
-FleetMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25)
+FleetMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=25)
 TestFleet = FleetMachine.TestCase

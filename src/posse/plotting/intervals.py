@@ -76,7 +76,7 @@ def plot_intervals(
     if not rows:
         raise InvalidValue("there is nothing to draw: pass at least one interval")
     number(reference, "reference", above=0.0 if log_x else -math.inf)
-    lines = _lines_of(rows)
+    lines = lines_of(rows)
     drawn = {place: line for place, line in enumerate(lines) if isinstance(line, Interval)}
     numbers = numbers_of(list(drawn.values()))
     # A narrower font leaves a gap at the right edge, where it does no harm.
@@ -102,7 +102,7 @@ def plot_intervals(
                 fontsize=TEXT_SIZE - 0.5,
                 annotation_clip=False,
             )
-        _name_rows(axes, lines)
+        name_rows(axes, lines)
         axes.set_xlabel(x_label)
         footer = Footer(styles={}, kind="line", note=note)
         arrange(figure, [[axes]], width=WIDTH, height=ROW * (len(lines) + 0.2), right=[right], footer=footer)
@@ -137,7 +137,7 @@ def numbers_of(rows: Sequence[Interval]) -> list[str]:
     ]
 
 
-def _lines_of(rows: Sequence[Interval]) -> list[Interval | str | None]:
+def lines_of(rows: Sequence[Interval]) -> list[Interval | str | None]:
     """Rows with their headings; None is an empty line."""
     lines: list[Interval | str | None] = []
     for group in dict.fromkeys(row.group for row in rows):
@@ -163,7 +163,7 @@ def _draw_interval(axes: Axes, place: int, row: Interval, *, log: bool) -> None:
         axes.plot([value], [place], "o", color=colour, markersize=5, markeredgewidth=0, zorder=4)
 
 
-def _name_rows(axes: Axes, lines: Sequence[Interval | str | None]) -> None:
+def name_rows(axes: Axes, lines: Sequence[Interval | str | None]) -> None:
     named = [(place, line) for place, line in enumerate(lines) if line is not None]
     indent = INDENT if any(isinstance(line, str) for line in lines) else 0.0
     words = [line.label if isinstance(line, Interval) else line for _, line in named]

@@ -13,7 +13,7 @@ from posse.errors import InvalidValue
 from posse.offline.diagnostics import CURVE
 from posse.offline.estimators import LABELS
 from posse.offline.report import Evaluation, TargetReport
-from posse.plotting.intervals import BASELINE, ROW, Interval, _lines_of, _name_rows, numbers_of
+from posse.plotting.intervals import BASELINE, ROW, Interval, lines_of, name_rows, numbers_of
 from posse.plotting.palette import styles_of
 from posse.plotting.scales import limits_of, set_scale
 from posse.plotting.sheet import BAND_ALPHA, Footer, arrange
@@ -46,7 +46,7 @@ def plot_evaluation(evaluation: Evaluation, paths: Sequence[str | Path], *, note
     rows = _intervals(evaluation)
     if not rows:
         raise InvalidValue("there is nothing to draw: every target was refused; print the evaluation to see why")
-    lines = _lines_of(rows)
+    lines = lines_of(rows)
     drawn = {place: line for place, line in enumerate(lines) if isinstance(line, Interval)}
     numbers = numbers_of(list(drawn.values()))
     height = max(ROW * (len(lines) + 0.2), SMALL)
@@ -127,7 +127,7 @@ def _draw_values(
                 fontsize=TEXT_SIZE - 0.5,
                 annotation_clip=False,
             )
-    _name_rows(axes, lines)
+    name_rows(axes, lines)
     axes.set_xlabel("reward per decision")
 
 
