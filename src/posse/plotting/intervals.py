@@ -164,6 +164,7 @@ def _draw_interval(axes: Axes, place: int, row: Interval, *, log: bool) -> None:
 
 
 def name_rows(axes: Axes, lines: Sequence[Interval | str | None]) -> None:
+    """Write the names of intervals and groups at the left."""
     named = [(place, line) for place, line in enumerate(lines) if line is not None]
     indent = INDENT if any(isinstance(line, str) for line in lines) else 0.0
     words = [line.label if isinstance(line, Interval) else line for _, line in named]
