@@ -309,7 +309,7 @@ class Core:
         n, n_arms = len(rows), len(self._arms)
         chosen = np.empty(n, dtype=np.int64)
         probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
-        belief, rule = self._store.belief, self._behaviour.rule
+        belief, rule = self._store.sight, self._behaviour.rule
         first_step, least_step = self._decided + 1, self._store.experience + 1
         # Rows of one task together, so that what belongs to it is fetched once; answers do not depend on the order.
         order = np.argsort(rows, kind="stable")
@@ -410,7 +410,7 @@ def require_beliefs(chosen: IntArray, codes: IntArray, labels: list[Label]) -> N
 
 def require_truth_value(explore: Any) -> None:
     """Raise unless ``explore`` is True or False."""
-    if not isinstance(explore, bool | np.bool_):
+    if type(explore) is not bool and not isinstance(explore, np.bool_):
         raise InvalidValue(f"explore must be True or False, but {explore!r} came")
 
 

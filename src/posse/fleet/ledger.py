@@ -135,7 +135,9 @@ class Ledger:
 
     def _not_before(self, time: float) -> float:
         """Return the time, or that of the last decision if the clock went back: the oldest leave first."""
-        return max(time, float(self._time[self._head + self.size - 1])) if self.size else time
+        if not self.size or not time < self._time[self._head + self.size - 1]:
+            return time
+        return float(self._time[self._head + self.size - 1])
 
     def has_late(self, before: float) -> bool:
         """Whether the oldest decision was made before a time."""

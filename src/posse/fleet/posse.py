@@ -191,7 +191,8 @@ class Posse(Core):
             if eligible is not None:
                 arms, names = self._eligible(eligible)
             number = self._tasks.get(task)
-            label = self._tasks.checked(task) if number is None else self._tasks.label(number)
+            # The name as it came is as good as the one that is kept, and nearer.
+            label = task if number is not None and type(task) in (str, int) else self._tasks.checked(task)
             now = self._clock()
             self._expire(now)
             ledger = self._ledger
@@ -199,7 +200,7 @@ class Posse(Core):
             ledger.reserve(1)
             new = [] if number is not None else [(label, self._store.reserve_tasks(1)[0])]
             position = decide(
-                self._store.belief, -1 if number is None else number, x, arms, self._step(), self._behaviour.rule,
+                self._store.sight, -1 if number is None else number, x, arms, self._step(), self._behaviour.rule,
                 explore, self._rng.random(), self._scratch, out,
             )  # fmt: skip
             if position < 0:
@@ -292,7 +293,7 @@ class Posse(Core):
             number = self._tasks.get(task)
             out = np.empty((3, self._active.size))
             decide(
-                self._store.belief, -1 if number is None else number, x, self._active, 1, self._behaviour.rule, False,
+                self._store.sight, -1 if number is None else number, x, self._active, 1, self._behaviour.rule, False,
                 0.0, self._scratch, out,
             )  # fmt: skip
             names = self._active_names

@@ -12,7 +12,7 @@ from posse.fleet.threads import MANY_ROWS, pool, workers
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
 from posse.kernels.estimators import Memory
-from posse.kernels.fleet import add_to_slots, claim_rows, count_rows, list_first, observe_rows
+from posse.kernels.fleet import Sight, add_to_slots, claim_rows, count_rows, list_first, observe_rows, sight_of
 from posse.kernels.posterior import Belief, Buffers, new_buffers, observe, rebuild
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
@@ -46,6 +46,9 @@ class Store:
 
     belief: Belief
     """The arrays in use, cut to the arms and tasks that there are."""
+
+    sight: Sight
+    """What decisions read of it."""
 
     memory: Memory
 
@@ -326,6 +329,7 @@ class Store:
             shared_moment=room.shared_moment[arms],
             shared_mean=room.shared_mean[arms],
         )
+        self.sight = sight_of(self.belief)
 
     def new_memory(self) -> Memory:
         """Return the memory of a store that has never been refreshed."""

@@ -26,6 +26,42 @@ class Rule(NamedTuple):
     floor: float
 
 
+class SightSums(NamedTuple):
+    """The sums that a decision reads."""
+
+    gram: Array
+    counts: Array
+
+
+class Sight(NamedTuple):
+    """What a decision reads of a belief, under the same names: every array that is passed costs time."""
+
+    sums: SightSums
+    slot: IntArray
+    covariance: Array
+    noise_variance: Array
+    task_weight: Array
+    local_covariance: Array
+    local_mean: Array
+    shared_covariance: Array
+    shared_mean: Array
+
+
+def sight_of(belief: Belief) -> Sight:
+    """Return what a decision reads."""
+    return Sight(
+        sums=SightSums(belief.sums.gram, belief.sums.counts),
+        slot=belief.slot,
+        covariance=belief.covariance,
+        noise_variance=belief.noise_variance,
+        task_weight=belief.task_weight,
+        local_covariance=belief.local_covariance,
+        local_mean=belief.local_mean,
+        shared_covariance=belief.shared_covariance,
+        shared_mean=belief.shared_mean,
+    )
+
+
 class Scratch(NamedTuple):
     """Room for one decision of one thread."""
 
@@ -98,7 +134,7 @@ def pick(probabilities: Array, uniform: float) -> int:
 
 
 @inlined_kernel
-def fetch(belief: Belief, task: int, arms: IntArray, n_arms: int) -> float:
+def fetch(belief: Sight, task: int, arms: IntArray, n_arms: int) -> float:
     """Look at what a decision will read, all arms at once.
 
     In a large fleet nothing of a task is in the cache. Arm after arm, a decision would wait for memory as often as it
@@ -127,7 +163,7 @@ def numbers(mean: Array, sd: Array) -> bool:
 
 @kernel
 def decide(
-    belief: Belief,
+    belief: Sight,
     task: int,
     x: Array,
     arms: IntArray,
@@ -154,7 +190,7 @@ def decide(
 
 @kernel
 def decide_rows(
-    belief: Belief,
+    belief: Sight,
     order: IntArray,
     tasks: IntArray,
     contexts: Array,

@@ -15,7 +15,7 @@ inverts Sigma, so a singular one is as good as any other.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,8 +80,11 @@ def new_buffers(n_features: int) -> Buffers:
 
 
 @inlined_kernel
-def predict_arm(belief: Belief, task: int, arm: int, x: Array, vectors: Array) -> tuple[float, float]:
-    """Return mean and standard deviation of the expected reward of one arm; a negative task is one never seen."""
+def predict_arm(belief: Any, task: int, arm: int, x: Array, vectors: Array) -> tuple[float, float]:
+    """Return mean and standard deviation of the expected reward of one arm; a negative task is one never seen.
+
+    ``belief`` is a Belief, or anything that has the fields used here.
+    """
     v, w, p = vectors[0], vectors[1], vectors[2]
     d = x.shape[0]
     row = belief.slot[task, arm] if task >= 0 else -1
