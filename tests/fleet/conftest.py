@@ -64,10 +64,23 @@ def make_prior(n_arms=3, d=3, seed=5):
     )
 
 
+def decisions_of(header, arrays):
+    """Return what is kept about every decision, whichever ledger it stands in: a loaded fleet begins a new one."""
+    rows = []
+    for number, ledger in enumerate(header["ledgers"]):
+        columns = [arrays[f"ledger{number}_{name}"] for name in ("time", "task", "arm", "status", "reward", "context")]
+        rows += [tuple(column[row].tobytes() for column in columns) for row in range(ledger["size"])]
+    return sorted(rows)
+
+
 def take_snapshot(fleet):
     """Return everything that a file would hold, to the last bit, and where the random stream stands."""
     header, arrays = _state(fleet)
+    decisions = decisions_of(header, arrays)
+    header = {name: value for name, value in header.items() if name not in ("ledgers", "origins")}
+    arrays = {name: array for name, array in arrays.items() if not name.startswith("ledger")}
     return {
+        "decisions": decisions,
         "header": json.dumps(header, sort_keys=True),
         "stream": str(fleet._rng.bit_generator.state),
         "arms": fleet.arms,

@@ -55,6 +55,11 @@ def build():
     return fleet
 
 
+def told(decision):
+    """Return what a decision says; its id is new in every fleet that was loaded."""
+    return {name: value for name, value in decision._asdict().items() if name != "id"}
+
+
 def answers(fleet):
     """Return what a fleet says next; changes it."""
     rng = np.random.default_rng(7)
@@ -71,12 +76,12 @@ def answers(fleet):
         "covariance": prior.covariance.tolist(),
         "pending": [[entry.id, entry.task, entry.arm, entry.age] for entry in fleet.pending()],
         "expected": [fleet.expected(task, x)._asdict() for task, x in zip(tasks, contexts, strict=True)],
-        "decisions": [fleet.decide(task, x)._asdict() for task, x in zip(tasks, contexts, strict=True)],
+        "decisions": [told(fleet.decide(task, x)) for task, x in zip(tasks, contexts, strict=True)],
     }
     for entry in fleet.pending()[:5]:
         fleet.reward(entry.id, 0.5)
     fleet.refresh()
-    result["later"] = [fleet.decide(task, x)._asdict() for task, x in zip(tasks, contexts, strict=True)]
+    result["later"] = [told(fleet.decide(task, x)) for task, x in zip(tasks, contexts, strict=True)]
     return result
 
 
@@ -90,6 +95,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         fleet.save(Path(folder) / "fleet.posse")
         data = (Path(folder) / "fleet.posse").read_bytes()
+        fleet = Posse.load(Path(folder) / "fleet.posse", clock=lambda: NOW)
     FOLDER.mkdir(exist_ok=True)
     target.write_text(base64.encodebytes(data).decode())
     (FOLDER / f"format{VERSION}.json").write_text(json.dumps(answers(fleet), indent=1, ensure_ascii=False) + "\n")

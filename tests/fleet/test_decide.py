@@ -10,6 +10,7 @@ from scipy.stats import chisquare, norm
 
 import posse.fleet.core
 from posse import Posse
+from posse.errors import InvalidValue
 from posse.fleet.behaviour import POLICIES
 from posse.policies.ebm import EbmTS, EbmUCB
 
@@ -109,8 +110,9 @@ def test_a_floor_is_kept_whatever_is_eligible(fleet_of, policy):
         for arm, chance in decision.probabilities.items():
             assert chance == pytest.approx(0.3 + (1 - 0.3 * n) * plain.probabilities[arm], abs=1e-12)
     if policy.startswith("ebm"):
-        fleet.add_arm("black")  # four arms cannot all have 0.3
-        assert fleet.decide("t1", X).probabilities == pytest.approx(dict.fromkeys(fleet.arms, 0.25))
+        with pytest.raises(InvalidValue, match=r"4 arms cannot all have a probability of floor=0\.3"):
+            fleet.add_arm("black")
+        assert fleet.arms == ("red", "green", "blue")
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -180,6 +180,7 @@ WRONG_FIELDS = {
     "experience": [None, -1, 1.5, "3", True, 2**63],
     "time_to_live": [0, -1, "1", [], True],
     "absent_reward": ["1", [], True, 1e60],
+    "origins": ["x", 5, [], {}, [1]],
     "ledgers": [None, [], {}, [1], [[]], [{}], "abc", [{"prefix": "a", "first": 1, "size": 0}] * 2,
                 [{"prefix": "a", "first": 0, "size": 0}], [{"prefix": "", "first": 1, "size": 0}],
                 [{"prefix": "a-1", "first": 1, "size": 0}], [{"prefix": 5, "first": 1, "size": 0}],

@@ -85,7 +85,7 @@ def test_what_cannot_be_merged_is_refused(fleet_of, snapshot):
     with pytest.raises(InvalidValue, match="text"):
         fleet.merge(numbered)
     assert snapshot(fleet) == before
-    known = fleet_of(policy="lin-ts")
+    known = fleet_of(policy="hier-ts")
     before = snapshot(known)
     with pytest.raises(InvalidValue, match="Prior"):
         known.merge(fleet_of(0, arms=("red", "new")))

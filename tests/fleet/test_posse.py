@@ -389,3 +389,48 @@ def test_features_may_be_declared(table):
         fleet.decide("t", {"a": 2.0, "b": "z"})
     with pytest.raises(InvalidValue, match="not declared"):
         fleet.decide("t", {"a": 2.0, "b": "y", "c": 1})
+
+
+@pytest.mark.parametrize("policy", ["random", "lin-ts", "lin-ucb"])
+def test_arms_join_where_tasks_stand_alone(policy):
+    fleet = Posse(arms=["x"], features=["a"], policy=policy, seed=1)
+    fleet.learn_many([{"task": "t", "arm": "x", "a": 1.0, "reward": 2.0}])
+    fleet.add_arm("y")
+
+    fleet.learn_many([{"task": "t", "arm": "y", "a": 1.0, "reward": 2.0}])
+
+    mean = fleet.expected("t", [1.0]).mean
+    assert mean["x"] == pytest.approx(mean["y"], rel=1e-9)
+
+
+def test_a_partial_fleet_does_not_take_tasks_of_the_file_for_new_ones(tmp_path):
+    fleet = Posse(arms=["x", "y"], features=["a"], seed=1)
+    fleet.learn_many([{"task": f"t{i}", "arm": "x", "a": 1.0, "reward": float(i)} for i in range(3)])
+    fleet.save(tmp_path / "fleet.posse")
+
+    some = Posse.load(tmp_path / "fleet.posse", tasks=["t1"])
+
+    assert "partial" in repr(some)
+    assert some.expected("new", [1.0]) == fleet.expected("new", [1.0])
+    for ask in (lambda: some.decide("t2", [1.0]), lambda: some.decide_many(["t2"], [[1.0]])):
+        with pytest.raises(UnknownTask, match="not loaded"):
+            ask()
+
+
+def test_a_fleet_knows_what_it_made(tmp_path):
+    fleet = Posse(arms=["x", "y"], features=["a"], seed=1)
+    ids = [fleet.decide("t", [1.0]).id for _ in range(3)]
+    fleet.save(tmp_path / "fleet.posse")
+    later = fleet.decide("t", [1.0]).id
+
+    back = Posse.load(tmp_path / "fleet.posse")
+
+    assert fleet.made([*ids, later, "elsewhere-1", None, 5]) == 4
+    assert back.made([*ids, later]) == 3
+
+
+def test_missing_rewards_of_pandas_are_skipped(tmp_path):
+    fleet = Posse(arms=["x"], features=["a"], seed=1)
+    rows = pl.DataFrame({"task": ["t"] * 3, "arm": ["x"] * 3, "a": [1.0] * 3, "reward": [1.0, None, float("nan")]})
+
+    assert fleet.learn_many(rows, missing_reward="skip") == 1

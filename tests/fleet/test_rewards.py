@@ -79,12 +79,14 @@ def test_the_oldest_decision_waits_in_front(fleet_of, clock):
 
 
 def test_without_a_time_to_live_nothing_expires(fleet_of, clock):
-    fleet = fleet_of(0, clock=clock, time_to_live=None, absent_reward=5.0)
+    fleet = fleet_of(0, clock=clock, time_to_live=None)
     decision = fleet.decide("a", X)
     clock.now += 1e12
 
     assert [entry.id for entry in fleet.pending()] == [decision.id]
     assert fleet.reward(decision.id, 1.0)
+    with pytest.raises(InvalidValue, match="absent_reward is learned when"):
+        fleet_of(0, time_to_live=None, absent_reward=5.0)
 
 
 @pytest.mark.parametrize("touch", ["decide", "decide_many", "reward", "reward_many", "pending", "export"])

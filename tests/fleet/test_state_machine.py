@@ -84,7 +84,16 @@ def full(context):
 
 def bits(fleet):
     header, arrays = _state(fleet)
-    return header, {name: array.tobytes() for name, array in arrays.items()}, str(fleet._rng.bit_generator.state)
+    # A loaded fleet begins a new ledger, so decisions are compared whichever they stand in.
+    names = ("time", "task", "arm", "status", "reward", "context")
+    decisions = sorted(
+        tuple(arrays[f"ledger{number}_{name}"][row].tobytes() for name in names)
+        for number, ledger in enumerate(header["ledgers"])
+        for row in range(ledger["size"])
+    )
+    header = {name: value for name, value in header.items() if name not in ("ledgers", "origins")}
+    plain = {name: array.tobytes() for name, array in arrays.items() if not name.startswith("ledger")}
+    return header, decisions, plain, str(fleet._rng.bit_generator.state)
 
 
 class FleetMachine(RuleBasedStateMachine):
@@ -100,7 +109,7 @@ class FleetMachine(RuleBasedStateMachine):
 
     @initialize(kind=st.sampled_from([*SETTINGS, "evidence"]), absent=st.sampled_from([None, None, 0.75]))
     def make(self, kind, absent):
-        self.learns_arms = kind in ("evidence", "moments", "robust")
+        self.learns_arms = kind != "known"
         self.absent = absent
         self.arms, self.retired, self.tasks = NAMES[:3], set(), []
         self.rows, self.decisions, self.n_decisions = [], [], 0
@@ -367,9 +376,10 @@ class FleetMachine(RuleBasedStateMachine):
         self.fleet.save(path)
         old, self.fleet = self.fleet, Posse.load(path, clock=lambda: self.now)
         assert bits(old) == bits(self.fleet)
+        assert sorted(old.pending()) == sorted(self.fleet.pending())
         self.expire()
         decision = self.fleet.decide(task, context)
-        assert decision == old.decide(task, context)
+        assert decision[1:] == old.decide(task, context)[1:]
         assert self.fleet.expected(task, context) == old.expected(task, context)
         self.note(decision, task, context, self.active(), True)
 

@@ -88,6 +88,24 @@ def test_half_a_record_is_taken_back(tmp_path, monkeypatch):
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"task": "a"}, {"task": "c"}]
 
 
+def test_a_line_that_a_crash_cut_off_is_taken_away(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"task": "a"}\n{"task": "b", "co')
+    LogWriter(path)([{"task": "c"}])
+    assert [json.loads(line)["task"] for line in path.read_text().splitlines()] == ["a", "c"]
+    path.write_text("x" * 200_000)
+    LogWriter(path)
+    assert path.read_text() == ""
+
+
+def test_truth_values_of_a_numeric_feature_can_be_read_again(tmp_path):
+    fleet = Posse(arms=["x"], features=["a"], seed=1, log=tmp_path / "log.jsonl")
+    for value in (True, 1.5, 2):
+        fleet.decide("t", [value])
+
+    assert read_log(tmp_path / "log.jsonl").contexts["a"].to_list() == [1.0, 1.5, 2.0]
+
+
 def test_threads_do_not_mix_their_lines(tmp_path):
     path = tmp_path / "log.jsonl"
     writer = LogWriter(path)

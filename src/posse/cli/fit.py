@@ -50,6 +50,7 @@ def fit(
 def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
     """Return the rows, the arms there are, and the raw features of every row."""
     from posse.logs import read_log
+    from posse.logs.schema import COLUMNS
     from posse.tables import as_frame
 
     table = None
@@ -59,6 +60,11 @@ def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
             table = None
     if table is None:
         log = read_log(path)
+        if log.unknown and not log.features:
+            raise InvalidValue(
+                f"{path} has no features: a log has them under 'context', and {', '.join(log.unknown)} were not read; "
+                "put them there, or write a table (.parquet, .csv)"
+            )
         return log.frame, log.arms, log.contexts
     for name, column in (("task", task), ("arm", arm), ("reward", reward)):
         if column not in table.columns:
@@ -67,7 +73,8 @@ def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
                 f"Say which one is the {name} with --{name}"
             )
     arms = table.get_column(arm).drop_nulls().unique().sort().to_list()
-    return table, arms, table.drop(task, arm, reward)
+    # What a log says about its decisions is not known before them.
+    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns))
 
 
 def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None) -> FeatureSpec:
@@ -96,4 +103,5 @@ def _report(fleet: Posse, learned: int, skipped: int, out: Path, as_json: bool) 
         return
     without = f", {skipped:,} without a reward left out" if skipped else ""
     print_overview(overview, title=f"{learned:,} rewards learned{without}")
+    print(f"features: {', '.join(fleet.features.names) or 'none'}")
     print(f"wrote {out}; look at it with: posse inspect {out}")

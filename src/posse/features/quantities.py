@@ -114,14 +114,14 @@ class Numeric:
                 )
         out[0] = raw
 
-    def plain(self, value: Any) -> bool | int | float | None:
+    def plain(self, value: Any) -> int | float | None:
         """Return a raw value as JSON has it: one that encodes to the same number."""
         raw = quantity(value, self.name, None)
         if math.isnan(raw):
             return None
         if not abs(raw) <= LARGEST:
             raise too_large(value, self.name, None)
-        return value if type(value) is int or type(value) is bool else raw
+        return value if type(value) is int else raw
 
     def part(self, column: Column) -> Dense:
         """Return many encoded values."""

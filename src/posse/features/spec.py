@@ -211,7 +211,7 @@ class FeatureSpec:
         intercept: bool = True,
         scale: str | None = None,
         max_categories: int = 50,
-        buckets: int = 64,
+        buckets: int = 16,
     ) -> FeatureSpec:
         """Declare features by looking at a table.
 

@@ -24,7 +24,7 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import FeatureSpec
-from posse.fleet.behaviour import new_behaviour
+from posse.fleet.behaviour import ALONE, new_behaviour
 from posse.fleet.decision import Decision
 from posse.fleet.labels import Label, Labels
 from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
@@ -108,14 +108,23 @@ class Core:
         self._seed = checked_seed(seed)
         self._time_to_live = None if time_to_live is None else number(time_to_live, "time_to_live", above=0)
         self._absent_reward = None if absent_reward is None else checked_reward(absent_reward)
+        if self._absent_reward is not None and self._time_to_live is None:
+            raise InvalidValue("absent_reward is learned when time_to_live is over, so that must be a number, not None")
         self._clock = clock
         self._lock = threading.RLock()
         self._retired: set[int] = set()
-        self._store = Store(start=self._behaviour.start, method=self._behaviour.method, robust=self._behaviour.robust)
+        self._store = Store(
+            start=self._behaviour.start,
+            method=self._behaviour.method,
+            robust=self._behaviour.robust,
+            extendable=policy in (*ALONE, "random"),
+        )
         self._decided = 0
         self._prefix = secrets.token_hex(6)
         self._ledger = Ledger(self._prefix, self._features.n_features)
         self._adopted: dict[str, Ledger] = {}
+        self._origins = {self._prefix}  # of all fleets that this one learned from, itself included
+        self._elsewhere: frozenset[Label] = frozenset()  # tasks of the file that were not loaded
         self._partial = False
         self._log: Callable[[list[Record]], None] | None = None
         self.log_to(log)
@@ -221,6 +230,19 @@ class Core:
                 "only some tasks of this fleet were loaded, so it decides but does not learn; load all of it"
             )
 
+    def _require_floor(self, n_arms: int) -> None:
+        """Raise if so many arms cannot all have the floor."""
+        floor = self._behaviour.rule.floor
+        if self._behaviour.policy != "random" and floor * n_arms > 1:
+            raise InvalidValue(
+                f"{n_arms} arms cannot all have a probability of floor={floor:g}; make a fleet with a lower floor"
+            )
+
+    def _require_loaded(self, label: Label) -> None:
+        """Raise if a task is in the file that this fleet was loaded from, but was not loaded."""
+        if label in self._elsewhere:
+            raise UnknownTask(f"task {label!r} is in the file but was not loaded; load it with tasks=[..., {label!r}]")
+
     def _arm_number(self, arm: Any) -> int:
         number = self._arms.get(arm)
         if number is None:
@@ -277,6 +299,8 @@ class Core:
         else:
             labels, codes = sequence_codes(tasks, self._tasks)
         X = self._features.encode_many(contexts)
+        for label in labels if self._elsewhere else ():
+            self._require_loaded(label)
         if len(X) != len(codes):
             raise ShapeError(f"as many contexts as tasks are needed, but {len(codes)} tasks and {len(X)} contexts came")
         return labels, codes, X
@@ -351,7 +375,8 @@ class Core:
         if place is not None:
             ledger = self._ledger if place[0] == self._prefix else self._adopted.get(place[0])
         if place is None or ledger is None or place[1] >= ledger.next:
-            raise UnknownDecision(f"no decision {decision_id!r} was made by this fleet; pass the id of a Decision")
+            shown = f"{decision_id!r} " if isinstance(decision_id, str) else f"{type(decision_id).__name__} "
+            raise UnknownDecision(f"no decision {shown}was made by this fleet; pass the id of a Decision")
         row = place[1] - ledger.first
         if row < 0 or (self._time_to_live is not None and row < ledger.late(now - self._time_to_live).size):
             raise ExpiredDecision(
@@ -416,6 +441,8 @@ def require_truth_value(explore: Any) -> None:
 
 def checked_reward(value: Any) -> float:
     """Return a reward that can be learned."""
+    if isinstance(value, bool):
+        raise InvalidValue(f"reward must be a number, but {value} came; pass {float(value)}")
     reward = number(value, "reward")
     if abs(reward) > LARGEST:
         raise NotFinite(f"reward {reward:g} is too large: sums of squares would overflow; rescale the rewards")

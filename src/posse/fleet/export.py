@@ -44,4 +44,9 @@ def export_task(fleet: Core, task: Label) -> dict[str, Any]:
                         "reward": float(ledger.reward[row]) if rewarded else None,
                     }
                 )
-        return {"task": task, "columns": list(fleet._features.columns), "arms": arms, "decisions": decisions}
+        return {
+            "task": fleet._tasks.label(number),
+            "columns": list(fleet._features.columns),
+            "arms": arms,
+            "decisions": decisions,
+        }

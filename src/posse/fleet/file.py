@@ -149,6 +149,7 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         "time_to_live": fleet._time_to_live,
         "absent_reward": fleet._absent_reward,
         "ledgers": ledgers,
+        "origins": sorted(fleet._origins),
     }
     return header, arrays
 
@@ -254,6 +255,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     chosen = None
     if tasks is not None:
         chosen = _chosen(reader, labels, tasks)
+        everyone = frozenset(labels)
         labels = [labels[position] for position in chosen.tolist()]
     numbers, new = fleet._numbers(labels, [None] * len(labels))
     fleet._take(new)
@@ -269,6 +271,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         _restore_ledgers(fleet, reader, n_tasks)
     fleet._store.experience = reader.whole("experience")
     fleet._partial = chosen is not None
+    if chosen is not None:
+        fleet._elsewhere = everyone - frozenset(labels)
     wrong = contradiction(fleet._store, whole=chosen is None)
     if wrong is not None:
         raise reader.damaged(wrong)
@@ -394,6 +398,11 @@ def _restore_ledgers(fleet: Posse, reader: _Reader, n_tasks: int) -> None:
         if wrong is not None:
             raise reader.damaged(wrong)
         ledgers[prefix] = ledger
-    own = next(iter(ledgers))
-    fleet._prefix, fleet._ledger = own, ledgers.pop(own)
-    fleet._adopted = ledgers
+    origins = reader.header["origins"]
+    if not isinstance(origins, list) or not all(isinstance(name, str) for name in origins):
+        raise reader.damaged(f"origins is {origins!r}")
+    if not set(ledgers) <= set(origins):
+        raise reader.damaged(f"origins is {origins!r}")
+    # Whoever wrote the file may have decided more since, so new decisions get ids of their own.
+    fleet._adopted = {prefix: ledger for prefix, ledger in ledgers.items() if ledger.size}
+    fleet._origins |= set(origins)

@@ -25,8 +25,7 @@ def merge_fleet(mine: Core, other: Core) -> None:
                 "fleets can be merged only if their features are the same, scaling included; "
                 f"here they are {mine._features!r} and {other._features!r}"
             )
-        # A ledger goes by its fleet, is copied with it, and stays when it is empty: it says where sums came from.
-        if {ledger.prefix for ledger in other._ledgers()} & {ledger.prefix for ledger in mine._ledgers()}:
+        if mine._origins & other._origins:
             raise InvalidValue(
                 "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
                 "would count twice; merge only fleets that were made and learned apart"
@@ -52,6 +51,7 @@ def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[La
             if other._arms.numbers[label] in other._retired:
                 retired.add(numbers_of_arms[label])
     active = mine._active_among(numbers_of_arms, retired)
+    mine._require_floor(len(active.names))
     numbers, new = mine._numbers(task_labels, [mine._tasks.get(label) for label in task_labels])
     task_of = np.full(other._store.n_tasks + 1, -1, dtype=np.int64)
     task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
@@ -76,6 +76,7 @@ def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[La
     mine._show_active(active)
     mine._take(new)
     mine._adopted |= ledgers
+    mine._origins |= other._origins
     mine._decided += other._decided
     mine._rng = rng
     store.add_sums(slots, arms, sums)

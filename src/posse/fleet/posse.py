@@ -22,7 +22,7 @@ from posse.fleet.core import (
 )
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label, checked_label
-from posse.fleet.ledger import PENDING, REWARDED, Ledger, Pending
+from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
 from posse.fleet.overview import (
     Coefficients,
     Overview,
@@ -38,6 +38,7 @@ from posse.model.statistics import Statistics
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
+    from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.types import Array
 
@@ -99,8 +100,9 @@ class Posse(Core):
 
     def __repr__(self) -> str:
         with self._lock:
+            partial = ", partial" if self._partial else ""
             return (
-                f"<Posse {self._behaviour.policy}: {len(self._active_names)} arms, {len(self._tasks)} tasks, "
+                f"<Posse {self._behaviour.policy}{partial}: {len(self._active_names)} arms, {len(self._tasks)} tasks, "
                 f"{self._store.n_rewards:g} rewards, {self._n_pending()} pending>"
             )
 
@@ -191,6 +193,8 @@ class Posse(Core):
             if eligible is not None:
                 arms, names = self._eligible(eligible)
             number = self._tasks.get(task)
+            if number is None and self._elsewhere:
+                self._require_loaded(task)
             # The name as it came is as good as the one that is kept, and nearer.
             label = task if number is not None and type(task) in (str, int) else self._tasks.checked(task)
             now = self._clock()
@@ -329,12 +333,12 @@ class Posse(Core):
         with self._lock:
             self._require_whole()
             now = self._clock()
-            self._find(decision_id, now)
-            self._expire(now)
             ledger, row = self._find(decision_id, now)
             if ledger.status[row] == REWARDED:
                 self._require_same(decision_id, float(ledger.reward[row]), value)
                 return False
+            self._expire(now)
+            ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
             if store.belief.slot[task, arm] < 0:
                 store.claim(np.array([task]), np.array([arm]))
@@ -359,33 +363,26 @@ class Posse(Core):
         with self._lock:
             self._require_whole()
             now = self._clock()
-            for decision_id in ids:
-                self._find(decision_id, now)
-            self._expire(now)
-            new: dict[tuple[str, int], tuple[Ledger, int, float]] = {}
+            new: dict[str, float] = {}
             for decision_id, value in zip(ids, amounts, strict=True):
                 ledger, row = self._find(decision_id, now)
-                there = new.get((ledger.prefix, row))
-                if there is not None:
-                    self._require_same(decision_id, there[2], value)
+                if decision_id in new:
+                    self._require_same(decision_id, new[decision_id], value)
                 elif ledger.status[row] == REWARDED:
                     self._require_same(decision_id, float(ledger.reward[row]), value)
                 else:
-                    new[ledger.prefix, row] = (ledger, row, value)
+                    new[decision_id] = value
+            self._expire(now)
             if not new:
                 return 0
-            where = list(new.values())
+            where = [(*self._find(decision_id, now), value) for decision_id, value in new.items()]
             lesson = self._lesson(
                 np.array([ledger.task[row] for ledger, row, _ in where]),
                 np.array([ledger.arm[row] for ledger, row, _ in where]),
                 np.array([ledger.context[row] for ledger, row, _ in where]),
                 np.array([value for _, _, value in where]),
             )
-            self._note_rewards(
-                [f"{ledger.prefix}-{ledger.first + row}" for ledger, row, _ in where],
-                [value for _, _, value in where],
-                now,
-            )
+            self._note_rewards(list(new), list(new.values()), now)
             # From here on nothing can fail.
             self._learn(lesson)
             for ledger, row, value in where:
@@ -434,7 +431,9 @@ class Posse(Core):
         one_of(missing_reward, "missing_reward", ("error", "skip"))
         frame = as_frame(table)
         if missing_reward == "skip" and reward in frame.columns:
+            # pandas has no other way to say that there is none.
             frame = frame.drop_nulls(reward)
+            frame = frame.drop_nans(reward) if frame.schema[reward].is_float() else frame
         y = rewards_of(required(frame, reward, "reward"))
         task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
         arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
@@ -461,6 +460,15 @@ class Posse(Core):
             self._require_whole()
             self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED)
 
+    def made(self, decision_ids: Iterable[Any]) -> int:
+        """Return how many of these decisions were made by this fleet, or by one that it learned from."""
+        places = [place for place in map(parse_id, decision_ids) if place is not None]
+        with self._lock:
+            next_of = {ledger.prefix: ledger.next for ledger in self._ledgers()}
+            return sum(
+                prefix in self._origins and number < next_of.get(prefix, number + 1) for prefix, number in places
+            )
+
     # Arms.
 
     def add_arm(self, arm: Label) -> None:
@@ -469,6 +477,7 @@ class Posse(Core):
             self._require_whole()
             label = self._arms.checked(arm)
             number = self._arms.get(label)
+            self._require_floor(len(self._active_names) + 1)
             if number is not None:
                 if number not in self._retired:
                     raise InvalidValue(f"there is an arm {label!r} already")
@@ -551,6 +560,7 @@ class Posse(Core):
     def overview(self, n_tasks: int = 10) -> Overview:
         """Return what was learned, for people to look at: every arm's population, and the tasks with most rewards."""
         with self._lock:
+            self._expire(self._clock())
             belief = self._store.belief
             return Overview(
                 policy=self._behaviour.policy,
@@ -600,6 +610,7 @@ class Posse(Core):
         *,
         tasks: Iterable[Label] | None = None,
         clock: Callable[[], float] = clock_module.time,
+        log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
     ) -> Self:
         """Read a fleet; the next decisions are those that the saved one would have made.
 
@@ -608,9 +619,16 @@ class Posse(Core):
         path : path
         tasks : sequence of names, optional
             Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn.
-        clock : callable
-            As in :class:`Posse`.
+        clock, log
+            As in :class:`Posse`; they are not in the file.
+
+        Notes
+        -----
+        New decisions have ids of their own: what was decided after the file was written has not been seen here, and its
+        rewards are refused rather than taken for others'.
         """
         from posse.fleet.file import load_fleet
 
-        return load_fleet(cls, path, tasks=tasks, clock=clock)
+        fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
+        fleet.log_to(log)
+        return fleet

@@ -42,6 +42,8 @@ class Store:
     method : int
         One of the codes in :mod:`posse.kernels.estimators`.
     robust : bool
+    extendable : bool
+        Whether an arm may be added under a known prior; it then has that of the first.
     """
 
     belief: Belief
@@ -52,9 +54,10 @@ class Store:
 
     memory: Memory
 
-    def __init__(self, *, start: Prior, method: int, robust: bool = False) -> None:
+    def __init__(self, *, start: Prior, method: int, robust: bool = False, extendable: bool = False) -> None:
         self.method = method
         self.robust = robust
+        self.extendable = extendable
         self.start = start
         d = self.n_features = start.n_features
         self.n_arms, self.n_tasks, self.n_slots = start.n_arms, 0, 0
@@ -113,21 +116,21 @@ class Store:
 
     def add_arm(self) -> int:
         """Return the number of a new arm; it starts from what the others have in common."""
-        if self.method == estimators.KNOWN:
+        if self.method == estimators.KNOWN and not self.extendable:
             raise InvalidValue(
                 "this fleet's population was given and not learned, so nothing is known about a new arm; "
                 "make a fleet with a Prior that has it"
             )
-        arm, d = self.n_arms, self.n_features
+        arm = self.n_arms
         room = self._room
         if arm == room.n_seen.size:
             room = _with_more_arms(room, arm + 1)
         memory = _with_one_arm_more(self.memory, self._new_memory(self.n_arms + 1))
         evidence = memory.evidence
         learned = self.method == estimators.EVIDENCE and evidence.refreshed_at[0] > 0
-        covariance = evidence.target.copy() if learned and evidence.target.any() else np.eye(d)
+        covariance = evidence.target.copy() if learned and evidence.target.any() else self.start.covariance[0].copy()
         evidence.inverse[arm] = np.linalg.inv(covariance)
-        noise = 1 / (1 / self.belief.noise_variance).mean() if learned else 1.0
+        noise = 1 / (1 / self.belief.noise_variance).mean() if learned else self.start.noise_variance[0]
         precision = evidence.shared_scale[0] * evidence.feature_square if learned else self.start.shared_precisions[0]
         # From here on nothing can fail.
         self._room, self.memory = room, memory

@@ -38,6 +38,23 @@ class LogWriter:
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         except OSError as error:
             raise InvalidValue(f"cannot write the log {self.path}: {error.strerror or error}") from None
+        self._cut_torn_line()
+
+    def _cut_torn_line(self) -> None:
+        """Take away half a line at the end: a crash cut it off before anyone was told that it was written."""
+        with self.path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            kept = size
+            while kept > 0:
+                start = max(kept - 65536, 0)
+                stream.seek(start)
+                newline = stream.read(kept - start).rfind(b"\n")
+                if newline >= 0:
+                    kept = start + newline + 1
+                    break
+                kept = start
+        if kept < size:
+            os.ftruncate(self._file, kept)
 
     def __call__(self, records: list[Record]) -> None:
         """Add records: all of them, or none if the disk is full."""

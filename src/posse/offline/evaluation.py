@@ -22,7 +22,7 @@ from posse.offline.model import predicted_rewards
 from posse.offline.parts import enough_tasks, group_rows, task_rows
 from posse.offline.replay import Replay
 from posse.offline.report import Evaluation, TargetReport, make_table
-from posse.offline.targets import Target, as_target
+from posse.offline.targets import Fleet, Target, as_target
 from posse.types import Array, Settings
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SPOILS = ("reward-missing-by-arm",)  # warnings of a log's check that forbid an evaluation
 BEARABLE = ("propensity-missing", "feature-absent")  # errors that few of the rows may have, or that are of no concern
+MISREAD = ("unknown-columns", "no-features")  # notes that mean the log may not be what its owner thinks
 OUR_OWN = ("tiny-propensities", "zero-probabilities", "reward-missing")  # warnings that are judged here
 
 
@@ -113,6 +114,8 @@ def evaluate(
             result = judge_replay(one, data, choices, rules)
         else:
             result = judge(one, data, choices, rules, model)
+        if isinstance(one, Fleet) and not isinstance(log, LoggedBandit):
+            result = _with_its_own_past(result, one, log)
         if lacking:
             result = Judged(replace(result.report, refusals=(*lacking, *result.report.refusals)))
         judged.append(result)
@@ -180,6 +183,19 @@ def _assemble(
     )
 
 
+def _with_its_own_past(result: Judged, target: Fleet, log: Log) -> Judged:
+    """Refuse a fleet that made the log, or learned from the fleet that did, before it was frozen."""
+    made = target.posse.made(log.frame["decision_id"].to_list())
+    if not made:
+        return result
+    refusal = Refusal(
+        "its-own-log",
+        f"this fleet, or one it learned from, made {made} of these decisions, so it may have learned their rewards",
+        "judge it by a log of another fleet or of a later time, or ask about learned:KEY, which is cross-fitted",
+    )
+    return Judged(replace(result.report, refusals=(refusal, *result.report.refusals)))
+
+
 def _findings(log: Log) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
     """Return what spoils any evaluation of a log, and what to keep in mind."""
     from posse.logs import check_log
@@ -188,7 +204,7 @@ def _findings(log: Log) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
     for finding in check_log(log):
         if finding.code in SPOILS or (finding.severity == "error" and finding.code not in BEARABLE):
             spoiled.append(Refusal(finding.code, finding.message, finding.what_to_do))
-        elif finding.severity == "warning" and finding.code not in OUR_OWN:
+        elif (finding.severity == "warning" and finding.code not in OUR_OWN) or finding.code in MISREAD:
             notes.append(finding.message)
     if log.n_rows and log.frame["propensity"].null_count() == log.n_rows and not log.frame["probabilities"].count():
         spoiled.append(

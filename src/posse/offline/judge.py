@@ -62,6 +62,13 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
     reasons = tuple(refusals(found, data, probabilities, limits))
     notes = []
     if isinstance(target, Fleet):
+        strange = [repr(arm) for arm in target.posse.arms if arm not in data.arm_labels]
+        if strange:
+            reason = f"the fleet also chooses {', '.join(strange)}, which the log never could"
+            reasons = (Refusal("arms-outside-log", reason, "retire them in a copy, or log with them first"), *reasons)
+        absent = [repr(arm) for arm in data.arm_labels if arm not in target.posse.arms]
+        if absent:
+            notes.append(f"the fleet has no arm {', '.join(absent)} and never chooses it")
         notes.append("right only if this fleet has not learned from this log; else its value is too high")
     if found.clipped > 0:
         notes.append(
