@@ -122,3 +122,20 @@ def test_what_waits_is_listed_by_age_whoever_decided_it():
     one.merge(other)
 
     assert [entry.id for entry in one.pending()] == made
+
+
+def test_decisions_keep_their_numbers_when_older_ones_have_gone(fleet_of, clock):
+    fleet, other = (fleet_of(0, clock=clock, time_to_live=10.0) for _ in range(2))
+    gone = other.decide("a", X)
+    clock.now += 8.0
+    waiting = other.decide("b", [1.0, 2.0])
+    clock.now += 4.0
+    assert [entry.id for entry in other.pending()] == [waiting.id]
+
+    fleet.merge(other)
+
+    assert [(entry.id, entry.task) for entry in fleet.pending()] == [(waiting.id, "b")]
+    with pytest.raises(UnknownDecision):
+        fleet.reward(gone.id, 1.0)
+    assert fleet.reward(waiting.id, 3.0)
+    assert fleet.statistics.moment.max() == 6.0
