@@ -1,6 +1,6 @@
 # make demo   run the paper's six methods and draw the README's picture
 # make test   lint, types, tests
-# make bench  microseconds per step
+# make bench  how fast it is, beside what was promised, in bench/ (ten minutes, 10 GB of memory)
 # make report every figure and claim of the paper, in report/ (half an hour)
 PYTHON ?= python3
 BIN := .venv/bin
@@ -32,7 +32,11 @@ format: .venv/ready
 	$(BIN)/ruff format .
 
 bench: .venv/ready
-	$(BIN)/python benchmarks/step.py
+	$(BIN)/posse warmup
+	$(BIN)/posse bench step
+	$(BIN)/posse bench simulate
+	$(BIN)/posse bench peers
+	$(BIN)/posse bench scale
 
 report: .venv/ready
 	$(BIN)/posse reproduce all

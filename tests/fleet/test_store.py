@@ -6,6 +6,7 @@ import posse.fleet.store
 from posse.errors import InvalidValue
 from posse.fleet.store import FIRST_ARMS, FIRST_ROOM, Store
 from posse.kernels import estimators
+from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import predict_arm
 from posse.kernels.sums import Sums
 from posse.model import Prior, Statistics, posterior
@@ -39,7 +40,7 @@ def dense(store):
     """The sums of a store as statistics over all its arms and tasks."""
     tasks, arms, sums = store.copy_of_sums()
     stats = Statistics.zeros(n_tasks=max(store.n_tasks, 1), n_arms=store.n_arms, n_features=D)
-    for field, values in zip(stats.sums, sums, strict=True):
+    for field, values in zip(stats.sums, sums._replace(gram=whole_matrices(sums.gram)), strict=True):
         field[arms, tasks] = values
     return stats
 
@@ -54,6 +55,12 @@ def plain(store, rows):
         stats.sum_of_squares[arm, task] += y * y
         stats.count[arm, task] += 1
     return stats
+
+
+def predict(store, task, arm, x):
+    """Mean and standard deviation from the belief of one pair, brought up to date."""
+    store.settle([task])
+    return predict_arm(store.belief, task, arm, x, np.empty((4, D)))
 
 
 def require_whole(store, rows):
@@ -74,10 +81,10 @@ def require_whole(store, rows):
     assert not set(slots) & set(store.free_slots)
     assert all(0 <= slot < store.n_slots for slot in [*slots, *store.free_slots])
     post = posterior(expected, store.prior, belief.task_weight if store.n_tasks else None)
-    x, vectors = np.array([0.3, -1.0, 0.8]), np.empty((4, D))
+    x = np.array([0.3, -1.0, 0.8])
     for arm in range(store.n_arms):
         for task in range(store.n_tasks):
-            mean, sd = predict_arm(belief, task, arm, x, vectors)
+            mean, sd = predict(store, task, arm, x)
             assert mean == pytest.approx(x @ post.mean[arm, task], rel=1e-7, abs=1e-7)
             assert sd == pytest.approx(np.sqrt(x @ post.covariance[arm, task] @ x), rel=1e-7, abs=1e-7)
 
@@ -161,6 +168,9 @@ def test_slots_and_tasks_of_forgotten_tasks_are_used_again():
     store.drop_tasks(np.array([2, 7]), store.new_memory())
 
     kept = [row for row in as_list(rows) if row[0] not in (2, 7)]
+    assert store.stale  # a refresh is to follow, which starts from the sums
+    store.refresh()
+    assert not store.stale
     require_whole(store, kept)
     assert len(store.free_slots) == 4
     assert (store.belief.slot[[2, 7]] == -1).all()
@@ -193,10 +203,10 @@ def test_nothing_of_a_forgotten_task_is_left_in_the_next_one():
     for each in (store, fresh):
         learn(each, new)
 
-    x, vectors = np.array([1.0, -0.5, 2.0]), np.empty((4, D))
+    x = np.array([1.0, -0.5, 2.0])
     for task in range(3):
         for arm in range(2):
-            assert predict_arm(store.belief, task, arm, x, vectors) == predict_arm(fresh.belief, task, arm, x, vectors)
+            assert predict(store, task, arm, x) == predict(fresh, task, arm, x)
 
 
 @pytest.mark.parametrize("robust", [False, True])
@@ -206,15 +216,15 @@ def test_arms_join_beyond_the_first_room(robust):
     rows = some_rows(150, 70)
     add(store, rows)
     store.refresh()
-    known, x, vectors = as_list(rows), np.array([0.4, 1.0, -0.6]), np.empty((4, D))
-    before = [predict_arm(store.belief, task, arm, x, vectors) for task in range(70) for arm in range(2)]
+    known, x = as_list(rows), np.array([0.4, 1.0, -0.6])
+    before = [predict(store, task, arm, x) for task in range(70) for arm in range(2)]
 
     for arm in range(2, FIRST_ARMS + 3):
         assert store.add_arm() == arm
         assert (store.belief.slot[:, arm] == -1).all()
         require_whole(store, known)
 
-    assert before == [predict_arm(store.belief, task, arm, x, vectors) for task in range(70) for arm in range(2)]
+    assert before == [predict(store, task, arm, x) for task in range(70) for arm in range(2)]
     new = some_rows(200, 70, n_arms=FIRST_ARMS + 3, seed=2)
     learn(store, new)
     require_whole(store, known + as_list(new))
@@ -278,9 +288,16 @@ def test_going_back_to_the_start_keeps_the_sums():
     store.refresh()
     assert not np.allclose(store.prior.covariance, start.covariance)
 
+    learned = store.prior
     store.reset_prior()
 
     assert_array_equal(store.prior.covariance, start.covariance)
+    assert store.stale
+    store.rebuild()
+    require_whole(store, as_list(rows))
+    store.reset_prior()
+    store.refresh()
+    assert store.prior.covariance.tobytes() == learned.covariance.tobytes()
     require_whole(store, as_list(rows))
 
 

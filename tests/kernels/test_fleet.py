@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from posse.kernels.fleet import (
-    Rule,
     add_to_slots,
     claim_rows,
     count_rows,
@@ -15,15 +14,17 @@ from posse.kernels.fleet import (
     decide_rows,
     favour,
     list_first,
-    new_scratch,
+    observe_one,
     observe_rows,
     pick,
     weigh,
 )
-from posse.kernels.posterior import new_buffers, observe, predict_arm
+from posse.kernels.ground import Rule, new_room
+from posse.kernels.kept import new_sums
+from posse.kernels.packing import whole_matrices
+from posse.kernels.posterior import new_buffers, observe, predict_arm, rebuild
 from posse.kernels.propensity import win_probabilities
 from posse.kernels.select import Exploration
-from posse.kernels.sums import Sums
 from posse.model import Prior, Statistics
 from posse.model.belief import new_belief
 
@@ -35,7 +36,7 @@ def weighed(mean, sd, *, step=5, scale=0.7, growing=True, sampling=True, floor=0
     mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
     out = np.full(mean.size, np.nan)
     rule = Rule(Exploration(scale, growing, sampling), floor)
-    weigh(mean, sd, step, rule, explore, new_scratch(mean.size, 2), out)
+    weigh(mean, sd, step, rule, explore, np.full((2, mean.size + 1), np.nan), out)
     return out
 
 
@@ -149,34 +150,56 @@ def test_without_exploring_the_best_mean_is_certain_whatever_the_floor():
 # decide, decide_rows
 
 
-def test_deciding_predicts_weighs_and_picks():
+def test_deciding_predicts_weighs_and_picks(ground_of):
     belief, x, arms = small_belief(), np.array([0.4, -1.2]), np.array([1, 0])
-    out, scratch = np.full((3, 2), np.nan), new_scratch(2, 2)
+    ground, out = ground_of(belief, NO_FLOOR), np.full((3, 2), np.nan)
 
-    position = decide(belief, 1, x, arms, 7, NO_FLOOR, True, 0.3, scratch, out)
+    position = decide(ground.address, 1, x, arms, 7, True, 0.3, out)
 
     predicted = [predict_arm(belief, 1, arm, x, np.empty((4, 2))) for arm in arms]
-    assert out[1:].T.tolist() == [list(pair) for pair in predicted]
+    assert_allclose(out[1:].T, predicted, rtol=1e-12)
     assert_allclose(out[0], weighed(out[1], out[2], step=7), rtol=1e-15)
     assert position == pick(out[0], 0.3)
 
 
+@pytest.mark.parametrize("what", ["local mean", "shared mean", "shared covariance"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_belief_that_is_no_number_decides_nothing(ground_of, what, value):
+    belief = small_belief()
+    ground, out = ground_of(belief, NO_FLOOR), np.full((3, 2), np.nan)
+    mine, row = ground.parts.belief, belief.slot[1, 0]
+    {"local mean": mine.local_mean[row], "shared mean": mine.shared_mean[0]}.get(what, mine.shared_covariance[0])[
+        ...
+    ] = value
+
+    for explore in (True, False):
+        # A standard deviation of negative infinity squared is 0 after rounding up, not a number too large.
+        expected = -1 if (what, value) != ("shared covariance", -math.inf) else 0
+        assert min(decide(ground.address, 1, np.ones(2), np.array([0, 1]), 7, explore, 0.3, out), 0) == expected
+        assert decide(ground.address, 1, np.ones(2), np.array([1]), 7, explore, 0.3, out[:, :1].copy()) == 0
+
+
 @pytest.mark.parametrize("explore", [True, False])
 @pytest.mark.parametrize(("advance", "least"), [(True, 1), (True, 25), (False, 1), (False, 25)])
-def test_many_rows_are_one_after_another(advance, least, explore):
+@pytest.mark.parametrize("settled", [True, False])
+def test_many_rows_are_one_after_another(ground_of, settled, advance, least, explore):
     belief, rng = small_belief(), np.random.default_rng(1)
+    ground, alone = ground_of(belief, NO_FLOOR), ground_of(belief, NO_FLOOR)
+    if not settled:
+        for each in (ground, alone):
+            each.parts.generation[0] = 5
     n = 30
     tasks, contexts, uniforms = rng.integers(-1, 3, size=n), rng.normal(size=(n, 2)), rng.random(n)
     mask = rng.random((n, 2)) < 0.6
     mask[~mask.any(axis=1), 1] = True
-    chosen, scratch = np.full(n, -1), new_scratch(2, 2)
+    chosen, room = np.full(n, -1), np.full(new_room(2).shape, np.nan)
     probabilities, means, sds = (np.full((n, 2), 9.0) for _ in range(3))
 
     # In two stretches, and in any order: rows of other stretches are left alone.
     order = rng.permutation(n)
     for first, last in ((5, 30), (0, 5)):
         decide_rows(
-            belief, order, tasks, contexts, mask, 11, least, advance, NO_FLOOR, explore, uniforms, first, last, scratch,
+            ground.address, order, tasks, contexts, mask, 11, least, advance, explore, uniforms, first, last, room,
             chosen, probabilities, means, sds,
         )  # fmt: skip
         if first:
@@ -187,7 +210,7 @@ def test_many_rows_are_one_after_another(advance, least, explore):
         arms = np.flatnonzero(mask[row])
         out = np.empty((3, arms.size))
         step = max(11 + (row if advance else 0), least)
-        position = decide(belief, tasks[row], contexts[row], arms, step, NO_FLOOR, explore, uniforms[row], scratch, out)
+        position = decide(alone.address, tasks[row], contexts[row], arms, step, explore, uniforms[row], out)
         assert chosen[row] == arms[position]
         assert probabilities[row, arms].tolist() == out[0].tolist()
         assert (means[row, arms].tolist(), sds[row, arms].tolist()) == (out[1].tolist(), out[2].tolist())
@@ -197,54 +220,117 @@ def test_many_rows_are_one_after_another(advance, least, explore):
         assert np.isnan(sds[row, others]).all()
 
 
-def test_one_mask_serves_all_rows():
-    belief = small_belief()
+def test_a_row_without_beliefs_gets_no_arm_and_the_others_theirs(ground_of):
+    ground = ground_of(small_belief(), NO_FLOOR)
+    ground.parts.belief.local_mean[ground.parts.belief.slot[1, 1]] = math.nan
+    chosen = np.full(3, 7)
+    probabilities, means, sds = (np.empty((3, 2)) for _ in range(3))
+
+    decide_rows(
+        ground.address, np.arange(3), np.array([0, 1, -1]), np.ones((3, 2)), np.array([[True, True]]), 1, 1, True, True,
+        np.array([0.0, 0.5, 0.99]), 0, 3, new_room(2), chosen, probabilities, means, sds,
+    )  # fmt: skip
+
+    assert chosen[1] == -1
+    assert set(chosen[[0, 2]].tolist()) <= {0, 1}
+
+
+def test_one_mask_serves_all_rows(ground_of):
+    ground = ground_of(small_belief(), NO_FLOOR)
     chosen = np.full(3, -1)
     probabilities, means, sds = (np.empty((3, 2)) for _ in range(3))
 
     decide_rows(
-        belief, np.arange(3), np.zeros(3, dtype=np.int64), np.ones((3, 2)), np.array([[False, True]]), 1, 1, True,
-        NO_FLOOR, True, np.array([0.0, 0.5, 0.99]), 0, 3, new_scratch(2, 2), chosen, probabilities, means, sds,
+        ground.address, np.arange(3), np.zeros(3, dtype=np.int64), np.ones((3, 2)), np.array([[False, True]]), 1, 1,
+        True, True, np.array([0.0, 0.5, 0.99]), 0, 3, new_room(2), chosen, probabilities, means, sds,
     )  # fmt: skip
 
     assert chosen.tolist() == [1, 1, 1]
     assert probabilities.tolist() == [[0.0, 1.0]] * 3
 
 
-# observe_rows, add_to_slots, claim_rows
+# observe_one, observe_rows, add_to_slots, claim_rows
 
 
-def test_rows_are_observed_in_order():
-    rng = np.random.default_rng(3)
+def some_rewards(seed=3):
+    rng = np.random.default_rng(seed)
     tasks, arms = np.array([0, 2, 1, 0, 2]), np.array([1, 0, 0, 1, 0])
-    contexts, rewards = rng.normal(size=(5, 2)), rng.normal(size=5)
-    one, many, buffers = small_belief(), small_belief(), new_buffers(2)
+    return tasks, arms, rng.normal(size=(5, 2)), rng.normal(size=5)
+
+
+def as_whole(belief):
+    """The same with whole matrices."""
+    return belief._replace(
+        sums=belief.sums._replace(gram=whole_matrices(belief.sums.gram)),
+        local_covariance=whole_matrices(belief.local_covariance),
+    )
+
+
+def require_same_beliefs(one, other, tolerance):
+    """Two beliefs agree in all that means something."""
+    seen = np.concatenate([one.seen[arm, : one.n_seen[arm]] for arm in range(one.n_seen.size)])
+    for name in one._fields:
+        pair = [getattr(belief, name) for belief in (one, other)]
+        for mine, theirs in zip(*pair, strict=True) if name == "sums" else [pair]:
+            rows = seen if name.startswith("local_") else slice(None)
+            assert_allclose(mine[rows], theirs[rows], rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def test_rows_are_observed_in_order(ground_of):
+    tasks, arms, contexts, rewards = some_rewards()
+    one, many, buffers = ground_of(small_belief()), ground_of(small_belief()), new_buffers(2)
+    plain = small_belief()
 
     for row in range(5):
-        observe(one, arms[row], tasks[row], contexts[row], rewards[row], buffers)
-    observe_rows(many, tasks, arms, contexts, rewards, buffers)
+        observe_one(one.address, arms[row], tasks[row], contexts[row], rewards[row])
+        observe(plain, arms[row], tasks[row], contexts[row], rewards[row], buffers)
+    observe_rows(many.address, tasks, arms, contexts, rewards)
 
-    for name in one._fields:
-        fields = [getattr(belief, name) for belief in (one, many)]
-        for mine, theirs in zip(*fields, strict=True) if name == "sums" else [fields]:
-            assert np.array_equal(mine, theirs), name
+    require_same_beliefs(one.parts.belief, many.parts.belief, 0.0)
+    require_same_beliefs(as_whole(one.parts.belief), plain, 1e-12)
+
+
+def test_a_reward_finds_the_population_in_force(ground_of):
+    # Local parts are of an older population: they are settled before they learn, and so are those that have none.
+    tasks, arms, contexts, rewards = some_rewards()
+    ground, plain = ground_of(small_belief()), small_belief()
+    mine = ground.parts.belief
+    for belief in (mine, plain):
+        belief.task_weight[:] = [0.5, 2.0, 1.5]
+    for arm in range(2):
+        rebuild(plain, arm, new_buffers(2))
+    for name in ("shared_covariance", "shared_moment", "shared_mean"):
+        getattr(mine, name)[:] = getattr(plain, name)
+    ground.parts.generation[0] = 3
+
+    observe_rows(ground.address, tasks, arms, contexts, rewards)
+    for row in range(5):
+        observe(plain, arms[row], tasks[row], contexts[row], rewards[row], new_buffers(2))
+
+    touched = mine.slot[tasks, arms]
+    assert set(np.flatnonzero(ground.parts.settled == 3)) == set(touched.tolist())
+    assert_allclose(whole_matrices(mine.local_covariance)[touched], plain.local_covariance[touched], rtol=1e-10)
+    assert_allclose(mine.local_mean[touched], plain.local_mean[touched], rtol=1e-10)
+    assert_allclose(mine.shared_mean, plain.shared_mean, rtol=1e-10)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
 def test_parts_of_the_slots_add_up_to_all_rows_bit_for_bit(parts):
     rng = np.random.default_rng(4)
     slots, contexts, rewards = rng.integers(6, size=200), rng.normal(size=(200, 3)), rng.normal(size=200)
-    sums, at_once = (Sums(np.zeros((6, 3, 3)), np.zeros((6, 3)), np.zeros(6), np.zeros(6)) for _ in range(2))
+    (sums, settled), (at_once, all_settled) = ((new_sums(8, 3), np.arange(8)) for _ in range(2))
 
-    add_to_slots(at_once, slots, contexts, rewards, 0, 1)
+    add_to_slots(at_once, all_settled, slots, contexts, rewards, 0, 1)
     for part in reversed(range(parts)):
-        add_to_slots(sums, slots, contexts, rewards, part, parts)
+        add_to_slots(sums, settled, slots, contexts, rewards, part, parts)
 
     for mine, theirs in zip(sums, at_once, strict=True):
         assert mine.tobytes() == theirs.tobytes()
-    for slot in range(6):
+    # What these slots believe is no longer true; two slots got nothing.
+    assert settled.tolist() == all_settled.tolist() == [-1] * 6 + [6, 7]
+    for slot in range(8):
         X, y = contexts[slots == slot], rewards[slots == slot]
-        assert_allclose(sums.gram[slot], X.T @ X, rtol=1e-12, atol=1e-12)
+        assert_allclose(whole_matrices(sums.gram)[slot], X.T @ X, rtol=1e-12, atol=1e-12)
         assert_allclose(sums.moment[slot], X.T @ y, rtol=1e-12, atol=1e-12)
         assert_allclose([sums.sum_of_squares[slot], sums.counts[slot]], [y @ y, y.size], rtol=1e-12)
 

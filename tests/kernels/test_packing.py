@@ -1,47 +1,45 @@
 import numpy as np
 import pytest
 
-from posse.kernels.packing import pack, unpack
+from posse.kernels.packing import diagonal_places, side, whole_matrices, whole_matrix
+
+SIZES = [1, 2, 3, 7, 20]
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 7])
-def test_upper_triangles_row_after_row(d):
-    rng = np.random.default_rng(d)
-    matrices = rng.normal(size=(5, d, d))
-    rows = np.array([4, 0, 0, 2])
-    out = np.full((4, d * (d + 1) // 2), np.nan)
-
-    pack(matrices, rows, out)
-
-    upper = np.triu_indices(d)
-    assert (out == matrices[rows][:, *upper]).all()
+def symmetric(d, n=5):
+    half = np.random.default_rng(d).normal(size=(n, d, d))
+    return half + half.transpose(0, 2, 1)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 7])
-def test_what_was_packed_comes_back_to_the_last_bit(d):
-    rng = np.random.default_rng(d)
-    half = rng.normal(size=(6, d, d))
-    matrices = half + half.transpose(0, 2, 1)
-    rows = np.array([5, 1, 3])
-    packed, back = np.empty((3, d * (d + 1) // 2)), np.full((3, d, d), np.nan)
-
-    pack(matrices, rows, packed)
-    unpack(packed, back)
-
-    assert back.tobytes() == matrices[rows].tobytes()
+@pytest.mark.parametrize("d", SIZES)
+def test_a_triangle_says_how_many_rows_its_matrix_has(d):
+    assert side(d * (d + 1) // 2) == d
+    assert side(0) == 0
 
 
-def test_rows_beyond_the_packed_ones_are_left_alone():
-    out = np.full((3, 2, 2), 7.0)
+@pytest.mark.parametrize("d", SIZES)
+def test_upper_triangles_become_whole_to_the_last_bit(d):
+    matrices = symmetric(d)
+    triangles = matrices[:, *np.triu_indices(d)]
 
-    unpack(np.array([[1.0, 2.0, 3.0]]), out)
+    whole = whole_matrices(triangles)
 
-    assert out[0].tolist() == [[1.0, 2.0], [2.0, 3.0]]
-    assert (out[1:] == 7.0).all()
+    assert whole.tobytes() == matrices.tobytes()
+    assert whole_matrix(triangles[3]).tobytes() == matrices[3].tobytes()
 
 
-def test_nothing_to_pack():
-    out = np.empty((0, 3))
+def test_a_whole_matrix_stays_as_it_is():
+    matrix = symmetric(3)[0]
 
-    pack(np.ones((2, 2, 2)), np.empty(0, dtype=np.int64), out)
-    unpack(out, np.empty((0, 2, 2)))
+    assert whole_matrix(matrix) is matrix
+
+
+def test_no_triangles_are_no_matrices():
+    assert whole_matrices(np.empty((0, 6))).shape == (0, 3, 3)
+
+
+@pytest.mark.parametrize("d", SIZES)
+def test_the_diagonal_is_found_in_a_triangle(d):
+    matrix = symmetric(d)[0]
+
+    assert matrix[np.triu_indices(d)][diagonal_places(d)].tolist() == np.diagonal(matrix).tolist()

@@ -17,7 +17,7 @@ from posse.kernels.propensity import win_probabilities
 def wins(mean, sd):
     mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
     out = np.empty_like(mean)
-    win_probabilities(mean, sd, np.empty_like(mean), out)
+    win_probabilities(mean, sd, np.empty((4, 8 * max(mean.size, 2))), out)
     return out
 
 
@@ -112,3 +112,29 @@ def test_a_better_mean_never_loses():
     low, high = (wins([value, 0.2, -0.1], [0.5, 1.0, 0.1])[0] for value in (0.1, 0.3))
 
     assert low < high
+
+
+def by_fine_panels(mean, sd):
+    """All arms over very many narrow panels: for more arms than adaptive quadrature has patience for."""
+    mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
+    low, high = (mean - 9 * sd).max(), (mean + 9 * sd).max()
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    edges = np.linspace(low, high, int(np.ceil((high - low) / (0.3 * sd.min()))) + 1)
+    half = np.diff(edges)[:, None] / 2
+    at, weight = (edges[:-1, None] + half * (1 + nodes)).ravel(), (half * weights).ravel()
+    z = (at[:, None] - mean) / sd
+    log_all = log_ndtr(z).sum(axis=1)
+    return np.array(
+        [(weight * norm.pdf(z[:, k]) / sd[k] * np.exp(log_all - log_ndtr(z[:, k]))).sum() for k in range(mean.size)]
+    )
+
+
+@pytest.mark.parametrize("n_arms", [5, 9, 26, 60, 200])
+@pytest.mark.parametrize("spread_of_means", [0.0, 0.1, 1.0, 3.0])
+@pytest.mark.parametrize("spread_of_sds", [0.0, 0.5, 1.0])
+def test_many_arms(n_arms, spread_of_means, spread_of_sds):
+    """The highest of many arms changes faster than any of them."""
+    rng = np.random.default_rng([n_arms, 7])
+    mean, sd = rng.normal(0, spread_of_means, n_arms), np.exp(rng.normal(0, spread_of_sds, n_arms))
+
+    assert_allclose(wins(mean, sd), by_fine_panels(mean, sd), atol=5e-7)

@@ -2,8 +2,10 @@
 
 import copy
 import inspect
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -38,6 +40,7 @@ CASES = {
     "ebm-ucb moments, refresh 0.1": partial(EbmUCB, prior="moments", refresh_growth=0.1),
     "ebm-ucb evidence": partial(EbmUCB, prior="evidence"),
     "ebm-ucb evidence, refresh 0.1": partial(EbmUCB, prior="evidence", refresh_growth=0.1),
+    "ebm-ucb evidence, robust": partial(EbmUCB, prior="evidence", robust=True, refresh_growth=0.3),
     "ebm-ucb known": partial(EbmUCB, prior=KNOWN, exploration=0.7),
     "ebm-ucb known, no first pulls": partial(EbmUCB, prior=KNOWN, refresh_growth=0.1, first_pulls=False),
     "ebm-ts paper": EbmTS,
@@ -205,6 +208,136 @@ def test_a_copy_continues_as_the_original_does(case):
 
 
 @every_policy
+def test_a_pickled_policy_continues_as_the_original_does(case):
+    original = new(case)
+    rng = np.random.default_rng(5)
+    play(original, 0, 150, rng=rng)
+    other = pickle.loads(pickle.dumps(original))
+    played = play(other, 150, HORIZON, rng=copy.deepcopy(rng))
+
+    assert_array_equal(played.arms, play(original, 150, HORIZON, rng=rng).arms)
+
+
+@every_policy
+def test_many_decisions_are_those_of_one_after_another(case):
+    policy = new(case)
+    play(policy, 0, 150)
+    before = trace(policy)
+    rng, other = np.random.default_rng(2), np.random.default_rng(2)
+    first_step = 2  # within the first pulls of those policies that have them
+    at_once = policy.choose_many(DRAW.tasks, DRAW.contexts, first_step, rng)
+    in_turn = [
+        policy.choose(task=task, context=context, step=first_step + row, rng=other)
+        for row, (task, context) in enumerate(zip(DRAW.tasks, DRAW.contexts, strict=True))
+    ]
+
+    assert_array_equal(at_once, in_turn)
+    assert rng.bit_generator.state == other.bit_generator.state
+    assert trace(policy) == before
+
+
+def behaviour(policy):
+    """What a policy would say and do from here on; exact, so that one that differs in its last bit differs."""
+    said = []
+    for name in ("statistics", "prior"):
+        if hasattr(policy, name):
+            said += [np.copy(field) for field in vars_of(getattr(policy, name))]
+    if hasattr(policy, "predict"):
+        for task in range(N):
+            belief = policy.predict(task, DRAW.contexts[task])
+            said += [belief.mean, belief.sd]
+    return [*said, play(policy, 0, 100, everywhere=True).everywhere]
+
+
+def vars_of(value):
+    return [getattr(value, name) for name in value.__dataclass_fields__]
+
+
+def learn_in_turn(policy, tasks, arms, contexts, rewards):
+    for task, arm, context, reward in zip(tasks.tolist(), arms.tolist(), contexts, rewards.tolist(), strict=True):
+        policy.update(task, arm, context, reward)
+
+
+@every_policy
+def test_learning_many_is_learning_one_after_another(case):
+    arms = np.random.default_rng(4).integers(0, K, HORIZON)
+    rewards = DRAW.rewards[np.arange(HORIZON), arms]
+    at_once, in_turn = new(case), new(case)
+    for rows in (slice(0, 1), slice(1, 1), slice(1, 170), slice(170, HORIZON)):
+        at_once.update_many(DRAW.tasks[rows], arms[rows], DRAW.contexts[rows], rewards[rows])
+    learn_in_turn(in_turn, DRAW.tasks, arms, DRAW.contexts, rewards)
+
+    for one, other in zip(behaviour(at_once), behaviour(in_turn), strict=True):
+        assert_array_equal(one, other)
+
+
+LARGE = {
+    # Refreshes at every doubling, so that long stretches without one lie between them.
+    "ebm-ucb paper": partial(EbmUCB, refresh_growth=1.0),
+    "ebm-ucb moments": partial(EbmUCB, prior="moments", refresh_growth=1.0),
+    "ebm-ts evidence": partial(EbmTS, prior="evidence", refresh_growth=1.0),
+    "ebm-ts evidence, robust": partial(EbmTS, prior="evidence", refresh_growth=1.0, robust=True),
+    "ebm-ts known": partial(EbmTS, prior=KNOWN),
+    "hier-ts": HierTS,
+    "lin-ts": LinTS,
+    "lin-ucb-pooled": partial(LinUCB, pooled=True),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    draw = WORLD.draw(seed=3, horizon=20_000)
+    arms = np.random.default_rng(4).choice(K, size=20_000, p=[0.6, 0.3, 0.1])
+    return draw.tasks, arms, draw.contexts, draw.rewards[np.arange(20_000), arms]
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_threads_learn_and_decide_what_one_would(case, rows, monkeypatch):
+    monkeypatch.setattr("posse.threads.workers", lambda: 3)
+    spread_over = []
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", counted(ThreadPoolExecutor.submit, spread_over))
+    tasks, arms, contexts, rewards = rows
+    at_once, in_turn = (LARGE[case](n_tasks=N, n_arms=K, n_features=D) for _ in range(2))
+    at_once.update_many(*rows)
+    assert len(spread_over) >= 3, "there was something to spread"
+    learn_in_turn(in_turn, *rows)
+    for one, other in zip(behaviour(at_once), behaviour(in_turn), strict=True):
+        assert_array_equal(one, other)
+
+    spread_over.clear()
+    rng, other = np.random.default_rng(0), np.random.default_rng(0)
+    chosen = at_once.choose_many(tasks, contexts, 1, rng)
+    assert len(spread_over) == 3
+    assert len(set(chosen)) > 1
+    in_turn = [at_once.choose(int(tasks[row]), contexts[row], row + 1, other) for row in range(tasks.size)]
+    assert_array_equal(chosen, in_turn)
+
+
+def counted(method, calls):
+    def call(*args):
+        calls.append(args)
+        return method(*args)
+
+    return call
+
+
+@pytest.mark.parametrize("case", ["ebm-ts moments, refresh 0.1", "ebm-ucb known", "lin-ts"])
+def test_threads_that_decide_at_once_do_not_meet(case):
+    policy = new(case)
+    play(policy, 0, 250)
+
+    def decide(seed):
+        rng = np.random.default_rng(seed)
+        return [policy.choose(int(DRAW.tasks[t]), DRAW.contexts[t], t + 1, rng) for t in range(HORIZON)] + list(
+            policy.choose_many(DRAW.tasks, DRAW.contexts, 1, rng)
+        )
+
+    in_turn = [decide(seed) for seed in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(decide, range(16))) == in_turn
+
+
+@every_policy
 def test_only_the_reward_of_the_chosen_arm_matters(case):
     arms = play(new(case)).arms
     others = DRAW.rewards + 50.0 * (np.arange(K) != arms[:, None])
@@ -219,8 +352,30 @@ def test_the_form_of_the_context_does_not_matter(case):
     for t in range(150, 170):
         x = DRAW.contexts[t]
         strided = np.stack([x, -x], axis=1)[:, 0]
-        arms = {policy.choose(1, form, t + 1, np.random.default_rng(t)) for form in (x, list(x), strided)}
+        arms = {policy.choose(1, form, t + 1, np.random.default_rng(t)) for form in (x, list(x), strided, *odd(x))}
         assert len(arms) == 1
+
+
+def odd(x):
+    """The same numbers in memory that is read-only, not aligned, or in another byte order."""
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    crooked = np.frombuffer(b" " + x.tobytes() + b" ", dtype=np.int8)[1:-1].view(np.float64)
+    return frozen, crooked, x.astype(">f8")
+
+
+@pytest.mark.parametrize("case", ["ebm-ucb paper", "lin-ucb"])
+def test_no_form_of_the_input_sends_anyone_to_the_compiler(case):
+    policy = new(case)
+    kernels = sys.modules["posse.kernels." + ("ebm" if case.startswith("ebm") else "lin")]
+    for step, label in ((1, 1), (np.int64(2), np.uint8(1)), (2**62, True)):
+        for form in (x, list(x), x.astype(np.float32), *odd(x)):
+            for reward in (1, 1.0, np.float32(1.0), np.float64(1.0), True + 1):
+                policy.choose(task=label, context=form, step=step, rng=np.random.default_rng(0))
+                policy.update(task=label, arm=label, context=form, reward=reward)
+                policy.predict(task=label, context=form)
+    for name in ("decide", "learn", "believe"):
+        assert len(getattr(kernels, name).signatures) == 1, name
 
 
 @every_policy
@@ -275,6 +430,8 @@ BAD_QUESTIONS = [
     ({"task": -1}, UnknownTask, "no task -1"),
     ({"step": 0}, InvalidValue, "step.* 1.* 0 came"),
     ({"step": -5}, InvalidValue, "step.* 1.* -5 came"),
+    ({"step": 2**62 + 1}, InvalidValue, "step must be at most .* came"),
+    ({"step": 2**70}, InvalidValue, "step must be at most .* came"),
 ]
 
 
@@ -369,6 +526,59 @@ def test_a_bad_stretch_is_refused_and_changes_nothing(case, wrong, error):
     good = {"tasks": np.array([0, 1, 2]), "contexts": np.ones((3, D)), "rewards": np.ones((3, K))}
     with pytest.raises(error):
         policy.play(**(good | wrong), rng=np.random.default_rng(0))
+    assert trace(policy) == before
+
+
+GOOD_ROWS = {
+    "tasks": np.array([0, 1, 2]),
+    "arms": np.array([0, 1, 1]),
+    "contexts": np.ones((3, D)),
+    "rewards": np.ones(3),
+}
+BAD_ROWS = [
+    ({"tasks": np.array([0, -1, 1])}, UnknownTask, "task -1 at row 1"),
+    ({"tasks": np.array([0, 1, N])}, UnknownTask, "task 7 at row 2"),
+    ({"tasks": [0.5, 1, 2]}, InvalidValue, "whole numbers"),
+    ({"tasks": np.array([0, 1])}, ShapeError, "2"),
+    ({"contexts": np.ones((3, D + 1))}, ShapeError, r"\(3, 3\)"),
+    ({"contexts": np.ones(D)}, ShapeError, r"\(3, 3\)"),
+    ({"contexts": np.array([[1.0, 1, 1], [1, np.nan, 1], [1, 1, 1]])}, NotFinite, r"\(1, 1\)"),
+    ({"contexts": np.full((3, D), 1e200)}, NotFinite, "too large"),
+]
+BAD_LESSONS = [
+    ({"arms": np.array([0, 1, K])}, UnknownArm, "arm 3 at row 2"),
+    ({"arms": np.array([0, 1])}, ShapeError, "arms.*3.*2"),
+    ({"rewards": np.ones((3, 1))}, ShapeError, r"\(3,\)"),
+    ({"rewards": np.array([1.0, 2.0, np.inf])}, NotFinite, "inf"),
+    ({"rewards": np.array([1.0, 2.0, 1e200])}, NotFinite, "too large"),
+    ({"rewards": ["a", "b", "c"]}, InvalidValue, "rewards"),
+]
+
+
+@pytest.mark.parametrize("case", ["ebm-ts known", "lin-ucb", "ols-bandit ridge", "random"])
+def test_bad_rows_are_refused_and_change_nothing(case):
+    policy = new(case)
+    play(policy, 0, 60)
+    before, rng = trace(policy), np.random.default_rng(0)
+    stream = rng.bit_generator.state
+    for wrong, error, words in [*BAD_ROWS, *BAD_LESSONS]:
+        with pytest.raises(error, match=words):
+            policy.update_many(**(GOOD_ROWS | wrong))
+        assert trace(policy) == before, wrong
+    for wrong, error, words in [*BAD_ROWS, ({"first_step": 0}, InvalidValue, "first_step")]:
+        asked = {"tasks": GOOD_ROWS["tasks"], "contexts": GOOD_ROWS["contexts"], "first_step": 61} | wrong
+        with pytest.raises(error, match=words):
+            policy.choose_many(**asked, rng=rng)
+        assert rng.bit_generator.state == stream, "a refused question draws nothing"
+
+
+@every_policy
+def test_no_rows_are_no_trouble(case):
+    policy = new(case)
+    before = trace(policy)
+    nothing = np.empty(0, dtype=np.int64)
+    policy.update_many(nothing, nothing, np.empty((0, D)), np.empty(0))
+    assert policy.choose_many(nothing, np.empty((0, D)), 1, np.random.default_rng(0)).shape == (0,)
     assert trace(policy) == before
 
 

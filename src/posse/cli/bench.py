@@ -11,6 +11,8 @@ import typer
 
 from posse.cli.console import table_console
 from posse.cli.options import available_cores, make_folder
+from posse.cli.peers import peers
+from posse.cli.speed import scale, simulate, step
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from posse.benchmarks.regret import Ratio, RegretReport
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(step)
+app.command()(scale)
+app.command()(peers)
+app.command()(simulate)
 
 LONGEST_NAME = 14  # of a setting: names are typed after --only, so they are never cut
 WIDE = 130  # columns from which an interval fits on the line of its ratio

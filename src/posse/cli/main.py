@@ -18,6 +18,7 @@ from posse.cli.inspect import inspect
 from posse.cli.log import log_app
 from posse.cli.reproduce import reproduce
 from posse.cli.simulate import simulate
+from posse.cli.warmup import warmup
 from posse.errors import PosseError
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app.command()(inspect)
 app.command()(decide)
 app.command()(reward)
 app.command()(evaluate)
+app.command()(warmup)
 app.add_typer(log_app, name="log")
 app.add_typer(data, name="data")
 app.add_typer(bench, name="bench")

@@ -11,7 +11,7 @@ import numpy as np
 from posse.checks import number, one_of
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.kernels import estimators
-from posse.kernels.fleet import Rule
+from posse.kernels.ground import Rule
 from posse.kernels.select import Exploration
 from posse.model.estimation import POLICY_METHODS
 from posse.model.prior import Prior

@@ -31,11 +31,14 @@ from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.store import Store
 from posse.fleet.threads import MANY_ROWS, pool, workers
-from posse.kernels.fleet import Scratch, decide_rows, new_scratch
+from posse.kernels import estimators
+from posse.kernels.evidence import SETTLED, STEPS
+from posse.kernels.fleet import decide_rows
+from posse.kernels.ground import new_room
 from posse.kernels.linalg import LARGEST
 
 if TYPE_CHECKING:
-    from posse.kernels.posterior import Buffers
+    from posse.fleet.refresh import Refresh
     from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.types import Array, BoolArray, IntArray
@@ -50,7 +53,6 @@ class Active(NamedTuple):
 
     arms: IntArray
     names: tuple[Label, ...]
-    scratch: Scratch
 
 
 class Lesson(NamedTuple):
@@ -61,7 +63,8 @@ class Lesson(NamedTuple):
     contexts: Array
     rewards: Array
     slots: IntArray
-    rooms: list[Buffers] | None
+    way: str  # "one by one", or "sums", or sums and then "refresh"
+    refresh: Refresh | None
 
 
 class Core:
@@ -81,6 +84,7 @@ class Core:
         robust: bool = False,
         time_to_live: float | None = MONTH,
         absent_reward: float | None = None,
+        background: bool = False,
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
     ) -> None:
@@ -118,7 +122,10 @@ class Core:
             method=self._behaviour.method,
             robust=self._behaviour.robust,
             extendable=policy in (*ALONE, "random"),
+            rule=self._behaviour.rule,
         )
+        self._in_background = bool(background)
+        self._background: threading.Thread | None = None  # that estimates the population
         self._decided = 0
         self._prefix = secrets.token_hex(6)
         self._ledger = Ledger(self._prefix, self._features.n_features)
@@ -197,7 +204,6 @@ class Core:
 
     _active: IntArray
     _active_names: tuple[Label, ...]
-    _scratch: Scratch
 
     def _seek(self) -> None:
         """Go to the place in the seed's stream that the next decision draws from."""
@@ -218,11 +224,10 @@ class Core:
         return Active(
             np.array([arm for _, arm in active], dtype=np.int64),
             tuple(label for label, _ in active),
-            new_scratch(len(numbers), self._features.n_features),
         )
 
     def _show_active(self, active: Active) -> None:
-        self._active, self._active_names, self._scratch = active
+        self._active, self._active_names = active
 
     def _require_whole(self) -> None:
         if self._partial:
@@ -307,8 +312,10 @@ class Core:
 
     def _numbers(self, labels: list[Label], known: list[int | None]) -> tuple[IntArray, list[tuple[Label, int]]]:
         """Return the numbers of all labels, and the labels that have none yet with what they will get."""
+        if None not in known:
+            return np.array(known, dtype=np.int64), []
         missing = [position for position, number in enumerate(known) if number is None]
-        reserved = self._store.reserve_tasks(len(missing)) if missing else []
+        reserved = self._store.reserve_tasks(len(missing))
         numbers = np.array([-1 if number is None else number for number in known], dtype=np.int64)
         numbers[missing] = reserved
         return numbers, [(labels[position], number) for position, number in zip(missing, reserved, strict=True)]
@@ -317,8 +324,7 @@ class Core:
         """Let tasks be there whose numbers were reserved."""
         if new:
             self._store.take_tasks(len(new))
-            for label, number in new:
-                self._tasks.add(label, number)
+            self._tasks.add_all(new)
 
     def _decide_rows(
         self,
@@ -333,40 +339,83 @@ class Core:
         n, n_arms = len(rows), len(self._arms)
         chosen = np.empty(n, dtype=np.int64)
         probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
-        belief, rule = self._store.sight, self._behaviour.rule
+        address = self._store.address
         first_step, least_step = self._decided + 1, self._store.experience + 1
         # Rows of one task together, so that what belongs to it is fetched once; answers do not depend on the order.
         order = np.argsort(rows, kind="stable")
 
         def block(first: int, last: int) -> None:
-            scratch = new_scratch(n_arms, self._features.n_features)
             decide_rows(
-                belief, order, rows, X, mask, first_step, least_step, advance, rule, explore, uniforms, first, last,
-                scratch, chosen, probabilities, mean, sd,
+                address, order, rows, X, mask, first_step, least_step, advance, explore, uniforms, first, last,
+                new_room(self._features.n_features), chosen, probabilities, mean, sd,
             )  # fmt: skip
 
         if n < MANY_ROWS or workers() == 1:
             block(0, n)
         else:
-            cuts = np.linspace(0, n, 4 * workers() + 1).astype(int).tolist()
-            list(pool().map(block, cuts[:-1], cuts[1:]))
+            cuts = np.linspace(0, n, 4 * workers() + 1).astype(int)
+            # All rows of one task in one block, as the first that comes settles what it believes.
+            sorted_rows = rows[order]
+            inner = np.searchsorted(sorted_rows, sorted_rows[cuts[1:-1]])
+            # Tasks never seen have nothing to settle, and may be many.
+            inner = np.where(sorted_rows[cuts[1:-1]] < 0, cuts[1:-1], inner)
+            cuts = np.unique(np.concatenate([[0], inner, [n]]))
+            list(pool().map(block, cuts[:-1].tolist(), cuts[1:].tolist()))
         return chosen, probabilities, mean, sd
 
-    def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Lesson:
-        """Return rows with all that learning them needs."""
+    def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, refresh: bool = True) -> Lesson:
+        """Return rows with all that learning them needs; without ``refresh`` only their sums are taken."""
         store = self._store
         slots = store.claim(tasks, arms)
         due = store.refresh_due(self._behaviour.refresh_growth, len(rewards))
-        return Lesson(tasks, arms, contexts, rewards, slots, store.new_rooms() if due else None)
+        if not refresh:
+            return Lesson(tasks, arms, contexts, rewards, slots, "sums", None)
+        if store.stale:
+            due = True
+        elif self._later() and len(rewards) <= store.n_rewards:
+            due = False  # one by one, and the estimate follows in the background
+        if due:
+            return Lesson(tasks, arms, contexts, rewards, slots, "refresh", store.new_refresh(slots, arms))
+        store.keep(slots, arms)
+        return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None)
+
+    def _later(self) -> bool:
+        """Whether the population is estimated in the background."""
+        return self._in_background and self._behaviour.method == estimators.EVIDENCE
+
+    def _refresh_later(self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None) -> None:
+        """Start an estimate of the population in the background unless one is under way."""
+        from posse.fleet.background import logger, run_later
+
+        if self._is_refreshing():
+            return
+        self._store.kept = None
+        try:
+            run_later(self, steps=steps, settled=settled, sample=sample)
+        except (MemoryError, RuntimeError):  # no memory, or no thread: it is due again with the next reward
+            logger.exception("a refresh in the background could not be started; the population stays as it is")
+
+    def _is_refreshing(self) -> bool:
+        """Whether the population is being estimated; a forked child does not have its parent's thread."""
+        return self._background is not None and self._background.is_alive()
+
+    def _look(self) -> None:
+        """Make sure that what is believed is about all that was learned."""
+        if self._store.stale:
+            self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED)
 
     def _learn(self, lesson: Lesson) -> None:
         """Learn rows: one by one while they are few beside what is known, else as sums and a new population."""
-        tasks, arms, contexts, rewards, slots, rooms = lesson
-        if rooms is None:
-            self._store.learn_rows(tasks, arms, contexts, rewards)
-        else:
-            self._store.add_rows(slots, arms, contexts, rewards)
-            self._store.refresh(rooms, steps=FIT_STEPS, settled=FIT_SETTLED)
+        tasks, arms, contexts, rewards, slots, way, refresh = lesson
+        store = self._store
+        if way != "one by one":
+            store.add_rows(slots, arms, contexts, rewards)
+            if way == "refresh":
+                store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+            return
+        store.learn_rows(tasks, arms, contexts, rewards)
+        if self._later() and store.refresh_due(self._behaviour.refresh_growth):
+            self._refresh_later()
 
     def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:
         """Return where a decision stands that may get a reward, or has one."""
@@ -433,10 +482,10 @@ def require_beliefs(chosen: IntArray, codes: IntArray, labels: list[Label]) -> N
         raise no_belief(labels[codes[int(np.argmax(chosen < 0))]])
 
 
-def require_truth_value(explore: Any) -> None:
-    """Raise unless ``explore`` is True or False."""
-    if type(explore) is not bool and not isinstance(explore, np.bool_):
-        raise InvalidValue(f"explore must be True or False, but {explore!r} came")
+def require_truth_value(value: Any, name: str = "explore") -> None:
+    """Raise unless a value is True or False."""
+    if type(value) is not bool and not isinstance(value, np.bool_):
+        raise InvalidValue(f"{name} must be True or False, but {value!r} came")
 
 
 def checked_reward(value: Any) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import REWARDED
+from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import borrowing_of
 
 
@@ -17,6 +18,8 @@ def export_task(fleet: Core, task: Label) -> dict[str, Any]:
     with fleet._lock:
         number = fleet._task_number(task)
         fleet._expire(fleet._clock())
+        fleet._look()
+        fleet._store.settle([number])
         belief = fleet._store.belief
         borrowing = borrowing_of(belief, number)
         arms = {}
@@ -27,7 +30,7 @@ def export_task(fleet: Core, task: Label) -> dict[str, Any]:
             if seen:
                 entry["sum_of_squares"] = float(belief.sums.sum_of_squares[row])
                 entry["moment"] = belief.sums.moment[row].tolist()
-                entry["gram"] = belief.sums.gram[row].tolist()
+                entry["gram"] = whole_matrix(belief.sums.gram[row]).tolist()
             entry["own_share"] = float(borrowing.own_share[arm])
             entry["borrowed"] = float(borrowing.borrowed[arm])
             arms[str(label)] = entry

@@ -22,7 +22,6 @@ from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
 from posse.fleet.soundness import beliefs_follow, contradiction, ledger_contradiction
 from posse.kernels.fleet import list_first
-from posse.kernels.packing import pack, unpack
 from posse.model.prior import Prior
 
 if TYPE_CHECKING:
@@ -39,7 +38,15 @@ REBUILT = (  # what may hold anything: it is computed again if it does not follo
     "evidence_inverse", "evidence_last_move", "evidence_second_moment", "evidence_summaries", "arm_shared_covariance",
     "arm_shared_mean", "arm_shared_moment", "pair_local_covariance", "pair_local_mean",
 )  # fmt: skip
-BUFFERS = ("estimates", "order", "losses", "evidence", "robust", "distance")  # not worth a place in the file
+BUFFERS = (
+    "estimates",
+    "order",
+    "losses",
+    "evidence",
+    "robust",
+    "distance",
+    "measures",
+)  # not worth a place
 
 Fleet = TypeVar("Fleet", bound="Posse")
 
@@ -83,25 +90,23 @@ def load_fleet(
 
 def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     store, behaviour = fleet._store, fleet._behaviour
+    fleet._look()
+    store.settle()
     belief = store.belief
-    d, n_arms = store.n_features, store.n_arms
+    n_arms = store.n_arms
     seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(n_arms)]
     slots = np.concatenate(seen)
     # Tasks are numbered anew, in the order of their names.
     order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
     place = np.full(store.n_tasks + 1, -1, dtype=np.int64)
     place[order] = np.arange(order.size)
-    triangle = d * (d + 1) // 2
-    gram, local_covariance = np.empty((slots.size, triangle)), np.empty((slots.size, triangle))
-    pack(belief.sums.gram, slots, gram)
-    pack(belief.local_covariance, slots, local_covariance)
     arrays: dict[str, npt.NDArray[Any]] = {
         "pair_task": place[belief.task_of[slots]],
-        "pair_gram": gram,
+        "pair_gram": belief.sums.gram[slots],
         "pair_moment": belief.sums.moment[slots],
         "pair_sum_of_squares": belief.sums.sum_of_squares[slots],
         "pair_count": belief.sums.counts[slots],
-        "pair_local_covariance": local_covariance,
+        "pair_local_covariance": belief.local_covariance[slots],
         "pair_local_mean": belief.local_mean[slots],
         "task_weight": belief.task_weight[order],
     }
@@ -276,6 +281,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     wrong = contradiction(fleet._store, whole=chosen is None)
     if wrong is not None:
         raise reader.damaged(wrong)
+    fleet._store.take_over()
     if not beliefs_follow(fleet._store):
         if chosen is not None:
             raise reader.damaged("its beliefs do not follow from its sums; load all of it")
@@ -331,11 +337,10 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
         tasks, arms = place[tasks[rows]], arms[rows]
     slots = store.claim(tasks, arms)
     belief = store.belief
-    for name, target in (("gram", belief.sums.gram), ("local_covariance", belief.local_covariance)):
-        packed = reader.array(f"pair_{name}", (n_pairs, triangle), rows=rows)
-        # A new store gives out its slots in order.
-        unpack(packed, target[: slots.size])
+    # A new store gives out its slots in order.
     for name, target, shape in (
+        ("gram", belief.sums.gram, (n_pairs, triangle)),
+        ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
         ("moment", belief.sums.moment, (n_pairs, d)),
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),

@@ -97,11 +97,36 @@ class Labels:
 
     def checked_all(self, values: Iterable[Any]) -> list[Label]:
         """Return names that could all be in use here together."""
+        values = list(values)
+        if self._sound(values):
+            return values
         labels = [self.checked(value) for value in values]
         kinds = {type(label) for label in labels}
         if len(kinds) > 1:
             raise InvalidValue(f"{self.what}s must be named by text or by whole numbers, not by both")
         return labels
+
+    def _sound(self, values: list[Any]) -> bool:
+        """Whether these are names beyond doubt: the way of large batches."""
+        kinds = set(map(type, values))
+        if len(kinds) != 1 or (self._kind is not None and kinds != {self._kind}):
+            return False
+        if kinds == {int}:
+            return bool(min(values) >= -LARGEST_NUMBER and max(values) <= LARGEST_NUMBER)
+        if kinds != {str} or not (min(map(len, values)) > 0 and max(map(len, values)) <= LONGEST):
+            return False
+        try:
+            "".join(values).encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    def add_all(self, named: list[tuple[Label, int]]) -> None:
+        """Give names their numbers."""
+        if named:
+            self._number.update(named)
+            self._label.update((number, label) for label, number in named)
+            self._kind = type(named[0][0])
 
     def add(self, label: Label, number: int) -> None:
         """Give a name its number."""

@@ -56,6 +56,7 @@ def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[La
     task_of = np.full(other._store.n_tasks + 1, -1, dtype=np.int64)
     task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
     arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])
+    mine._look()
     tasks, arms, sums = other._store.copy_of_sums()
     arms = arm_of[arms]
     slots = store.claim(task_of[tasks], arms)
@@ -66,7 +67,7 @@ def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[La
         copy.add_many(task_of[ledger.task], arm_of[ledger.arm], 0.0, ledger.context)
         copy.time[:], copy.status[:], copy.reward[:] = ledger.time, ledger.status, ledger.reward
         ledgers[ledger.prefix] = copy
-    rooms = store.new_rooms()
+    refresh = store.new_refresh(slots, arms)
     rng = mine._stream(mine._decided + other._decided)
     # From here on nothing can fail.
     for label, arm in numbers_of_arms.items():
@@ -80,4 +81,4 @@ def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[La
     mine._decided += other._decided
     mine._rng = rng
     store.add_sums(slots, arms, sums)
-    store.refresh(rooms, steps=FIT_STEPS, settled=FIT_SETTLED)
+    store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)

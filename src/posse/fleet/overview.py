@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posse.fleet.labels import Label
+from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import borrowing_of, feature_squares
 from posse.types import Array
 
@@ -145,18 +146,19 @@ def arm_overview(belief: Belief, arm: int, label: Label, retired: bool) -> ArmOv
     )
 
 
-def busiest_tasks(belief: Belief, count: int) -> list[tuple[int, float, float]]:
-    """Return number, rewards and own share of the tasks with the most rewards."""
+def busiest_tasks(belief: Belief, count: int) -> list[tuple[int, float]]:
+    """Return number and rewards of the tasks with the most rewards."""
     n_arms = len(belief.n_seen)
     slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(n_arms)])
     rewards = np.bincount(belief.task_of[slots], weights=belief.sums.counts[slots], minlength=len(belief.task_weight))
     busiest = np.argsort(-rewards, kind="stable")[:count]
+    return [(task, float(rewards[task])) for task in busiest[rewards[busiest] > 0].tolist()]
+
+
+def with_own_share(belief: Belief, tasks: list[tuple[int, float]]) -> list[tuple[int, float, float]]:
+    """Return tasks with how much each stands on its own rewards; their beliefs must be settled."""
     squares = feature_squares(belief)
-    result = []
-    for task in busiest[rewards[busiest] > 0].tolist():
-        own_share = borrowing_of(belief, task, squares).own_share
-        result.append((task, float(rewards[task]), float(own_share.mean())))
-    return result
+    return [(task, rewards, float(borrowing_of(belief, task, squares).own_share.mean())) for task, rewards in tasks]
 
 
 def coefficients_of(belief: Belief, task: int, arm: int) -> tuple[Array, Array]:
@@ -164,8 +166,9 @@ def coefficients_of(belief: Belief, task: int, arm: int) -> tuple[Array, Array]:
     row = int(belief.slot[task, arm]) if task >= 0 else -1
     d = belief.shared_mean.shape[1]
     if row >= 0 and belief.sums.counts[row] > 0:
-        leaning = np.eye(d) - belief.local_covariance[row] @ belief.sums.gram[row]
-        own = belief.noise_variance[arm] * belief.local_covariance[row]
+        local_covariance = whole_matrix(belief.local_covariance[row])
+        leaning = np.eye(d) - local_covariance @ whole_matrix(belief.sums.gram[row])
+        own = belief.noise_variance[arm] * local_covariance
         mean = belief.local_mean[row] + leaning @ belief.shared_mean[arm]
     else:
         leaning = np.eye(d)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from posse.checks import one_of
+from posse.checks import one_of, whole_number
 from posse.errors import InvalidValue, ShapeError
 from posse.fleet.core import (
     FIT_SETTLED,
@@ -30,9 +30,12 @@ from posse.fleet.overview import (
     arm_overview,
     busiest_tasks,
     coefficients_of,
+    with_own_share,
 )
 from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of
+from posse.kernels import estimators
 from posse.kernels.fleet import decide
+from posse.kernels.packing import whole_matrices
 from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.statistics import Statistics
 
@@ -71,6 +74,9 @@ class Posse(Core):
         for ever, and keeps every decision in memory.
     absent_reward : float, optional
         What it means if none came: this reward. Default: nothing is learned from it.
+    background : bool
+        Estimate the population on other threads: decisions go on under the old one meanwhile. False is for runs that
+        must be the same every time, as it depends on the machine when a new population is there.
     clock : callable
         Returns the time in seconds since the epoch.
     log : path or callable, optional
@@ -149,6 +155,7 @@ class Posse(Core):
     def prior(self) -> Prior:
         """The population in force, of all arms in the order in which they came, retired ones too."""
         with self._lock:
+            self._look()
             return self._store.prior
 
     @property
@@ -161,7 +168,7 @@ class Posse(Core):
                 n_tasks=max(len(position), 1), n_arms=len(self._arms), n_features=self._features.n_features
             )
         places = np.array([position[task] for task in tasks.tolist()], dtype=np.int64)
-        for field, values in zip(dense.sums, sums, strict=True):
+        for field, values in zip(dense.sums, sums._replace(gram=whole_matrices(sums.gram)), strict=True):
             field[arms, places] = values
         return dense
 
@@ -203,9 +210,10 @@ class Posse(Core):
             out = np.empty((3, len(names)))
             ledger.reserve(1)
             new = [] if number is not None else [(label, self._store.reserve_tasks(1)[0])]
+            self._look()
             position = decide(
-                self._store.sight, -1 if number is None else number, x, arms, self._step(), self._behaviour.rule,
-                explore, self._rng.random(), self._scratch, out,
+                self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
+                self._rng.random(), out,
             )  # fmt: skip
             if position < 0:
                 self._rewind(1)
@@ -246,8 +254,9 @@ class Posse(Core):
         labels, codes, X = self._rows(tasks, contexts)
         n = len(codes)
         with self._lock:
+            self._look()
             mask = self._mask(eligible, n)
-            known = [self._tasks.get(label) for label in labels]
+            known = list(map(self._tasks.numbers.get, labels))
             now = self._clock()
             self._expire(now)
             self._ledger.reserve(n)
@@ -296,10 +305,8 @@ class Posse(Core):
         with self._lock:
             number = self._tasks.get(task)
             out = np.empty((3, self._active.size))
-            decide(
-                self._store.sight, -1 if number is None else number, x, self._active, 1, self._behaviour.rule, False,
-                0.0, self._scratch, out,
-            )  # fmt: skip
+            self._look()
+            decide(self._store.address, -1 if number is None else number, x, self._active, 1, False, 0.0, out)
             names = self._active_names
         _, mean, sd = out.tolist()
         return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
@@ -314,8 +321,9 @@ class Posse(Core):
         require_truth_value(explore)
         labels, codes, X = self._rows(tasks, contexts)
         with self._lock:
+            self._look()
             mask = self._mask(eligible, len(codes))
-            known = [self._tasks.get(label) for label in labels]
+            known = list(map(self._tasks.numbers.get, labels))
             numbers = np.array([-1 if number is None else number for number in known], dtype=np.int64)
             rows = numbers[codes] if len(codes) else np.empty(0, dtype=np.int64)
             chosen, probabilities, _, _ = self._decide_rows(rows, X, mask, explore, np.zeros(len(codes)), advance=False)
@@ -342,14 +350,21 @@ class Posse(Core):
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
             if store.belief.slot[task, arm] < 0:
                 store.claim(np.array([task]), np.array([arm]))
-            rooms = store.new_rooms() if store.refresh_due(self._behaviour.refresh_growth, 1.0) else None
+            due, refresh = store.refresh_due(self._behaviour.refresh_growth, 1.0), None
+            if due or store.kept is not None:
+                slots, arms = store.belief.slot[task, arm : arm + 1], np.array([arm])
+                store.keep(slots, arms)
+                if due and not self._later():
+                    refresh = store.new_refresh(slots, arms)
             self._note_rewards([decision_id], [value], now)
             # From here on nothing can fail.
             store.learn(task, arm, ledger.context[row], value)
             ledger.status[row] = REWARDED
             ledger.reward[row] = value
-            if rooms is not None:
-                store.refresh(rooms)
+            if due and self._later():
+                self._refresh_later()
+            elif due:
+                store.refresh(refresh)
             return True
 
     def reward_many(self, decision_ids: Iterable[str], values: Iterable[float]) -> int:
@@ -408,7 +423,14 @@ class Posse(Core):
             return sorted(result, key=lambda entry: -entry.age)
 
     def learn_many(
-        self, table: Any, *, task: str = "task", arm: str = "arm", reward: str = "reward", missing_reward: str = "error"
+        self,
+        table: Any,
+        *,
+        task: str = "task",
+        arm: str = "arm",
+        reward: str = "reward",
+        missing_reward: str = "error",
+        refresh: bool = True,
     ) -> int:
         """Learn the rows of a table; return how many.
 
@@ -420,6 +442,9 @@ class Posse(Core):
             The names of these columns.
         missing_reward : {"error", "skip"}
             What to do with rows whose reward is null.
+        refresh : bool
+            False if more tables follow: the population is estimated once, by the first that does not say so, or by
+            the first decision.
 
         Notes
         -----
@@ -429,6 +454,7 @@ class Posse(Core):
         from posse.tables import as_frame
 
         one_of(missing_reward, "missing_reward", ("error", "skip"))
+        require_truth_value(refresh, "refresh")
         frame = as_frame(table)
         if missing_reward == "skip" and reward in frame.columns:
             # pandas has no other way to say that there is none.
@@ -445,20 +471,42 @@ class Posse(Core):
             X = spec.encode_many(contexts)
             if not len(y):
                 return 0
-            known = [self._tasks.get(label) for label in task_labels]
+            known = list(map(self._tasks.numbers.get, task_labels))
             numbers, new = self._numbers(task_labels, known)
-            lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y)
+            lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh)
             # From here on nothing can fail.
             self._features = spec
             self._take(new)
             self._learn(lesson)
             return len(y)
 
-    def refresh(self) -> None:
-        """Estimate the population anew from all that was learned, now."""
+    def refresh(self, wait: bool = True, sample: int | None = None) -> None:
+        """Estimate the population anew from all that was learned.
+
+        Parameters
+        ----------
+        wait : bool
+            False starts it in the background, unless one is under way: decisions go on under the old population until
+            the new one is put in place, all at once. Only the evidence prior is estimated in the background.
+        sample : int, optional
+            Estimate from about so many tasks of every arm, evenly spread. The standard error that this adds to a
+            variance of the population is at most the fraction ``sqrt(2 / sample)`` of it where every task is well
+            known, and smaller beside its uncertainty where they are not; shared means are those of all tasks.
+        """
+        require_truth_value(wait, "wait")
+        if sample is not None:
+            whole_number(sample, "sample", at_least=2)
         with self._lock:
             self._require_whole()
-            self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED)
+            if not wait and self._behaviour.method == estimators.EVIDENCE and not self._store.stale:
+                self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
+            else:
+                self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether the population is being estimated in the background."""
+        return self._is_refreshing()
 
     def made(self, decision_ids: Iterable[Any]) -> int:
         """Return how many of these decisions were made by this fleet, or by one that it learned from."""
@@ -527,7 +575,7 @@ class Posse(Core):
             if not numbers.size:
                 return
             blanks = [(ledger, ledger.of(numbers)) for ledger in self._ledgers()]
-            fresh, rooms = self._store.new_memory(), self._store.new_rooms()
+            fresh, refresh = self._store.new_memory(), self._store.new_refresh()
             self._store.drop_tasks(numbers, fresh)
             # From here on nothing can fail.
             for ledger, rows in blanks:
@@ -535,17 +583,23 @@ class Posse(Core):
             for label in dict.fromkeys(labels):
                 self._tasks.remove(label)
             if self._store.n_rewards > 0:
-                self._store.refresh(rooms, steps=FIT_STEPS, settled=FIT_SETTLED)
+                self._store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
 
     def borrowing(self, task: Label) -> Borrowing:
         """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""
         with self._lock:
-            return borrowing_of(self._store.belief, self._task_number(task))
+            number = self._task_number(task)
+            self._look()
+            self._store.settle([number])
+            return borrowing_of(self._store.belief, number)
 
     def coefficients(self, task: Label) -> Coefficients:
         """Return the posterior of every arm's coefficients in a task; one never seen has the population's."""
         with self._lock:
             number = self._tasks.get(task)
+            self._look()
+            if number is not None:
+                self._store.settle([number])
             belief = self._store.belief
             both = {
                 label: coefficients_of(belief, -1 if number is None else number, arm)
@@ -561,7 +615,10 @@ class Posse(Core):
         """Return what was learned, for people to look at: every arm's population, and the tasks with most rewards."""
         with self._lock:
             self._expire(self._clock())
+            self._look()
             belief = self._store.belief
+            busiest = busiest_tasks(belief, n_tasks)
+            self._store.settle([task for task, _ in busiest])
             return Overview(
                 policy=self._behaviour.policy,
                 prior=self._behaviour.prior,
@@ -571,7 +628,7 @@ class Posse(Core):
                 ],
                 tasks=[
                     TaskOverview(self._tasks.label(task), rewards, own_share)
-                    for task, rewards, own_share in busiest_tasks(belief, n_tasks)
+                    for task, rewards, own_share in with_own_share(belief, busiest)
                 ],
                 n_tasks=len(self._tasks),
                 n_decisions=self._decided,
@@ -609,6 +666,7 @@ class Posse(Core):
         path: str | os.PathLike[str],
         *,
         tasks: Iterable[Label] | None = None,
+        background: bool = False,
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
     ) -> Self:
@@ -619,7 +677,7 @@ class Posse(Core):
         path : path
         tasks : sequence of names, optional
             Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn.
-        clock, log
+        background, clock, log
             As in :class:`Posse`; they are not in the file.
 
         Notes
@@ -631,4 +689,5 @@ class Posse(Core):
 
         fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
         fleet.log_to(log)
+        fleet._in_background = bool(background)
         return fleet

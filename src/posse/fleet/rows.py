@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from posse.types import Array, IntArray
 
 
+MANY = 1000  # rows from which on a table is worth its start
+
+
 def listed(values: Any, expected: str) -> list[Any]:
     """Return any sequence as a list; what is none gets a clear error."""
     try:
@@ -88,6 +91,10 @@ def sequence_codes(values: Any, labels: Labels) -> tuple[list[Label], IntArray]:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise InvalidValue(f"{labels.what}s must have one axis, but their shape is {values.shape}")
+        if values.dtype.kind in "iu" and values.size >= MANY:
+            import polars as pl
+
+            return label_codes(pl.Series("tasks", values), labels)
         values = values.tolist()
     elif hasattr(values, "tolist"):  # a pandas column
         values = values.tolist()

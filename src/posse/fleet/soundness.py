@@ -13,6 +13,7 @@ from posse.fleet.store import Store
 from posse.fleet.threads import pool
 from posse.kernels import estimators
 from posse.kernels.linalg import moderate
+from posse.kernels.posterior import new_buffers
 from posse.kernels.soundness import all_local_parts_follow, all_sums_sound, cauchy_schwarz, solves, unlisted_weights
 from posse.types import Array
 
@@ -24,7 +25,8 @@ SLACK = 1e-3  # of the terms of an equation that rank-one updates keep to 1e-7
 def contradiction(store: Store, whole: bool) -> str | None:
     """Return what in the sums or the population cannot be, or None; ``whole`` is False if only some tasks are there."""
     belief = store.belief
-    if not all(pool().map(lambda arm: bool(all_sums_sound(belief, arm)), range(store.n_arms))):
+    d = store.n_features
+    if not all(pool().map(lambda arm: bool(all_sums_sound(belief, arm, np.empty((d, d)))), range(store.n_arms))):
         return "it has sums that no rewards can have"
     sizes = (np.diagonal(belief.covariance, axis1=1, axis2=2), belief.noise_variance, belief.shared_precision)
     if not all((values <= MOST).all() for values in sizes) or not all((values >= LEAST).all() for values in sizes[1:]):
@@ -73,7 +75,7 @@ def beliefs_follow(store: Store) -> bool:
 
     def follows(arm: int) -> bool:
         leaning, invertible = _leaning(belief.covariance[arm])
-        return bool(all_local_parts_follow(belief, arm, leaning, invertible, np.empty(store.n_features)))
+        return bool(all_local_parts_follow(belief, arm, leaning, invertible, new_buffers(store.n_features)))
 
     return all(pool().map(follows, range(store.n_arms)))
 

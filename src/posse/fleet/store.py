@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.fleet.refresh import new_rooms, refresh_evidence
+from posse.fleet.refresh import BLOCK, POPULATION, Live, Refresh
+from posse.fleet.room import Room, new_room, with_more_arms, with_more_slots, with_more_tasks
 from posse.fleet.threads import MANY_ROWS, pool, workers
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
 from posse.kernels.estimators import Memory
-from posse.kernels.fleet import Sight, add_to_slots, claim_rows, count_rows, list_first, observe_rows, sight_of
-from posse.kernels.posterior import Belief, Buffers, new_buffers, observe, rebuild
+from posse.kernels.fleet import add_to_slots, claim_rows, count_rows, list_first, observe_one, observe_rows
+from posse.kernels.ground import GROUND, Ground, Rule, score_room, set_roots, set_triangles
+from posse.kernels.ground import new_room as new_lanes
+from posse.kernels.handle import Handle
+from posse.kernels.lanes import Pairs, sum_information
+from posse.kernels.passes import finish_information
+from posse.kernels.posterior import Belief, new_buffers, rebuild
+from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
 from posse.model.evidence import STUDENT_FREEDOM
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    from collections.abc import Sequence
 
+    from posse.fleet.kept import Kept
     from posse.model.prior import Prior
     from posse.types import Array, IntArray
 
@@ -47,14 +55,22 @@ class Store:
     """
 
     belief: Belief
-    """The arrays in use, cut to the arms and tasks that there are."""
-
-    sight: Sight
-    """What decisions read of it."""
+    """The arrays in use, cut to the arms and tasks that there are; symmetric matrices over slots are triangles."""
 
     memory: Memory
 
-    def __init__(self, *, start: Prior, method: int, robust: bool = False, extendable: bool = False) -> None:
+    kept: Kept | None
+    """Where sums are copied before they change, while someone reads them as they were."""
+
+    def __init__(
+        self,
+        *,
+        start: Prior,
+        method: int,
+        robust: bool = False,
+        extendable: bool = False,
+        rule: Rule | None = None,
+    ) -> None:
         self.method = method
         self.robust = robust
         self.extendable = extendable
@@ -62,13 +78,22 @@ class Store:
         d = self.n_features = start.n_features
         self.n_arms, self.n_tasks, self.n_slots = start.n_arms, 0, 0
         self._start_precisions = start.shared_precisions
-        self.experience = 0
+        self.experience, self._total = 0, 0.0
         self.stale = False  # sums were added that the posterior does not know of
         self.free_slots: list[int] = []
         self.free_tasks: list[int] = []
         self.buffers = new_buffers(d)
+        self.rule = Rule(Exploration(1.0, False, True), 0.0) if rule is None else rule
+        self.kept = None
+        self.version = 0  # counts changes that a refresh under way does not know of
         arms = max(FIRST_ARMS, start.n_arms)
-        self._room = _new_room(arms, FIRST_ROOM, FIRST_ROOM, d)
+        self._room = new_room(arms, FIRST_ROOM, FIRST_ROOM, d)
+        self._one, self._scores, self._lanes = (
+            np.zeros(1, dtype=np.int64),
+            np.empty((5, score_room(arms))),
+            new_lanes(d),
+        )
+        self.ground = self._ground(self._room, self._scores)
         self._cut()
         self.reset_prior()
 
@@ -84,16 +109,16 @@ class Store:
 
     def count_rewards(self) -> None:
         """Note how many rewards there are, for those who ask at every decision."""
-        self.experience = int(self.belief.rewards.sum())
+        self._total = float(self.belief.rewards.sum())
+        self.experience = int(self._total)
 
     def reserve_tasks(self, count: int) -> list[int]:
         """Make room for so many new tasks and return the numbers they will have; forgotten ones' come first."""
         reused = self.free_tasks[len(self.free_tasks) - min(count, len(self.free_tasks)) :][::-1]
         last = self.n_tasks + count - len(reused)
         self._fit_memory(n_tasks=last)
-        if last > self._room.task_weight.size:
-            self._room = _with_more_tasks(self._room, last)
-            self._cut()
+        if last > self._room.belief.task_weight.size:
+            self._show(with_more_tasks(self._room, last))
         return [*reused, *range(self.n_tasks, last)]
 
     def take_tasks(self, count: int) -> None:
@@ -123,8 +148,9 @@ class Store:
             )
         arm = self.n_arms
         room = self._room
-        if arm == room.n_seen.size:
-            room = _with_more_arms(room, arm + 1)
+        if arm == room.belief.n_seen.size:
+            room = with_more_arms(room, arm + 1)
+        scores = np.empty((5, score_room(room.belief.n_seen.size)))
         memory = _with_one_arm_more(self.memory, self._new_memory(self.n_arms + 1))
         evidence = memory.evidence
         learned = self.method == estimators.EVIDENCE and evidence.refreshed_at[0] > 0
@@ -132,44 +158,53 @@ class Store:
         evidence.inverse[arm] = np.linalg.inv(covariance)
         noise = 1 / (1 / self.belief.noise_variance).mean() if learned else self.start.noise_variance[0]
         precision = evidence.shared_scale[0] * evidence.feature_square if learned else self.start.shared_precisions[0]
+        ground = self._ground(room, scores)
         # From here on nothing can fail.
-        self._room, self.memory = room, memory
+        self._room, self.memory, self._scores, self.ground = room, memory, scores, ground
+        self.version += 1
         self.n_arms += 1
         self._cut()
         self.belief.covariance[arm] = covariance
         self.belief.noise_variance[arm] = noise
         self.belief.shared_precision[arm] = precision
-        rebuild(self.belief, arm, self.buffers)
+        self._rebuild_arm(arm)
         return arm
 
     def shrink(self, n_arms: int, memory: Memory) -> None:
         """Take back arms that were added and have no rewards yet; ``memory`` is that of before."""
         # The buffers may have grown since.
         now = self.memory
-        evidence = memory.evidence._replace(distance=now.evidence.distance)
-        self.memory = memory._replace(evidence=evidence, estimates=now.estimates, order=now.order)
+        self.memory = memory._replace(estimates=now.estimates, order=now.order)
+        self.version += 1
         self.n_arms = n_arms
         self._cut()
 
     def learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn one reward of a pair that has a slot."""
-        observe(self.belief, arm, task, x, reward, self.buffers)
-        self.count_rewards()
+        observe_one(self.ground.address, arm, task, x, reward)
+        self._total += 1.0
+        self.experience = int(self._total)
 
     def learn_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
         """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
-        observe_rows(self.belief, tasks, arms, contexts, rewards, self.buffers)
+        observe_rows(self.address, tasks, arms, contexts, rewards)
         self.count_rewards()
+
+    def keep(self, slots: IntArray, arms: IntArray) -> None:
+        """Copy the sums of slots that are about to change, if someone reads them as they were."""
+        if self.kept is not None:
+            self.kept.keep(self.belief.sums, slots, arms)
 
     def add_rows(self, slots: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
         """Add rows to the sums of their slots only; the posterior must be refreshed before it is used."""
-        belief = self.belief
+        belief, settled = self.belief, self._room.settled
         parts = workers() if slots.size >= MANY_ROWS else 1
 
         def add_part(part: int) -> None:
-            add_to_slots(belief.sums, slots, contexts, rewards, part, parts)
+            add_to_slots(belief.sums, settled, slots, contexts, rewards, part, parts)
 
         self.stale = True
+        self.version += 1
         list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
         if parts == 1:
             add_part(0)
@@ -183,8 +218,10 @@ class Store:
         belief = self.belief
         self.stale = True
         list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
+        self.version += 1
         for mine, others in zip(belief.sums, sums, strict=True):
             mine[slots] += others
+        self._room.settled[slots] = -1
         for arm in range(self.n_arms):
             belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
         self.count_rewards()
@@ -197,13 +234,14 @@ class Store:
         belief = self.belief
         slots = belief.slot[tasks, : self.n_arms].ravel()
         slots = slots[slots >= 0]
-        lost = np.zeros(self._room.task_of.size, dtype=np.bool_)
+        lost = np.zeros(belief.task_of.size, dtype=np.bool_)
         lost[slots] = True
         seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(self.n_arms)]
         kept = [rows[~lost[rows]] for rows in seen]
         rewards = [belief.sums.counts[rows].sum() for rows in kept]
         free_slots, free_tasks = slots.tolist(), tasks.tolist()
         # From here on nothing can fail.
+        self.version += 1
         for field in belief.sums:
             field[slots] = 0.0
         belief.slot[tasks] = -1
@@ -220,41 +258,124 @@ class Store:
         """Whether rewards have grown enough since the last refresh, or would have with some more."""
         if self.method == estimators.EVIDENCE:
             at = float(self.memory.evidence.refreshed_at[0])
-            return self.n_rewards + new_rewards - at >= max(1.0, growth * at)
+            return self._total + new_rewards - at >= max(1.0, growth * at)
         at = float(self.memory.refreshed_at.sum())
         growth = 1.0 if self.method == estimators.KNOWN else growth
-        return self.n_rewards + new_rewards - at >= max(1.0, growth * at)
+        return self._total + new_rewards - at >= max(1.0, growth * at)
 
-    def new_rooms(self) -> list[Buffers]:
-        """Return what a refresh works in; one that is given these cannot fail."""
-        return new_rooms(self.belief)
+    def new_refresh(self, slots: IntArray | None = None, arms: IntArray | None = None) -> Refresh | None:
+        """Return all that a refresh needs after rewards of these slots; one that is given this cannot fail."""
+        if self.method != estimators.EVIDENCE:
+            return None
+        more = None
+        if slots is not None and arms is not None:
+            first = self.belief.sums.counts[slots] == 0
+            more = np.bincount(arms[first], minlength=self.n_arms)
+        n_tasks = self._room.belief.task_weight.size
+        return Refresh(self.belief, self.memory.evidence, more=more, n_tasks=n_tasks)
 
     def refresh(
         self,
-        rooms: list[Buffers] | None = None,
+        refresh: Refresh | None = None,
         *,
         steps: int = evidence_kernels.STEPS,
         settled: float = evidence_kernels.SETTLED,
+        sample: int | None = None,
     ) -> None:
-        """Estimate the prior anew and rebuild every posterior."""
-        rooms = self.new_rooms() if rooms is None else rooms
+        """Estimate the prior anew; ``refresh`` was made before the last sums came."""
         if self.method == estimators.EVIDENCE:
-            refresh_evidence(self.belief, self.memory.evidence, rooms, rebuild=self.stale, steps=steps, settled=settled)
-        else:
-            for arm in range(self.n_arms):
-                if self.stale:
-                    rebuild(self.belief, arm, self.buffers)
-                estimators.refresh(self.belief, self.memory, arm, self.method, self.buffers, self.n_live_tasks)
+            refresh = self.new_refresh() if refresh is None else refresh
+            assert refresh is not None
+            refresh.look_again(self.belief, self.memory.evidence)
+            refresh.run(Live(self.belief), steps=steps, settled=settled, sample=sample)
+            self.install(refresh)
+            return
+        for arm in range(self.n_arms):
+            if self.stale:
+                rebuild(self.belief, arm, self.buffers)
+            estimators.refresh(self.belief, self.memory, arm, self.method, self.buffers, self.n_live_tasks)
+        self._all_settled()
+        self.version += 1
+        self.stale = False
+
+    def install(self, refresh: Refresh) -> None:
+        """Put a population that was estimated apart in the place of the old one; cannot fail."""
+        for name in POPULATION:
+            if name != "rewards":
+                getattr(self.belief, name)[...] = getattr(refresh.population, name)
+        if refresh.robust:
+            weight = refresh.population.task_weight
+            self.belief.task_weight[: weight.size] = weight
+        for mine, new in zip(self.memory.evidence, refresh.evidence, strict=True):
+            if isinstance(mine, np.ndarray):
+                mine[...] = new
+        self._room.root[: self.n_arms] = refresh.root
+        set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
+        self._room.generation[0] += 1
+        self.version += 1
         self.stale = False
 
     def rebuild(self) -> None:
         """Compute every posterior again from the sums, under the prior in force."""
-        learned = self.method == estimators.EVIDENCE and self.memory.evidence.refreshed_at[0] > 0
         for arm in range(self.n_arms):
-            if learned:
-                evidence_kernels.rebuild_arm(self.belief, self.memory.evidence, arm, self.buffers)
+            self._rebuild_arm(arm)
+        self._all_settled()
+        self.stale = False
+
+    def _rebuild_arm(self, arm: int) -> None:
+        learned = self.method == estimators.EVIDENCE and self.memory.evidence.refreshed_at[0] > 0
+        root = self._room.root[arm]
+        if learned:
+            d = self.n_features
+            information = np.empty((d, d + 1))
+            evidence_kernels.set_population(self.belief, self.memory.evidence, arm, root, self.buffers)
+            self._sum(arm, self.belief.seen[arm, : self.belief.n_seen[arm]], information)
+            finish_information(self.belief, arm, root, information, self.buffers)
+        else:
+            rebuild(self.belief, arm, self.buffers)
+            set_roots(self.belief.covariance[arm : arm + 1], root[None])
+        set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
+
+    def settle(self, tasks: Sequence[int] | None = None) -> None:
+        """Bring what all pairs, or those of some tasks, believe to the population in force; for those who look."""
+        now, settled = self._room.generation[0], self._room.settled
+        for arm in range(self.n_arms):
+            if tasks is None:
+                rows = self.belief.seen[arm, : self.belief.n_seen[arm]]
             else:
-                rebuild(self.belief, arm, self.buffers)
+                rows = self.belief.slot[np.asarray(tasks, dtype=np.int64), arm]
+                rows = rows[rows >= 0]
+                rows = rows[self.belief.sums.counts[rows] > 0]
+            rows = rows[settled[rows] != now]
+            cuts = range(0, rows.size, BLOCK)
+            if len(cuts) < 2:
+                self._settle_rows(arm, rows, self.buffers.lanes)
+            else:
+                list(pool().map(lambda first: self._settle_rows(arm, rows[first : first + BLOCK]), cuts))  # noqa: B023
+            settled[rows] = now
+
+    def _settle_rows(self, arm: int, rows: IntArray, lanes: Array | None = None) -> None:
+        if rows.size:
+            self._sum(arm, rows, np.empty((self.n_features, self.n_features + 1)), lanes)
+
+    def _sum(self, arm: int, rows: IntArray, out: Array, lanes: Array | None = None) -> None:
+        """Settle pairs of an arm, and write what they say about the shared mean to ``out``."""
+        belief = self.belief
+        sum_information(
+            Pairs(belief.sums, rows, belief.task_of, belief.task_weight), self._room.root[arm],
+            belief.noise_variance[arm], belief.local_covariance, belief.local_mean, True,
+            new_lanes(self.n_features) if lanes is None else lanes, out,
+        )  # fmt: skip
+
+    def take_over(self) -> None:
+        """Believe what was written to the arrays from outside."""
+        self._all_settled()
+
+    def _all_settled(self) -> None:
+        """Note that the posterior of every pair is the one that the population in force implies."""
+        set_roots(self.belief.covariance, self._room.root[: self.n_arms])
+        set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
+        self._room.settled[: self.n_slots] = self._room.generation[0]
 
     def reset_prior(self, fresh: Memory | None = None) -> None:
         """Go back to the start, as if no refresh had ever been; the sums stay."""
@@ -268,8 +389,13 @@ class Store:
         ):
             # Arms that came later start as the first one did.
             mine[:n], mine[n:] = given, given[0]
+        self.version += 1
+        if self.method == estimators.EVIDENCE and self.experience:
+            self.stale = True  # a refresh follows, and starts from the sums
+            return
         for arm in range(self.n_arms):
             rebuild(self.belief, arm, self.buffers)
+        self._all_settled()
         self.stale = False
 
     def copy_of_sums(self) -> tuple[IntArray, IntArray, Sums]:
@@ -288,33 +414,60 @@ class Store:
         be such that have only been reserved.
         """
         slots = np.empty(tasks.size, dtype=np.int64)
-        new = np.empty((2, min(tasks.size, self._room.slot.size)), dtype=np.int64)
+        index = self._room.belief.slot
+        new = np.empty((2, min(tasks.size, index.size)), dtype=np.int64)
         free = np.array(self.free_slots[::-1], dtype=np.int64)
-        count = claim_rows(self._room.slot, tasks, arms, free, self.n_slots, slots, new)
+        count = claim_rows(index, tasks, arms, free, self.n_slots, slots, new)
         if not count:
             return slots
         fresh = max(count - free.size, 0)
         try:
-            if self.n_slots + fresh > self._room.task_of.size:
-                room = _with_more_slots(self._room, self.n_slots + fresh)
-                self._fit_memory(n_slots=room.task_of.size)
-                self._room = room
+            if self.n_slots + fresh > self._room.settled.size:
+                self._show(with_more_slots(self._room, self.n_slots + fresh))
         except MemoryError:
-            self._room.slot[new[0, :count], new[1, :count]] = -1
+            index[new[0, :count], new[1, :count]] = -1
             raise
         if count <= free.size:
             del self.free_slots[len(self.free_slots) - count :]
         else:
             self.free_slots.clear()
         self.n_slots += fresh
-        self._cut()
-        taken = self._room.slot[new[0, :count], new[1, :count]]
+        taken = index[new[0, :count], new[1, :count]]
         self.belief.task_of[taken] = new[0, :count]
         return slots
 
+    @property
+    def address(self) -> int:
+        """Where compiled code finds the arrays."""
+        return self.ground.address
+
+    def _ground(self, room: Room, scores: Array) -> Handle[Ground]:
+        """Return what compiled code opens to decide and to learn."""
+        return Handle(
+            GROUND,
+            Ground(
+                belief=room.belief,
+                root=room.root,
+                triangle=room.triangle,
+                settled=room.settled,
+                generation=room.generation,
+                rule=self.rule,
+                lanes=self._lanes,
+                vectors=self.buffers.vectors,
+                scores=scores,
+                one=self._one,
+            ),
+        )
+
+    def _show(self, room: Room) -> None:
+        """Work in another room from now on."""
+        ground = self._ground(room, self._scores)
+        self._room, self.ground = room, ground
+        self._cut()
+
     def _cut(self) -> None:
         """Take the arms and tasks that there are out of the room that there is."""
-        room, arms, tasks = self._room, slice(self.n_arms), slice(self.n_tasks)
+        room, arms, tasks = self._room.belief, slice(self.n_arms), slice(self.n_tasks)
         self.belief = Belief(
             sums=room.sums,
             slot=room.slot[tasks],
@@ -332,7 +485,6 @@ class Store:
             shared_moment=room.shared_moment[arms],
             shared_mean=room.shared_mean[arms],
         )
-        self.sight = sight_of(self.belief)
 
     def new_memory(self) -> Memory:
         """Return the memory of a store that has never been refreshed."""
@@ -340,81 +492,18 @@ class Store:
 
     def _new_memory(self, n_arms: int) -> Memory:
         # Least squares of every task is a buffer of the paper's methods and of moments only.
-        tasks = 0 if self.method in (estimators.KNOWN, estimators.EVIDENCE) else self._room.task_weight.size
+        tasks = 0 if self.method in (estimators.KNOWN, estimators.EVIDENCE) else self._room.belief.task_weight.size
         freedom = STUDENT_FREEDOM if self.robust else 0.0
         memory = estimators.new_memory(n_arms, tasks, self.n_features, freedom)
-        if self.robust:
-            distance = np.zeros(self._room.task_of.size)
-            memory = memory._replace(evidence=memory.evidence._replace(distance=distance))
-        return memory
+        # Distances from the shared means are taken apart from the fleet.
+        return memory._replace(evidence=memory.evidence._replace(distance=np.zeros((n_arms, 0))))
 
-    def _fit_memory(self, *, n_tasks: int = 0, n_slots: int = 0) -> None:
-        """Give the memory's buffers room for so many tasks and slots."""
-        if self.robust and self.memory.evidence.distance.size < n_slots:
-            evidence = self.memory.evidence._replace(distance=np.zeros(n_slots))
-            self.memory = self.memory._replace(evidence=evidence)
+    def _fit_memory(self, *, n_tasks: int) -> None:
+        """Give the memory's buffers room for so many tasks."""
         if self.method not in (estimators.KNOWN, estimators.EVIDENCE) and self.memory.order.size < n_tasks:
             room = 2 * n_tasks
             estimates, order = np.empty((room, self.n_features)), np.empty(room, dtype=np.int64)
             self.memory = self.memory._replace(estimates=estimates, order=order)
-
-
-def _new_room(n_arms: int, n_tasks: int, n_slots: int, d: int) -> Belief:
-    return Belief(
-        sums=Sums(np.zeros((n_slots, d, d)), np.zeros((n_slots, d)), np.zeros(n_slots), np.zeros(n_slots)),
-        slot=np.full((n_tasks, n_arms), -1, dtype=np.int64),
-        task_of=np.zeros(n_slots, dtype=np.int64),
-        seen=np.zeros((n_arms, n_tasks), dtype=np.int64),
-        n_seen=np.zeros(n_arms, dtype=np.int64),
-        rewards=np.zeros(n_arms),
-        covariance=np.zeros((n_arms, d, d)),
-        noise_variance=np.ones(n_arms),
-        shared_precision=np.ones((n_arms, d)),
-        task_weight=np.ones(n_tasks),
-        local_covariance=np.zeros((n_slots, d, d)),
-        local_mean=np.zeros((n_slots, d)),
-        shared_covariance=np.zeros((n_arms, d, d)),
-        shared_moment=np.zeros((n_arms, d)),
-        shared_mean=np.zeros((n_arms, d)),
-    )
-
-
-def _longer(array: npt.NDArray[Any], size: int, fill: float = 0) -> npt.NDArray[Any]:
-    """Return the array with room for ``size`` rows, the new ones filled."""
-    # Untouched zeros cost no memory.
-    shape = (size, *array.shape[1:])
-    result = np.zeros(shape, array.dtype) if fill == 0 else np.full(shape, fill, array.dtype)
-    result[: len(array)] = array
-    return result
-
-
-def _with_more_slots(room: Belief, at_least: int) -> Belief:
-    size = max(at_least, 2 * room.task_of.size)
-    return room._replace(
-        sums=Sums(*(_longer(field, size) for field in room.sums)),
-        task_of=_longer(room.task_of, size),
-        local_covariance=_longer(room.local_covariance, size),
-        local_mean=_longer(room.local_mean, size),
-    )
-
-
-def _with_more_tasks(room: Belief, at_least: int) -> Belief:
-    size = max(at_least, 2 * room.task_weight.size)
-    seen = np.zeros((room.seen.shape[0], size), dtype=np.int64)
-    seen[:, : room.seen.shape[1]] = room.seen
-    return room._replace(slot=_longer(room.slot, size, -1), task_weight=_longer(room.task_weight, size, 1), seen=seen)
-
-
-def _with_more_arms(room: Belief, at_least: int) -> Belief:
-    size = max(at_least, 2 * room.n_seen.size)
-    slot = np.full((room.slot.shape[0], size), -1, dtype=np.int64)
-    slot[:, : room.slot.shape[1]] = room.slot
-    names = (
-        "seen", "n_seen", "rewards", "covariance", "noise_variance", "shared_precision", "shared_covariance",
-        "shared_moment", "shared_mean",
-    )  # fmt: skip
-    longer: dict[str, Any] = {name: _longer(getattr(room, name), size) for name in names}
-    return room._replace(slot=slot, **longer)
 
 
 def _with_one_arm_more(old: Memory, new: Memory) -> Memory:

@@ -1,67 +1,134 @@
-"""Whole runs of the hierarchical policies: decide, observe, refresh, without leaving compiled code."""
+"""The hierarchical policies: decide, learn, refresh, and whole runs without leaving compiled code.
+
+All of them take the address of a handle of a :class:`State`, see :mod:`posse.kernels.handle`.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from posse.kernels.compiler import kernel, woven_kernel
-from posse.kernels.estimators import Memory, refresh, refresh_due
-from posse.kernels.posterior import Belief, Buffers, observe, predict
+from posse.kernels.estimators import (
+    EVIDENCE,
+    KNOWN,
+    MOMENTS,
+    PAPER,
+    PAPER_LITERAL,
+    PAPER_UNTHRESHOLDED,
+    Memory,
+    new_memory,
+    refresh_due,
+)
+from posse.kernels.estimators import refresh as refresh_prior
+from posse.kernels.handle import Layout, floats, ints, short_kernel
+from posse.kernels.posterior import Belief, Buffers, new_buffers, observe, predict_arm
+from posse.kernels.room import room
 from posse.kernels.select import Exploration, explore
-from posse.kernels.stretch import Stretch
+from posse.kernels.separate import Separate, call
+from posse.kernels.stretch import open_lesson, open_stretch
+from posse.kernels.sums import Sums
 from posse.types import Array
 
+METHODS = KNOWN, PAPER, PAPER_LITERAL, MOMENTS, EVIDENCE, PAPER_UNTHRESHOLDED
+
+
+class State(NamedTuple):
+    """All that a hierarchical policy holds."""
+
+    belief: Belief
+    memory: Memory
+    buffers: Buffers  # for learning, which one thread does at a time
+    exploration: Exploration
+    first_pulls: bool
+    method: int
+    refresh_growth: Array  # (1,) an array, so that it may be set
+
+
+BELIEF = Belief(
+    sums=Sums(gram=floats(3), moment=floats(2), sum_of_squares=floats(1), counts=floats(1)),
+    slot=ints(2),
+    task_of=ints(1),
+    seen=ints(2),
+    n_seen=ints(1),
+    rewards=floats(1),
+    covariance=floats(3),
+    noise_variance=floats(1),
+    shared_precision=floats(2),
+    task_weight=floats(1),
+    local_covariance=floats(3),
+    local_mean=floats(2),
+    shared_covariance=floats(3),
+    shared_moment=floats(2),
+    shared_mean=floats(2),
+)
+STATE = Layout(State(BELIEF, new_memory(1, 1, 1), new_buffers(1), Exploration(0.0, False, False), False, 0, floats(1)))
+BUFFERS = Layout(new_buffers(1))
+open_state, open_buffers = STATE.open, BUFFERS.open
+
 
 @woven_kernel
-def decide(
-    belief: Belief,
-    task: int,
-    x: Array,
-    step: int,
-    exploration: Exploration,
-    first_pulls: bool,
-    draws: Array,
-    buffers: Buffers,
-    mean: Array,
-    sd: Array,
-) -> int:
-    """Return the arm that Algorithm 1 of the paper pulls."""
-    if first_pulls and step <= mean.shape[0]:
+def choose_arm(state: State, task: int, x: Array, step: int, draws: Array, vectors: Array, scores: Array) -> int:
+    """Return the arm that Algorithm 1 of the paper pulls; ``vectors`` (3, d) and ``scores`` (2, K) are room."""
+    n_arms = scores.shape[1]
+    if state.first_pulls and step <= n_arms:
         return step - 1
-    predict(belief, task, x, buffers, mean, sd)
-    return explore(mean, sd, step, exploration, draws)
+    mean, sd = scores[0], scores[1]
+    for arm in range(n_arms):
+        mean[arm], sd[arm] = predict_arm(state.belief, task, arm, x, vectors)
+    return explore(mean, sd, step, state.exploration, draws)
 
 
 @woven_kernel
-def learn(
-    belief: Belief,
-    memory: Memory,
-    arm: int,
-    task: int,
-    x: Array,
-    reward: float,
-    method: int,
-    refresh_growth: float,
-    buffers: Buffers,
-) -> None:
-    """Learn one reward, and re-estimate the arm's prior when that is due."""
-    observe(belief, arm, task, x, reward, buffers)
-    if refresh_due(belief, memory, arm, method, refresh_growth):
-        refresh(belief, memory, arm, method, buffers, belief.task_weight.shape[0])
+def due(state: State, arm: int) -> bool:
+    """Whether the prior is to be re-estimated after a reward of this arm."""
+    return refresh_due(state.belief, state.memory, arm, state.method, state.refresh_growth[0])
+
+
+@short_kernel
+def decide(handle: int, task: int, x: Array, step: int, draws: Array) -> int:
+    """Return the arm to pull."""
+    state = open_state(handle)
+    n_arms, d = state.belief.shared_mean.shape
+    return choose_arm(state, task, x, step, draws, room(3, d), room(2, n_arms))
+
+
+@short_kernel
+def believe(handle: int, task: int, x: Array, out: Array) -> None:
+    """Write mean and standard deviation of the expected reward of every arm to the two rows of ``out``."""
+    state = open_state(handle)
+    vectors = room(3, x.shape[0])
+    for arm in range(out.shape[1]):
+        out[0, arm], out[1, arm] = predict_arm(state.belief, task, arm, x, vectors)
+
+
+@short_kernel
+def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> bool:
+    """Learn one reward; return whether the arm's prior is to be re-estimated now."""
+    state = open_state(handle)
+    observe(state.belief, arm, task, x, reward, state.buffers)
+    return due(state, arm)
+
+
+def _refresher(method: int) -> Separate:
+    # The method is fixed before anything is compiled, so that no policy waits for another one's estimator.
+    def refresh(handle: int, arm: int) -> None:
+        state = open_state(handle)
+        n_tasks = state.belief.task_weight.shape[0]
+        refresh_prior(state.belief, state.memory, arm, method, state.buffers, n_tasks)
+
+    return Separate(refresh)
+
+
+REFRESH = {method: _refresher(method) for method in METHODS}
+"""By method: ``refresh(handle, arm)`` re-estimates the prior of an arm (of all under the evidence prior)."""
 
 
 @kernel
-def play(
-    belief: Belief,
-    memory: Memory,
-    stretch: Stretch,
-    exploration: Exploration,
-    first_pulls: bool,
-    method: int,
-    refresh_growth: float,
-    buffers: Buffers,
-    mean: Array,
-    sd: Array,
-) -> None:
-    """Play a stretch of steps."""
+def play(handle: int, steps: int, refresh_at: int) -> None:
+    """Play a stretch of steps; ``refresh_at`` is the address of the method's :data:`REFRESH`."""
+    state, stretch = open_state(handle), open_stretch(steps)
+    n_arms, d = state.belief.shared_mean.shape
+    vectors, scores = room(3, d), room(2, n_arms)
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
         step, x, draws = stretch.first_step + t, stretch.contexts[t], stretch.draws[t]
@@ -69,9 +136,74 @@ def play(
         # Every task that is asked, and last the one that is here.
         for position in range(asked + 1):
             task = position if position < asked else stretch.tasks[t]
-            arm = decide(belief, task, x, step, exploration, first_pulls, draws, buffers, mean, sd)
+            arm = choose_arm(state, task, x, step, draws, vectors, scores)
             if position < asked:
                 stretch.everywhere[t, position] = arm
         stretch.arms[t] = arm
-        reward = stretch.rewards[t, arm]
-        learn(belief, memory, arm, stretch.tasks[t], x, reward, method, refresh_growth, buffers)
+        observe(state.belief, arm, stretch.tasks[t], x, stretch.rewards[t, arm], state.buffers)
+        if due(state, arm):
+            call(refresh_at, handle, arm)
+
+
+@kernel
+def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
+    """Decide steps ``first`` to ``last`` of a stretch, and learn nothing."""
+    state, stretch = open_state(handle), open_stretch(steps)
+    n_arms, d = state.belief.shared_mean.shape
+    vectors, scores = room(3, d), room(2, n_arms)
+    for t in range(first, last):
+        step = stretch.first_step + t
+        arm = choose_arm(state, stretch.tasks[t], stretch.contexts[t], step, stretch.draws[t], vectors, scores)
+        stretch.arms[t] = arm
+
+
+@kernel
+def learn_rows(handle: int, lesson: int, first: int, many: int, refresh_at: int) -> int:
+    """Learn rows from ``first`` on, one after another, up to ``many`` that go without a refresh.
+
+    Returns the row before these, or the number of rows when all are learned.
+    """
+    state, rows = open_state(handle), open_lesson(lesson)
+    n_rows = rows.tasks.shape[0]
+    while first < n_rows:
+        last = next_refresh(handle, lesson, first)
+        if abs(last) - first >= many:
+            break
+        for row in range(first, abs(last)):
+            observe(state.belief, rows.arms[row], rows.tasks[row], rows.contexts[row], rows.rewards[row], state.buffers)
+        first = abs(last)
+        if last > 0:
+            call(refresh_at, handle, rows.arms[first - 1])
+    return first
+
+
+@kernel
+def next_refresh(handle: int, lesson: int, first: int) -> int:
+    """Return how many rows will have been learned when the next refresh is due; if none is, the last with a minus."""
+    state, rows = open_state(handle), open_lesson(lesson)
+    counts = state.belief.rewards
+    last = -rows.arms.shape[0]
+    # A refresh depends on nothing but the counts: count, look, and take back.
+    before = room(1, counts.shape[0])[0]
+    for arm in range(counts.shape[0]):
+        before[arm] = counts[arm]
+    for row in range(first, rows.arms.shape[0]):
+        counts[rows.arms[row]] += 1.0
+        if due(state, rows.arms[row]):
+            last = row + 1
+            break
+    for arm in range(counts.shape[0]):
+        counts[arm] = before[arm]
+    return last
+
+
+@kernel
+def learn_arms(handle: int, lesson: int, buffers: int, first: int, last: int, part: int, parts: int) -> None:
+    """Learn rows ``first`` to ``last`` of one part of the arms, without a refresh.
+
+    Arms do not meet between two refreshes, so threads that take a part each do what one would do.
+    """
+    state, rows, own = open_state(handle), open_lesson(lesson), open_buffers(buffers)
+    for row in range(first, last):
+        if rows.arms[row] % parts == part:
+            observe(state.belief, rows.arms[row], rows.tasks[row], rows.contexts[row], rows.rewards[row], own)

@@ -12,6 +12,7 @@ from posse.kernels.linalg import (
     least_squares,
     ordinary_least_squares,
     raise_eigenvalues,
+    whole,
 )
 from posse.kernels.posterior import Belief, Buffers, rebuild, residual_sum_of_squares
 from posse.kernels.thresholding import GRID, apply_threshold, choose_threshold, sample_covariance
@@ -59,7 +60,7 @@ def new_memory(n_arms: int, n_tasks: int, n_features: int, robust: float = 0.0) 
         estimates=np.empty((n_tasks, n_features)),
         order=np.empty(n_tasks, dtype=np.int64),
         losses=np.empty(GRID),
-        evidence=new_evidence(n_arms, n_arms * n_tasks, n_features, robust),
+        evidence=new_evidence(n_arms, n_tasks, n_features, robust),
     )
 
 
@@ -101,7 +102,7 @@ def estimate_paper(
     root, inverse_root = buffers.matrices[0], buffers.matrices[1]
     for position in range(belief.n_seen[arm]):
         row = belief.seen[arm, position]
-        gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+        gram, moment = whole(belief.sums.gram[row], buffers.matrices[6]), belief.sums.moment[row]
         if belief.sums.counts[row] >= d:
             condition = ordinary_least_squares(
                 gram, moment, memory.estimates[used], root, inverse_root, CONDITION_LIMIT
@@ -170,7 +171,7 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
     used = 0
     for position in range(belief.n_seen[arm]):
         row = belief.seen[arm, position]
-        gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+        gram, moment = whole(belief.sums.gram[row], buffers.matrices[6]), belief.sums.moment[row]
         count = belief.sums.counts[row]
         reward_squares += belief.sums.sum_of_squares[row]
         if count >= d:

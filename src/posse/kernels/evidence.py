@@ -17,20 +17,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
+from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
 from posse.kernels.linalg import (
     cross_product,
+    diagonal_entry,
     dot,
     factor,
     invert,
+    invert_factor,
     log_determinant,
-    mirror_upper,
     multiply,
-    multiply_symmetric,
-    multiply_upper,
 )
-from posse.kernels.posterior import Belief, Buffers, rebuild
-from posse.types import Array, BoolArray
+from posse.kernels.passes import (
+    LEVERAGE,
+    MEAN_INFORMATION,
+    MEAN_SQUARE,
+    RESIDUAL,
+    REWARDS,
+    SQUARED_LEVERAGE,
+    TASKS,
+    finish_information,
+    finish_moments,
+    prepare_moments,
+)
+from posse.kernels.posterior import Belief, Buffers
+from posse.kernels.sums import Sums
+from posse.types import Array, BoolArray, IntArray
 
 TARGET_WEIGHT = 15.0  # of the target in an arm's covariance, in tasks
 IDENTITY_WEIGHT = 3.0  # of the standardised identity in the target, in fully observed (arm, task) pairs
@@ -42,12 +55,10 @@ STEPS = 3  # at most, per refresh of a policy
 SETTLED = 0.2  # a refresh ends when nothing moved by more
 OVERRELAXATION = 0.5  # how much further than the EM step to go once steps are small
 
+REGULAR = 1e-10  # the least share of a feature's variance in the population that other features leave unexplained
 QUIET = (
     1e-9  # the least noise variance, as a share of the mean square reward: quieter rewards leave no digits to work with
 )
-
-# Columns of Evidence.summaries.
-TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, MEAN_SQUARE, MEAN_INFORMATION = range(7)
 
 
 class Evidence(NamedTuple):
@@ -68,13 +79,16 @@ class Evidence(NamedTuple):
     target: Array  # (d, d)
     target_level: Array  # (1,) its mean variance in standardised features
     identity_share: Array  # (1,) weight of the standardised identity in it
-    distance: Array  # (S,) how far a pair is from the shared mean, in covariances; empty for a Gaussian population
+    distance: (
+        Array  # (K, N) how far an arm's pairs, in the order of `seen`, are from the shared mean; N = 0 if Gaussian
+    )
     summaries: Array  # (K, 7)
+    measures: Array  # (d + 1,) sums of squares of features and rewards
     steps: Array  # (1,) steps of the last refresh
     last_move: Array  # (1,) largest relative move of the last step
 
 
-def new_evidence(n_arms: int, n_slots: int, n_features: int, robust: float) -> Evidence:
+def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> Evidence:
     """Memory of an evidence prior that has seen nothing."""
     return Evidence(
         shared_scale=np.ones(1),
@@ -88,49 +102,81 @@ def new_evidence(n_arms: int, n_slots: int, n_features: int, robust: float) -> E
         target=np.zeros((n_features, n_features)),
         target_level=np.ones(1),
         identity_share=np.ones(1),
-        distance=np.zeros(n_slots if robust > 0 else 0),
+        distance=np.zeros((n_arms, n_tasks if robust > 0 else 0)),
         summaries=np.zeros((n_arms, 7)),
+        measures=np.zeros(n_features + 1),
         steps=np.zeros(1),
         last_move=np.full(1, np.inf),
     )
 
 
 @kernel
-def measure(belief: Belief, evidence: Evidence) -> None:
+def measure_rows(sums: Sums, rows: IntArray, measures: Array) -> None:
+    """Add the squares of all features, and last those of the rewards, of some slots."""
+    d = sums.moment.shape[1]
+    for position in range(rows.shape[0]):
+        row = rows[position]
+        for i in range(d):
+            measures[i] += diagonal_entry(sums.gram[row], i, d)
+        measures[d] += sums.sum_of_squares[row]
+
+
+@kernel
+def set_measures(measures: Array, rewards: float, evidence: Evidence) -> None:
     """Write the mean squares of rewards and features; a feature that was always zero gets the mean of the others."""
-    n_arms, d = belief.shared_mean.shape
     squares = evidence.feature_square
-    total = 0.0
-    rewards = 0.0
-    for i in range(d):
-        squares[i] = 0.0
-    for arm in range(n_arms):
-        rewards += belief.rewards[arm]
-        for position in range(belief.n_seen[arm]):
-            row = belief.seen[arm, position]
-            total += belief.sums.sum_of_squares[row]
-            for i in range(d):
-                squares[i] += belief.sums.gram[row, i, i]
+    d = squares.shape[0]
     known = 0
     mean = 0.0
     for i in range(d):
+        squares[i] = measures[i] / rewards if rewards > 0.0 else 0.0
         if squares[i] > 0.0:
-            squares[i] /= rewards
             mean += squares[i]
             known += 1
     for i in range(d):
         if not squares[i] > 0.0:
             squares[i] = mean / known if known > 0 else 1.0
-    evidence.reward_square[0] = total / rewards if rewards > 0.0 else 0.0
+    evidence.reward_square[0] = measures[d] / rewards if rewards > 0.0 else 0.0
+
+
+@kernel
+def measure(belief: Belief, evidence: Evidence) -> None:
+    """Write the mean squares of rewards and features over all rewards."""
+    for i in range(evidence.measures.shape[0]):
+        evidence.measures[i] = 0.0
+    for arm in range(belief.rewards.shape[0]):
+        measure_rows(belief.sums, belief.seen[arm, : belief.n_seen[arm]], evidence.measures)
+    set_measures(evidence.measures, total_rewards(belief), evidence)
+
+
+@inlined_kernel
+def pairs_of(belief: Belief, arm: int) -> Pairs:
+    """Return the pairs of an arm that have rewards."""
+    return Pairs(belief.sums, belief.seen[arm, : belief.n_seen[arm]], belief.task_of, belief.task_weight)
+
+
+@kernel
+def set_population(belief: Belief, evidence: Evidence, arm: int, root: Array, buffers: Buffers) -> None:
+    """Write what follows from an arm's prior alone: the factor R, its inverse square, and the shared precision."""
+    for i in range(belief.covariance.shape[1]):
+        belief.shared_precision[arm, i] = evidence.shared_scale[0] * evidence.feature_square[i]
+    factor(belief.covariance[arm], root)
+    invert_factor(root, buffers.matrices[0])
+    cross_product(buffers.matrices[0], evidence.inverse[arm])
 
 
 @kernel
 def rebuild_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
     """Rebuild one arm under the prior in force, and the inverse that the next step needs."""
-    for i in range(belief.covariance.shape[1]):
-        belief.shared_precision[arm, i] = evidence.shared_scale[0] * evidence.feature_square[i]
-    invert(belief.covariance[arm], buffers.matrices[0], buffers.matrices[1], evidence.inverse[arm])
-    rebuild(belief, arm, buffers)
+    d = belief.covariance.shape[1]
+    root = buffers.matrices[2]
+    set_population(belief, evidence, arm, root, buffers)
+    information = np.empty((d, d + 1))
+    sum_information(
+        pairs_of(belief, arm), root, belief.noise_variance[arm], belief.local_covariance, belief.local_mean, True,
+        buffers.lanes, information,
+    )  # fmt: skip
+    finish_information(belief, arm, root, information, buffers)
 
 
 @woven_kernel
@@ -164,17 +210,16 @@ def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
 
 @kernel
 def admit_features(belief: Belief, evidence: Evidence) -> bool:
-    """Give features that were zero so far a start of the size of the others; True if there were any."""
+    """Give features that were zero so far a start of the size of the others; True if there were any.
+
+    What was measured last says which are not zero now.
+    """
     n_arms, d = belief.shared_mean.shape
     any_new = False
     for i in range(d):
         if evidence.feature_seen[i]:
             continue
-        square = 0.0
-        for arm in range(n_arms):
-            for position in range(belief.n_seen[arm]):
-                square += belief.sums.gram[belief.seen[arm, position], i, i]
-        if not square > 0.0:
+        if not evidence.measures[i] > 0.0:
             continue
         evidence.feature_seen[i] = True
         any_new = True
@@ -194,86 +239,27 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
 
 @kernel
 def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
-    """One arm's E-step from the posterior in force: all that the steps below need, summed over its tasks.
-
-    With D = Ct A = I - H, the second moment of a task around the shared mean is
-    ``s2 Ct + D Phi D' + (m_j - m_0)(m_j - m_0)'``.
-    """
-    d = belief.shared_mean.shape[1]
-    shared_mean, shared_covariance = belief.shared_mean[arm], belief.shared_covariance[arm]
-    inverse, second_moment = evidence.inverse[arm], evidence.second_moment[arm]
-    s2 = belief.noise_variance[arm]
-    transposed, half, one = buffers.matrices[0], buffers.matrices[1], buffers.matrices[2]
-    shared_root, crossed = buffers.matrices[3], buffers.matrices[4]
-    deviation, mean, fitted = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
-    # Phi = R'R, and crossed = Phi Sigma^-1.
-    factor(shared_covariance, shared_root)
-    multiply(shared_covariance, inverse, crossed)
-    for i in range(d):
-        for j in range(d):
-            second_moment[i, j] = 0.0
-    residual = 0.0
-    leverage = 0.0
-    squared_leverage = 0.0
-    spread = 0.0
-    for position in range(belief.n_seen[arm]):
-        row = belief.seen[arm, position]
-        gram, moment = belief.sums.gram[row], belief.sums.moment[row]
-        local_covariance = belief.local_covariance[row]
-        weight_of_task = belief.task_weight[belief.task_of[row]]
-        # transposed = D' = A Ct, half = R D'.
-        multiply(gram, local_covariance, transposed)
-        multiply_upper(shared_root, transposed, half)
-        cross_product(half, one)
-        for i in range(d):
-            deviation[i] = belief.local_mean[row, i]
-        for k in range(d):
-            for i in range(d):
-                deviation[i] -= shared_mean[k] * transposed[k, i]
-        for i in range(d):
-            mean[i] = shared_mean[i] + deviation[i]
-        crossed_trace = 0.0
-        shared_trace = 0.0
-        distance = 0.0
-        for i in range(d):
-            leverage += transposed[i, i]
-            for j in range(d):
-                squared_leverage += transposed[i, j] * transposed[j, i]
-                crossed_trace += transposed[i, j] * crossed[i, j]
-            for j in range(i, d):
-                twice = 1.0 if i == j else 2.0
-                shared_trace += twice * inverse[i, j] * one[i, j]
-                value = one[i, j] + s2 * local_covariance[i, j] + deviation[i] * deviation[j]
-                second_moment[i, j] += weight_of_task * value
-                distance += twice * inverse[i, j] * value
-        if evidence.robust > 0.0:
-            evidence.distance[row] = distance
-        # tr(A H Phi H') / s2
-        spread += weight_of_task * (crossed_trace - shared_trace)
-        multiply_symmetric(gram, mean, fitted)
-        squares = belief.sums.sum_of_squares[row]
-        for i in range(d):
-            squares += mean[i] * (fitted[i] - 2.0 * moment[i])
-        residual += max(squares, 0.0)
-    mirror_upper(second_moment)
-    square = 0.0
-    information = 0.0
-    for i in range(d):
-        precision = belief.shared_precision[arm, i]
-        square += precision * (shared_mean[i] * shared_mean[i] + shared_covariance[i, i])
-        information += 1.0 - 2.0 * shared_covariance[i, i] * precision
-        for j in range(d):
-            information += (
-                shared_covariance[i, j] * shared_covariance[i, j] * precision * belief.shared_precision[arm, j]
-            )
-    summary = evidence.summaries[arm]
-    summary[TASKS] = belief.n_seen[arm]
-    summary[REWARDS] = belief.rewards[arm]
-    summary[RESIDUAL] = residual + s2 * (leverage + max(spread, 0.0))
-    summary[LEVERAGE] = leverage
-    summary[SQUARED_LEVERAGE] = squared_leverage
-    summary[MEAN_SQUARE] = square
-    summary[MEAN_INFORMATION] = max(information, 0.0)
+    """One arm's E-step from the posterior in force: all that the steps below need, summed over its tasks."""
+    root, shared_root, moments = buffers.matrices[1], buffers.matrices[2], buffers.matrices[3]
+    start, counts = buffers.vectors[0], np.empty(N_COUNTS)
+    factor(belief.covariance[arm], root)
+    prepare_moments(belief, arm, root, shared_root, start)
+    sum_moments(
+        pairs_of(belief, arm),
+        root,
+        belief.noise_variance[arm],
+        belief.shared_mean[arm],
+        shared_root,
+        start,
+        evidence.distance[arm],
+        buffers.lanes,
+        moments,
+        counts,
+    )
+    finish_moments(
+        belief, arm, root, moments, counts, belief.n_seen[arm], evidence.second_moment[arm], evidence.summaries[arm],
+        buffers,
+    )  # fmt: skip
 
 
 @kernel
@@ -343,7 +329,10 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     """
     for arm in range(belief.rewards.shape[0]):
         summarise(belief, evidence, arm, buffers)
-    return improve(belief, evidence, buffers)
+    move = improve(belief, evidence, buffers)
+    if evidence.robust > 0.0:
+        move = max(move, weigh_tasks(belief, evidence))
+    return move
 
 
 @kernel
@@ -403,13 +392,29 @@ def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
         for i in range(d):
             for j in range(d):
                 belief.covariance[arm, i, j] *= scale_factor
-    if evidence.robust > 0.0:
-        move = max(move, weigh_tasks(belief, evidence))
+        keep_regular(belief.covariance[arm], buffers.matrices[0])
     # What counts is how far the noise went, not how far it would go below its floor.
     move = max(move, abs(final_log_noise - log_noise))
     evidence.target_level[0] *= scale_factor
     evidence.shared_scale[0] *= math.exp(-move_mean)
     return move
+
+
+@kernel
+def keep_regular(covariance: Array, root: Array) -> None:
+    """Make a covariance that is singular, or nearly so, regular enough to be inverted.
+
+    What counts is the share of each feature's variance that the features before it do not explain: free of units.
+    """
+    d = covariance.shape[0]
+    for _attempt in range(40):
+        regular = factor(covariance, root)
+        for i in range(d):
+            regular = regular and root[i, i] * root[i, i] > REGULAR * covariance[i, i]
+        if regular:
+            return
+        for i in range(d):
+            covariance[i, i] *= 1.0 + 10.0 * REGULAR
 
 
 @kernel
@@ -419,25 +424,39 @@ def clip(move: float) -> float:
 
 
 @kernel
+def add_distances(pairs: Pairs, distance: Array, d: int, freedom: Array, total: Array) -> None:
+    """Add features and distances of some pairs to those of their tasks; ``distance`` is by position."""
+    for position in range(pairs.rows.shape[0]):
+        task = pairs.task_of[pairs.rows[position]]
+        freedom[task] += d
+        total[task] += distance[position]
+
+
+@kernel
+def set_weights(freedom: Array, total: Array, robust: float, weight: Array) -> float:
+    """Set the weight of every task that was looked at; return the largest relative change."""
+    move = 0.0
+    for task in range(weight.shape[0]):
+        if not freedom[task] > 0.0:
+            continue
+        value = (robust + freedom[task]) / (robust + total[task])
+        move = max(move, abs(value / weight[task] - 1.0))
+        weight[task] = value
+    return move
+
+
+@kernel
 def weigh_tasks(belief: Belief, evidence: Evidence) -> float:
     """Student scale mixture: a task that lies far from the shared means of all its arms gets a wider population.
 
     Returns the largest relative change of a weight.
     """
     n_arms, d = belief.shared_mean.shape
-    n_tasks = belief.task_weight.shape[0]
-    move = 0.0
-    for task in range(n_tasks):
-        freedom = evidence.robust
-        distance = evidence.robust
-        for arm in range(n_arms):
-            row = belief.slot[task, arm]
-            if row >= 0 and belief.sums.counts[row] > 0.0:
-                freedom += d
-                distance += evidence.distance[row]
-        move = max(move, abs(freedom / distance / belief.task_weight[task] - 1.0))
-        belief.task_weight[task] = freedom / distance
-    return move
+    freedom, total = np.zeros(belief.task_weight.shape[0]), np.zeros(belief.task_weight.shape[0])
+    for arm in range(n_arms):
+        pairs = pairs_of(belief, arm)
+        add_distances(pairs, evidence.distance[arm], d, freedom, total)
+    return set_weights(freedom, total, evidence.robust, belief.task_weight)
 
 
 @kernel

@@ -7,72 +7,18 @@ law of drawing a score for every arm and taking the best, and what the log says 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
-from posse.kernels.posterior import Belief, Buffers, observe, predict_arm
+from posse.kernels.ground import Ground, Rule, open_ground, predict_arms, score_room, settle
+from posse.kernels.posterior import observe
 from posse.kernels.propensity import win_probabilities
-from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums, add_reward_at
+from posse.kernels.vector import fetch
 from posse.types import Array, BoolArray, IntArray
 
-
-class Rule(NamedTuple):
-    """How beliefs become probabilities: ``floor`` is the least that every eligible arm gets."""
-
-    exploration: Exploration
-    floor: float
-
-
-class SightSums(NamedTuple):
-    """The sums that a decision reads."""
-
-    gram: Array
-    counts: Array
-
-
-class Sight(NamedTuple):
-    """What a decision reads of a belief, under the same names: every array that is passed costs time."""
-
-    sums: SightSums
-    slot: IntArray
-    covariance: Array
-    noise_variance: Array
-    task_weight: Array
-    local_covariance: Array
-    local_mean: Array
-    shared_covariance: Array
-    shared_mean: Array
-
-
-def sight_of(belief: Belief) -> Sight:
-    """Return what a decision reads."""
-    return Sight(
-        sums=SightSums(belief.sums.gram, belief.sums.counts),
-        slot=belief.slot,
-        covariance=belief.covariance,
-        noise_variance=belief.noise_variance,
-        task_weight=belief.task_weight,
-        local_covariance=belief.local_covariance,
-        local_mean=belief.local_mean,
-        shared_covariance=belief.shared_covariance,
-        shared_mean=belief.shared_mean,
-    )
-
-
-class Scratch(NamedTuple):
-    """Room for one decision of one thread."""
-
-    vectors: Array  # (4, d)
-    spread: Array  # (K,)
-    ratio: Array  # (K,)
-
-
-def new_scratch(n_arms: int, n_features: int) -> Scratch:
-    """Room for decisions among so many arms."""
-    return Scratch(np.empty((4, n_features)), np.empty(n_arms), np.empty(n_arms))
+AHEAD = 12  # rows of a batch after the present one whose sums are asked for
 
 
 @inlined_kernel
@@ -95,8 +41,8 @@ def favour(scores: Array, share: bool, out: Array) -> None:
 
 
 @inlined_kernel
-def weigh(mean: Array, sd: Array, step: int, rule: Rule, explore: bool, scratch: Scratch, out: Array) -> None:
-    """Write the probability of every arm whose mean and standard deviation is given."""
+def weigh(mean: Array, sd: Array, step: int, rule: Rule, explore: bool, scores: Array, out: Array) -> None:
+    """Write the probability of every arm whose mean and standard deviation is given; ``scores`` is scratch."""
     n_arms = mean.shape[0]
     if not explore:
         favour(mean, False, out)
@@ -104,11 +50,11 @@ def weigh(mean: Array, sd: Array, step: int, rule: Rule, explore: bool, scratch:
     scale = rule.exploration.scale
     if rule.exploration.growing:
         scale *= math.sqrt(math.log(max(step, 2)))
-    spread = scratch.spread[:n_arms]
+    spread = scores[4, :n_arms]
     if rule.exploration.sampling:
         for i in range(n_arms):
             spread[i] = scale * sd[i]
-        win_probabilities(mean, spread, scratch.ratio[:n_arms], out)
+        win_probabilities(mean, spread, scores, out)
     else:
         for i in range(n_arms):
             spread[i] = mean[i] + scale * sd[i]
@@ -134,25 +80,6 @@ def pick(probabilities: Array, uniform: float) -> int:
 
 
 @inlined_kernel
-def fetch(belief: Sight, task: int, arms: IntArray, n_arms: int) -> float:
-    """Look at what a decision will read, all arms at once.
-
-    In a large fleet nothing of a task is in the cache. Arm after arm, a decision would wait for memory as often as it
-    has arms; asked for together, the answers come together. Returns a number so that the looking is not left out.
-    """
-    total = 0.0
-    if task >= 0:
-        d = belief.shared_mean.shape[1]
-        for position in range(n_arms):
-            row = belief.slot[task, arms[position]]
-            if row >= 0:
-                total += belief.sums.counts[row] + belief.local_mean[row, 0] + belief.local_mean[row, d - 1]
-                for i in range(d):
-                    total += belief.local_covariance[row, i, 0] + belief.sums.gram[row, i, 0]
-    return total
-
-
-@inlined_kernel
 def numbers(mean: Array, sd: Array) -> bool:
     """Whether all of these are finite."""
     for i in range(mean.shape[0]):  # noqa: SIM110 -- a generator does not compile
@@ -163,34 +90,25 @@ def numbers(mean: Array, sd: Array) -> bool:
 
 @kernel
 def decide(
-    belief: Sight,
-    task: int,
-    x: Array,
-    arms: IntArray,
-    step: int,
-    rule: Rule,
-    explore: bool,
-    uniform: float,
-    scratch: Scratch,
-    out: Array,
+    address: int, task: int, x: Array, arms: IntArray, step: int, explore: bool, uniform: float, out: Array
 ) -> int:
     """Decide among ``arms``; return the position of the chosen one, or -1 if a belief is not a number.
 
-    ``out`` has three rows: probability, mean and standard deviation of each of ``arms``.
+    ``address`` is that of a :class:`Ground`. ``out`` has three rows: probability, mean and standard deviation of each
+    of ``arms``.
     """
+    ground = open_ground(address)
     probabilities, mean, sd = out[0], out[1], out[2]
-    scratch.spread[0] = fetch(belief, task, arms, arms.shape[0])
-    for i in range(arms.shape[0]):
-        mean[i], sd[i] = predict_arm(belief, task, arms[i], x, scratch.vectors)
+    predict_arms(ground, task, x, arms, arms.shape[0], ground.lanes, mean, sd)
     if not numbers(mean, sd):
         return -1
-    weigh(mean, sd, step, rule, explore, scratch, probabilities)
+    weigh(mean, sd, step, ground.rule, explore, ground.scores, probabilities)
     return pick(probabilities, uniform)
 
 
 @kernel
 def decide_rows(
-    belief: Sight,
+    address: int,
     order: IntArray,
     tasks: IntArray,
     contexts: Array,
@@ -198,12 +116,11 @@ def decide_rows(
     first_step: int,
     least_step: int,
     advance: bool,
-    rule: Rule,
     explore: bool,
     uniforms: Array,
     first: int,
     last: int,
-    scratch: Scratch,
+    room: Array,
     chosen: IntArray,
     probabilities: Array,
     means: Array,
@@ -211,33 +128,35 @@ def decide_rows(
 ) -> None:
     """Decide for rows ``order[first:last]``; arms that are not eligible get probability 0, and NaN for the rest.
 
-    The chosen arm is -1 where a belief is not a number.
+    The chosen arm is -1 where a belief is not a number. Rows of one task must not be in two calls at the same time:
+    whoever comes first settles what it believes.
 
     ``eligible`` has one row for all, or one for each. With ``advance`` every row is a step of its own,
     from ``first_step`` on, but not before ``least_step``.
     """
+    ground = open_ground(address)
     n_arms = probabilities.shape[1]
     arms = np.empty(n_arms, dtype=np.int64)
-    out = np.empty((3, n_arms))
+    out, scores = np.empty((3, n_arms)), np.empty((5, score_room(n_arms)))
     for place in range(first, last):
         row = order[place]
         n_eligible = 0
         mask = eligible[row if eligible.shape[0] > 1 else 0]
         for arm in range(n_arms):
-            probabilities[row, arm] = 0.0
-            means[row, arm] = math.nan
-            sds[row, arm] = math.nan
             if mask[arm]:
                 arms[n_eligible] = arm
                 n_eligible += 1
+            else:
+                probabilities[row, arm] = 0.0
+                means[row, arm] = math.nan
+                sds[row, arm] = math.nan
         mean, sd, chance = out[1, :n_eligible], out[2, :n_eligible], out[0, :n_eligible]
-        scratch.spread[0] = fetch(belief, tasks[row], arms, n_eligible)
-        for i in range(n_eligible):
-            mean[i], sd[i] = predict_arm(belief, tasks[row], arms[i], contexts[row], scratch.vectors)
+        predict_arms(ground, tasks[row], contexts[row], arms, n_eligible, room, mean, sd)
         chosen[row] = -1
         if not numbers(mean, sd):
             continue
-        weigh(mean, sd, max(first_step + (row if advance else 0), least_step), rule, explore, scratch, chance)
+        step = max(first_step + (row if advance else 0), least_step)
+        weigh(mean, sd, step, ground.rule, explore, scores, chance)
         chosen[row] = arms[pick(chance, uniforms[row])]
         for i in range(n_eligible):
             probabilities[row, arms[i]] = chance[i]
@@ -245,26 +164,47 @@ def decide_rows(
             sds[row, arms[i]] = sd[i]
 
 
+@inlined_kernel
+def learn(ground: Ground, arm: int, task: int, x: Array, reward: float) -> None:
+    """Learn one reward of a pair that has a slot: settle what it believes, then one exact rank-one step."""
+    ground.one[0] = arm
+    settle(ground, task, ground.one, 0, 1, ground.lanes)
+    observe(ground.belief, arm, task, x, reward, ground)
+    ground.settled[ground.belief.slot[task, arm]] = ground.generation[0]
+
+
 @kernel
-def observe_rows(
-    belief: Belief, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, buffers: Buffers
-) -> None:
+def observe_one(address: int, arm: int, task: int, x: Array, reward: float) -> None:
+    """Learn one reward."""
+    learn(open_ground(address), arm, task, x, reward)
+
+
+@kernel
+def observe_rows(address: int, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
     """Learn rows one after another, each exactly; every pair must have a slot."""
+    ground = open_ground(address)
     for row in range(tasks.shape[0]):
-        observe(belief, arms[row], tasks[row], contexts[row], rewards[row], buffers)
+        learn(ground, arms[row], tasks[row], contexts[row], rewards[row])
 
 
 @kernel
-def add_to_slots(sums: Sums, slots: IntArray, contexts: Array, rewards: Array, part: int, parts: int) -> None:
-    """Add rows to the sums of their slots, of one part of the slots; the posterior is not touched.
+def add_to_slots(
+    sums: Sums, settled: IntArray, slots: IntArray, contexts: Array, rewards: Array, part: int, parts: int
+) -> None:
+    """Add rows to the sums of their slots, of one part of the slots; beliefs are marked as not settled.
 
     Every slot belongs to one of ``parts``, so threads that take one each do not meet, and every sum is added in the
     order of its rows.
     """
-    for row in range(slots.shape[0]):
+    n = slots.shape[0]
+    for row in range(n):
         slot = slots[row]
+        if row + AHEAD < n and slots[row + AHEAD] % parts == part:
+            fetch(sums.gram, slots[row + AHEAD])
+            fetch(sums.moment, slots[row + AHEAD])
         if slot % parts == part:
             add_reward_at(sums, slot, contexts[row], rewards[row])
+            settled[slot] = -1
 
 
 @kernel

@@ -1,14 +1,20 @@
-"""LinUCB and LinTS: one ridge regression for every (arm, task), or for every arm when pooled."""
+"""LinUCB and LinTS: one ridge regression for every (arm, task), or for every arm when pooled.
+
+Kernels that are called from Python take the address of a handle of a :class:`Linear`, see
+:mod:`posse.kernels.handle`.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
+from posse.kernels.handle import Layout, floats, short_kernel
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
+from posse.kernels.room import room
 from posse.kernels.select import Exploration, explore
-from posse.kernels.stretch import Stretch
+from posse.kernels.stretch import open_lesson, open_stretch
 from posse.kernels.sums import Sums, add_reward
 from posse.types import Array
 
@@ -19,6 +25,28 @@ class Ridge(NamedTuple):
     sums: Sums
     inverse: Array  # (K, N, d, d)
     coefficients: Array  # (K, N, d)
+
+
+class Linear(NamedTuple):
+    """All that a linear policy holds."""
+
+    ridge: Ridge
+    exploration: Exploration
+    pooled: bool
+
+
+LINEAR = Layout(
+    Linear(
+        Ridge(
+            sums=Sums(gram=floats(4), moment=floats(3), sum_of_squares=floats(2), counts=floats(2)),
+            inverse=floats(4),
+            coefficients=floats(3),
+        ),
+        Exploration(0.0, False, False),
+        False,
+    )
+)
+open_linear = LINEAR.open
 
 
 @inlined_kernel
@@ -43,36 +71,72 @@ def observe(ridge: Ridge, arm: int, task: int, x: Array, reward: float, v: Array
     add_reward(ridge.sums, arm, task, x, reward)
 
 
-@inlined_kernel
-def decide(
-    ridge: Ridge,
-    task: int,
-    x: Array,
-    step: int,
-    exploration: Exploration,
-    draws: Array,
-    v: Array,
-    mean: Array,
-    sd: Array,
-) -> int:
+@woven_kernel
+def choose_arm(linear: Linear, task: int, x: Array, step: int, draws: Array, v: Array, scores: Array) -> int:
+    """Return the arm to pull; ``v`` (d,) and ``scores`` (2, K) are room."""
+    mean, sd = scores[0], scores[1]
+    predict(linear.ridge, 0 if linear.pooled else task, x, v, mean, sd)
+    return explore(mean, sd, step, linear.exploration, draws)
+
+
+@short_kernel
+def decide(handle: int, task: int, x: Array, step: int, draws: Array) -> int:
     """Return the arm to pull."""
-    predict(ridge, task, x, v, mean, sd)
-    return explore(mean, sd, step, exploration, draws)
+    linear = open_linear(handle)
+    return choose_arm(linear, task, x, step, draws, room(1, x.shape[0])[0], room(2, draws.shape[0]))
+
+
+@short_kernel
+def believe(handle: int, task: int, x: Array, out: Array) -> None:
+    """Write x'theta and sqrt(x' V^-1 x) of every arm to the two rows of ``out``."""
+    linear = open_linear(handle)
+    predict(linear.ridge, 0 if linear.pooled else task, x, room(1, x.shape[0])[0], out[0], out[1])
+
+
+@short_kernel
+def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> None:
+    """Learn one reward."""
+    linear = open_linear(handle)
+    observe(linear.ridge, arm, 0 if linear.pooled else task, x, reward, room(1, x.shape[0])[0])
 
 
 @kernel
-def play(
-    ridge: Ridge, pooled: bool, stretch: Stretch, exploration: Exploration, v: Array, mean: Array, sd: Array
-) -> None:
+def play(handle: int, steps: int) -> None:
     """Play a stretch of steps."""
+    linear, stretch = open_linear(handle), open_stretch(steps)
+    v, scores = room(1, stretch.contexts.shape[1])[0], room(2, stretch.draws.shape[1])
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
         step, x, draws = stretch.first_step + t, stretch.contexts[t], stretch.draws[t]
         arm = 0
         for position in range(asked + 1):
             task = position if position < asked else stretch.tasks[t]
-            arm = decide(ridge, 0 if pooled else task, x, step, exploration, draws, v, mean, sd)
+            arm = choose_arm(linear, task, x, step, draws, v, scores)
             if position < asked:
                 stretch.everywhere[t, position] = arm
         stretch.arms[t] = arm
-        observe(ridge, arm, 0 if pooled else stretch.tasks[t], x, stretch.rewards[t, arm], v)
+        observe(linear.ridge, arm, 0 if linear.pooled else stretch.tasks[t], x, stretch.rewards[t, arm], v)
+
+
+@kernel
+def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
+    """Decide steps ``first`` to ``last`` of a stretch, and learn nothing."""
+    linear, stretch = open_linear(handle), open_stretch(steps)
+    v, scores = room(1, stretch.contexts.shape[1])[0], room(2, stretch.draws.shape[1])
+    for t in range(first, last):
+        step = stretch.first_step + t
+        stretch.arms[t] = choose_arm(linear, stretch.tasks[t], stretch.contexts[t], step, stretch.draws[t], v, scores)
+
+
+@kernel
+def learn_rows(handle: int, lesson: int, part: int, parts: int) -> None:
+    """Learn the rows of one part of the regressions, in order.
+
+    Regressions share nothing, so threads that take a part each do what one would do.
+    """
+    linear, rows = open_linear(handle), open_lesson(lesson)
+    v = room(1, rows.contexts.shape[1])[0]
+    for row in range(rows.tasks.shape[0]):
+        task, arm = 0 if linear.pooled else rows.tasks[row], rows.arms[row]
+        if (task + arm) % parts == part:
+            observe(linear.ridge, arm, task, rows.contexts[row], rows.rewards[row], v)

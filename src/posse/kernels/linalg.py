@@ -27,10 +27,21 @@ def dot(x: Array, y: Array) -> float:
 
 @inlined_kernel
 def multiply_symmetric(matrix: Array, x: Array, out: Array) -> None:
-    """Write ``matrix @ x`` to ``out`` for a symmetric matrix."""
+    """Write ``matrix @ x`` to ``out`` for a symmetric matrix, whole or as its upper triangle."""
     d = x.shape[0]
     for i in range(d):
         out[i] = 0.0
+    if matrix.ndim == 1:
+        place = 0
+        for i in range(d):
+            own = x[i]
+            total = matrix[place] * own
+            for j in range(i + 1, d):
+                total += matrix[place + j - i] * x[j]
+                out[j] += matrix[place + j - i] * own
+            out[i] += total
+            place += d - i
+        return
     for j in range(d):
         weight = x[j]
         for i in range(d):
@@ -39,12 +50,59 @@ def multiply_symmetric(matrix: Array, x: Array, out: Array) -> None:
 
 @inlined_kernel
 def add_outer(weight: float, x: Array, out: Array) -> None:
-    """Add ``weight * x x'`` to ``out``; a symmetric ``out`` stays so to the last bit."""
+    """Add ``weight * x x'`` to ``out``, whole or an upper triangle; a symmetric one stays so to the last bit."""
     d = x.shape[0]
+    if out.ndim == 1:
+        place = 0
+        for i in range(d):
+            own = x[i]
+            for j in range(i, d):
+                out[place + j - i] += weight * (own * x[j])
+            place += d - i
+        return
     for i in range(d):
         own = x[i]
         for j in range(d):
             out[i, j] += weight * (own * x[j])
+
+
+@inlined_kernel
+def whole(matrix: Array, room: Array) -> Array:
+    """Return a symmetric matrix that is stored whole, or as its upper triangle; then it is written to ``room``."""
+    if matrix.ndim == 2:
+        return matrix
+    d = room.shape[0]
+    place = 0
+    for i in range(d):
+        for j in range(i, d):
+            room[i, j] = matrix[place]
+            room[j, i] = matrix[place]
+            place += 1
+    return room
+
+
+@inlined_kernel
+def diagonal_entry(matrix: Array, i: int, d: int) -> float:
+    """Return the i-th diagonal entry of a symmetric matrix of d rows, whole or an upper triangle."""
+    if matrix.ndim == 1:
+        return matrix[i * d - (i * (i - 1)) // 2]
+    return matrix[i, i]
+
+
+@inlined_kernel
+def copy_symmetric(matrix: Array, divisor: float, out: Array) -> None:
+    """Write a whole symmetric matrix over a number to ``out``, whole or an upper triangle."""
+    d = matrix.shape[0]
+    if out.ndim == 1:
+        place = 0
+        for i in range(d):
+            for j in range(i, d):
+                out[place] = matrix[i, j] / divisor
+                place += 1
+        return
+    for i in range(d):
+        for j in range(d):
+            out[i, j] = matrix[i, j] / divisor
 
 
 @kernel

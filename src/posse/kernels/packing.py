@@ -1,32 +1,37 @@
-"""Symmetric matrices as their upper triangles, row after row."""
+"""Symmetric matrices as their upper triangles, row after row: what plain array code needs to know about them."""
 
 from __future__ import annotations
 
-from posse.kernels.compiler import kernel
+import math
+
+import numpy as np
+
 from posse.types import Array, IntArray
 
 
-@kernel
-def pack(matrices: Array, rows: IntArray, out: Array) -> None:
-    """Write the upper triangle of ``matrices[rows[i]]`` to ``out[i]``."""
-    d = matrices.shape[1]
-    for position in range(rows.shape[0]):
-        row = rows[position]
-        place = 0
-        for i in range(d):
-            for j in range(i, d):
-                out[position, place] = matrices[row, i, j]
-                place += 1
+def side(triangle: int) -> int:
+    """Return how many rows the matrix has whose upper triangle has so many entries."""
+    return (math.isqrt(8 * triangle + 1) - 1) // 2
 
 
-@kernel
-def unpack(packed: Array, out: Array) -> None:
-    """Write to ``out[i]`` the symmetric matrix whose upper triangle is ``packed[i]``."""
-    d = out.shape[1]
-    for position in range(packed.shape[0]):
-        place = 0
-        for i in range(d):
-            for j in range(i, d):
-                out[position, i, j] = packed[position, place]
-                out[position, j, i] = packed[position, place]
-                place += 1
+def diagonal_places(n_features: int) -> IntArray:
+    """Return where the diagonal stands in a triangle."""
+    i = np.arange(n_features)
+    return i * n_features - i * (i - 1) // 2
+
+
+def whole_matrix(matrix: Array) -> Array:
+    """Return a symmetric matrix as it is, or made whole from its upper triangle."""
+    if matrix.ndim == 2:
+        return matrix
+    return whole_matrices(matrix[None])[0]
+
+
+def whole_matrices(triangles: Array) -> Array:
+    """Return the symmetric matrices of which these rows are the upper triangles."""
+    d = side(triangles.shape[1])
+    rows, columns = np.triu_indices(d)
+    result = np.empty((len(triangles), d, d))
+    result[:, rows, columns] = triangles
+    result[:, columns, rows] = triangles
+    return result

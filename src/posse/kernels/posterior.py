@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.lanes import lanes_size
 from posse.kernels.linalg import (
     EPSILON,
     add_outer,
+    copy_symmetric,
     cross_product,
     dot,
     factor_at_least,
@@ -32,6 +34,7 @@ from posse.kernels.linalg import (
     multiply_symmetric,
     multiply_upper,
     solve_transposed,
+    whole,
 )
 from posse.kernels.sums import Sums, add_reward_at
 from posse.types import Array, IntArray
@@ -47,7 +50,8 @@ class Belief(NamedTuple):
 
     ``sums`` is what was learned; ``covariance, noise_variance, shared_precision`` is the prior; ``seen[k, :n_seen[k]]``
     lists the slots with rewards of arm k in the order of their first one; the rest can be rebuilt from these. Rows of
-    ``local_covariance`` and ``local_mean`` mean something only for pairs that were seen.
+    ``local_covariance`` and ``local_mean`` mean something only for pairs that were seen. Symmetric matrices over slots
+    may also be kept as their upper triangles, row after row, shape (S, d (d + 1) / 2).
     """
 
     sums: Sums  # over (S,) slots
@@ -70,13 +74,14 @@ class Belief(NamedTuple):
 class Buffers(NamedTuple):
     """Room to work in, so that no step allocates."""
 
-    matrices: Array  # (6, d, d)
+    matrices: Array  # (8, d, d)
     vectors: Array  # (4, d)
+    lanes: Array  # see posse.kernels.lanes
 
 
 def new_buffers(n_features: int) -> Buffers:
     """Buffers for one thread."""
-    return Buffers(np.empty((6, n_features, n_features)), np.empty((4, n_features)))
+    return Buffers(np.empty((8, n_features, n_features)), np.empty((4, n_features)), np.empty(lanes_size(n_features)))
 
 
 @inlined_kernel
@@ -114,7 +119,7 @@ def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, 
 
 
 @inlined_kernel
-def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffers: Buffers) -> None:
+def observe(belief: Any, arm: int, task: int, x: Array, reward: float, buffers: Any) -> None:
     """Learn one reward: exact, O(d^2), whatever the number of tasks. The pair must have a slot."""
     v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
     d = x.shape[0]
@@ -127,8 +132,7 @@ def observe(belief: Belief, arm: int, task: int, x: Array, reward: float, buffer
         belief.n_seen[arm] += 1
         for i in range(d):
             local_mean[i] = 0.0
-            for j in range(d):
-                local_covariance[i, j] = belief.covariance[arm, i, j] / (s2 * belief.task_weight[task])
+        copy_symmetric(belief.covariance[arm], s2 * belief.task_weight[task], local_covariance)
 
     multiply_symmetric(local_covariance, x, v)
     multiply_symmetric(belief.sums.gram[row], v, w)
@@ -211,11 +215,12 @@ def sum_over_tasks(
     for position in range(first, last):
         row = belief.seen[arm, position]
         task = belief.task_of[row]
-        gram = belief.sums.gram[row]
+        gram = whole(belief.sums.gram[row], buffers.matrices[6])
         # Ct = (A + s2 (Sigma / weight)^-1)^-1: the weight acts as if on the noise.
         whiten(gram, root, lower, s2 * belief.task_weight[task], middle, whitened, half)
         local_covariance = belief.local_covariance[row]
-        cross_product(whitened, local_covariance)
+        cross_product(whitened, buffers.matrices[7])
+        copy_symmetric(buffers.matrices[7], 1.0, local_covariance)
         local_mean = belief.local_mean[row]
         multiply_symmetric(local_covariance, belief.sums.moment[row], local_mean)
         size = 0.0

@@ -11,6 +11,8 @@ import math
 from typing import NamedTuple
 
 from posse.kernels.compiler import inlined_kernel
+from posse.kernels.handle import short_kernel
+from posse.kernels.linalg import moderate
 from posse.types import Array
 
 
@@ -41,3 +43,9 @@ def explore(mean: Array, sd: Array, step: int, exploration: Exploration, draws: 
     for arm in range(mean.shape[0]):
         mean[arm] += scale * sd[arm] * (draws[arm] if exploration.sampling else 1.0)
     return best(mean, draws)
+
+
+@short_kernel
+def usable(context: Array) -> bool:
+    """Whether a context can be decided on: as :func:`posse.kernels.linalg.moderate`, but called at every decision."""
+    return moderate(context)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from posse.kernels.compiler import kernel
-from posse.kernels.linalg import LARGEST
-from posse.kernels.posterior import Belief
+from posse.kernels.linalg import LARGEST, whole
+from posse.kernels.posterior import Belief, Buffers
 from posse.types import Array, BoolArray
 
 SLACK = 1e-6  # of a bound that holds exactly but for rounding
@@ -45,9 +45,9 @@ def solves(matrix: Array, x: Array, y: Array) -> bool:
 
 
 @kernel
-def sound_sums(belief: Belief, row: int) -> bool:
+def sound_sums(belief: Belief, row: int, room: Array) -> bool:
     """Whether the sums of one pair can be sums over rewards."""
-    gram, moment = belief.sums.gram[row], belief.sums.moment[row]
+    gram, moment = whole(belief.sums.gram[row], room), belief.sums.moment[row]
     count, squares = belief.sums.counts[row], belief.sums.sum_of_squares[row]
     if not 1.0 <= count <= MOST or count != math.floor(count) or not 0.0 <= squares <= count * LARGEST * LARGEST:
         return False
@@ -62,10 +62,11 @@ def sound_sums(belief: Belief, row: int) -> bool:
 
 
 @kernel
-def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, invertible: bool, work: Array) -> bool:
+def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, invertible: bool, buffers: Buffers) -> bool:
     """Whether the local part of one pair solves its equations; ``leaning`` is the row sums of Sigma^-1."""
-    gram, moment = belief.sums.gram[row], belief.sums.moment[row]
-    local_covariance, local_mean = belief.local_covariance[row], belief.local_mean[row]
+    gram, moment = whole(belief.sums.gram[row], buffers.matrices[0]), belief.sums.moment[row]
+    local_covariance = whole(belief.local_covariance[row], buffers.matrices[1])
+    local_mean, work = belief.local_mean[row], buffers.vectors[0]
     d = moment.shape[0]
     prior_weight = belief.noise_variance[arm] * belief.task_weight[belief.task_of[row]]
     if not cauchy_schwarz(local_covariance) or not solves(local_covariance, moment, local_mean):
@@ -88,19 +89,19 @@ def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, inver
 
 
 @kernel
-def all_sums_sound(belief: Belief, arm: int) -> bool:
+def all_sums_sound(belief: Belief, arm: int, room: Array) -> bool:
     """Whether the sums of all pairs of an arm can be sums over rewards."""
     for position in range(belief.n_seen[arm]):  # noqa: SIM110 -- a generator does not compile
-        if not sound_sums(belief, belief.seen[arm, position]):
+        if not sound_sums(belief, belief.seen[arm, position], room):
             return False
     return True
 
 
 @kernel
-def all_local_parts_follow(belief: Belief, arm: int, leaning: Array, invertible: bool, work: Array) -> bool:
+def all_local_parts_follow(belief: Belief, arm: int, leaning: Array, invertible: bool, buffers: Buffers) -> bool:
     """Whether the local parts of all pairs of an arm solve their equations."""
     for position in range(belief.n_seen[arm]):
-        if not local_part_follows(belief, arm, belief.seen[arm, position], leaning, invertible, work):
+        if not local_part_follows(belief, arm, belief.seen[arm, position], leaning, invertible, buffers):
             return False
     return True
 

@@ -1,16 +1,18 @@
-"""A stretch of steps to play: what comes in, and room for the arms that come out."""
+"""Rows of a stream as the kernels take them: steps to play or to decide, and rewards to learn."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from posse.kernels.handle import Layout, floats, ints
 from posse.types import Array, IntArray
 
 
 class Stretch(NamedTuple):
     """One row per step. ``rewards`` holds what each arm would pay; a policy learns only from the arm it chose.
 
-    ``arms`` is filled, and so is ``everywhere`` (the arm of every task at every step) if it has rows.
+    ``arms`` is filled, and so is ``everywhere`` (the arm of every task at every step) if it has rows. Where steps are
+    decided and not played, ``rewards`` has no rows.
     """
 
     tasks: IntArray  # (n,)
@@ -20,3 +22,17 @@ class Stretch(NamedTuple):
     first_step: int
     arms: IntArray  # (n,)
     everywhere: IntArray  # (n, N) or (0, N)
+
+
+class Lesson(NamedTuple):
+    """One row per reward, in the order in which they are learned."""
+
+    tasks: IntArray  # (n,)
+    arms: IntArray  # (n,)
+    contexts: Array  # (n, d)
+    rewards: Array  # (n,)
+
+
+STRETCH = Layout(Stretch(ints(1), floats(2), floats(2), floats(2), 0, ints(1), ints(2)))
+LESSON = Layout(Lesson(ints(1), ints(1), floats(2), floats(1)))
+open_stretch, open_lesson = STRETCH.open, LESSON.open

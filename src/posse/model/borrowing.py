@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from posse.kernels.packing import diagonal_places, whole_matrix
 from posse.kernels.posterior import Belief
 from posse.types import Array
 
@@ -40,7 +41,8 @@ def feature_squares(belief: Belief) -> Array:
     """Return the mean squares of the features over all rewards; 1 for one that was always 0."""
     n_arms, d = belief.shared_mean.shape
     squares = np.zeros(d)
-    diagonals = np.einsum("nii->ni", belief.sums.gram)
+    gram = belief.sums.gram
+    diagonals = gram[:, diagonal_places(d)] if gram.ndim == 2 else np.einsum("nii->ni", gram)
     for arm in range(n_arms):
         squares += diagonals[belief.seen[arm, : belief.n_seen[arm]]].sum(axis=0)
     total = max(float(belief.rewards.sum()), 1.0)
@@ -61,9 +63,10 @@ def borrowing_of(belief: Belief, task: int, squares: Array | None = None) -> Bor
         prior_precision = np.diag(belief.shared_precision[arm])
         shared_precision = _inverse(belief.shared_covariance[arm])
         if counts[arm] > 0:
-            gram = belief.sums.gram[rows[arm]]
-            leaning = np.eye(d) - belief.local_covariance[rows[arm]] @ gram
-            covariance = noise * belief.local_covariance[rows[arm]]
+            gram = whole_matrix(belief.sums.gram[rows[arm]])
+            local_covariance = whole_matrix(belief.local_covariance[rows[arm]])
+            leaning = np.eye(d) - local_covariance @ gram
+            covariance = noise * local_covariance
             covariance = covariance + leaning @ belief.shared_covariance[arm] @ leaning.T
             own_share[arm] = np.clip(np.trace(covariance @ gram) / (noise * d), 0.0, 1.0)
             # Without this task; what rounding takes below the bare prior is given back.

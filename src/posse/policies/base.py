@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+from numpy import ndarray
 
 from posse.checks import label, labels, number, real_array, whole_number
-from posse.errors import NotFinite, ShapeError, UnknownArm, UnknownTask
+from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
+from posse.kernels.handle import Handle
 from posse.kernels.linalg import LARGEST, moderate
-from posse.kernels.select import Exploration
-from posse.kernels.stretch import Stretch
+from posse.kernels.select import Exploration, usable
+from posse.kernels.stretch import Lesson, Stretch
 
 if TYPE_CHECKING:
     from posse.types import Array, ArrayLike, IntArray
+
+LAST_STEP = 2**62  # far beyond any run, and still a whole number after a batch was added to it
+FLOAT = np.dtype(np.float64)
 
 
 class DecisionMaker(Protocol):
@@ -74,6 +79,15 @@ class Policy(ABC):
         self.n_tasks = whole_number(n_tasks, "n_tasks", at_least=1)
         self.n_arms = whole_number(n_arms, "n_arms", at_least=1)
         self.n_features = whole_number(n_features, "n_features", at_least=1)
+        self._context_shape = (self.n_features,)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A handle says where arrays lie; those of a copy lie elsewhere.
+        return {name: value for name, value in vars(self).items() if not isinstance(value, Handle)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._link()
 
     def choose(self, task: int, context: ArrayLike, step: int, rng: np.random.Generator) -> int:
         """Return the arm to pull.
@@ -87,20 +101,81 @@ class Policy(ABC):
         rng : numpy.random.Generator
             One standard normal per arm is drawn from it.
         """
-        task = self._checked_task(task)
-        x = self._checked_context(context)
-        step = whole_number(step, "step", at_least=1)
-        return int(self._choose(task, x, step, rng.standard_normal(self.n_arms)))
+        # The ordinary is told from the rest right here, as this is called for every decision; anything out of the
+        # ordinary goes the long way and finds its error there. Nothing is drawn before all is well.
+        if type(task) is not int or not 0 <= task < self.n_tasks:
+            task = self._checked_task(task)
+        if not (
+            type(context) is ndarray
+            and context.dtype is FLOAT
+            and context.shape == self._context_shape
+            and context.flags.carray
+            and usable(context)
+        ):
+            context = self._checked_context(context)
+        if type(step) is not int or not 0 < step <= LAST_STEP:
+            step = self._checked_step(step)
+        return self._choose(task, context, step, rng.standard_normal(self.n_arms))
 
     def update(self, task: int, arm: int, context: ArrayLike, reward: float) -> None:
         """Learn the reward of one arm in one task. Nothing changes if anything is wrong with the input."""
-        task = self._checked_task(task)
-        arm = label(arm, "arm", below=self.n_arms, error=UnknownArm)
-        x = self._checked_context(context)
-        reward = number(reward, "reward")
-        if abs(reward) > LARGEST:
-            raise NotFinite(f"reward {reward:g} is too large: sums of squares would overflow; rescale the rewards")
-        self._learn(task, arm, x, reward)
+        if type(task) is not int or not 0 <= task < self.n_tasks:
+            task = self._checked_task(task)
+        if type(arm) is not int or not 0 <= arm < self.n_arms:
+            arm = label(arm, "arm", below=self.n_arms, error=UnknownArm)
+        if not (
+            type(context) is ndarray
+            and context.dtype is FLOAT
+            and context.shape == self._context_shape
+            and context.flags.carray
+            and usable(context)
+        ):
+            context = self._checked_context(context)
+        if type(reward) is not float or not -LARGEST <= reward <= LARGEST:
+            reward = self._checked_reward(reward)
+        self._learn(task, arm, context, reward)
+
+    def choose_many(self, tasks: ArrayLike, contexts: ArrayLike, first_step: int, rng: np.random.Generator) -> IntArray:
+        """Return the arm to pull in each row: what ``choose`` returns row after row, each a step of its own.
+
+        Parameters
+        ----------
+        tasks : array of shape (n_rows,)
+        contexts : array of shape (n_rows, n_features)
+        first_step : int
+            The number of the first decision; the others follow.
+        rng : numpy.random.Generator
+            One standard normal per row and arm is drawn from it.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        labelled = labels(tasks, "task", below=self.n_tasks, error=UnknownTask)
+        X = self._checked_rows(contexts, "contexts", (labelled.size, self.n_features))
+        first_step = self._checked_step(first_step, "first_step")
+        arms = np.empty(labelled.size, dtype=np.int64)
+        draws = rng.standard_normal((labelled.size, self.n_arms))
+        nothing = np.empty((0, self.n_arms)), np.empty((0, self.n_tasks), dtype=np.int64)
+        self._choose_many(Stretch(labelled, X, nothing[0], draws, first_step, arms, nothing[1]))
+        return arms
+
+    def update_many(self, tasks: ArrayLike, arms: ArrayLike, contexts: ArrayLike, rewards: ArrayLike) -> None:
+        """Learn rewards row after row, as ``update`` would. Nothing changes if anything is wrong with the input.
+
+        Parameters
+        ----------
+        tasks, arms : array of shape (n_rows,)
+        contexts : array of shape (n_rows, n_features)
+        rewards : array of shape (n_rows,)
+        """
+        labelled = labels(tasks, "task", below=self.n_tasks, error=UnknownTask)
+        pulled = labels(arms, "arm", below=self.n_arms, error=UnknownArm)
+        if pulled.size != labelled.size:
+            raise ShapeError(f"arms must have one entry per task, {labelled.size} in all, but {pulled.size} came")
+        X = self._checked_rows(contexts, "contexts", (labelled.size, self.n_features))
+        y = self._checked_rows(rewards, "rewards", (labelled.size,))
+        self._learn_many(Lesson(labelled, pulled, X, y))
 
     def play(
         self,
@@ -126,7 +201,7 @@ class Policy(ABC):
             Also ask at every step what each task would do with this context.
         """
         tasks, contexts, rewards = self._checked_stretch(tasks, contexts, rewards)
-        first_step = whole_number(first_step, "first_step", at_least=1)
+        first_step = self._checked_step(first_step, "first_step")
         n_steps = tasks.shape[0]
         arms = np.empty(n_steps, dtype=np.int64)
         elsewhere = np.empty((n_steps if everywhere else 0, self.n_tasks), dtype=np.int64)
@@ -150,38 +225,69 @@ class Policy(ABC):
     def _play(self, stretch: Stretch) -> None:
         """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``."""
 
+    def _link(self) -> None:  # noqa: B027 -- most policies have none
+        """Make the handles of the arrays that this policy holds."""
+
+    def _choose_many(self, stretch: Stretch) -> None:
+        """Fill ``stretch.arms`` and change nothing else."""
+        for row, (task, x, draws) in enumerate(
+            zip(stretch.tasks.tolist(), stretch.contexts, stretch.draws, strict=True)
+        ):
+            stretch.arms[row] = self._choose(task, x, stretch.first_step + row, draws)
+
+    def _learn_many(self, lesson: Lesson) -> None:
+        """Learn row after row; arguments are checked."""
+        rows = zip(lesson.tasks.tolist(), lesson.arms.tolist(), lesson.contexts, lesson.rewards.tolist(), strict=True)
+        for task, arm, x, reward in rows:
+            self._learn(task, arm, x, reward)
+
     def _checked_stretch(
         self, tasks: ArrayLike, contexts: ArrayLike, rewards: ArrayLike
     ) -> tuple[IntArray, Array, Array]:
         labelled = labels(tasks, "task", below=self.n_tasks, error=UnknownTask)
-        X, y = real_array(contexts, "contexts"), real_array(rewards, "rewards")
-        for name, array, width in (("contexts", X, self.n_features), ("rewards", y, self.n_arms)):
-            if array.shape != (labelled.size, width):
-                raise ShapeError(f"{name} must have shape {(labelled.size, width)}, but its shape is {array.shape}")
-            if not moderate(array.reshape(-1)):
-                raise NotFinite(f"{name} are too large: sums of squares would overflow; keep them below {LARGEST:g}")
+        X = self._checked_rows(contexts, "contexts", (labelled.size, self.n_features))
+        y = self._checked_rows(rewards, "rewards", (labelled.size, self.n_arms))
         return labelled, X, y
+
+    @staticmethod
+    def _checked_rows(value: ArrayLike, name: str, shape: tuple[int, ...]) -> Array:
+        array = writeable(real_array(value, name))
+        if array.shape != shape:
+            raise ShapeError(f"{name} must have shape {shape}, but its shape is {array.shape}")
+        if not moderate(array.reshape(-1)):
+            raise NotFinite(f"{name} are too large: sums of squares would overflow; keep them below {LARGEST:g}")
+        return array
 
     def _checked_task(self, task: Any) -> int:
         return label(task, "task", below=self.n_tasks, error=UnknownTask)
 
+    @staticmethod
+    def _checked_step(step: Any, name: str = "step") -> int:
+        checked = whole_number(step, name, at_least=1)
+        if checked > LAST_STEP:
+            raise InvalidValue(f"{name} must be at most {LAST_STEP}, but {checked} came")
+        return checked
+
     def _checked_context(self, context: ArrayLike) -> Array:
-        # The path that every decision takes; anything out of the ordinary goes the long way and finds its error there.
-        if (
-            type(context) is np.ndarray
-            and context.dtype == np.float64
-            and context.shape == (self.n_features,)
-            and context.flags.c_contiguous
-            and moderate(context)
-        ):
-            return context
-        x = real_array(context, "context")
-        if x.shape != (self.n_features,):
+        x = writeable(real_array(context, "context"))
+        if x.shape != self._context_shape:
             came = f"{x.shape[0]} features" if x.ndim == 1 else f"shape {x.shape}"
             raise ShapeError(f"context has {came}, but these bandits were created with n_features={self.n_features}")
-        if not moderate(x):
+        if not usable(x):
             raise NotFinite(f"context is too large: sums of squares would overflow; keep |x| below {LARGEST:g}")
         return x
+
+    @staticmethod
+    def _checked_reward(reward: Any) -> float:
+        checked = number(reward, "reward")
+        if abs(checked) > LARGEST:
+            raise NotFinite(f"reward {checked:g} is too large: sums of squares would overflow; rescale the rewards")
+        return checked
+
+
+def writeable(array: Array) -> Array:
+    """Return the array, or a copy if kernels would have to be compiled anew for it: if it is read-only or unaligned."""
+    return array if array.flags.carray else np.array(array, dtype=np.float64, order="C")
 
 
 def exploration_words(exploration: Exploration) -> str:

@@ -11,7 +11,7 @@ from posse.errors import ShapeError
 from posse.policies.base import Policy
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
+    from posse.kernels.stretch import Lesson, Stretch
     from posse.types import Array, ArrayLike
 
 
@@ -34,6 +34,12 @@ class Random(Policy):
         stretch.arms[:] = stretch.draws.argmax(axis=1)
         if stretch.everywhere.shape[0]:
             stretch.everywhere[:] = stretch.arms[:, None]
+
+    def _choose_many(self, stretch: Stretch) -> None:
+        self._play(stretch)
+
+    def _learn_many(self, lesson: Lesson) -> None:
+        """Learn nothing."""
 
 
 class Oracle(Policy):
@@ -71,3 +77,6 @@ class Oracle(Policy):
             stretch.arms[rows] = (stretch.contexts[rows] @ own).argmax(axis=1)
             if stretch.everywhere.shape[0]:
                 stretch.everywhere[:, task] = (stretch.contexts @ own).argmax(axis=1)
+
+    def _learn_many(self, lesson: Lesson) -> None:
+        """Learn nothing: it knows."""

@@ -11,8 +11,10 @@ from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
-from posse.kernels.posterior import Belief, Buffers, new_buffers, predict
+from posse.kernels.handle import Handle
+from posse.kernels.posterior import Belief, new_buffers
 from posse.kernels.select import Exploration
+from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, log_evidence, new_belief
 from posse.model.belief import prior_of
 from posse.model.borrowing import Borrowing, borrowing_of
@@ -20,9 +22,10 @@ from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, le
 from posse.model.evidence import STUDENT_FREEDOM, evidence_report
 from posse.model.report import PriorReport
 from posse.policies.base import Policy, Prediction, exploration_words
+from posse.threads import MANY_ROWS, spread
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
+    from posse.kernels.stretch import Lesson, Stretch
     from posse.types import Array, ArrayLike
 
 
@@ -59,11 +62,12 @@ class _Hierarchical(Policy):
         self._exploration = Exploration(self.exploration, self.growing, self.sampling)
         if refresh_growth is None:
             refresh_growth = EVIDENCE_REFRESH if learned else 0.0
-        self.refresh_growth = number(refresh_growth, "refresh_growth", at_least=0)
+        self._refresh_growth = np.empty(1)
+        self.refresh_growth = refresh_growth
+        self._first_pulls = bool(first_pulls)
         self.robust = bool(robust)
         if self.robust and not learned:
             raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
-        self.first_pulls = bool(first_pulls)
         self.shared_precision = number(shared_precision, "shared_precision", above=0)
         if isinstance(prior, Prior):
             prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
@@ -87,6 +91,21 @@ class _Hierarchical(Policy):
         self._memory = estimators.new_memory(
             self.n_arms, self.n_tasks, self.n_features, STUDENT_FREEDOM if self.robust else 0.0
         )
+        self._link()
+
+    @property
+    def refresh_growth(self) -> float:
+        """By what fraction an arm's rewards grow between two estimates of its prior."""
+        return float(self._refresh_growth[0])
+
+    @refresh_growth.setter
+    def refresh_growth(self, growth: float) -> None:
+        self._refresh_growth[0] = number(growth, "refresh_growth", at_least=0)
+
+    @property
+    def first_pulls(self) -> bool:
+        """Whether arm t is pulled at step t for the first ``n_arms`` steps."""
+        return self._first_pulls
 
     @property
     def statistics(self) -> Statistics:
@@ -117,16 +136,9 @@ class _Hierarchical(Policy):
 
     def predict(self, task: int, context: ArrayLike) -> Prediction:
         """Return what is believed about every arm's expected reward, exploration apart."""
-        mean, sd = np.empty(self.n_arms), np.empty(self.n_arms)
-        predict(
-            self._belief,
-            self._checked_task(task),
-            self._checked_context(context),
-            self._own_buffers(),
-            mean,
-            sd,
-        )
-        return Prediction(mean, sd)
+        out = np.empty((2, self.n_arms))
+        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
+        return Prediction(out[0], out[1])
 
     def borrowing(self, task: int) -> Borrowing:
         """Return, for every arm, how much this task leans on its own rewards and how much on the other tasks."""
@@ -148,43 +160,59 @@ class _Hierarchical(Policy):
             words.append(f"shared precision {self.shared_precision:g}")
         return "; ".join(words)
 
-    def _own_buffers(self) -> Buffers:
-        # A decision brings its own vectors: other threads may be deciding too. It needs no matrices.
-        return Buffers(self._buffers.matrices, np.empty_like(self._buffers.vectors))
+    def _link(self) -> None:
+        state = kernels.State(
+            belief=self._belief,
+            memory=self._memory,
+            buffers=self._buffers,
+            exploration=self._exploration,
+            first_pulls=self._first_pulls,
+            method=self._method,
+            refresh_growth=self._refresh_growth,
+        )
+        self._handle = Handle(kernels.STATE, state)
 
     def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
-        arm: int = kernels.decide(
-            self._belief,
-            task,
-            x,
-            step,
-            self._exploration,
-            self.first_pulls,
-            draws,
-            self._own_buffers(),
-            np.empty(self.n_arms),
-            np.empty(self.n_arms),
-        )
+        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
         return arm
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
-        kernels.learn(
-            self._belief, self._memory, arm, task, x, reward, self._method, self.refresh_growth, self._buffers
-        )
+        if kernels.learn(self._handle.address, task, arm, x, reward):
+            kernels.REFRESH[self._method](self._handle.address, arm)
 
     def _play(self, stretch: Stretch) -> None:
-        kernels.play(
-            self._belief,
-            self._memory,
-            stretch,
-            self._exploration,
-            self.first_pulls,
-            self._method,
-            self.refresh_growth,
-            self._buffers,
-            np.empty(self.n_arms),
-            np.empty(self.n_arms),
-        )
+        steps = Handle(STRETCH, stretch)
+        kernels.play(self._handle.address, steps.address, kernels.REFRESH[self._method].address)
+
+    def _choose_many(self, stretch: Stretch) -> None:
+        handle, steps, n_rows = self._handle, Handle(STRETCH, stretch), stretch.tasks.size
+
+        def decide(part: int, parts: int) -> None:
+            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
+            kernels.decide_rows(handle.address, steps.address, first, last)
+
+        spread(decide, n_rows)
+
+    def _learn_many(self, lesson: Lesson) -> None:
+        handle, rows, n_rows = self._handle, Handle(LESSON, lesson), lesson.tasks.size
+        refresh = kernels.REFRESH[self._method]
+        first = 0
+        while first < n_rows:
+            # As far as the next rows that go without a refresh and are worth threads; mostly, that is to the end.
+            first = kernels.learn_rows(handle.address, rows.address, first, MANY_ROWS, refresh.address)
+            if first == n_rows:
+                return
+            last = kernels.next_refresh(handle.address, rows.address, first)
+            end = abs(last)
+
+            def learn(part: int, parts: int, first: int = first, end: int = end) -> None:
+                own = Handle(kernels.BUFFERS, new_buffers(self.n_features))
+                kernels.learn_arms(handle.address, rows.address, own.address, first, end, part, parts)
+
+            spread(learn, end - first)
+            if last > 0:
+                refresh(handle.address, int(lesson.arms[end - 1]))
+            first = end
 
 
 class EbmUCB(_Hierarchical):

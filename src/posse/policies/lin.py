@@ -8,12 +8,15 @@ import numpy as np
 
 from posse.checks import number, one_of
 from posse.kernels import lin as kernels
+from posse.kernels.handle import Handle
 from posse.kernels.select import Exploration
+from posse.kernels.stretch import LESSON, STRETCH
 from posse.model.statistics import Statistics
 from posse.policies.base import Policy, Prediction, exploration_words
+from posse.threads import spread
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
+    from posse.kernels.stretch import Lesson, Stretch
     from posse.types import Array, ArrayLike
 
 Schedule = Literal["constant", "sqrt-log"]
@@ -46,6 +49,7 @@ class _Linear(Policy):
         inverse = np.zeros_like(stats.gram)
         inverse[...] = np.eye(self.n_features) / self.ridge
         self._ridge = kernels.Ridge(stats.sums, inverse, np.zeros_like(stats.moment))
+        self._link()
 
     @property
     def statistics(self) -> Statistics:
@@ -54,10 +58,9 @@ class _Linear(Policy):
 
     def predict(self, task: int, context: ArrayLike) -> Prediction:
         r"""Return :math:`x^\top\theta` and :math:`\sqrt{x^\top V^{-1} x}` of every arm."""
-        mean, sd = np.empty(self.n_arms), np.empty(self.n_arms)
-        place = self._place(self._checked_task(task))
-        kernels.predict(self._ridge, place, self._checked_context(context), np.empty(self.n_features), mean, sd)
-        return Prediction(mean, sd)
+        out = np.empty((2, self.n_arms))
+        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
+        return Prediction(out[0], out[1])
 
     def describe(self) -> str:
         """Return exploration, ridge and whether tasks are pooled."""
@@ -65,36 +68,36 @@ class _Linear(Policy):
             f"; ridge {self.ridge:g}" + ("; tasks pooled" if self.pooled else "")
         )
 
-    def _place(self, task: int) -> int:
-        return 0 if self.pooled else task
+    def _link(self) -> None:
+        self._handle = Handle(kernels.LINEAR, kernels.Linear(self._ridge, self._exploration, self.pooled))
 
     def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
-        arm: int = kernels.decide(
-            self._ridge,
-            self._place(task),
-            x,
-            step,
-            self._exploration,
-            draws,
-            np.empty(self.n_features),
-            np.empty(self.n_arms),
-            np.empty(self.n_arms),
-        )
+        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
         return arm
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
-        kernels.observe(self._ridge, arm, self._place(task), x, reward, np.empty(self.n_features))
+        kernels.learn(self._handle.address, task, arm, x, reward)
 
     def _play(self, stretch: Stretch) -> None:
-        kernels.play(
-            self._ridge,
-            self.pooled,
-            stretch,
-            self._exploration,
-            np.empty(self.n_features),
-            np.empty(self.n_arms),
-            np.empty(self.n_arms),
-        )
+        steps = Handle(STRETCH, stretch)
+        kernels.play(self._handle.address, steps.address)
+
+    def _choose_many(self, stretch: Stretch) -> None:
+        handle, steps, n_rows = self._handle, Handle(STRETCH, stretch), stretch.tasks.size
+
+        def decide(part: int, parts: int) -> None:
+            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
+            kernels.decide_rows(handle.address, steps.address, first, last)
+
+        spread(decide, n_rows)
+
+    def _learn_many(self, lesson: Lesson) -> None:
+        handle, rows = self._handle, Handle(LESSON, lesson)
+
+        def learn(part: int, parts: int) -> None:
+            kernels.learn_rows(handle.address, rows.address, part, parts)
+
+        spread(learn, lesson.tasks.size)
 
 
 class LinUCB(_Linear):

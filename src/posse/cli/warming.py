@@ -1,0 +1,230 @@
+"""Everything that is compiled, used once: small, and through the same doors that a user takes.
+
+A kernel is compiled for the types of its arguments, whatever their sizes, so the smallest example of every use is
+enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pkgutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from posse.fleet import Posse
+    from posse.types import Array
+
+N_TASKS, N_ARMS, N_FEATURES = 10, 2, 2
+ARMS = ("one", "other")
+FEATURES = ("x", "y")
+MANY = 5_000  # rows that are spread over threads
+
+
+def parts() -> dict[str, Callable[[], None]]:
+    """Return what to run, by name."""
+    policies: dict[str, Callable[[], None]] = {f"policy {key}": partial(_policy, key) for key in _policy_keys()}
+    policies["policy ebm-ucb, evidence"] = partial(_policy, "ebm-ucb", prior="evidence", robust=True)
+    fleets = {f"fleet {key}": partial(_fleet, key) for key in _fleet_keys()}
+    return {"model": _model, **policies, **fleets, "files": _files, "regression": _regression, "offline": _offline}
+
+
+@contextlib.contextmanager
+def compiler_at_work() -> Iterator[set[str]]:
+    """Yield a set that fills with the names of functions as they are compiled, for each kind of arguments."""
+    from numba.core import event
+
+    class Names(event.Listener):
+        def __init__(self) -> None:
+            self.found: set[str] = set()
+
+        def on_start(self, event: Any) -> None:
+            self.found.add(f"{event.data['module']}.{event.data['qualname']}{event.data['args']}")
+
+        def on_end(self, event: Any) -> None:
+            """Learn nothing more."""
+
+    names = Names()
+    with event.install_listener("numba:run_pass", names):
+        yield names.found
+
+
+def cache_folders() -> list[Path]:
+    """Return the folders where compiled kernels are kept."""
+    import posse.kernels
+
+    found = set()
+    for info in pkgutil.iter_modules(posse.kernels.__path__, "posse.kernels."):
+        for value in vars(importlib.import_module(info.name)).values():
+            folder = getattr(getattr(value, "stats", None), "cache_path", None)
+            if isinstance(folder, str):
+                found.add(Path(folder))
+    return sorted(found)
+
+
+def _policy_keys() -> list[str]:
+    from posse.policies.registry import POLICIES
+
+    return list(POLICIES)
+
+
+def _fleet_keys() -> list[str]:
+    from posse.fleet.behaviour import POLICIES
+
+    return list(POLICIES)
+
+
+def _draw(n: int) -> tuple[Any, Any, Array, Array]:
+    rng = np.random.default_rng(0)
+    tasks, arms = np.arange(n) % N_TASKS, np.arange(n) // N_TASKS % N_ARMS
+    contexts = rng.standard_normal((n, N_FEATURES))
+    # Tasks that differ as much as rewards scatter: estimates then settle in a few steps.
+    coefficients = rng.standard_normal((N_TASKS, N_ARMS, N_FEATURES))
+    rewards = (contexts * coefficients[tasks, arms]).sum(axis=1) + rng.standard_normal(n)
+    return tasks, arms, contexts, rewards
+
+
+def _policy(key: str, **settings: Any) -> None:
+    from posse.environments import SyntheticWorld
+    from posse.policies import EbmUCB
+    from posse.policies.registry import POLICIES
+    from posse.simulation import simulate
+    from posse.simulation.factories import build
+
+    world = SyntheticWorld(n_tasks=N_TASKS, n_arms=N_ARMS, n_features=N_FEATURES)
+    factory = partial(POLICIES[key], **settings)
+    policy = build(factory, world.draw(0, 1), n_tasks=N_TASKS, n_arms=N_ARMS, n_features=N_FEATURES)
+    rng = np.random.default_rng(0)
+    context = np.ones(N_FEATURES)
+    for step in range(1, 5):
+        arm = policy.choose(task=0, context=context, step=step, rng=rng)
+        policy.update(task=0, arm=arm, context=context, reward=1.0)
+    rows = np.zeros(3, dtype=np.int64), np.ones((3, N_FEATURES))
+    for name, arguments in {
+        "predict": (0, context),
+        "borrowing": (0,),
+        "choose_many": (*rows, 1, rng),
+        "update_many": (rows[0], *rows, np.ones(3)),
+    }.items():
+        if hasattr(policy, name):
+            getattr(policy, name)(*arguments)
+    if isinstance(policy, EbmUCB):
+        policy.prior_report  # noqa: B018 -- a property that computes
+    simulate(world, {key: factory}, horizon=20, seeds=1, appendix=True, progress=False)
+
+
+def _model() -> None:
+    from posse.benchmarks.peak import peak_operations, read_bandwidth
+    from posse.environments.from_dataset import regress
+    from posse.model import Statistics, estimate_prior, log_evidence, posterior
+    from posse.model.estimation import METHODS
+
+    methods: Any = METHODS
+    tasks, arms, contexts, rewards = _draw(200)
+    stats = Statistics.from_data(task=tasks, arm=arms, context=contexts, reward=rewards, n_tasks=N_TASKS, n_arms=N_ARMS)
+    for method in methods:
+        estimate = estimate_prior(stats, method=method, passes=2)
+        posterior(stats, estimate.prior)
+        log_evidence(stats, estimate.prior)
+    robust = estimate_prior(stats, method="evidence", robust=True, passes=2)
+    posterior(stats, robust.prior, robust.task_weight)
+    regress(contexts, rewards[:, None])
+    peak_operations(rounds=1, at_least=0.0)
+    read_bandwidth(64, rounds=1, at_least=0.0)
+
+
+def _table(n: int) -> Any:
+    import polars as pl
+
+    tasks, arms, contexts, rewards = _draw(n)
+    names = {"task": [f"task {task}" for task in tasks.tolist()], "arm": [ARMS[arm] for arm in arms.tolist()]}
+    return pl.DataFrame(names | dict(zip(FEATURES, contexts.T, strict=True)) | {"reward": rewards})
+
+
+def _new_fleet(key: str, **settings: Any) -> Posse:
+    from posse.fleet import Posse
+
+    return Posse(arms=ARMS, features=list(FEATURES), policy=key, seed=1, **settings)
+
+
+def _use(fleet: Posse) -> None:
+    """Decide and learn in every way there is."""
+    context = dict.fromkeys(FEATURES, 0.5)
+    fleet.expected("never seen", context)
+    first = fleet.decide("task 0", context)
+    fleet.reward(first.id, 1.0)
+    second = fleet.decide("task 0", np.ones(N_FEATURES), eligible=[ARMS[1]])
+    third = fleet.decide("task 1", np.ones(N_FEATURES), explore=False)
+    fleet.reward_many([second.id, third.id], [0.0, 1.0])
+    few, many = _table(20), _table(MANY)
+    fleet.learn_many(few)
+    fleet.learn_many(many)
+    fleet.learn_many(few)
+    for table in (few, many):
+        decisions = fleet.decide_many("task", table.drop("arm", "reward"))
+    fleet.reward_many([decision.id for decision in decisions][:200], [1.0] * 200)
+    fleet.decide_many(["task 0"] * 3, np.ones((3, N_FEATURES)))
+    fleet.probabilities(["task 0"] * 3, np.ones((3, N_FEATURES)))
+    fleet.refresh()
+    fleet.refresh(sample=5)
+    fleet.refresh(wait=False)
+    fleet.learn_many(few)
+    while fleet.refreshing:
+        time.sleep(1e-3)
+    fleet.borrowing("task 0")
+    fleet.coefficients("task 0")
+    fleet.overview()
+    if fleet.policy != "hier-ts":  # whose population is given, and knows no other arm
+        fleet.add_arm("third")
+        fleet.retire_arm("third")
+    fleet.forget("task 2")
+
+
+def _fleet(key: str) -> None:
+    _use(_new_fleet(key))
+    if key.startswith("ebm"):
+        _use(_new_fleet(key, floor=0.01, robust=True))
+        _use(_new_fleet(key, prior="paper"))
+
+
+def _files() -> None:
+    from posse.fleet import Posse
+
+    fleet, other = _new_fleet("ebm-ts"), _new_fleet("ebm-ts")
+    for one in (fleet, other):
+        one.learn_many(_table(200))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fleet.posse"
+        fleet.save(path)
+        Posse.load(path, tasks=["task 0"])
+        loaded = Posse.load(path)
+    loaded.merge(other)
+    loaded.export("task 0")
+    _use(loaded)
+
+
+def _regression() -> None:
+    from posse.regression import HierarchicalRegressor
+
+    tasks, _, contexts, rewards = _draw(300)
+    for settings in ({"robust": True}, {"method": "reml"}):
+        model = HierarchicalRegressor(**settings)
+        model.fit(contexts, rewards, groups=tasks)
+        model.predict(contexts, groups=tasks)
+
+
+def _offline() -> None:
+    from posse.offline import Learned, LoggedBandit, Uniform, evaluate
+
+    tasks, arms, contexts, rewards = _draw(400)
+    log = LoggedBandit(
+        tasks=tasks, arms=arms, contexts=contexts, rewards=rewards, propensities=np.full(len(arms), 1 / N_ARMS)
+    )
+    evaluate(log, [Uniform(), Learned("ebm-ts")], seed=1)

@@ -1,0 +1,48 @@
+"""``posse warmup``: compile everything now, so that nobody waits for it later."""
+
+from __future__ import annotations
+
+import time
+
+from posse.cli.stages import stages
+
+
+def warmup() -> None:
+    """Compile and cache every kernel: afterwards a service, a notebook or a command starts without the compiler.
+
+    Run it once after installing or upgrading posse, as the user who will run posse, or when an image is built. The
+    cache is of use to processes that see the same files and have a processor of the same kind.
+    """
+    import rich
+
+    from posse.cli.warming import compiler_at_work, parts
+
+    todo = parts()
+    started = time.perf_counter()
+    with compiler_at_work() as compiled, stages(len(todo)) as begin:
+        for name, work in todo.items():
+            begin(name)
+            work()
+    took = time.perf_counter() - started
+    console = rich.get_console()
+    what = f"compiled {len(compiled)} functions" if compiled else "nothing to compile: all is in the cache"
+    console.print(f"{what} ({took:.1f} s)", highlight=False)
+    console.print(f"the cache is {cache_words()}", highlight=False, soft_wrap=True)
+
+
+def cache_words() -> str:
+    """Return where compiled kernels are kept, and why there."""
+    import numba
+
+    from posse.cli.warming import cache_folders
+
+    folders = cache_folders()
+    where = ", ".join(map(str, folders))
+    if getattr(numba.config, "CACHE_DIR", ""):  # from the environment or from numba's own file of settings
+        return f"below the folder that NUMBA_CACHE_DIR names: {where}"
+    if all(folder.name == "__pycache__" for folder in folders):
+        return f"beside the kernels, in the package itself: {where}"
+    return (
+        "in this user's cache folder, since the package's own cannot be written to; "
+        f"set NUMBA_CACHE_DIR to share one: {where}"
+    )

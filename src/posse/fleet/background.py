@@ -1,0 +1,115 @@
+"""A refresh that nobody notices: the population is estimated beside the fleet, and put in place at once.
+
+Decisions go on under the old population meanwhile, and rewards are learned. The estimate is of the rewards at its
+beginning; before it is put in place, what came since is added, so that the posterior is exact for all rewards.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.fleet.kept import Copies, Frozen, Kept
+from posse.fleet.refresh import Live, Refresh
+from posse.fleet.threads import workers
+
+if TYPE_CHECKING:
+    from posse.fleet.core import Core
+    from posse.types import IntArray
+
+FEW = 256  # pairs that are caught up with under the lock: well below a millisecond
+ROUNDS = 20  # of catching up without it
+
+logger = logging.getLogger("posse")
+
+
+def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = None) -> threading.Thread:
+    """Start a refresh of the evidence prior on a thread of its own; the lock must be held."""
+    store = fleet._store
+    # One core stays free for decisions.
+    threads = max(1, workers() - 1)
+    executor = ThreadPoolExecutor(threads, "posse-refresh", _stand_back) if threads > 1 else None
+    refresh = Refresh(store.belief, store.memory.evidence, threads=threads, copied=True, executor=executor)
+    kept, version = Kept(store.n_slots, store.n_features), store.version
+
+    def work() -> None:
+        _stand_back()
+        try:
+            _run(fleet, refresh, kept, version, steps, settled, sample)
+        except Exception:
+            logger.exception("a refresh in the background failed; the population stays as it was")
+        finally:
+            with fleet._lock:
+                fleet._background = None
+                store.kept = None
+            if executor is not None:
+                executor.shutdown(wait=False)
+
+    thread = threading.Thread(target=work, name="posse-refresh", daemon=True)
+    try:
+        thread.start()
+    except BaseException:
+        if executor is not None:
+            executor.shutdown(wait=False)
+        raise
+    # Whoever holds the lock is here, so the thread has not come to its end.
+    fleet._background, store.kept = thread, kept
+    return thread
+
+
+def _run(
+    fleet: Core, refresh: Refresh, kept: Kept, version: int, steps: int, settled: float, sample: int | None
+) -> None:
+    store, lock = fleet._store, fleet._lock
+    refresh.run(Frozen(store, lock, kept), steps=steps, settled=settled, sample=sample)
+    known = [rows.size for rows in refresh.rows]
+    for attempt in range(ROUNDS + 1):
+        with lock:
+            if store.version != version:
+                return  # arms, tasks or sums changed in a way that this estimate knows nothing of
+            then, now = _changes(fleet, kept, known)
+            if sum(rows.size for rows in now) <= FEW or attempt == ROUNDS:
+                _add(fleet, refresh, kept, then, now, Live(store.belief))
+                refresh.finish()
+                store.install(refresh)
+                return
+            before, kept = kept, Kept(store.n_slots, store.n_features)
+            store.kept = kept
+            known = store.belief.n_seen.tolist()
+        _add(fleet, refresh, before, then, now, Frozen(store, lock, kept))
+
+
+def _changes(fleet: Core, kept: Kept, known: list[int]) -> tuple[list[IntArray], list[IntArray]]:
+    """Return the copies of slots that have changed, and the slots that have changed or are new, by arm."""
+    belief = fleet._store.belief
+    then = kept.changed(len(known))
+    now = [
+        np.concatenate([kept.slots(then[arm]), belief.seen[arm, known[arm] : belief.n_seen[arm]]])
+        for arm in range(len(known))
+    ]
+    # A slot without rewards at that moment may have been copied, too; it is among the new ones.
+    then = [copies[kept.sums.counts[copies] > 0] for copies in then]
+    return then, [np.unique(slots) for slots in now]
+
+
+def _add(
+    fleet: Core, refresh: Refresh, kept: Kept, then: list[IntArray], now: list[IntArray], source: Live | Frozen
+) -> None:
+    """Replace what changed pairs said about the shared means by what they say."""
+    refresh.make_room(now, fleet._store.belief.task_weight)
+    after, before = np.zeros_like(refresh.information), np.zeros_like(refresh.information)
+    refresh.sum_information(source, now, after)
+    refresh.sum_information(Copies(fleet._store, kept), then, before)
+    refresh.information += after - before
+
+
+def _stand_back() -> None:
+    """Let decisions go first, where the system knows priorities of threads."""
+    with suppress(AttributeError, OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)

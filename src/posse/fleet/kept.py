@@ -1,0 +1,86 @@
+"""A fleet's sums as they were at one moment, while the fleet goes on learning."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.kernels.kept import copy_rows, keep_rows, new_sums
+from posse.kernels.lanes import Pairs
+from posse.kernels.sums import Sums
+
+if TYPE_CHECKING:
+    from posse.fleet.refresh import Room
+    from posse.fleet.store import Store
+    from posse.types import Array, IntArray
+
+FIRST_ROOM = 1024
+
+
+class Kept:
+    """Copies of the sums of slots that have changed since this was made; to be made and written under the lock.
+
+    Parameters
+    ----------
+    n_slots : int
+        Slots that there are; later ones belong to no pair of that moment.
+    n_features : int
+    """
+
+    def __init__(self, n_slots: int, n_features: int) -> None:
+        self.n_features = n_features
+        self.place = np.zeros(n_slots, dtype=np.int64)
+        self.sums = new_sums(FIRST_ROOM, n_features)
+        self._of = np.zeros((2, FIRST_ROOM), dtype=np.int64)
+        self.count = 0
+
+    def keep(self, sums: Sums, slots: IntArray, arms: IntArray) -> None:
+        """Copy the sums of slots that are about to change."""
+        needed = self.count + slots.size
+        if needed > self._of.shape[1]:
+            size = max(needed, 2 * self._of.shape[1])
+            larger, of = new_sums(size, self.n_features), np.zeros((2, size), dtype=np.int64)
+            for new, old in zip(larger, self.sums, strict=True):
+                new[: self.count] = old[: self.count]
+            of[:, : self.count] = self._of[:, : self.count]
+            self.sums, self._of = larger, of
+        self.count = keep_rows(sums, slots, arms, self.place, self.sums, self._of, self.count)
+
+    def changed(self, n_arms: int) -> list[IntArray]:
+        """Return which copies are of which arm."""
+        arms = self._of[1, : self.count]
+        return [np.flatnonzero(arms == arm) for arm in range(n_arms)]
+
+    def slots(self, copies: IntArray) -> IntArray:
+        """Return the slots that these are copies of."""
+        slots: IntArray = self._of[0, copies]
+        return slots
+
+
+class Frozen:
+    """Reads a fleet's sums as they were when ``kept`` was made; blocks are copied out under the lock."""
+
+    def __init__(self, store: Store, lock: threading.RLock, kept: Kept) -> None:
+        self.store, self.lock, self.kept = store, lock, kept
+
+    def pairs(self, rows: IntArray, weight: Array, room: Room) -> Pairs:
+        """Return copies of some slots."""
+        block = room.block
+        with self.lock:
+            belief = self.store.belief
+            copy_rows(belief.sums, rows, self.kept.place, self.kept.sums, belief.task_of, weight, block)
+        return Pairs(block.sums, block.rows[: rows.size], block.rows, block.weight)
+
+
+class Copies:
+    """Reads the copies themselves."""
+
+    def __init__(self, store: Store, kept: Kept) -> None:
+        self.kept = kept
+        self.task_of = store.belief.task_of[kept.slots(np.arange(kept.count))]
+
+    def pairs(self, rows: IntArray, weight: Array, room: Room) -> Pairs:  # noqa: ARG002 -- others copy into it
+        """Return some copies."""
+        return Pairs(self.kept.sums, rows, self.task_of, weight)

@@ -1,0 +1,251 @@
+"""What a fleet's decisions and rewards stand on, and beliefs that are brought up to date when they are looked at.
+
+A new population changes what every pair believes, but most pairs will not be asked before the next one. So a refresh
+only counts up the *generation*; a pair whose local part is of an older one is *settled* when a decision or a reward
+comes to it, from its sums, which is exact. All arms of a task are settled side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from posse.kernels import lanes
+from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.handle import Layout, floats, ints
+from posse.kernels.linalg import copy_symmetric, factor_semidefinite
+from posse.kernels.posterior import Belief
+from posse.kernels.select import Exploration
+from posse.kernels.sums import Sums
+from posse.kernels.vector import LANES, add_products, address, copy_row, fetch, interleave
+from posse.types import Array, IntArray
+
+
+class Rule(NamedTuple):
+    """How beliefs become probabilities: ``floor`` is the least that every eligible arm gets."""
+
+    exploration: Exploration
+    floor: float
+
+
+class Ground(NamedTuple):
+    """All arrays that a decision or a reward reads or writes."""
+
+    belief: Belief
+    root: Array  # (K, d, d) the upper R with R'R the covariance
+    triangle: Array  # (K, d (d + 1) / 2) the upper triangle of the covariance
+    settled: IntArray  # (S,) the generation that the local part of a slot is of
+    generation: IntArray  # (1,)
+    rule: Rule
+    lanes: Array  # room to work in, of whoever holds the fleet's lock
+    vectors: Array  # (4, d)
+    scores: Array  # (5, 8 K or more)
+    one: IntArray  # (1,) the arm that a reward is of
+
+
+GROUND: Layout[Ground] = Layout(
+    Ground(
+        belief=Belief(
+            sums=Sums(gram=floats(2), moment=floats(2), sum_of_squares=floats(1), counts=floats(1)),
+            slot=ints(2),
+            task_of=ints(1),
+            seen=ints(2),
+            n_seen=ints(1),
+            rewards=floats(1),
+            covariance=floats(3),
+            noise_variance=floats(1),
+            shared_precision=floats(2),
+            task_weight=floats(1),
+            local_covariance=floats(2),
+            local_mean=floats(2),
+            shared_covariance=floats(3),
+            shared_moment=floats(2),
+            shared_mean=floats(2),
+        ),
+        root=floats(3),
+        triangle=floats(2),
+        settled=ints(1),
+        generation=ints(1),
+        rule=Rule(Exploration(0.0, False, False), 0.0),
+        lanes=floats(2),
+        vectors=floats(2),
+        scores=floats(2),
+        one=ints(1),
+    )
+)
+open_ground = GROUND.open
+
+
+@inlined_kernel
+def score_room(n_arms: int) -> int:
+    """Return how many columns scores of so many arms need to be worked on."""
+    return LANES * max(n_arms, 2)
+
+
+def new_room(n_features: int) -> Array:
+    """Return the room that one thread works in."""
+    return np.empty(lanes.lanes_size(n_features))
+
+
+@kernel
+def set_roots(covariance: Array, root: Array) -> None:
+    """Write the factor of every arm's covariance, which may be singular."""
+    for arm in range(root.shape[0]):
+        factor_semidefinite(covariance[arm], root[arm])
+
+
+@kernel
+def set_triangles(covariance: Array, triangle: Array) -> None:
+    """Write the upper triangle of every arm's covariance."""
+    for arm in range(triangle.shape[0]):
+        copy_symmetric(covariance[arm], 1.0, triangle[arm])
+
+
+@inlined_kernel
+def slot_of(belief: Belief, task: int, arm: int) -> int:
+    """Return the slot of a pair that has rewards, or -1."""
+    row = belief.slot[task, arm] if task >= 0 else -1
+    return row if row >= 0 and belief.sums.counts[row] > 0.0 else -1
+
+
+@inlined_kernel
+def settle(ground: Ground, task: int, arms: IntArray, first: int, n: int, room: Array) -> None:
+    """Bring the local parts of up to eight arms of a task, from ``arms[first]`` on, to the present generation."""
+    belief = ground.belief
+    now = ground.generation[0]
+    stale = 0
+    for lane in range(n):
+        row = slot_of(belief, task, arms[first + lane])
+        if row >= 0 and ground.settled[row] != now:
+            stale += 1
+    if stale == 0:
+        return
+    d = belief.shared_mean.shape[1]
+    upper, lower, data, half, both, middle = room[0], room[1], room[2], room[3], room[4], room[5]
+    whitened, local, column = room[6], room[7], room[8]
+    inverse, noise = room[11], room[11][d * LANES :]
+    last = room[lanes.N_MATRICES - 1]
+    last[:] = 0.0
+    places = last.view(np.int64)
+    grams, moments, roots = places[:LANES], places[LANES : 2 * LANES], places[2 * LANES : 3 * LANES]
+    nothing = address(last, 3 * LANES)
+    for lane in range(LANES):
+        # Lanes without anything to settle are worked on as well; an arm's own factor keeps them finite.
+        arm = arms[first + lane] if lane < n else arms[first]
+        row = slot_of(belief, task, arm) if lane < n else -1
+        roots[lane] = address(ground.root, arm)
+        noise[lane] = belief.noise_variance[arm] * (belief.task_weight[task] if task >= 0 else 1.0)
+        grams[lane], moments[lane] = nothing, nothing
+        if row >= 0 and ground.settled[row] != now:
+            grams[lane], moments[lane] = address(belief.sums.gram, row), address(belief.sums.moment, row)
+    interleave(roots, d * d, upper)
+    for i in range(d):
+        for j in range(d):
+            copy_row(lower, (j * d + i) * LANES, upper, (i * d + j) * LANES, 1)
+    lanes.put_pairs(grams, moments, True, d, half, both, data)
+    lanes.condition(d, upper, lower, data, noise, half, both, middle, inverse)
+    lanes.local_posterior(d, upper, middle, inverse, whitened, local)
+    for i in range(d):
+        for lane in range(LANES):
+            column[i * LANES + lane] = both[(i * (d + 1) + d) * LANES + lane]
+    lanes.solve_lower(d, middle, inverse, column, 1)
+    lanes.solve_upper(d, middle, inverse, column, 1)
+    for lane in range(n):
+        row = slot_of(belief, task, arms[first + lane])
+        if row >= 0 and ground.settled[row] != now:
+            lanes.take_symmetric(local, lane, belief.local_covariance[row])
+            lanes.take_mean(d, upper, column, 1, 0, lane, belief.local_mean[row])
+            ground.settled[row] = now
+
+
+@inlined_kernel
+def ask(belief: Belief, task: int, arms: IntArray, n_arms: int) -> None:
+    """Ask memory for what a decision will read, all arms at once.
+
+    In a large fleet nothing of a task is in the cache. Arm after arm, a decision would wait for memory as often as it
+    has arms; asked for together, the answers come together.
+    """
+    for position in range(n_arms):
+        row = belief.slot[task, arms[position]] if task >= 0 else -1
+        if row >= 0:
+            fetch(belief.sums.counts, row)
+            fetch(belief.local_mean, row)
+            fetch(belief.local_covariance, row)
+            fetch(belief.sums.gram, row)
+
+
+@inlined_kernel
+def multiply_triangles(d: int, matrix: Array, x: Array, out: Array) -> None:
+    """Add symmetric matrices, given by their upper triangles, times vectors to ``out``."""
+    place = 0
+    for i in range(d):
+        here = i * LANES
+        add_products(out, here, d - i, x, here, 0, matrix, place, 0, 1)
+        add_products(out, here, 1, x, here + LANES, LANES, matrix, place + LANES, LANES, d - i - 1)
+        place += (d - i) * LANES
+
+
+@inlined_kernel
+def predict_arms(
+    ground: Ground, task: int, x: Array, arms: IntArray, n_arms: int, room: Array, mean: Array, sd: Array
+) -> None:
+    """Write mean and standard deviation of the expected reward of ``arms``; a negative task is one never seen.
+
+    The same as :func:`posse.kernels.posterior.predict_arm` for each, eight at a time.
+    """
+    belief = ground.belief
+    d = x.shape[0]
+    step = d * LANES
+    triangle = d * (d + 1) // 2
+    ask(belief, task, arms, n_arms)
+    local, gram, shared, context = room[0], room[1], room[2], room[3]
+    v, w, p, mean_of = room[4], room[5], room[6], room[7]
+    last = room[lanes.N_MATRICES - 1]
+    places = last.view(np.int64)
+    for first in range(0, n_arms, LANES):
+        n = min(LANES, n_arms - first)
+        settle(ground, task, arms, first, n, room)
+        # Lanes left over repeat the first arm.
+        covariances, grams, sharings, means = (
+            places[:LANES], places[LANES : 2 * LANES], places[2 * LANES : 3 * LANES], places[3 * LANES : 4 * LANES]
+        )  # fmt: skip
+        last[4 * LANES : 4 * LANES + triangle] = 0.0
+        nothing = address(last, 4 * LANES)
+        for lane in range(LANES):
+            arm = arms[first + lane] if lane < n else arms[first]
+            row = slot_of(belief, task, arm)
+            sharings[lane] = address(belief.shared_covariance, arm)
+            if row >= 0:
+                covariances[lane], grams[lane] = address(belief.local_covariance, row), address(belief.sums.gram, row)
+                means[lane] = address(belief.local_mean, row)
+            else:
+                covariances[lane], grams[lane], means[lane] = address(ground.triangle, arm), nothing, nothing
+        lanes.spread_vector(x, context)
+        interleave(covariances, triangle, local)
+        interleave(grams, triangle, gram)
+        interleave(sharings, d * d, shared)
+        interleave(means, d, mean_of)
+        lanes.fill(0.0, v, step)
+        lanes.fill(0.0, w, step)
+        lanes.fill(0.0, p, step)
+        multiply_triangles(d, local, context, v)
+        multiply_triangles(d, gram, v, w)
+        for i in range(step):
+            w[i] = context[i] - w[i]
+        add_products(p, 0, d, w, 0, LANES, shared, 0, step, d)
+        for lane in range(n):
+            arm = arms[first + lane]
+            row = slot_of(belief, task, arm)
+            own, form, center = 0.0, 0.0, 0.0
+            for i in range(d):
+                own += x[i] * v[i * LANES + lane]
+                form += w[i * LANES + lane] * p[i * LANES + lane]
+                center += w[i * LANES + lane] * belief.shared_mean[arm, i] + x[i] * mean_of[i * LANES + lane]
+            if row >= 0:
+                own *= belief.noise_variance[arm]
+            elif task >= 0:
+                own /= belief.task_weight[task]
+            mean[first + lane] = center
+            sd[first + lane] = math.sqrt(max(own + form, 0.0))

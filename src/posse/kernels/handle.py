@@ -1,0 +1,218 @@
+"""One number for many arrays.
+
+A kernel that is called from Python with the twenty arrays of a belief spends more time on taking them over, one after
+another, than on its work. A *handle* is a table of words that says where these arrays lie and how large they are. A
+kernel takes its address, one whole number, and opens it: what it gets is the same named tuple of arrays, so everything
+that works on the named tuple works on an opened handle. Nothing is copied: writes are writes to the caller's arrays.
+
+::
+
+    LAYOUT = Layout(Sums(gram=floats(3), moment=floats(2), sum_of_squares=floats(1), counts=floats(1)))
+    open_sums = LAYOUT.open
+
+    @short_kernel
+    def count(address: int, row: int) -> float:
+        return open_sums(address).counts[row]
+
+    handle = Handle(LAYOUT, sums)
+    count(handle.address, 3)
+
+Keep the handle in a name of its own while a kernel runs: in ``count(Handle(LAYOUT, sums).address, 3)`` the table is gone
+before the kernel opens it.
+
+A named tuple may hold arrays of float64, int64 or bool, in C order, aligned and writeable; single numbers, of which the
+table keeps a copy; and other named tuples of these. A table is written once and never changed: when an array is
+replaced by another one, or a number by another, make a new handle, and keep the old one while a kernel may be reading
+it.
+"""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, typeof, types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from posse.types import Array, BoolArray, IntArray
+
+Parts = TypeVar("Parts", bound=tuple[Any, ...])
+
+# For kernels that are over in a microsecond: to let go of the interpreter lock and take it back costs as much as a
+# small step, and while other threads are busy the wait for it may cost a thousand times that.
+short_kernel = njit(cache=True, error_model="numpy")
+
+STALE = "compiled code from an earlier version of posse is in the way: delete Numba's cache (__pycache__/*.nb*)"
+WORD = ir.IntType(64)
+DTYPES = {np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)}
+
+
+def floats(n_axes: int) -> Array:
+    """Return an array that stands for all float64 arrays with this many axes."""
+    return np.empty((0,) * n_axes)
+
+
+def ints(n_axes: int) -> IntArray:
+    """Return an array that stands for all int64 arrays with this many axes."""
+    return np.empty((0,) * n_axes, dtype=np.int64)
+
+
+def flags(n_axes: int) -> BoolArray:
+    """Return an array that stands for all bool arrays with this many axes."""
+    return np.empty((0,) * n_axes, dtype=np.bool_)
+
+
+def leaves(parts: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the arrays and numbers of nested named tuples with their names, in the order of the table."""
+    for name, part in zip(parts._fields, parts, strict=True):
+        if isinstance(part, tuple):
+            yield from leaves(part, f"{path}{name}.")
+        else:
+            yield path + name, part
+
+
+def kind_of(name: str, leaf: Any) -> str:
+    """Return what kind of array or number this is; raise if it has no place in a table."""
+    if isinstance(leaf, np.ndarray):
+        if leaf.dtype not in DTYPES:
+            raise TypeError(f"{name} must hold float64, int64 or bool, but its type is {leaf.dtype}")
+        if not leaf.flags.carray:
+            raise TypeError(f"{name} must be in C order, aligned and writeable, but it is not; pass a copy")
+        return f"{leaf.dtype.name}[{leaf.ndim}]"
+    if type(leaf) in (bool, int, float):
+        return type(leaf).__name__
+    raise TypeError(f"{name} must be an array or a number, but {type(leaf).__name__} came")
+
+
+class Layout(Generic[Parts]):
+    """What a kernel knows of a named tuple before it sees one: which arrays, of what type, with how many axes.
+
+    Parameters
+    ----------
+    example : named tuple
+        With arrays of any size: those of :func:`floats`, :func:`ints` and :func:`flags`, or real ones.
+
+    Attributes
+    ----------
+    open : callable
+        Takes an address and returns the named tuple. Only for kernels; give it a name of its own in the module, as
+        kernels see no attributes.
+    """
+
+    open: Callable[[int], Parts]
+
+    def __init__(self, example: Parts) -> None:
+        self.name = type(example).__name__
+        self.kinds = [f"{name} {kind_of(name, leaf)}" for name, leaf in leaves(example)]
+        # Numba looks at a kernel's own file to see whether what it compiled before still holds, but the layout may come
+        # from another one. The first word of a table says what layout it has, so that old code cannot misread it.
+        self.mark = zlib.crc32("\n".join(self.kinds).encode())
+        self.open = _opener(typeof(example), self.mark)
+
+    def table(self, parts: Parts) -> IntArray:
+        """Return the words that say where the arrays of ``parts`` lie."""
+        words = [self.mark]
+        named = list(leaves(parts))
+        kinds = [f"{name} {kind_of(name, leaf)}" for name, leaf in named]
+        if kinds != self.kinds:
+            wrong = sorted(set(kinds) ^ set(self.kinds))
+            raise TypeError(f"this is not laid out as {self.name}: look at {', '.join(wrong)}")
+        for _, leaf in named:
+            if isinstance(leaf, np.ndarray):
+                words += [leaf.ctypes.data, *leaf.shape]
+            elif type(leaf) is float:
+                words.append(int(np.float64(leaf).view(np.int64)))
+            else:
+                words.append(int(leaf))
+        return np.array(words, dtype=np.int64)
+
+
+class Handle(Generic[Parts]):
+    """A table of where the arrays of ``parts`` lie, together with the arrays, so that they stay there.
+
+    A copy of a handle is a handle of copied arrays: objects that have one can be copied like any other.
+
+    Parameters
+    ----------
+    layout : Layout
+    parts : named tuple
+
+    Attributes
+    ----------
+    address : int
+        What a kernel opens; good for as long as this handle lives.
+    """
+
+    __slots__ = ("_table", "address", "layout", "parts")
+
+    def __init__(self, layout: Layout[Parts], parts: Parts) -> None:
+        self.layout = layout
+        self.parts = parts
+        self._table = layout.table(parts)
+        self.address: int = self._table.ctypes.data
+
+    def __repr__(self) -> str:
+        return f"Handle({self.layout.name})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Handle[Parts]:
+        return Handle(self.layout, copy.deepcopy(self.parts, memo))
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError("a handle is of use in its own process only; send the arrays and make another one there")
+
+
+def _opener(named_tuple: Any, mark: int) -> Any:
+    """Return the intrinsic that turns an address into a named tuple of arrays that own nothing."""
+
+    def open_parts(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 -- Numba passes it
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            table = builder.inttoptr(arguments[0], WORD.as_pointer())
+            # Words do not change, so the compiler may read one where it is needed, and again rather than keep it.
+            constant = builder.module.add_metadata([])
+            place = iter(range(1 << 30))
+
+            def word() -> Any:
+                pointer = builder.gep(table, [ir.Constant(WORD, next(place))], inbounds=True)
+                value = builder.load(pointer)
+                value.set_metadata("invariant.load", constant)
+                return value
+
+            def build(kind: Any) -> Any:
+                if hasattr(kind, "instance_class"):  # a named tuple
+                    return context.make_tuple(builder, kind, [build(part) for part in kind])
+                if isinstance(kind, types.Array):
+                    return build_array(context, builder, kind, word)
+                if kind == types.float64:
+                    return builder.bitcast(word(), ir.DoubleType())
+                return context.cast(builder, word(), types.int64, kind)
+
+            stale = builder.icmp_unsigned("!=", word(), ir.Constant(WORD, mark))
+            with builder.if_then(stale, likely=False):
+                context.call_conv.return_user_exc(builder, RuntimeError, (STALE,))
+            return build(signature.return_type)
+
+        return named_tuple(types.int64), generate
+
+    return intrinsic(open_parts)
+
+
+def build_array(context: Any, builder: Any, kind: Any, word: Callable[[], Any]) -> Any:
+    """Return an array value from the next words of a table: its address and its shape."""
+    size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    data = builder.inttoptr(word(), context.get_data_type(kind.dtype).as_pointer())
+    shape = [word() for _ in range(kind.ndim)]
+    strides: list[Any] = []
+    stride: Any = ir.Constant(WORD, size)
+    for length in reversed(shape):
+        strides.insert(0, stride)
+        stride = builder.mul(stride, length)
+    array = make_array(kind)(context, builder)
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(WORD, size), meminfo=None)
+    return array._getvalue()

@@ -1,0 +1,134 @@
+"""The two passes of a refresh over an arm's pairs: what they say about the shared mean, and about the population.
+
+Each pass is a sum over pairs, which may be taken block by block and in any place, between a *prepare* and a *finish*
+that only know the arm.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from posse.kernels import lanes
+from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.linalg import factor, solve_transposed
+from posse.kernels.posterior import Buffers, finish
+from posse.types import Array
+
+# Columns of a summary.
+TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, MEAN_SQUARE, MEAN_INFORMATION = range(7)
+
+
+@inlined_kernel
+def transpose(matrix: Array) -> None:
+    """Swap rows and columns of a square matrix in place."""
+    for i in range(matrix.shape[0]):
+        for j in range(i):
+            matrix[i, j], matrix[j, i] = matrix[j, i], matrix[i, j]
+
+
+@inlined_kernel
+def divide_rows(upper: Array, rhs: Array) -> None:
+    """Replace ``rhs`` by the solution X of ``upper X = rhs``."""
+    d = upper.shape[0]
+    for i in range(d - 1, -1, -1):
+        for k in range(i + 1, d):
+            weight = upper[i, k]
+            for j in range(rhs.shape[1]):
+                rhs[i, j] -= weight * rhs[k, j]
+        for j in range(rhs.shape[1]):
+            rhs[i, j] /= upper[i, i]
+
+
+@kernel
+def finish_information(belief: Any, arm: int, root: Array, information: Array, buffers: Buffers) -> None:
+    """Turn the sum of [V, z] over all pairs of an arm into its shared mean and covariance."""
+    d = root.shape[0]
+    precision = buffers.matrices[5]
+    for i in range(d):
+        for j in range(d):
+            precision[i, j] = 0.5 * (information[i, j] + information[j, i])
+    # G = R^-1 V R'^-1, and g = R^-1 z.
+    divide_rows(root, precision)
+    transpose(precision)
+    divide_rows(root, precision)
+    moment = belief.shared_moment[arm]
+    for i in range(d - 1, -1, -1):
+        moment[i] = information[i, d]
+        for k in range(i + 1, d):
+            moment[i] -= root[i, k] * moment[k]
+        moment[i] /= root[i, i]
+    finish(belief, arm, precision, buffers)
+
+
+@kernel
+def prepare_moments(belief: Any, arm: int, root: Array, shared_root: Array, start: Array) -> None:
+    """Write what :func:`posse.kernels.lanes.sum_moments` wants to know about the shared mean.
+
+    That is the upper H with ``H'H = R'^-1 Phi R^-1``, and ``R'^-1 m0``.
+    """
+    d = root.shape[0]
+    # Phi = F'F gives H = F R^-1, the solution of R'H' = F'.
+    factor(belief.shared_covariance[arm], shared_root)
+    transpose(shared_root)
+    solve_transposed(root, shared_root)
+    transpose(shared_root)
+    for i in range(d):
+        start[i] = belief.shared_mean[arm, i]
+        for k in range(i):
+            start[i] -= root[k, i] * start[k]
+        start[i] /= root[i, i]
+
+
+@kernel
+def finish_moments(
+    belief: Any,
+    arm: int,
+    root: Array,
+    moments: Array,
+    counts: Array,
+    n_pairs: int,
+    second_moment: Array,
+    summary: Array,
+    buffers: Buffers,
+) -> None:
+    """Turn the sums over all pairs of an arm into the second moment in the features' units, and the arm's summary."""
+    d = root.shape[0]
+    half = buffers.matrices[0]
+    for i in range(d):
+        for j in range(d):
+            half[i, j] = 0.0
+            second_moment[i, j] = 0.0
+    # R' S R, with S symmetric.
+    for i in range(d):
+        for k in range(d):
+            weight = moments[i, k]
+            for j in range(k, d):
+                half[i, j] += weight * root[k, j]
+    for k in range(d):
+        for i in range(k, d):
+            weight = root[k, i]
+            for j in range(i, d):
+                second_moment[i, j] += weight * half[k, j]
+    for i in range(d):
+        for j in range(i):
+            second_moment[i, j] = second_moment[j, i]
+    square = 0.0
+    information = 0.0
+    shared_mean, shared_covariance = belief.shared_mean[arm], belief.shared_covariance[arm]
+    for i in range(d):
+        precision = belief.shared_precision[arm, i]
+        square += precision * (shared_mean[i] * shared_mean[i] + shared_covariance[i, i])
+        information += 1.0 - 2.0 * shared_covariance[i, i] * precision
+        for j in range(d):
+            information += (
+                shared_covariance[i, j] * shared_covariance[i, j] * precision * belief.shared_precision[arm, j]
+            )
+    summary[TASKS] = n_pairs
+    summary[REWARDS] = belief.rewards[arm]
+    leverage = counts[lanes.LEVERAGE]
+    spread = max(counts[lanes.SPREAD], 0.0)  # tr(A H Phi H') / s2 of all pairs
+    summary[RESIDUAL] = counts[lanes.RESIDUAL] + belief.noise_variance[arm] * (leverage + spread)
+    summary[LEVERAGE] = leverage
+    summary[SQUARED_LEVERAGE] = counts[lanes.SQUARED_LEVERAGE]
+    summary[MEAN_SQUARE] = square
+    summary[MEAN_INFORMATION] = max(information, 0.0)

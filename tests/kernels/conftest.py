@@ -1,0 +1,47 @@
+"""What compiled calls of a fleet open, made from a belief with whole matrices."""
+
+import numpy as np
+import pytest
+
+from posse.kernels.ground import GROUND, Ground, Rule, new_room, set_roots, set_triangles
+from posse.kernels.handle import Handle
+from posse.kernels.select import Exploration
+
+
+def make_ground(belief, rule=None):
+    """Return a handle of a copy of ``belief`` with symmetric matrices over slots as triangles, all of it settled."""
+    n_arms, d = belief.shared_mean.shape
+    upper = np.triu_indices(d)
+    sums = belief.sums._replace(gram=belief.sums.gram[:, *upper])
+    packed = belief._replace(sums=sums, local_covariance=belief.local_covariance[:, *upper])
+    copied = packed._replace(
+        sums=type(sums)(*(np.array(field, order="C") for field in sums)),
+        **{
+            name: np.array(field, order="C")
+            for name, field in zip(packed._fields, packed, strict=True)
+            if name != "sums"
+        },
+    )
+    root, triangle = np.empty((n_arms, d, d)), np.empty((n_arms, d * (d + 1) // 2))
+    set_roots(belief.covariance, root)
+    set_triangles(belief.covariance, triangle)
+    return Handle(
+        GROUND,
+        Ground(
+            belief=copied,
+            root=root,
+            triangle=triangle,
+            settled=np.zeros(belief.task_of.size, dtype=np.int64),
+            generation=np.zeros(1, dtype=np.int64),
+            rule=rule or Rule(Exploration(0.7, True, True), 0.0),
+            lanes=np.full(new_room(d).shape, np.nan),  # whatever was there before must not matter
+            vectors=np.full((4, d), np.nan),
+            scores=np.full((2, n_arms), np.nan),
+            one=np.zeros(1, dtype=np.int64),
+        ),
+    )
+
+
+@pytest.fixture(scope="session")
+def ground_of():
+    return make_ground
