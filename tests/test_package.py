@@ -30,7 +30,7 @@ def test_imports_point_one_way():
     # Lower layers first; a module may import from its own layer and from those before it.
     layers = [
         {"types", "errors", "_version"},
-        {"checks", "tables", "container"},
+        {"checks", "tables", "container", "threads"},
         {"kernels", "logs"},
         {"features"},
         {"model"},

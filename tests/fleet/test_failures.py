@@ -7,11 +7,14 @@ import polars as pl
 import pytest
 
 import posse.fleet.core
+import posse.fleet.kept
 import posse.fleet.ledger
 import posse.fleet.merge
 import posse.fleet.posse
 import posse.fleet.refresh
+import posse.fleet.room
 import posse.fleet.store
+import posse.kernels.handle
 from posse import FeatureSpec, Posse
 from posse.errors import (
     ExpiredDecision,
@@ -25,6 +28,7 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import numeric
+from posse.fleet.kept import Kept
 from posse.fleet.store import FIRST_ARMS, FIRST_ROOM
 from posse.kernels import estimators
 
@@ -240,6 +244,12 @@ def test_a_time_that_cannot_be_logged(fleet_of, snapshot, clock):
 # Memory that runs out
 
 
+MAKERS = (
+    "empty", "zeros", "ones", "full", "array", "arange", "concatenate", "repeat", "ascontiguousarray", "sort",
+    "argsort", "bincount", "linspace", "unique", "searchsorted", "flatnonzero", "isin",
+)  # fmt: skip
+
+
 class Ending:
     """NumPy on a machine whose memory ends after so many new arrays."""
 
@@ -260,35 +270,44 @@ class Ending:
 
     def __getattr__(self, name):
         found = getattr(np, name)
-        makers = ("empty", "zeros", "full", "array", "arange", "concatenate", "repeat", "ascontiguousarray", "sort")
-        return self.wrapped(found) if name in makers else found
+        return self.wrapped(found) if name in MAKERS else found
 
 
 @pytest.fixture
 def memory(monkeypatch):
     """Let memory end: set ``left`` to the number of arrays that can still be made."""
     ending = Ending()
-    for module in (posse.fleet.core, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse, posse.fleet.store):
+    for module in (
+        posse.fleet.core, posse.fleet.kept, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse,
+        posse.fleet.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.handle,
+    ):  # fmt: skip
         monkeypatch.setattr(module, "np", ending)
     for module, name in [
-        (posse.fleet.core, "new_scratch"), (posse.fleet.refresh, "new_buffers"), (estimators, "new_memory"),
+        (posse.fleet.core, "new_room"), (posse.fleet.kept, "new_sums"), (posse.fleet.refresh, "new_buffers"),
+        (posse.fleet.refresh, "new_block"), (estimators, "new_memory"),
     ]:  # fmt: skip
         monkeypatch.setattr(module, name, ending.wrapped(getattr(module, name)))
+    # A batch is large from a few rows on, and copies of what is about to change soon need more room.
+    monkeypatch.setattr(posse.fleet.store, "MANY_ROWS", 100)
+    monkeypatch.setattr(posse.fleet.kept, "FIRST_ROOM", 2)
     return ending
 
 
 def crowded(clock, kind):
     """A fleet whose every array is full to the last place, and some decisions of tasks and pairs yet to be learned."""
-    settings = {"evidence": {}, "robust": {"robust": True}, "paper": {"prior": "paper"}}[kind]
+    settings = {"robust": {"robust": True}, "paper": {"prior": "paper"}}.get(kind, {})
     fleet = Posse(
         arms=NAMES, features=["a"], seed=1, clock=clock, time_to_live=100.0, absent_reward=0.5, **settings
     )  # fmt: skip
     n = FIRST_ROOM
     rows = {"task": [f"t{i}" for i in range(n)], "arm": [NAMES[i % 4] for i in range(n)], "a": np.sin(np.arange(n))}
     fleet.learn_many(rows | {"reward": np.cos(np.arange(n))})
-    assert fleet._store.n_slots == fleet._store._room.task_of.size
+    assert fleet._store.n_slots == fleet._store._room.settled.size
     for i in range(n):
         fleet.decide(f"t{i % 8}", [0.1 * i], [NAMES[4 + i % 4]])
+    if kind == "read by a refresh":
+        # As if one were under way: what is about to change is copied first.
+        fleet._store.kept = Kept(fleet._store.n_slots, fleet._store.n_features)
     return fleet
 
 
@@ -318,6 +337,8 @@ def update(fleet, clock, what, other=None):
             return fleet.learn_many(few)
         case "learn_many":
             return fleet.learn_many(many)
+        case "learn_many sums":
+            return fleet.learn_many(many, refresh=False)
         case "refresh":
             return fleet.refresh()
         case "add_arm":
@@ -337,31 +358,42 @@ def update(fleet, clock, what, other=None):
 
 
 UPDATES = (
-    "decide", "decide_many", "reward", "reward_many few", "reward_many", "learn_many few", "learn_many", "refresh",
-    "add_arm", "retire_arm", "rename", "forget", "merge", "expire",
+    "decide", "decide_many", "reward", "reward_many few", "reward_many", "learn_many few", "learn_many",
+    "learn_many sums", "refresh", "add_arm", "retire_arm", "rename", "forget", "merge", "expire",
 )  # fmt: skip
 
 
 def unsound(fleet):
     """What compiled code relies on and would not check: without it, going on may overwrite other memory."""
     store = fleet._store
-    belief, room = store.belief, store._room
+    belief, room, ground = store.belief, store._room, store.ground.parts
     slots = belief.slot[: store.n_tasks, : store.n_arms]
     task, arm = np.nonzero(slots >= 0)
+    over_slots = (*room.belief.sums, room.belief.task_of, room.belief.local_covariance, room.belief.local_mean)
+    opened = [*ground.belief.sums, *ground.belief[1:], ground.root, ground.triangle, ground.settled, ground.generation]
+    mine = [*room.belief.sums, *room.belief[1:], room.root, room.triangle, room.settled, room.generation]
     problems = {
-        "room of slots": store.n_slots <= room.task_of.size,
+        "room of slots": store.n_slots <= room.settled.size
+        and {len(array) for array in over_slots} == {room.settled.size},
         "tasks of slots": np.array_equal(belief.task_of[slots[task, arm]], task),
-        "room of tasks": store.n_tasks <= room.task_weight.size == room.slot.shape[0] == room.seen.shape[1],
-        "room of arms": store.n_arms <= room.n_seen.size == room.slot.shape[1],
-        "distances": not store.robust or store.memory.evidence.distance.size >= room.task_of.size,
+        "room of tasks": store.n_tasks <= room.belief.task_weight.size
+        and room.belief.task_weight.size == room.belief.slot.shape[0] == room.belief.seen.shape[1],
+        "room of arms": store.n_arms <= room.belief.n_seen.size == room.belief.slot.shape[1]
+        and len(room.root) == len(room.triangle) == room.belief.n_seen.size,
         "estimates": store.method != estimators.PAPER or store.memory.order.size >= store.n_tasks,
-        "memory": len(store.memory.threshold) == store.n_arms,
-        "names": len(fleet._arms) == store.n_arms and len(fleet._scratch.spread) >= store.n_arms,
+        "memory": len(store.memory.threshold) == len(store.memory.evidence.inverse) == store.n_arms,
+        "names": len(fleet._arms) == store.n_arms,
+        "scores": ground.scores.shape[1] >= store.n_arms,
+        "what compiled code opens": all(a is b for a, b in zip(opened, mine, strict=True)),
+        "what is in use": np.shares_memory(belief.covariance, room.belief.covariance)
+        and belief.sums.gram is room.belief.sums.gram
+        and len(belief.covariance) == store.n_arms
+        and len(belief.slot) == store.n_tasks,
     }
     return [name for name, sound in problems.items() if not sound]
 
 
-@pytest.mark.parametrize("kind", ["evidence", "robust", "paper"])
+@pytest.mark.parametrize("kind", ["evidence", "robust", "paper", "read by a refresh"])
 @pytest.mark.parametrize("what", UPDATES)
 def test_memory_that_runs_out(memory, new_clock, snapshot, differences, same_prefixes, kind, what):
     def build():

@@ -6,6 +6,7 @@ import posse.fleet.store
 from posse.errors import InvalidValue
 from posse.fleet.store import FIRST_ARMS, FIRST_ROOM, Store
 from posse.kernels import estimators
+from posse.kernels.fleet import decide
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import predict_arm
 from posse.kernels.sums import Sums
@@ -378,3 +379,119 @@ def test_a_copy_of_the_sums_is_a_copy():
 
     assert isinstance(sums, Sums)
     require_whole(store, as_list(rows))
+
+
+# Beliefs that are brought up to date when they are looked at
+
+
+def look_at(store, way):
+    """Let all pairs be looked at in some way."""
+    x, every = np.array([0.4, 1.0, -0.6]), np.arange(store.n_arms)
+    match way:
+        case "decide":
+            for task in range(store.n_tasks):
+                decide(store.address, task, x, every, 5, True, 0.3, np.empty((3, store.n_arms)))
+        case "decide, an arm at a time":
+            for task in range(store.n_tasks):
+                for arm in every[::-1]:
+                    decide(store.address, task, x, every[arm : arm + 1], 5, True, 0.3, np.empty((3, 1)))
+        case "settle each task":
+            for task in range(store.n_tasks):
+                store.settle([task])
+        case "settle some tasks":
+            store.settle(list(range(0, store.n_tasks, 2)))
+            store.settle(list(range(store.n_tasks)))
+        case "rebuild":
+            store.rebuild()
+        case _:
+            store.settle()
+
+
+def local_parts(store):
+    """What is kept of every pair that was seen, as bytes."""
+    seen = np.concatenate([store.belief.seen[arm, : store.belief.n_seen[arm]] for arm in range(store.n_arms)])
+    return store.belief.local_covariance[seen].tobytes(), store.belief.local_mean[seen].tobytes()
+
+
+def refreshed_store(robust, n_arms=11, n_tasks=30):
+    """A store whose population has changed since its pairs were looked at."""
+    store = new_store(n_arms=n_arms, robust=robust)
+    store.add_tasks(n_tasks)
+    learn(store, some_rows(400, n_tasks, n_arms))
+    store.refresh()
+    look_at(store, "settle")
+    learn(store, some_rows(100, n_tasks, n_arms, seed=1))
+    store.refresh()
+    return store
+
+
+WAYS = ("decide", "decide, an arm at a time", "settle each task", "settle some tasks", "rebuild", "settle in blocks")
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_beliefs_are_the_same_whoever_asks_for_them_first(monkeypatch, way, robust):
+    store, plain = refreshed_store(robust), refreshed_store(robust)
+    before = local_parts(store)
+    look_at(plain, "settle")
+    expected = local_parts(plain)
+    if way == "settle in blocks":
+        monkeypatch.setattr(posse.fleet.store, "BLOCK", 3)
+
+    look_at(store, way)
+
+    assert local_parts(store) == expected != before
+    # Once is enough.
+    store._room.root[:] = np.nan
+    look_at(store, "settle")
+    assert local_parts(store) == expected
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_a_reward_settles_what_it_teaches_and_nothing_else(robust):
+    store, plain = refreshed_store(robust), refreshed_store(robust)
+    look_at(plain, "settle")
+    old = store.belief.local_mean.copy()
+    x, slot = np.array([0.5, -0.2, 1.1]), int(store.belief.slot[7, 4])
+    assert store.belief.sums.counts[slot] > 0
+
+    for each in (store, plain):
+        each.learn(7, 4, x, 2.5)
+
+    for name in ("local_covariance", "local_mean"):
+        assert getattr(store.belief, name)[slot].tobytes() == getattr(plain.belief, name)[slot].tobytes()
+    for name in ("shared_mean", "shared_covariance", "shared_moment"):
+        assert getattr(store.belief, name).tobytes() == getattr(plain.belief, name).tobytes()
+    others = np.arange(len(old)) != slot
+    assert store.belief.local_mean[others].tobytes() == old[others].tobytes()
+    look_at(store, "settle")
+    assert local_parts(store) == local_parts(plain)
+
+
+def test_settling_leaves_what_rank_one_steps_have_taught():
+    store = refreshed_store(False)
+    look_at(store, "settle")
+    learn(store, some_rows(50, 30, 11, seed=2))
+    before = local_parts(store)
+
+    look_at(store, "settle")
+    assert local_parts(store) == before
+    store.rebuild()
+    assert local_parts(store) != before  # the same but for rounding
+    rows = as_list(some_rows(400, 30, 11)) + as_list(some_rows(100, 30, 11, seed=1))
+    require_whole(store, rows + as_list(some_rows(50, 30, 11, seed=2)))
+
+
+@pytest.mark.parametrize("method", [estimators.EVIDENCE, estimators.KNOWN, estimators.MOMENTS])
+def test_sums_are_learned_by_pairs_that_were_looked_at_before(method):
+    store = new_store(method)
+    store.add_tasks(6)
+    mine, more = some_rows(60, 6), some_rows(30, 6, seed=4)
+    add(store, mine)
+    store.refresh()
+    look_at(store, "decide")
+    add(store, more)
+    assert store.stale
+    store.refresh()
+    assert not store.stale
+    require_whole(store, as_list(mine) + as_list(more))

@@ -92,6 +92,21 @@ def test_a_kernel_sees_what_was_handed_over():
         assert_array_equal(array, original)
 
 
+@compiled
+def crosswise(address):
+    outer = open_outer(address)
+    return outer.cube[:, 1, :].copy(), outer.cube[:, 1:, 2].copy(), outer.labels.T.copy()
+
+
+def test_columns_of_opened_arrays_are_where_they_should_be():
+    given = parts()
+    handle = Handle(LAYOUT, given)
+    middle, corner, turned = crosswise(handle.address)
+    assert_array_equal(middle, given.cube[:, 1, :])
+    assert_array_equal(corner, given.cube[:, 1:, 2])
+    assert_array_equal(turned, given.labels.T)
+
+
 @pytest.mark.parametrize("level", [0.0, -0.0, 5e-324, 1e308, -np.inf])
 def test_numbers_arrive_to_the_last_bit(level):
     handle = Handle(LAYOUT, parts(n=-(2**63), bent=False, level=level))

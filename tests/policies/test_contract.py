@@ -296,7 +296,7 @@ def test_threads_learn_and_decide_what_one_would(case, rows, monkeypatch):
     monkeypatch.setattr("posse.threads.workers", lambda: 3)
     spread_over = []
     monkeypatch.setattr(ThreadPoolExecutor, "submit", counted(ThreadPoolExecutor.submit, spread_over))
-    tasks, arms, contexts, rewards = rows
+    tasks, _, contexts, _ = rows
     at_once, in_turn = (LARGE[case](n_tasks=N, n_arms=K, n_features=D) for _ in range(2))
     at_once.update_many(*rows)
     assert len(spread_over) >= 3, "there was something to spread"

@@ -339,3 +339,30 @@ def test_bad_predictions():
         policy.predict(task=0, context=[1.0])
     with pytest.raises(NotFinite):
         policy.predict(task=0, context=[1.0, np.inf])
+
+
+def test_the_refresh_schedule_may_be_changed_on_the_way():
+    policy = EbmUCB(n_tasks=2, n_arms=1, n_features=2, refresh_growth=0.0)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        policy.update(0, 0, rng.standard_normal(2), rng.standard_normal())
+    at_twenty = policy.prior.noise_variance
+    policy.refresh_growth = 1e9
+    for _ in range(20):
+        policy.update(0, 0, rng.standard_normal(2), rng.standard_normal())
+    assert_array_equal(policy.prior.noise_variance, at_twenty)
+    assert policy.refresh_growth == 1e9
+    policy.refresh_growth = 0
+    policy.update(0, 0, rng.standard_normal(2), rng.standard_normal())
+    assert policy.prior.noise_variance != at_twenty
+
+    with pytest.raises(InvalidValue, match="refresh_growth"):
+        policy.refresh_growth = -0.5
+    assert policy.refresh_growth == 0
+
+
+def test_first_pulls_are_settled_from_the_start():
+    policy = EbmUCB(n_tasks=2, n_arms=3, n_features=2, first_pulls=False)
+    assert policy.first_pulls is False
+    with pytest.raises(AttributeError):
+        policy.first_pulls = True

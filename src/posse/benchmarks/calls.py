@@ -33,7 +33,7 @@ DECIDE_FIRST = "Posse.decide, first"
 DECIDE_MANY, DECIDE_TABLE, LEARN_MANY = "decide_many, array", "decide_many, table", "learn_many, table"
 
 N_CALLS = 4096  # different tasks and contexts that calls go around
-N_REWARDS = 2000  # decisions that are rewarded in a round
+N_REWARDS = 500  # decisions that are rewarded in a round
 
 
 @dataclass(frozen=True, slots=True)

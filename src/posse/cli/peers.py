@@ -52,7 +52,7 @@ def peers(
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
     names, _ = chosen(only)
     make_folder(out)
-    with stages(n_stages(names)) as begin:
+    with stages(n_stages(plan, names)) as begin:
         report = measure_peers(plan, only, workers=workers or available_cores(), begin=begin)
     console = table_console()
     console.print(machine().words(), highlight=False, soft_wrap=True)
@@ -71,7 +71,7 @@ def _draw(console: Console, path: Path) -> list[Path]:
     try:
         plot_peers(json.loads(path.read_text(encoding="utf-8")), pictures)
     except MissingDependency as missing:
-        console.print(f"no picture: {missing}", highlight=False, soft_wrap=True)
+        console.print(f"no picture: {missing}", highlight=False, markup=False, soft_wrap=True)
         return []
     return pictures
 
@@ -85,15 +85,15 @@ def _print_report(console: Console, report: PeersReport) -> None:
         console.print()
         console.print(table)
     for line in notes(report):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, markup=False)
 
 
 def entries_table(report: PeersReport) -> Table:
     """Return the table of all entries."""
     from posse.benchmarks.bars import quantity
 
-    title = f"{report.size.words}, {report.n_steps:,} steps, {report.seeds} seeds; µs per call, best of the rounds"
-    table = _table(title, [""], ["decide", "update", "middle\nupdate", "input", "regret", "± s.e."])
+    title = f"{report.size.words}, {report.n_steps:,} steps, {report.seeds} seeds; µs per call"
+    table = _table(title, [""], ["decide", "update", "average\nupdate", "input", "regret", "± s.e."])
     library = ""
     for row in report.rows:
         if row.library != library:
@@ -102,7 +102,7 @@ def entries_table(report: PeersReport) -> Table:
             table.add_row(f"[bold]{library}[/bold] {version}")
         latency = row.latency
         building = latency.decide_built.best - latency.decide.best + latency.update_built.best - latency.update.best
-        times = (latency.decide.best, latency.update.best, latency.update_typical.best, max(building, 0.0))
+        times = (latency.decide.best, latency.update.best, latency.update_average.best, max(building, 0.0))
         error = row.standard_error
         words = f"{row.form}, {row.configuration}" if row.configuration else row.form
         table.add_row(
@@ -128,18 +128,23 @@ def blocks_table(blocks: Blocks) -> Table:
     from posse.benchmarks.bars import quantity
     from posse.benchmarks.peers import ours
 
-    title = f"{blocks.size.words}; bayesianbandits with task blocks, {blocks.solver}; µs per call"
-    columns = ["decide", "update", "first\ndecide", "first\nupdate", "steps", "regret", "ebmTS\nthere", "ratio"]
+    title = f"{blocks.size.words}; bayesianbandits with task blocks, {blocks.solver}; average µs"
+    columns = ["decide", "update", "first\ndecide", "first\nupdate", "steps", "regret", "ebmTS", "ebmUCB"]
     table = _table(title, [""], columns)
     by_name = {row.configuration: row for row in blocks.rows}
     for name in blocks.known:
         calls = [state[name] for state in (blocks.known, blocks.first)]
-        times = [quantity(one.best * 1e6) for latency in calls for one in (latency.decide, latency.update)]
+        times = [
+            quantity(one.best * 1e6) for latency in calls for one in (latency.decide_average, latency.update_average)
+        ]
         row = by_name.get(name)
         rest = []
         if row is not None:
-            shown = (sum(row.n_steps), sum(row.regret), sum(row.ours[ours.TS]))
-            rest = [*(f"{value / len(row.n_steps):,.0f}" for value in shown), f"{row.ratio(ours.TS):.2f}"]
+            means = (sum(some) / len(some) for some in (row.n_steps, row.regret))
+            rest = [
+                *(f"{mean:,.0f}" for mean in means),
+                *(f"{row.ratio(policy):.2f}" for policy in (ours.TS, ours.UCB)),
+            ]
         table.add_row(f"blocks, {name}" if row else f"posse {name}", *times, *rest)
     return table
 
@@ -160,8 +165,8 @@ def notes(report: PeersReport) -> list[str]:
     from posse.benchmarks.peers.entry import INSTALL, TUNED, words_of
 
     lines = [
-        "decide, update: the call alone, averaged over the stream from the first step on, so posse's updates include "
-        "the refreshes of its prior; middle update: half of them take longer. input: what it takes to make the text, "
+        "decide, update: the middle one of all calls of a stream, best of the rounds. average update: with everything "
+        "that happens in a stream, for posse the refreshes of its prior. input: what it takes to make the text, "
         "dictionary or matrix that the library wants, which no bar counts."
     ]
     tuned = [f"{row.library} {row.form}: {words_of(row.settings)}" for row in report.rows if row.configuration == TUNED]
@@ -169,8 +174,8 @@ def notes(report: PeersReport) -> list[str]:
         tuned += [f"task blocks: {words_of(row.settings)}" for row in report.blocks.rows if row.configuration == TUNED]
         lines.append(
             "Task blocks: decide and update with rewards of every arm in every task, first: in the first steps of a "
-            "stream. Regret is over the steps that the blocks made in their time; beside it, that of ebmTS over the "
-            "same steps."
+            "stream. Regret is over the steps that the blocks made in their time; ebmTS, ebmUCB: theirs over the same "
+            "steps, in parts of it."
         )
     if tuned:
         lines.append(f"Tuned on another seed: {'; '.join(tuned)}.")

@@ -122,7 +122,7 @@ def _print_floors(console: Console, report: StepReport) -> None:
     from posse.benchmarks.bars import quantity
     from posse.benchmarks.floor import bytes_of_task, parts_of_step, working_set
 
-    columns = ["N", "d", "operations", "G/s", "µs", "bytes", "set\nKB", "GB/s", "µs", "floor\nµs", "step\nµs", "times"]
+    columns = ["N", "d", "flops", "G/s", "µs", "bytes", "set\nMB", "GB/s", "µs", "floor\nµs", "step\nµs", "times"]
     table = _table("The compiled step (decide and learn) and its floor", [], columns)
     for floor in report.floors:
         table.add_row(
@@ -132,7 +132,7 @@ def _print_floors(console: Console, report: StepReport) -> None:
             quantity(floor.peak.best / 1e9),
             quantity(floor.arithmetic_seconds * 1e6),
             f"{floor.bytes:,}",
-            f"{working_set(floor.size) / 1e3:,.0f}",
+            quantity(working_set(floor.size) / 1e6),
             quantity(floor.bandwidth.best / 1e9),
             quantity(floor.traffic_seconds * 1e6),
             quantity(floor.seconds * 1e6),
@@ -166,10 +166,10 @@ def _print_scale(console: Console, report: ScaleReport) -> None:
         return quantity(latencies[which] * 1e6) if latencies else "–"
 
     def gigabytes(value: float | None) -> str:
-        return "–" if value is None else quantity(value / 1e9)
+        return "–" if value is None else f"{value / 1e9:.2f}"
 
     columns = ["tasks", "learned\na second", "refresh\ns", "GB", "most\nGB"]
-    columns += ["decide\nµs", "first\nµs", "99.9 %\nµs", "in a\nrefresh", "after a\npause"]
+    columns += ["decide\nµs", "first\nµs", "99.9 %\nµs", "in re-\nfresh", "paced\nµs"]
     table = _table("Fleets: learning, memory, latency of a decision", [], columns)
     for n_tasks, result in report.results.items():
         table.add_row(
@@ -188,8 +188,8 @@ def _print_scale(console: Console, report: ScaleReport) -> None:
     console.print(
         "learned: rewards a second through learn_many, tables of a million rows; GB: resident when all is learned and "
         "the prior of all arms estimated; most: until then, the tables included. Decide: the median; first: of a "
-        "task's first decision since a refresh. In a refresh: 99.9 % of decisions while one runs in the background; "
-        "after a pause: a millisecond before each.",
+        "task's first decision since a refresh. In refresh: 99.9 % of decisions while one runs in the background; "
+        "paced: the same with a pause of a millisecond before each.",
         highlight=False,
     )
     files = _table("Files", [], ["tasks", "MB", "save s", "load s", "load of one task s"])
@@ -212,6 +212,11 @@ def _print_simulate(console: Console, report: SimulateReport) -> None:
                 times = (quantity(row.best * 1e6), quantity(row.median * 1e6), quantity(1 / row.best))
                 table.add_row(row.policy, f"{row.steps:,}", *times)
         _show(console, table)
+    console.print(
+        "Processor time, drawing the world and counting regret included: the best of the rounds, and their median. A "
+        "slow policy makes fewer steps than the others; the first ones are its cheapest. Direct: plain array code.",
+        highlight=False,
+    )
 
 
 def _print_bars(console: Console, bars: Sequence[Bar]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import pkgutil
 import tempfile
 import time
@@ -33,7 +34,15 @@ def parts() -> dict[str, Callable[[], None]]:
     policies: dict[str, Callable[[], None]] = {f"policy {key}": partial(_policy, key) for key in _policy_keys()}
     policies["policy ebm-ucb, evidence"] = partial(_policy, "ebm-ucb", prior="evidence", robust=True)
     fleets = {f"fleet {key}": partial(_fleet, key) for key in _fleet_keys()}
-    return {"model": _model, **policies, **fleets, "files": _files, "regression": _regression, "offline": _offline}
+    return {
+        "model": _model,
+        **policies,
+        **fleets,
+        "numbers": _numbers,
+        "files": _files,
+        "regression": _regression,
+        "offline": _offline,
+    }
 
 
 @contextlib.contextmanager
@@ -140,11 +149,12 @@ def _model() -> None:
     read_bandwidth(64, rounds=1, at_least=0.0)
 
 
-def _table(n: int) -> Any:
+def _table(n: int, *, numbered: bool = False) -> Any:
     import polars as pl
 
     tasks, arms, contexts, rewards = _draw(n)
-    names = {"task": [f"task {task}" for task in tasks.tolist()], "arm": [ARMS[arm] for arm in arms.tolist()]}
+    named: Any = tasks if numbered else [f"task {task}" for task in tasks.tolist()]
+    names = {"task": named, "arm": [ARMS[arm] for arm in arms.tolist()]}
     return pl.DataFrame(names | dict(zip(FEATURES, contexts.T, strict=True)) | {"reward": rewards})
 
 
@@ -192,6 +202,14 @@ def _fleet(key: str) -> None:
     if key.startswith("ebm"):
         _use(_new_fleet(key, floor=0.01, robust=True))
         _use(_new_fleet(key, prior="paper"))
+
+
+def _numbers() -> None:
+    """Tasks that go by numbers."""
+    fleet, table = _new_fleet("ebm-ts"), _table(MANY, numbered=True)
+    fleet.learn_many(table)
+    fleet.learn_many(table.to_pandas() if importlib.util.find_spec("pandas") else table)
+    fleet.decide_many(table["task"].to_numpy(), np.ones((MANY, N_FEATURES)))
 
 
 def _files() -> None:

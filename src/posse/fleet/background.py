@@ -112,4 +112,5 @@ def _add(
 def _stand_back() -> None:
     """Let decisions go first, where the system knows priorities of threads."""
     with suppress(AttributeError, OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, min(os.getpriority(os.PRIO_PROCESS, thread) + 10, 19))

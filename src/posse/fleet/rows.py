@@ -8,6 +8,7 @@ import numpy as np
 
 from posse.errors import InvalidValue, NotFinite
 from posse.fleet.labels import Label, Labels
+from posse.kernels.distinct import number_values
 from posse.kernels.linalg import LARGEST, moderate
 
 if TYPE_CHECKING:
@@ -65,10 +66,21 @@ def label_codes(series: pl.Series, labels: Labels) -> tuple[list[Label], IntArra
             + (f" (its first value is {first!r})" if first is not None else "")
             + "; cast it first"
         )
+    if series.dtype.is_integer() and len(series) >= MANY and series.dtype != pl.UInt64:
+        values, numbers = _distinct(np.ascontiguousarray(series.cast(pl.Int64).to_numpy()))
+        return labels.checked_all(values.tolist()), numbers
     distinct = series.unique(maintain_order=True)
     names = labels.checked_all(distinct.to_list())
     codes = series.replace_strict(distinct, np.arange(len(distinct)), return_dtype=pl.Int64)
     return names, codes.to_numpy()
+
+
+def _distinct(values: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct numbers in the order of their first row, and every row's position among them."""
+    size = 1 << max(2 * len(values) - 1, 1).bit_length()
+    codes, found = np.empty(len(values), dtype=np.int64), np.empty(len(values), dtype=np.int64)
+    count = number_values(values, np.full(size, -1, dtype=np.int64), codes, found)
+    return found[:count], codes
 
 
 def rewards_of(series: pl.Series) -> Array:

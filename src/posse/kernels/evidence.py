@@ -428,8 +428,9 @@ def add_distances(pairs: Pairs, distance: Array, d: int, freedom: Array, total: 
     """Add features and distances of some pairs to those of their tasks; ``distance`` is by position."""
     for position in range(pairs.rows.shape[0]):
         task = pairs.task_of[pairs.rows[position]]
-        freedom[task] += d
-        total[task] += distance[position]
+        if task < freedom.shape[0]:  # a slot may have gone to a new task since; who notices later discards all this
+            freedom[task] += d
+            total[task] += distance[position]
 
 
 @kernel

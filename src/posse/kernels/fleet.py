@@ -188,23 +188,41 @@ def observe_rows(address: int, tasks: IntArray, arms: IntArray, contexts: Array,
 
 
 @kernel
-def add_to_slots(
-    sums: Sums, settled: IntArray, slots: IntArray, contexts: Array, rewards: Array, part: int, parts: int
-) -> None:
-    """Add rows to the sums of their slots, of one part of the slots; beliefs are marked as not settled.
+def sort_by_slots(slots: IntArray, shift: int, first: IntArray, order: IntArray) -> None:
+    """Write the rows in the order of blocks of ``2**shift`` slots, rows of one block in their own order.
 
-    Every slot belongs to one of ``parts``, so threads that take one each do not meet, and every sum is added in the
-    order of its rows.
+    ``first`` has one entry more than there are blocks, and gets where each begins.
     """
-    n = slots.shape[0]
-    for row in range(n):
-        slot = slots[row]
-        if row + AHEAD < n and slots[row + AHEAD] % parts == part:
-            fetch(sums.gram, slots[row + AHEAD])
-            fetch(sums.moment, slots[row + AHEAD])
-        if slot % parts == part:
-            add_reward_at(sums, slot, contexts[row], rewards[row])
-            settled[slot] = -1
+    for block in range(first.shape[0]):
+        first[block] = 0
+    for row in range(slots.shape[0]):
+        first[(slots[row] >> shift) + 1] += 1
+    for block in range(1, first.shape[0]):
+        first[block] += first[block - 1]
+    for row in range(slots.shape[0]):
+        block = slots[row] >> shift
+        order[first[block]] = row
+        first[block] += 1
+    for block in range(first.shape[0] - 1, 0, -1):
+        first[block] = first[block - 1]
+    first[0] = 0
+
+
+@kernel
+def add_to_slots(
+    sums: Sums, settled: IntArray, slots: IntArray, contexts: Array, rewards: Array, order: IntArray
+) -> None:
+    """Add rows, in this order, to the sums of their slots; beliefs are marked as not settled."""
+    n = order.shape[0]
+    for place in range(n):
+        if place + AHEAD < n:
+            later = order[place + AHEAD]
+            fetch(contexts, later)
+            fetch(sums.gram, slots[later])
+            fetch(sums.moment, slots[later])
+        row = order[place]
+        add_reward_at(sums, slots[row], contexts[row], rewards[row])
+        settled[slots[row]] = -1
 
 
 @kernel

@@ -17,8 +17,8 @@ that works on the named tuple works on an opened handle. Nothing is copied: writ
     handle = Handle(LAYOUT, sums)
     count(handle.address, 3)
 
-Keep the handle in a name of its own while a kernel runs: in ``count(Handle(LAYOUT, sums).address, 3)`` the table is gone
-before the kernel opens it.
+Keep the handle in a name of its own while a kernel runs: in ``count(Handle(LAYOUT, sums).address, 3)`` the table is
+gone before the kernel opens it.
 
 A named tuple may hold arrays of float64, int64 or bool, in C order, aligned and writeable; single numbers, of which the
 table keeps a copy; and other named tuples of these. A table is written once and never changed: when an array is
@@ -36,7 +36,6 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, typeof, types
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -205,6 +204,9 @@ def _opener(named_tuple: Any, mark: int) -> Any:
 
 def build_array(context: Any, builder: Any, kind: Any, word: Callable[[], Any]) -> Any:
     """Return an array value from the next words of a table: its address and its shape."""
+    # Only here: it is large, and those who compile nothing need not wait for it.
+    from numba.np.arrayobj import make_array, populate_array
+
     size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
     data = builder.inttoptr(word(), context.get_data_type(kind.dtype).as_pointer())
     shape = [word() for _ in range(kind.ndim)]

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from posse.kernels.blocks import add_outer_rows, multiply_rows
 from posse.kernels.compiler import inlined_kernel, kernel
 from posse.types import Array
 
@@ -28,42 +29,36 @@ def dot(x: Array, y: Array) -> float:
 @inlined_kernel
 def multiply_symmetric(matrix: Array, x: Array, out: Array) -> None:
     """Write ``matrix @ x`` to ``out`` for a symmetric matrix, whole or as its upper triangle."""
+    if matrix.ndim == 2:
+        multiply_rows(matrix, x, out)
+        return
     d = x.shape[0]
     for i in range(d):
         out[i] = 0.0
-    if matrix.ndim == 1:
-        place = 0
-        for i in range(d):
-            own = x[i]
-            total = matrix[place] * own
-            for j in range(i + 1, d):
-                total += matrix[place + j - i] * x[j]
-                out[j] += matrix[place + j - i] * own
-            out[i] += total
-            place += d - i
-        return
-    for j in range(d):
-        weight = x[j]
-        for i in range(d):
-            out[i] += weight * matrix[j, i]
+    place = 0
+    for i in range(d):
+        own = x[i]
+        total = matrix[place] * own
+        for j in range(i + 1, d):
+            total += matrix[place + j - i] * x[j]
+            out[j] += matrix[place + j - i] * own
+        out[i] += total
+        place += d - i
 
 
 @inlined_kernel
 def add_outer(weight: float, x: Array, out: Array) -> None:
     """Add ``weight * x x'`` to ``out``, whole or an upper triangle; a symmetric one stays so to the last bit."""
-    d = x.shape[0]
-    if out.ndim == 1:
-        place = 0
-        for i in range(d):
-            own = x[i]
-            for j in range(i, d):
-                out[place + j - i] += weight * (own * x[j])
-            place += d - i
+    if out.ndim == 2:
+        add_outer_rows(weight, x, out)
         return
+    d = x.shape[0]
+    place = 0
     for i in range(d):
         own = x[i]
-        for j in range(d):
-            out[i, j] += weight * (own * x[j])
+        for j in range(i, d):
+            out[place + j - i] += weight * (own * x[j])
+        place += d - i
 
 
 @inlined_kernel

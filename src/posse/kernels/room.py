@@ -12,12 +12,11 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 from posse.kernels.compiler import woven_kernel
 from posse.types import Array
 
-ON_THE_STACK = 4096  # numbers; a thread's stack has room for hundreds of times as many
+ON_THE_STACK = 4096  # numbers, 32 kB: little even for threads with small stacks
 
 _WORD = ir.IntType(64)
 
@@ -26,6 +25,8 @@ def _stack(typing_context: Any, n_rows: Any, n_columns: Any) -> Any:  # noqa: AR
     kind = types.Array(types.float64, 2, "C")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        from numba.np.arrayobj import make_array, populate_array
+
         n_rows, n_columns = arguments
         size = ir.Constant(_WORD, 8)
         data = builder.alloca(ir.DoubleType(), size=builder.mul(n_rows, n_columns))

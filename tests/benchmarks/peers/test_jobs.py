@@ -38,8 +38,8 @@ def test_a_job_stops_when_its_time_is_up():
 
 def test_the_best_settings_are_those_with_the_least_regret_over_common_steps():
     trials = [{"a": 1}, {"a": 2}, {"a": 3}]
-    # The second is worst over the two steps that all made, whatever came later.
-    regrets = [np.array([1.0, 5.0, 6.0]), np.array([4.0, 6.0, 6.0]), np.array([2.0, 4.0])]
+    # The second is best over the two steps that all made, whatever came later.
+    regrets = [np.array([1.0, 5.0, 6.0]), np.array([2.0, 4.0, 9.0]), np.array([3.0, 7.0])]
 
-    assert best_of(trials, regrets) == {"a": 3}
+    assert best_of(trials, regrets) == {"a": 2}
     assert best_of(trials[:2], [np.array([1.0]), np.array([1.0])]) == {"a": 1}

@@ -20,7 +20,7 @@ def test_the_fastest_peer_is_taken_for_each_bar_without_its_input(report):
     assert_allclose(decide.measured, 11.0 / 2.0)
     assert "river" in decide.what
     assert_allclose(between.measured, 24.0 / (2.0 + 1.5))
-    assert_allclose(included.measured, 24.0 / (2.0 + 20.0))
+    assert_allclose(included.measured, 25.0 / (2.0 + 20.0))
     assert "Vowpal Wabbit" in between.what
     assert "Vowpal Wabbit" in included.what
     assert [one.at_least for one in report.bars[:3]] == [5.0] * 3

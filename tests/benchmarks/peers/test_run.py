@@ -9,12 +9,12 @@ from posse.benchmarks.peers.run import QUICK, Plan, measure_peers, n_stages
 from posse.benchmarks.workload import Size
 from posse.errors import InvalidValue
 
-SMALL = replace(QUICK, size=Size(3, 2, 2), n_steps=30, round_seconds=0.001, rounds=1)
+SMALL = replace(QUICK, size=Size(3, 3, 2), n_steps=30, turn_seconds=0.001, turns=1)
 
 
 @pytest.fixture
 def peer(monkeypatch, fixed):
-    """A library that pulls the arm of its settings, and the second one when it is recommended."""
+    """A library that pulls the arm of its settings; the second one is recommended."""
 
     def build(size, form, seed, settings):
         return fixed([settings["arm"]] * 1000)
@@ -25,7 +25,7 @@ def peer(monkeypatch, fixed):
         build=build,
         forms=(POOLED, PER_TASK),
         recommended={"arm": 1},
-        grid=({"arm": 0},),
+        grid=({"arm": 0}, {"arm": 2}),
     )
     monkeypatch.setitem(PEERS, "json", made)
     monkeypatch.setattr(catalogue, "NAMES", ("posse", "json"))
@@ -38,7 +38,7 @@ def test_posse_runs_alone_where_there_is_no_peer(monkeypatch):
     report = measure_peers(SMALL, None, workers=1, begin=begun.append)
 
     assert [row.form for row in report.rows] == list(POSSE.forms)
-    assert len(begun) == n_stages(["posse"])
+    assert len(begun) == n_stages(SMALL, ["posse"])
     assert set(report.skipped) == {"vowpalwabbit", "river", "mabwiser", "bayesianbandits", "blocks"}
     assert (report.blocks, report.parsed) == (None, None)
     assert [len(row.regret) for row in report.rows] == [2, 2, 2]
@@ -55,17 +55,21 @@ def test_a_peer_has_a_row_per_form_as_recommended_and_tuned(peer):
     ]  # fmt: skip
     assert [row.settings for row in rows[::2]] == [{"arm": 1}] * 2
     assert rows[1].settings in peer.trials
-    assert len(begun) == n_stages(["posse", "json"])
+    assert len(begun) == n_stages(SMALL, ["posse", "json"])
 
 
-def test_what_is_tuned_is_what_did_best_on_the_tuning_seed(peer, monkeypatch):
+def test_what_is_tuned_is_what_did_best_on_the_tuning_seed(peer):
     from posse.benchmarks.peers.stream import TUNING_SEED, draw_stream
 
-    stream = draw_stream(SMALL.size, TUNING_SEED, SMALL.n_steps)
-    each = [stream.regret([arm] * SMALL.n_steps)[-1] for arm in (0, 1)]
+    best = {}
+    for seed in (TUNING_SEED, 0):
+        stream = draw_stream(SMALL.size, seed, SMALL.n_steps)
+        each = [stream.regret([arm] * SMALL.n_steps)[-1] for arm in range(3)]
+        best[seed] = each.index(min(each))
+    assert best == {TUNING_SEED: 0, 0: 2}  # neither is what is recommended
     report = measure_peers(SMALL, ["json"], workers=1)
 
-    assert report.peers[1].settings == {"arm": each.index(min(each))}
+    assert [row.settings for row in report.peers] == [{"arm": 1}, {"arm": 0}] * 2
 
 
 def test_regret_is_of_the_seeds_that_are_reported(peer):

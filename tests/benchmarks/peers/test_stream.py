@@ -24,6 +24,14 @@ def test_a_longer_stream_begins_alike():
     assert_array_equal(long.rewards[:10], short.rewards)
 
 
+def test_the_head_of_a_stream_is_its_first_steps():
+    head, short = draw_stream(SIZE, 2, 25).head(10), draw_stream(SIZE, 2, 10)
+
+    assert (len(head), head.tasks) == (10, short.tasks)
+    assert_array_equal(head.contexts, short.contexts)
+    assert head.random_regret == short.random_regret
+
+
 def test_regret_is_what_was_missed_on_average():
     stream = draw_stream(SIZE, 0, 12)
     worst, best = stream.expected.argmin(axis=1), stream.expected.argmax(axis=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,16 +12,18 @@ from posse.benchmarks.peers import bayesianbandits, ours
 from posse.benchmarks.peers.catalogue import POSSE
 from posse.benchmarks.peers.entry import RECOMMENDED, TASK_BLOCKS, TUNED, Entry
 from posse.benchmarks.peers.jobs import Job, best_of, run_jobs
-from posse.benchmarks.peers.play import Latency, latency_of, measure_latency, play
+from posse.benchmarks.peers.latency import Latency, measure_latencies
+from posse.benchmarks.peers.play import play
 from posse.benchmarks.peers.stream import TUNING_SEED, draw_stream, lessons
-from posse.benchmarks.workload import Size
+from posse.benchmarks.workload import Rows, Size, each
 from posse.types import Array, Settings
 
 TUNING, REGRET, KNOWN = 0.25, 0.6, 0.15  # parts of the time
 PER_PAIR = 2  # rewards of every arm in every task, with which the known state begins
 MOST_STEPS = 20_000
 FIRST_STEPS = 200
-KNOWN_STEPS = 2_000  # of posse in the known state: enough for refreshes to take their part
+KNOWN_STEPS = 2_000  # of posse with all known: enough for refreshes to take their part
+TURNS = 3
 
 OURS = (ours.TS, ours.UCB)
 
@@ -143,8 +145,13 @@ def compare_blocks(
             )
         )
     begin("task blocks: latency")
-    first = dict(_first_steps(size, settings))
-    known = dict(_known_state(size, settings, KNOWN * seconds / len(settings)))
+    learners = _learners(size, settings)
+    stream = draw_stream(size, 0, KNOWN_STEPS)
+    share = KNOWN * seconds / (2 * TURNS * len(settings))
+    first = measure_latencies(learners, stream.head(FIRST_STEPS), turns=TURNS, seconds=share)
+    rows_of_all = lessons(size, 0, PER_PAIR)
+    taught = {name: partial(_taught, new, rows_of_all) for name, new in learners.items()}
+    known = measure_latencies(taught, stream, turns=TURNS, seconds=share, at_least=10, most=1)
     return Blocks(size=size, solver=bayesianbandits.solver(), rows=rows, first=first, known=known)
 
 
@@ -167,29 +174,19 @@ def _own_regrets(size: Size, policy: str, seeds: int, n_steps: int) -> Iterator[
         yield stream.regret(play(entry, stream).arms)
 
 
-def _first_steps(size: Size, settings: dict[str, Settings]) -> Iterator[tuple[str, Latency]]:
-    stream = draw_stream(size, 0, FIRST_STEPS)
-    for policy in OURS:
-        new = partial(POSSE.build, size, policy, 0, POSSE.recommended)
-        yield policy, measure_latency(new, stream, rounds=5, seconds=0.2)
-    for configuration, setting in settings.items():
-        new = partial(bayesianbandits.build, size, TASK_BLOCKS, 0, setting)
-        yield configuration, measure_latency(new, stream, rounds=2, seconds=2.0)
+def _learners(size: Size, settings: dict[str, Settings]) -> Mapping[str, Callable[[], Entry]]:
+    """Return what makes new learners, posse's policies first."""
+    own = {policy: partial(POSSE.build, size, policy, 0, POSSE.recommended) for policy in OURS}
+    blocks = {name: partial(bayesianbandits.build, size, TASK_BLOCKS, 0, setting) for name, setting in settings.items()}
+    return own | blocks
 
 
-def _known_state(size: Size, settings: dict[str, Settings], seconds: float) -> Iterator[tuple[str, Latency]]:
-    """Time steps that begin with rewards of every arm in every task."""
-    rows = lessons(size, 0, PER_PAIR)
-    stream = draw_stream(size, 0, KNOWN_STEPS)
-    for policy in OURS:
-        entry: Entry = POSSE.build(size, policy, 0, POSSE.recommended)
-        for task, arm, context, reward in zip(
-            rows.tasks.tolist(), rows.arms.tolist(), rows.contexts, rows.rewards.tolist(), strict=True
-        ):
-            entry.update(task, arm, context, reward)
-        yield policy, latency_of([play(entry, stream) for _ in range(3)])
-    for configuration, setting in settings.items():
-        taught = bayesianbandits.AgentEntry(size, TASK_BLOCKS, 0, setting)
-        taught.teach(rows)
-        play(taught, stream, n_steps=2)
-        yield configuration, latency_of([play(taught, stream, seconds=seconds / 3) for _ in range(3)])
+def _taught(new: Callable[[], Entry], rows: Rows) -> Entry:
+    """Return a learner that has rewards of every arm in every task."""
+    entry = new()
+    if isinstance(entry, bayesianbandits.AgentEntry):
+        entry.teach(rows)
+        return entry
+    for task, arm, context, reward in each(rows):
+        entry.update(task, arm, context, reward)
+    return entry

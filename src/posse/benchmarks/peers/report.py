@@ -12,7 +12,7 @@ from posse.benchmarks.machine import Timing
 from posse.benchmarks.peers import ours
 from posse.benchmarks.peers.blocks import Blocks
 from posse.benchmarks.peers.entry import words_of
-from posse.benchmarks.peers.play import Latency
+from posse.benchmarks.peers.latency import Latency
 from posse.benchmarks.workload import Size
 from posse.simulation.comparison import compare_paired
 from posse.types import Settings
@@ -111,19 +111,19 @@ class PeersReport:
         """The promises: a peer is timed without the making of its input, and the fastest configuration counts."""
         own = self.own(ours.TS).latency
         none = "" if self.peers else "no peer was run"
-        kinds: list[tuple[str, Callable[[Latency], float], float]] = [
-            ("decide: {}", lambda latency: latency.decide.best, own.decide.best),
-            ("decide + update: {}, between refreshes", lambda latency: latency.both, own.both_typical),
-            ("decide + update: {}, refreshes included", lambda latency: latency.both, own.both),
+        kinds: list[tuple[str, Callable[[Latency], float]]] = [
+            ("decide: {}", lambda latency: latency.decide.best),
+            ("decide + update: {}, between refreshes", lambda latency: latency.both),
+            ("decide + update: {}, refreshes included", lambda latency: latency.both_average),
         ]
         bars = []
-        for what, seconds, mine in kinds:
+        for what, seconds in kinds:
             row = self.fastest(seconds)
             against = "the fastest peer" if row is None else row.library
             bars.append(
                 Bar(
                     what=what.format(f"time of {against} over ebmTS"),
-                    measured=None if row is None else seconds(row.latency) / mine,
+                    measured=None if row is None else seconds(row.latency) / seconds(own),
                     unit="",
                     at_least=FASTER,
                     note=none,
@@ -140,7 +140,8 @@ class PeersReport:
         bars = [
             Bar(
                 what=f"{tasks}, {words}: time of task blocks over ebmTS",
-                measured=min(state[row.configuration].both for row in blocks.rows) / state[ours.TS].both,
+                measured=min(state[row.configuration].both_average for row in blocks.rows)
+                / state[ours.TS].both_average,
                 unit="",
                 at_least=BLOCKS_FASTER,
             )

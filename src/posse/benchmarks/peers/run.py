@@ -12,7 +12,8 @@ from posse.benchmarks.peers.blocks import compare_blocks
 from posse.benchmarks.peers.catalogue import BLOCKS, PEERS, POSSE, chosen
 from posse.benchmarks.peers.entry import RECOMMENDED, TUNED, Peer, version_of, words_of
 from posse.benchmarks.peers.jobs import Job, best_of, run_jobs
-from posse.benchmarks.peers.play import measure_latency
+from posse.benchmarks.peers.latency import measure_latencies
+from posse.benchmarks.peers.play import play
 from posse.benchmarks.peers.report import PeersReport, Row
 from posse.benchmarks.peers.stream import TUNING_SEED, draw_stream
 from posse.benchmarks.workload import Size
@@ -31,10 +32,10 @@ class Plan:
     size, block_size : Size
         Of the table, and of the comparison with task blocks.
     seeds, n_steps : int
-    rounds : int
-        Of a timing.
-    round_seconds : float
-        About, for a learner that is slow.
+    turns : int
+        In which latency is measured.
+    turn_seconds : float
+        Of each entry in a turn, about.
     block_seconds : float
         For the learner with task blocks, in all.
     block_seeds, block_steps : int
@@ -44,17 +45,36 @@ class Plan:
     block_size: Size = BLOCK_SIZE
     seeds: int = 5
     n_steps: int = 2_000
-    rounds: int = 5
-    round_seconds: float = 0.4
+    turns: int = 5
+    turn_seconds: float = 0.4
     block_seconds: float = 120.0
     block_seeds: int = 2
     block_steps: int = 20_000
 
     def __post_init__(self) -> None:
-        for name in ("seeds", "n_steps", "rounds", "block_seeds", "block_steps"):
+        for name in ("seeds", "n_steps", "turns", "block_seeds", "block_steps"):
             whole_number(getattr(self, name), name, at_least=1)
-        for name in ("round_seconds", "block_seconds"):
+        for name in ("turn_seconds", "block_seconds"):
             number(getattr(self, name), name, above=0)
+
+    def job(self, package: str, form: str, settings: Settings, seed: int) -> Job:
+        """Return a run of the table."""
+        return Job(package=package, form=form, settings=settings, size=self.size, seed=seed, n_steps=self.n_steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A library in one form with one choice of settings."""
+
+    peer: Peer
+    form: str
+    configuration: str
+    settings: Settings
+
+    @property
+    def key(self) -> str:
+        """The same for the same settings, whether recommended or tuned."""
+        return f"{self.peer.package}, {self.form}, {words_of(self.settings)}"
 
 
 QUICK = Plan(
@@ -62,17 +82,17 @@ QUICK = Plan(
     block_size=Size(100, 5, 10),
     seeds=2,
     n_steps=200,
-    rounds=2,
-    round_seconds=0.1,
+    turns=2,
+    turn_seconds=0.1,
     block_seconds=6.0,
     block_steps=300,
 )
 """Enough to see that everything runs."""
 
 
-def n_stages(names: Sequence[str]) -> int:
+def n_stages(plan: Plan, names: Sequence[str]) -> int:
     """Return how many stages a run of these entries has."""
-    return 2 + 3 * sum(name in PEERS for name in names) + (4 if BLOCKS in names else 0)
+    return 2 + 2 * sum(name in PEERS for name in names) + plan.turns + (4 if BLOCKS in names else 0)
 
 
 def measure_peers(
@@ -91,10 +111,31 @@ def measure_peers(
         Told what comes next.
     """
     names, skipped = chosen(only)
-    rows = _rows_of(POSSE, plan, workers, begin)
-    for name in names:
-        if name in PEERS:
-            rows += _rows_of(PEERS[name], plan, workers, begin)
+    stream = draw_stream(plan.size, 0, plan.n_steps)
+    begin("posse: compiling")
+    for form in POSSE.forms:  # here, so that other processes find it compiled
+        play(POSSE.build(plan.size, form, 0, POSSE.recommended), stream.head(50))
+    configured: list[Configured] = []
+    regrets: dict[str, list[float]] = {}
+    for peer in [POSSE, *(PEERS[name] for name in names if name in PEERS)]:
+        found = _configured(peer, plan, workers, begin)
+        begin(f"{peer.name}: regret")
+        regrets |= _regrets(found, plan, workers)
+        configured += found
+    # Where tuning finds nothing better than what is recommended, that is measured once and shown twice.
+    learners = {one.key: partial(one.peer.build, plan.size, one.form, 0, one.settings) for one in configured}
+    latencies = measure_latencies(learners, stream, turns=plan.turns, seconds=plan.turn_seconds, begin=begin)
+    rows = [
+        Row(
+            library=one.peer.name,
+            form=one.form,
+            configuration=one.configuration,
+            settings=one.settings,
+            regret=regrets[one.key],
+            latency=latencies[one.key],
+        )
+        for one in configured
+    ]
     blocks = None
     if BLOCKS in names:
         blocks = compare_blocks(
@@ -108,7 +149,7 @@ def measure_peers(
     packages = ["bayesianbandits" if name == BLOCKS else name for name in names]
     parsed = None
     if vowpal_wabbit.PEER.package in names:
-        parsed = vowpal_wabbit.time_parsed(draw_stream(plan.size, 0, plan.n_steps))
+        parsed = vowpal_wabbit.time_parsed(stream)
     return PeersReport(
         size=plan.size,
         n_steps=plan.n_steps,
@@ -122,52 +163,27 @@ def measure_peers(
     )
 
 
-def _rows_of(peer: Peer, plan: Plan, workers: int, begin: Callable[[str], None]) -> list[Row]:
-    """Return the rows of one library: every form, recommended and tuned."""
-    wanted = [(form, "", POSSE.recommended) for form in POSSE.forms] if peer is POSSE else []
-    if peer is not POSSE:
-        begin(f"{peer.name}: tuning")
-        for form in peer.forms:
-            tuned = _tuned(peer, form, plan, workers)
-            wanted += [(form, RECOMMENDED, peer.recommended), (form, TUNED, tuned)]
-    # Where tuning finds nothing better than what is recommended, that is run once and shown twice.
-    different = list({_key(form, setting): (form, setting) for form, _, setting in wanted}.values())
-    begin(f"{peer.name}: regret")
+def _configured(peer: Peer, plan: Plan, workers: int, begin: Callable[[str], None]) -> list[Configured]:
+    """Return every form of a library, as recommended and tuned."""
+    if peer is POSSE:
+        return [Configured(peer, form, "", peer.recommended) for form in peer.forms]
+    begin(f"{peer.name}: tuning")
+    found = []
+    for form in peer.forms:
+        jobs = [plan.job(peer.package, form, one, TUNING_SEED) for one in peer.trials]
+        tuned = best_of(peer.trials, run_jobs(jobs, workers=workers))
+        found.append(Configured(peer, form, RECOMMENDED, peer.recommended))
+        found.append(Configured(peer, form, TUNED, tuned))
+    return found
+
+
+def _regrets(configured: Sequence[Configured], plan: Plan, workers: int) -> dict[str, list[float]]:
+    """Return the regret of every seed, by key."""
+    different = {one.key: one for one in configured}
     jobs = [
-        Job(package=peer.package, form=form, settings=setting, size=plan.size, seed=seed, n_steps=plan.n_steps)
-        for form, setting in different
+        plan.job(one.peer.package, one.form, one.settings, seed)
+        for one in different.values()
         for seed in range(plan.seeds)
     ]
     finals = iter(float(regret[-1]) for regret in run_jobs(jobs, workers=workers))
-    regrets = {_key(form, setting): list(islice(finals, plan.seeds)) for form, setting in different}
-    begin(f"{peer.name}: latency")
-    stream = draw_stream(plan.size, 0, plan.n_steps)
-    latencies = {
-        _key(form, setting): measure_latency(
-            partial(peer.build, plan.size, form, 0, setting), stream, rounds=plan.rounds, seconds=plan.round_seconds
-        )
-        for form, setting in different
-    }
-    return [
-        Row(
-            library=peer.name,
-            form=form,
-            configuration=configuration,
-            settings=setting,
-            regret=regrets[_key(form, setting)],
-            latency=latencies[_key(form, setting)],
-        )
-        for form, configuration, setting in wanted
-    ]
-
-
-def _tuned(peer: Peer, form: str, plan: Plan, workers: int) -> Settings:
-    jobs = [
-        Job(package=peer.package, form=form, settings=one, size=plan.size, seed=TUNING_SEED, n_steps=plan.n_steps)
-        for one in peer.trials
-    ]
-    return best_of(peer.trials, run_jobs(jobs, workers=workers))
-
-
-def _key(form: str, settings: Settings) -> tuple[str, str]:
-    return form, words_of(settings)
+    return {key: list(islice(finals, plan.seeds)) for key in different}

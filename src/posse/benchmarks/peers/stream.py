@@ -37,6 +37,11 @@ class Stream:
     def __len__(self) -> int:
         return len(self.tasks)
 
+    def head(self, n_steps: int) -> Stream:
+        """Return the first steps."""
+        rows = slice(n_steps)
+        return Stream(self.size, self.tasks[rows], self.contexts[rows], self.expected[rows], self.rewards[rows])
+
     def regret(self, arms: IntArray) -> Array:
         """Return cumulative regret of the arms of the first steps, from the true means."""
         rows = self.expected[: len(arms)]

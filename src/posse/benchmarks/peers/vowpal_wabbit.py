@@ -86,8 +86,8 @@ def build(size: Size, form: str, seed: int, settings: Mapping[str, Any]) -> Entr
     return VowpalEntry(size, form, seed, settings["options"])
 
 
-EXPLORATION = ("--epsilon 0", "--epsilon 0.02", "--epsilon 0.05", "--first 100", "--cover 5")
-RATES = ("", " -l 0.1", " -l 2")
+EXPLORATION = ("--epsilon 0", "--epsilon 0.02", "--first 100", "--cover 5")
+LEARNERS = ("", " -l 5", " --ftrl")
 
 PEER = Peer(
     name="Vowpal Wabbit",
@@ -95,5 +95,5 @@ PEER = Peer(
     build=build,
     forms=(TASK_FEATURES, POOLED, PER_TASK),
     recommended={"options": "--epsilon 0.05"},
-    grid=tuple({"options": explore + rate} for explore in EXPLORATION for rate in RATES),
+    grid=tuple({"options": explore + learner} for explore in EXPLORATION for learner in LEARNERS),
 )

@@ -1,0 +1,732 @@
+"""A refresh that runs beside the fleet: held at chosen points, while the fleet goes on."""
+
+import logging
+import os
+import random
+import signal
+import sys
+import threading
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+
+import posse.fleet.background
+import posse.fleet.refresh
+from posse import FeatureSpec, Posse
+from posse.fleet.kept import Frozen, Kept
+from posse.fleet.refresh import Refresh
+from posse.model import posterior
+
+X = np.array([0.3, -0.8])
+NEVER = 1e12  # rewards never grow by so much: a refresh comes when it is asked for
+POINTS = ("begin", "middle", "end")  # of the estimate
+SHARED = ("shared_mean", "shared_covariance", "shared_moment")
+PRIOR = ("covariance", "noise_variance", "shared_precision", "task_weight")
+
+
+class Held:
+    """A refresh that stops at one point until it is let go."""
+
+    def __init__(self):
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def stop(self):
+        self.reached.set()
+        assert self.go.wait(60)
+
+    def wait(self):
+        assert self.reached.wait(60)
+
+
+@pytest.fixture
+def hold(monkeypatch):
+    """Let refreshes stop at a point: before the first look at the sums, between two steps, after the last."""
+    gates = []
+
+    def at(point):
+        gate = Held()
+        gates.append(gate)
+        run, climb, add = Refresh.run, Refresh._climb, posse.fleet.background._add
+
+        def held_run(self, source, **settings):
+            if point == "begin":
+                gate.stop()
+            run(self, source, **settings)
+            if point == "end":
+                gate.stop()
+
+        def held_climb(self, source, rows, steps, settled):
+            climb(self, source, rows, 1, 0.0)
+            if point == "middle":
+                gate.stop()
+            climb(self, source, rows, steps - 1, settled)
+
+        def held_add(fleet, refresh, kept, then, now, source):
+            if point == "catching up" and isinstance(source, Frozen) and not gate.reached.is_set():
+                gate.stop()
+            add(fleet, refresh, kept, then, now, source)
+
+        # Only in the background: whoever estimates at once is not held.
+        def only_there(held, plain):
+            def chosen(*args, **kwargs):
+                there = threading.current_thread().name.startswith("posse-refresh")
+                return (held if there else plain)(*args, **kwargs)
+
+            return chosen
+
+        monkeypatch.setattr(Refresh, "run", only_there(held_run, run))
+        if point == "middle":
+            monkeypatch.setattr(Refresh, "_climb", only_there(held_climb, climb))
+        monkeypatch.setattr(posse.fleet.background, "_add", held_add)
+        return gate
+
+    yield at
+    for gate in gates:
+        gate.go.set()
+
+
+def finish(fleet, gate=None):
+    """Let a refresh go and wait for its end."""
+    thread = fleet._background
+    if gate is not None:
+        gate.go.set()
+    if thread is not None:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not fleet.refreshing
+    assert fleet._store.kept is None
+
+
+def parts(fleet, names):
+    return {name: getattr(fleet._store.belief, name).copy() for name in names}
+
+
+def require_rebuilt(fleet, tolerance=1e-8):
+    """The posterior is the one that follows from all sums under the prior in force."""
+    store = fleet._store
+    before = parts(fleet, SHARED)
+    store.settle()
+    slots = np.concatenate([store.belief.seen[arm, : store.belief.n_seen[arm]] for arm in range(store.n_arms)])
+    local = store.belief.local_covariance[slots].copy(), store.belief.local_mean[slots].copy()
+    store.rebuild()
+    for name, values in before.items():
+        now = getattr(store.belief, name)
+        assert_allclose(values, now, rtol=tolerance, atol=tolerance * np.abs(now).max(), err_msg=name)
+    for mine, now in zip(local, (store.belief.local_covariance[slots], store.belief.local_mean[slots]), strict=True):
+        assert_allclose(mine, now, rtol=tolerance, atol=tolerance * np.abs(now).max(initial=0))
+    if not fleet.n_rewards:
+        return
+    # And that is the direct model's.
+    stats, place = fleet.statistics, {task: number for number, task in enumerate(fleet.tasks)}
+    weight = store.belief.task_weight[[fleet._tasks.numbers[task] for task in fleet.tasks]]
+    post = posterior(stats, fleet.prior, weight)
+    for task in fleet.tasks[:10]:
+        expected = list(fleet.expected(task, X).mean.values())
+        full = fleet.features.encode(X)
+        assert_allclose(expected, post.mean[:, place[task]] @ full, rtol=1e-6, atol=1e-6)
+
+
+def live(fleet, table, seed):
+    """Decisions and rewards of old tasks, new tasks and new pairs, one by one and some at once; no estimate."""
+    rng = random.Random(seed)
+    for i in range(12):
+        task = f"t{rng.randrange(5)}" if i % 3 else f"new-{seed}-{i}"
+        decision = fleet.decide(task, [rng.gauss(0, 1), rng.gauss(0, 1)])
+        if i % 4:
+            fleet.reward(decision.id, rng.gauss(0, 1))
+    made = fleet.decide_many([f"t{i}" for i in range(5)] + [f"more-{seed}"], np.tile(X, (6, 1)))
+    fleet.reward_many(made.ids, [0.1 * i for i in range(6)])
+    fleet.learn_many(table(15, seed + 100, n_tasks=9))
+
+
+def in_thread(work):
+    """Do something on another thread, to its end."""
+    failures = []
+
+    def guarded():
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("point", [*POINTS, "catching up"])
+def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
+    fleet_of, table, hold, monkeypatch, same_prefixes, point, robust
+):
+    if point == "catching up":
+        monkeypatch.setattr(posse.fleet.background, "FEW", 3)
+    settings = {"background": True, "refresh_growth": NEVER, "robust": robust}
+    fleet, plain = fleet_of(60, **settings), fleet_of(60, **settings)
+    for each in (fleet, plain):
+        live(each, table, 1)  # rewards since the last refresh
+    plain.refresh()
+    expected, old = parts(plain, PRIOR), parts(fleet, PRIOR)
+
+    gate = hold("end" if point == "catching up" else point)
+    fleet.refresh(wait=False)
+    gate.wait()
+    assert fleet.refreshing
+    in_thread(lambda: live(fleet, table, 2))
+    if point == "catching up":
+        # More rewards come while those are caught up with.
+        later = hold(point)
+        gate.go.set()
+        later.wait()
+        in_thread(lambda: live(fleet, table, 3))
+        gate = later
+    for name, values in parts(fleet, PRIOR[:3]).items():
+        assert values.tobytes() == old[name].tobytes()
+    finish(fleet, gate)
+
+    found = parts(fleet, PRIOR)
+    n_tasks = len(expected["task_weight"])
+    assert found["task_weight"][:n_tasks].tobytes() == expected["task_weight"].tobytes()
+    assert (found["task_weight"][n_tasks:] == 1).all()
+    for name in PRIOR[:3]:
+        assert found[name].tobytes() == expected[name].tobytes(), name
+        assert found[name].tobytes() != old[name].tobytes(), name
+    require_rebuilt(fleet)
+    assert fleet._store.memory.evidence.refreshed_at[0] == plain.n_rewards
+
+
+def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
+    # Rewards that come as fast as they are caught up with: after some rounds, those left are added under the lock.
+    monkeypatch.setattr(posse.fleet.background, "FEW", 0)
+    monkeypatch.setattr(posse.fleet.background, "ROUNDS", 3)
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+    add, rounds = posse.fleet.background._add, []
+
+    def busy(fleet, refresh, kept, then, now, source):
+        add(fleet, refresh, kept, then, now, source)
+        rounds.append(type(source).__name__)
+        if isinstance(source, Frozen):
+            live(fleet, table, 10 + len(rounds))
+
+    gate = hold("end")
+    fleet.refresh(wait=False)
+    gate.wait()
+    live(fleet, table, 2)
+    monkeypatch.setattr(posse.fleet.background, "_add", busy)
+    generation = int(fleet._store._room.generation[0])
+    finish(fleet, gate)
+
+    assert rounds == ["Frozen", "Frozen", "Frozen", "Live"]
+    assert fleet._store._room.generation[0] == generation + 1
+    require_rebuilt(fleet)
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_more_threads_find_the_same(fleet_of, table, hold, monkeypatch, threads):
+    monkeypatch.setattr(posse.fleet.refresh, "MANY", 0)
+    monkeypatch.setattr(posse.fleet.refresh, "BLOCK", 4)
+    monkeypatch.setattr(posse.fleet.background, "workers", lambda: threads)
+    fleet, plain = (fleet_of(300, background=True, refresh_growth=NEVER) for _ in range(2))
+    for each in (fleet, plain):
+        live(each, table, 1)
+    plain.refresh()
+
+    gate = hold("middle")
+    fleet.refresh(wait=False)
+    gate.wait()
+    in_thread(lambda: live(fleet, table, 2))
+    finish(fleet, gate)
+
+    for name in PRIOR[:3]:
+        assert parts(fleet, [name])[name].tobytes() == parts(plain, [name])[name].tobytes()
+    require_rebuilt(fleet)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_decisions_meanwhile_are_those_of_the_old_population(fleet_of, table, hold, same_prefixes, point):
+    def build():
+        same_prefixes()
+        fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+        live(fleet, table, 1)
+        return fleet
+
+    twin, fleet = build(), build()
+    gate = hold(point)
+    fleet.refresh(wait=False)
+    gate.wait()
+
+    def answers(each):
+        made = [each.decide(task, X) for task in ("t1", "t4", "never seen", "t1")]
+        each.reward(made[0].id, 1.5)
+        batch = each.decide_many(["t1", "t2", "new"], np.tile(X, (3, 1)))
+        coefficients = [each.coefficients(task) for task in ("t1", "nobody")]
+        return repr([*made, *batch, each.expected("t1", X), coefficients, each.borrowing("t2"), each.prior])
+
+    assert answers(fleet) == answers(twin)
+    finish(fleet, gate)
+    before = fleet.expected("t1", X)
+    assert fleet.prior.covariance.tobytes() != twin.prior.covariance.tobytes()
+    assert before != twin.expected("t1", X)
+    require_rebuilt(fleet)
+
+
+def test_no_reader_sees_half_a_population(fleet_of, table):
+    # No rewards come: all that can be seen is the old population, or the new one.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+        for turn in range(5):
+            live(fleet, table, turn)
+            tasks = ["t1", "t3", "nobody"]
+            old, seen, ended = [fleet.expected(task, X) for task in tasks], [[], [], []], threading.Event()
+
+            def read(place, tasks=tasks, seen=seen, ended=ended):
+                while not ended.is_set():
+                    seen[place].append(fleet.expected(tasks[place], X))
+
+            readers = [threading.Thread(target=read, args=(place,)) for place in range(3)]
+            for reader in readers:
+                reader.start()
+            fleet.refresh(wait=False)
+            finish(fleet)
+            new = [fleet.expected(task, X) for task in tasks]
+            ended.set()
+            for reader in readers:
+                reader.join(60)
+            for place in range(3):
+                assert new[place] != old[place]
+                assert all(found in (old[place], new[place]) for found in seen[place])
+    finally:
+        sys.setswitchinterval(before)
+
+
+CHANGES = {
+    "forget": lambda fleet, table: fleet.forget("t1", "t3"),
+    "forget all": lambda fleet, table: fleet.forget(*fleet.tasks),
+    "add_arm": lambda fleet, table: fleet.add_arm("new"),
+    "merge": lambda fleet, table: fleet.merge(other_fleet(table)),
+    "a large table": lambda fleet, table: fleet.learn_many(table(400, 5, n_tasks=20)),
+    "sums only": lambda fleet, table: fleet.learn_many(table(30, 5, n_tasks=20), refresh=False),
+    "refresh": lambda fleet, table: fleet.refresh(),
+}
+
+
+def other_fleet(table):
+    other = Posse(arms=["red", "other"], features=FeatureSpec(["a", "b"]), seed=2, clock=lambda: 1000.0)
+    other.learn_many(table(50, 6, n_tasks=7, arms=("red", "other")))
+    other.decide("t1", X)
+    return other
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("point", [*POINTS, "catching up"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
+    fleet_of, table, hold, snapshot, differences, same_prefixes, monkeypatch, change, point, robust
+):
+    def build():
+        same_prefixes()
+        # Due after 180 rewards more: only a large table brings so many.
+        fleet = fleet_of(60, background=True, refresh_growth=3.0, robust=robust)
+        live(fleet, table, 1)
+        return fleet
+
+    def go_on(fleet):
+        CHANGES[change](fleet, table)
+        # Without any rewards the first one would make a refresh due, in the background.
+        if change != "forget all":
+            live(fleet, table, 3)
+
+    twin = build()
+    live(twin, table, 2)
+    go_on(twin)
+    fleet = build()
+    if point == "catching up":
+        monkeypatch.setattr(posse.fleet.background, "FEW", 3)
+        first = hold("end")
+    gate = hold(point)
+    fleet.refresh(wait=False)
+    (first if point == "catching up" else gate).wait()
+    in_thread(lambda: live(fleet, table, 2))
+    if point == "catching up":
+        first.go.set()
+        gate.wait()
+    in_thread(lambda: go_on(fleet))
+    finish(fleet, gate)
+
+    assert differences(snapshot(fleet), snapshot(twin)) == []
+    require_rebuilt(fleet)
+    # And it can be done again.
+    generation = int(fleet._store._room.generation[0])
+    fleet.refresh(wait=False)
+    twin.refresh()
+    finish(fleet)
+    assert fleet._store._room.generation[0] == generation + 1
+    for name in PRIOR[:3]:
+        assert parts(fleet, [name])[name].tobytes() == parts(twin, [name])[name].tobytes()
+
+
+def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table, hold, monkeypatch):
+    # Slots of a forgotten task go to tasks that came after the beginning, for which there is no room.
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER, robust=True)
+    started = []
+
+    def run_later(*args, **kwargs):
+        refresh = Refresh(*args, **kwargs)
+        n_tasks = refresh._freedom.size
+        for name in ("_freedom", "_distance"):
+            setattr(refresh, name, np.full(n_tasks + 1000, 7.0)[:n_tasks])
+        started.append((refresh, n_tasks))
+        return refresh
+
+    monkeypatch.setattr(posse.fleet.background, "Refresh", run_later)
+    gate = hold("begin")
+    fleet.refresh(wait=False)
+    gate.wait()
+    for task in fleet.tasks[:3]:
+        fleet.forget(task)
+    # The numbers of forgotten tasks are used again, so these come first, and get no reward.
+    waiting = [fleet.decide(f"new-{i}", X, [fleet.arms[i % 3]]).id for i in range(30)]
+    fleet.reward_many(waiting[3:], np.ones(27))
+    finish(fleet, gate)
+
+    ((refresh, n_tasks),) = started
+    assert fleet._store.n_tasks > n_tasks
+    for array in (refresh._freedom, refresh._distance):
+        assert (array.base[n_tasks:] == 7.0).all()
+    require_rebuilt(fleet)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), MemoryError("no more memory")])
+@pytest.mark.parametrize("where", ["_measure", "_climb", "sum_information", "finish", "make_room"])
+def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, caplog, monkeypatch, where, error):
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+    live(fleet, table, 1)
+    working = getattr(Refresh, where)
+
+    def failing(*args, **kwargs):
+        raise error
+
+    gate = hold("begin")
+    fleet.refresh(wait=False)
+    gate.wait()
+    live(fleet, table, 2)
+    before = snapshot(fleet)
+    monkeypatch.setattr(Refresh, where, failing)
+    with caplog.at_level(logging.ERROR, logger="posse"):
+        finish(fleet, gate)
+
+    assert [record.exc_info[1] for record in caplog.records] == [error]
+    assert "stays as it was" in caplog.text
+    assert snapshot(fleet) == before
+    require_rebuilt(fleet)
+    monkeypatch.setattr(Refresh, where, working)
+    fleet.refresh(wait=False)
+    finish(fleet)
+    assert snapshot(fleet)["arm_covariance"] != before["arm_covariance"]
+    require_rebuilt(fleet)
+
+
+@pytest.mark.parametrize("update", ["reward", "reward_many", "learn_many", "refresh"])
+@pytest.mark.parametrize("what", ["Refresh", "Kept", "Thread"])
+def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, caplog, monkeypatch, what, update):
+    fleet = fleet_of(60, background=True, refresh_growth=0.1)
+    made = fleet.decide_many(["t1"] * 20, np.tile(X, (20, 1)))
+    started = threading.Thread.start
+
+    def refuse(*args, **kwargs):
+        raise MemoryError("no more memory")
+
+    def start(thread):
+        if thread.name.startswith("posse-refresh"):
+            raise RuntimeError("can't start new thread")
+        started(thread)
+
+    calls = {
+        "reward": lambda: [fleet.reward(each.id, 1.0) for each in made],
+        "reward_many": lambda: fleet.reward_many(made.ids, [1.0] * 20),
+        "learn_many": lambda: fleet.learn_many(table(20, 3)),
+        "refresh": lambda: fleet.refresh(wait=False),
+    }
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, logger="posse"):
+        if what == "Thread":
+            patched.setattr(threading.Thread, "start", start)
+        else:
+            patched.setattr(posse.fleet.background, what, refuse)
+        calls[update]()
+    assert "could not be started" in caplog.text
+    assert fleet.n_rewards == (60 if update == "refresh" else 80)
+    assert not fleet.refreshing
+    assert fleet._store.kept is None
+    require_rebuilt(fleet)
+
+    # It is due with the next reward.
+    fleet.reward(fleet.decide("t2", X).id, 0.5)
+    if update != "refresh":
+        assert fleet._store.memory.evidence.refreshed_at[0] in (60, 81)
+    fleet.refresh(wait=False)
+    finish(fleet)
+    require_rebuilt(fleet)
+
+
+def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
+    fleet = fleet_of(60, background=True, refresh_growth=0.5)
+    gate = hold("begin")
+    generation = int(fleet._store._room.generation[0])
+    for i in range(29):
+        fleet.reward(fleet.decide(f"t{i % 5}", X).id, 0.1 * i)
+    assert not fleet.refreshing
+    fleet.reward(fleet.decide("t1", X).id, 0.5)
+    assert fleet.refreshing
+    gate.wait()
+    # One is under way: others wait until it is over.
+    thread = fleet._background
+    fleet.reward(fleet.decide("t2", X).id, 0.7)
+    fleet.refresh(wait=False)
+    fleet.learn_many(table(20, 3))
+    assert fleet._background is thread
+    finish(fleet, gate)
+
+    assert fleet._store._room.generation[0] == generation + 1
+    assert fleet._store.memory.evidence.refreshed_at[0] == 90
+    assert fleet.n_rewards == 111
+    require_rebuilt(fleet)
+
+
+@pytest.mark.parametrize("rows", [20, 60])
+def test_a_batch_that_does_not_outweigh_what_is_known_is_learned_at_once(fleet_of, table, hold, rows):
+    fleet = fleet_of(60, background=True, refresh_growth=0.1)
+    gate, version = hold("begin"), fleet._store.version
+    fleet.learn_many(table(rows, 3))
+
+    assert fleet._store.version == version
+    assert fleet.refreshing
+    assert fleet.n_rewards == 60 + rows
+    require_rebuilt(fleet)
+    finish(fleet, gate)
+    assert fleet._store.memory.evidence.refreshed_at[0] == 60 + rows
+
+
+def test_a_fleet_with_nothing_in_it_is_refreshed_as_well(fleet_of, table):
+    fleet = fleet_of(0, background=True)
+    fleet.refresh(wait=False)
+    finish(fleet)
+    fleet.reward(fleet.decide("t1", X).id, 1.0)
+    finish(fleet)
+    fleet.learn_many(table(50))
+    finish(fleet)
+    require_rebuilt(fleet)
+
+
+@pytest.mark.parametrize("prior", ["moments", "paper"])
+def test_other_priors_are_estimated_at_once(fleet_of, table, prior):
+    fleet, plain = (fleet_of(60, background=True, refresh_growth=NEVER, prior=prior) for _ in range(2))
+    for each in (fleet, plain):
+        live(each, table, 1)
+    fleet.refresh(wait=False)
+    assert not fleet.refreshing
+    plain.refresh()
+    assert fleet.prior.covariance.tobytes() == plain.prior.covariance.tobytes()
+
+
+def test_sums_that_no_decision_has_seen_are_estimated_at_once(fleet_of, table):
+    fleet = fleet_of(60, background=True)
+    fleet.learn_many(table(30, 5), refresh=False)
+    fleet.refresh(wait=False)
+    assert not fleet.refreshing
+    assert not fleet._store.stale
+    require_rebuilt(fleet)
+
+
+def test_a_sample_will_do(fleet_of, table, hold):
+    fleet, plain = (fleet_of(300, background=True, refresh_growth=NEVER) for _ in range(2))
+    for each in (fleet, plain):
+        live(each, table, 1)
+    plain.refresh(sample=5)
+    gate = hold("middle")
+    fleet.refresh(wait=False, sample=5)
+    gate.wait()
+    in_thread(lambda: live(fleet, table, 2))
+    finish(fleet, gate)
+    assert fleet.prior.covariance.tobytes() == plain.prior.covariance.tobytes()
+    require_rebuilt(fleet)
+
+
+def test_a_fleet_is_saved_while_it_runs(fleet_of, table, hold, tmp_path, snapshot, same_prefixes, new_clock):
+    same_prefixes()
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+    live(fleet, table, 1)
+    gate = hold("middle")
+    fleet.refresh(wait=False)
+    gate.wait()
+    fleet.save(tmp_path / "fleet.posse")
+    before = snapshot(fleet)
+    finish(fleet, gate)
+    assert snapshot(fleet) != before
+
+    loaded = Posse.load(tmp_path / "fleet.posse", background=True, clock=new_clock())
+
+    assert snapshot(loaded) == before
+    # A loaded fleet goes on in the background if it is told to.
+    loaded.refresh(wait=False)
+    finish(loaded)
+    assert loaded.prior.covariance.tobytes() == fleet.prior.covariance.tobytes()
+
+
+def test_rewards_that_are_refused_by_the_log_leave_no_trace(fleet_of, table, hold):
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+    live(fleet, table, 1)
+    made = [fleet.decide(task, X) for task in ("t1", "unseen")]
+    gate = hold("middle")
+    fleet.refresh(wait=False)
+    gate.wait()
+
+    def full(records):
+        raise OSError("disk full")
+
+    fleet.log_to(full)
+    for decision in made:
+        with pytest.raises(OSError, match="disk full"):
+            fleet.reward(decision.id, 5.0)
+    fleet.log_to(None)
+    live(fleet, table, 2)
+    finish(fleet, gate)
+    require_rebuilt(fleet)
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
+    fleet = fleet_of(40, background=True, refresh_growth=0.05, robust=robust)
+    before = fleet.statistics
+    installed = int(fleet._store._room.generation[0])
+    rows, failures = [], []
+    interval = sys.getswitchinterval()
+
+    def decide_and_reward(seed):
+        rng = random.Random(seed)
+        try:
+            for i in range(250):
+                task, x = f"t{rng.randrange(5 + i // 5)}", [rng.gauss(0, 1), rng.gauss(0, 1)]
+                decision = fleet.decide(task, x)
+                y = rng.gauss(1.0, 1.0)
+                if i % 10:
+                    fleet.reward(decision.id, y)
+                else:
+                    fleet.reward_many([decision.id], [y])
+                rows.append((task, decision.arm, x, y))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=decide_and_reward, args=(seed,)) for seed in range(6)]
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures
+    finish(fleet)
+
+    assert fleet._store._room.generation[0] > installed + 1  # they did come in between
+    stats, tasks = fleet.statistics, list(fleet.tasks)
+    known = before.gram.shape[1]
+    gram, moment, count = np.zeros_like(stats.gram), np.zeros_like(stats.moment), np.zeros_like(stats.count)
+    gram[:, :known], moment[:, :known], count[:, :known] = before.gram, before.moment, before.count
+    for task, arm, x, y in rows:
+        place, full = (fleet.arms.index(arm), tasks.index(task)), np.array([1.0, *x])
+        gram[place] += np.outer(full, full)
+        moment[place] += full * y
+        count[place] += 1
+    assert stats.count.tolist() == count.tolist()
+    assert_allclose(stats.gram, gram, rtol=1e-12, atol=1e-12 * gram.max())
+    assert_allclose(stats.moment, moment, rtol=1e-12, atol=1e-12 * np.abs(moment).max())
+    require_rebuilt(fleet)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_goes_on_by_itself(fleet_of, table, hold):
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+    live(fleet, table, 1)
+    gate = hold("begin")
+    fleet.refresh(wait=False)
+    gate.wait()
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks with threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # rather than wait for ever
+        try:
+            alone = not fleet.refreshing
+            gate.go.set()
+            for i in range(10):  # no tables: Polars does not survive a fork
+                fleet.reward(fleet.decide(f"new-{i}", X).id, 0.1 * i)
+            old = fleet.prior
+            fleet.refresh(wait=False)
+            finish(fleet)
+            require_rebuilt(fleet)
+            os.write(writer, b"fine" if alone and not np.array_equal(fleet.prior.covariance, old.covariance) else b"no")
+        except BaseException as error:
+            os.write(writer, repr(error).encode()[:500])
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert os.read(reader, 500) == b"fine"
+    os.close(reader)
+    finish(fleet, gate)
+    require_rebuilt(fleet)
+
+
+@pytest.mark.skipif(not hasattr(os, "setpriority"), reason="there are no priorities here")
+def test_it_stands_back_behind_decisions():
+    found = []
+
+    def look():
+        before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        posse.fleet.background._stand_back()
+        found.extend([before, os.getpriority(os.PRIO_PROCESS, threading.get_native_id())])
+
+    mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    in_thread(look)
+    before, after = found
+    assert after >= before
+    assert after >= min(before + 1, 19) or before >= 10
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == mine
+
+
+def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, monkeypatch):
+    # Every block that the estimate reads, after rewards of all tasks have come, is that of the beginning.
+    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
+    store = fleet._store
+    before = [field[: store.n_slots].copy() for field in store.belief.sums]
+    read, blocks = Frozen.pairs, []
+
+    def noted(self, rows, weight, room):
+        pairs = read(self, rows, weight, room)
+        blocks.append(
+            all((field[pairs.rows] == was[rows]).all() for field, was in zip(pairs.sums, before, strict=True))
+        )
+        return pairs
+
+    monkeypatch.setattr(Frozen, "pairs", noted)
+    gate = hold("begin")
+    fleet.refresh(wait=False)
+    gate.wait()
+    assert isinstance(store.kept, Kept)
+    live(fleet, table, 2)
+    fleet.learn_many(pl.concat([table(20, seed) for seed in (4, 5)]))
+    finish(fleet, gate)
+
+    assert blocks
+    assert all(blocks)
+    assert any((field[: len(was)] != was).any() for field, was in zip(store.belief.sums, before, strict=True))

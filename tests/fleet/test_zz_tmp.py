@@ -1,0 +1,433 @@
+"""Updates that raise leave everything as it was: wrong inputs, a log that cannot be written, memory that runs out."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import posse.fleet.core
+import posse.fleet.kept
+import posse.fleet.ledger
+import posse.fleet.merge
+import posse.fleet.posse
+import posse.fleet.refresh
+import posse.fleet.room
+import posse.fleet.store
+import posse.kernels.handle
+from posse import FeatureSpec, Posse
+from posse.errors import (
+    ExpiredDecision,
+    InvalidValue,
+    NotFinite,
+    PosseError,
+    RewardConflict,
+    ShapeError,
+    UnknownArm,
+    UnknownDecision,
+    UnknownTask,
+)
+from posse.features import numeric
+from posse.fleet.kept import Kept
+from posse.fleet.store import FIRST_ARMS, FIRST_ROOM
+from posse.kernels import estimators
+
+X = np.array([0.3, -0.8])
+NAMES = [f"a{i}" for i in range(FIRST_ARMS)]
+
+
+# Wrong inputs
+
+
+def wrong_rows(rows):
+    """Tables that cannot be learned, each with one thing wrong, mostly in the last row."""
+
+    def last(column, value):
+        values = rows[column].to_list()
+        return rows.with_columns(pl.Series(column, [*values[:-1], value], strict=False))
+
+    return {
+        "unknown arm": (last("arm", "nobody"), UnknownArm),
+        "null arm": (last("arm", None), InvalidValue),
+        "arm of the wrong kind": (rows.with_columns(arm=pl.lit(1)), InvalidValue),
+        "null task": (last("task", None), InvalidValue),
+        "empty task": (last("task", ""), InvalidValue),
+        "task of the wrong kind": (rows.with_columns(task=pl.lit(1)), InvalidValue),
+        "float task": (rows.with_columns(task=pl.lit(1.5)), InvalidValue),
+        "null reward": (last("reward", None), InvalidValue),
+        "NaN reward": (last("reward", math.nan), NotFinite),
+        "infinite reward": (last("reward", math.inf), NotFinite),
+        "large reward": (last("reward", 1e51), NotFinite),
+        "text reward": (rows.with_columns(reward=pl.lit("1")), InvalidValue),
+        "null context": (last("a", None), InvalidValue),
+        "NaN context": (last("b", math.nan), InvalidValue),
+        "infinite context": (last("b", math.inf), NotFinite),
+        "large context": (last("a", 1e51), NotFinite),
+        "text context": (rows.with_columns(a=pl.lit("1")), InvalidValue),
+        "no task column": (rows.drop("task"), InvalidValue),
+        "no arm column": (rows.drop("arm"), InvalidValue),
+        "no reward column": (rows.drop("reward"), InvalidValue),
+        "no context column": (rows.drop("a"), InvalidValue),
+        "not a table": (5, InvalidValue),
+    }
+
+
+WRONG_TABLES = list(wrong_rows(pl.DataFrame({"task": ["t"], "arm": ["x"], "a": [1.0], "b": [1.0], "reward": [1.0]})))
+
+
+@pytest.mark.parametrize("n_rows", [3, 300])
+@pytest.mark.parametrize("what", WRONG_TABLES)
+def test_a_wrong_table(fleet_of, table, snapshot, what, n_rows):
+    fleet = fleet_of()
+    fleet.decide("t1", X)
+    before = snapshot(fleet)
+    wrong, error = wrong_rows(table(n_rows, 1, n_tasks=12))[what]
+    with pytest.raises(error):
+        fleet.learn_many(wrong)
+    assert snapshot(fleet) == before
+
+
+def test_a_wrong_table_teaches_no_scaling(table, snapshot):
+    fleet = Posse(arms=["red", "green", "blue"], features=FeatureSpec([numeric("a", scale="standard"), "b"]), seed=1)
+    before = snapshot(fleet)
+    wrong_tables = wrong_rows(table(20))
+    del wrong_tables["task of the wrong kind"]  # of a new fleet tasks may be numbers
+    for wrong, error in wrong_tables.values():
+        with pytest.raises(error):
+            fleet.learn_many(wrong)
+        assert snapshot(fleet) == before
+    for update in (
+        lambda: fleet.decide("t1", X),
+        lambda: fleet.decide_many(["t1"], [X]),
+        lambda: fleet.expected("t", X),
+    ):
+        with pytest.raises(InvalidValue, match="scaling"):
+            update()
+        assert snapshot(fleet) == before
+    fleet.learn_many(table(20))
+    assert fleet.features.ready
+
+
+WRONG_CALLS = {
+    "decide: short context": (lambda f: f.decide("new", [1.0]), ShapeError),
+    "decide: NaN context": (lambda f: f.decide("new", [1.0, math.nan]), InvalidValue),
+    "decide: missing feature": (lambda f: f.decide("new", {"a": 1.0}), InvalidValue),
+    "decide: other feature": (lambda f: f.decide("new", {"a": 1.0, "b": 1.0, "c": 1.0}), InvalidValue),
+    "decide: text context": (lambda f: f.decide("new", "ab"), InvalidValue),
+    "decide: no context": (lambda f: f.decide("new", None), InvalidValue),
+    "decide: unknown arm": (lambda f: f.decide("new", X, ["red", "nobody"]), UnknownArm),
+    "decide: arm twice": (lambda f: f.decide("new", X, ["red", "red"]), InvalidValue),
+    "decide: no arm": (lambda f: f.decide("new", X, []), InvalidValue),
+    "decide: text for arms": (lambda f: f.decide("new", X, "red"), InvalidValue),
+    "decide: retired arm": (lambda f: f.decide("new", X, ["green"]), UnknownArm),
+    "decide: number for a task": (lambda f: f.decide(5, X), InvalidValue),
+    "decide: no task": (lambda f: f.decide(None, X), InvalidValue),
+    "decide: empty task": (lambda f: f.decide("", X), InvalidValue),
+    "decide: long task": (lambda f: f.decide("x" * 1001, X), InvalidValue),
+    "decide: broken task": (lambda f: f.decide("\ud800", X), InvalidValue),
+    "decide: list for a task": (lambda f: f.decide(["t1"], X), InvalidValue),
+    "decide_many: lengths": (lambda f: f.decide_many(["n1", "n2"], [X]), ShapeError),
+    "decide_many: last context": (lambda f: f.decide_many(["n1", "n2"], [X, [1.0, math.inf]]), NotFinite),
+    "decide_many: last task": (lambda f: f.decide_many(["n1", None], [X, X]), InvalidValue),
+    "decide_many: empty last task": (lambda f: f.decide_many(["n1", ""], [X, X]), InvalidValue),
+    "decide_many: mixed tasks": (lambda f: f.decide_many(["n1", 1], [X, X]), InvalidValue),
+    "decide_many: nested tasks": (lambda f: f.decide_many([["n1"], ["n2"]], [X, X]), InvalidValue),
+    "decide_many: square tasks": (lambda f: f.decide_many(np.array([["n1"], ["n2"]]), [X, X]), InvalidValue),
+    "decide_many: eligible lengths": (lambda f: f.decide_many(["n1", "n2"], [X, X], [None]), ShapeError),
+    "decide_many: last eligible": (lambda f: f.decide_many(["n1", "n2"], [X, X], [None, ["nobody"]]), UnknownArm),
+    "decide_many: none eligible": (lambda f: f.decide_many(["n1", "n2"], [X, X], [None, []]), InvalidValue),
+    "decide_many: no column": (lambda f: f.decide_many("who", {"a": [1.0], "b": [1.0]}), InvalidValue),
+    "decide_many: null task": (lambda f: f.decide_many("t", {"t": ["n", None], "a": X, "b": X}), InvalidValue),
+    "expected: wrong kind": (lambda f: f.expected(5, X), InvalidValue),
+    "probabilities: last context": (lambda f: f.probabilities(["n1", "n2"], [X, [1.0, None]]), InvalidValue),
+    "reward: nobody": (lambda f: f.reward("nobody-1", 1.0), UnknownDecision),
+    "reward: none": (lambda f: f.reward(None, 1.0), UnknownDecision),
+    "reward: NaN": (lambda f: f.reward(f.pending()[0].id, math.nan), NotFinite),
+    "reward: large": (lambda f: f.reward(f.pending()[0].id, -1e51), NotFinite),
+    "reward: text": (lambda f: f.reward(f.pending()[0].id, "1"), InvalidValue),
+    "add_arm: there": (lambda f: f.add_arm("red"), InvalidValue),
+    "add_arm: wrong kind": (lambda f: f.add_arm(3), InvalidValue),
+    "add_arm: empty": (lambda f: f.add_arm(""), InvalidValue),
+    "retire_arm: nobody": (lambda f: f.retire_arm("nobody"), UnknownArm),
+    "retire_arm: retired": (lambda f: f.retire_arm("green"), InvalidValue),
+    "rename: nobody": (lambda f: f.rename("nobody", "x"), UnknownArm),
+    "rename: there": (lambda f: f.rename("red", "green"), InvalidValue),
+    "rename: wrong kind": (lambda f: f.rename("red", 5), InvalidValue),
+    "rename: empty": (lambda f: f.rename("red", ""), InvalidValue),
+    "forget: nobody": (lambda f: f.forget("t1", "nobody"), UnknownTask),
+    "forget: wrong kind": (lambda f: f.forget("t1", 5), InvalidValue),
+    "export: nobody": (lambda f: f.export("nobody"), UnknownTask),
+    "borrowing: nobody": (lambda f: f.borrowing("nobody"), UnknownTask),
+    "merge: nothing": (lambda f: f.merge(None), InvalidValue),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG_CALLS)
+def test_a_wrong_call(fleet_of, snapshot, what):
+    fleet = fleet_of()
+    fleet.decide("t1", X)
+    fleet.retire_arm("green")
+    before = snapshot(fleet)
+    call, error = WRONG_CALLS[what]
+    with pytest.raises(error) as caught:
+        call(fleet)
+    assert len(str(caught.value)) > 15
+    assert snapshot(fleet) == before
+
+
+def test_a_reward_that_is_refused(fleet_of, snapshot, clock):
+    fleet = fleet_of(clock=clock, time_to_live=10.0)
+    late = fleet.decide("t1", X)
+    clock.now += 11.0
+    rewarded, waiting = fleet.decide("t1", X), fleet.decide("new", X)
+    fleet.reward(rewarded.id, 1.0)
+    before = snapshot(fleet)
+    for ids, values, error in [
+        ([waiting.id, late.id], [1.0, 1.0], ExpiredDecision),
+        ([waiting.id, rewarded.id], [1.0, 2.0], RewardConflict),
+        ([waiting.id, waiting.id], [1.0, 2.0], RewardConflict),
+        ([waiting.id, "nobody-1"], [1.0, 2.0], UnknownDecision),
+        ([waiting.id, None], [1.0, 2.0], UnknownDecision),
+        ([waiting.id], [1.0, 2.0], ShapeError),
+        ([waiting.id], [math.nan], NotFinite),
+    ]:
+        with pytest.raises(error):
+            fleet.reward_many(ids, values)
+        assert snapshot(fleet) == before
+
+
+# A log that cannot be written
+
+
+@pytest.mark.parametrize("what", ["decide", "decide new", "decide_many", "reward", "reward_many", "absent"])
+def test_a_log_that_fails(fleet_of, snapshot, clock, what, same_prefixes):
+    def full(records):
+        raise OSError("disk full")
+
+    def build():
+        fleet = fleet_of(clock=clock, time_to_live=10.0, absent_reward=0.5)
+        first, second = fleet.decide("t1", X), fleet.decide("new", X)
+        return fleet, first, second
+
+    fleet, first, second = build()
+    same_prefixes()
+    twin, _, _ = build()
+    fleet.log_to(full)
+    if what == "absent":
+        clock.now += 11.0
+    before = snapshot(fleet)
+    call = {
+        "decide": lambda f: f.decide("t2", X),
+        "decide new": lambda f: f.decide("newer", X),
+        "decide_many": lambda f: f.decide_many(["newer", "t1", "newest"], [X, X, X]),
+        "reward": lambda f: f.reward(second.id, 1.0),
+        "reward_many": lambda f: f.reward_many([first.id, second.id], [1.0, 2.0]),
+        "absent": lambda f: f.pending(),
+    }[what]
+    with pytest.raises(OSError, match="disk full"):
+        call(fleet)
+    assert snapshot(fleet) == before
+    fleet.log_to(None)
+    assert repr(call(fleet)) == repr(call(twin))
+    assert snapshot(fleet) == snapshot(twin)
+
+
+def test_a_time_that_cannot_be_logged(fleet_of, snapshot, clock):
+    fleet = fleet_of(clock=clock, time_to_live=None, log=lambda records: None)
+    clock.now = 1e18
+    before = snapshot(fleet)
+    with pytest.raises((PosseError, ValueError, OverflowError, OSError)):
+        fleet.decide("new", X)
+    assert snapshot(fleet) == before
+
+
+# Memory that runs out
+
+
+MAKERS = (
+    "empty", "zeros", "ones", "full", "array", "arange", "concatenate", "repeat", "ascontiguousarray", "sort",
+    "argsort", "bincount", "linspace", "unique", "searchsorted", "flatnonzero", "isin",
+)  # fmt: skip
+
+
+class Ending:
+    """NumPy on a machine whose memory ends after so many new arrays."""
+
+    def __init__(self):
+        self.left = math.inf
+
+    def spend(self):
+        self.left -= 1
+        if self.left < 0:
+            raise MemoryError("no more memory")
+
+    def wrapped(self, function):
+        def spending(*args, **kwargs):
+            self.spend()
+            return function(*args, **kwargs)
+
+        return spending
+
+    def __getattr__(self, name):
+        found = getattr(np, name)
+        return self.wrapped(found) if name in MAKERS else found
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """Let memory end: set ``left`` to the number of arrays that can still be made."""
+    ending = Ending()
+    for module in (
+        posse.fleet.core, posse.fleet.kept, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse,
+        posse.fleet.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.handle,
+    ):  # fmt: skip
+        monkeypatch.setattr(module, "np", ending)
+    for module, name in [
+        (posse.fleet.core, "new_room"), (posse.fleet.kept, "new_sums"), (posse.fleet.refresh, "new_buffers"),
+        (posse.fleet.refresh, "new_block"), (estimators, "new_memory"),
+    ]:  # fmt: skip
+        monkeypatch.setattr(module, name, ending.wrapped(getattr(module, name)))
+    # A batch is large from a few rows on, and copies of what is about to change soon need more room.
+    monkeypatch.setattr(posse.fleet.store, "MANY_ROWS", 100)
+    monkeypatch.setattr(posse.fleet.kept, "FIRST_ROOM", 2)
+    return ending
+
+
+def crowded(clock, kind):
+    """A fleet whose every array is full to the last place, and some decisions of tasks and pairs yet to be learned."""
+    settings = {"robust": {"robust": True}, "paper": {"prior": "paper"}}.get(kind, {})
+    fleet = Posse(
+        arms=NAMES, features=["a"], seed=1, clock=clock, time_to_live=100.0, absent_reward=0.5, **settings
+    )  # fmt: skip
+    n = FIRST_ROOM
+    rows = {"task": [f"t{i}" for i in range(n)], "arm": [NAMES[i % 4] for i in range(n)], "a": np.sin(np.arange(n))}
+    fleet.learn_many(rows | {"reward": np.cos(np.arange(n))})
+    assert fleet._store.n_slots == fleet._store._room.settled.size
+    for i in range(n):
+        fleet.decide(f"t{i % 8}", [0.1 * i], [NAMES[4 + i % 4]])
+    if kind == "read by a refresh":
+        # As if one were under way: what is about to change is copied first.
+        fleet._store.kept = Kept(fleet._store.n_slots, fleet._store.n_features)
+    return fleet
+
+
+def merged(fleet, clock):
+    other = Posse(arms=[*NAMES[:2], "other"], features=["a"], seed=2, clock=clock)
+    other.learn_many({"task": ["t1", "new"], "arm": ["a0", "other"], "a": [1.0, 2.0], "reward": [1.0, 2.0]})
+    other.decide("new", [1.0])
+    return other
+
+
+def update(fleet, clock, what, other=None):
+    pending = [f"{fleet._prefix}-{i}" for i in range(1, FIRST_ROOM + 1)]
+    few = {"task": ["n1", "t1", "n2"], "arm": ["a0", "a5", "a1"], "a": [1.0, 2.0, 3.0], "reward": [1.0, 2.0, 3.0]}
+    many = {name: values * 40 for name, values in few.items()}
+    match what:
+        case "decide":
+            return fleet.decide("new", [0.5])
+        case "decide_many":
+            return fleet.decide_many(["n1", "t1", "n2"], [[0.5], [0.6], [0.7]])
+        case "reward":
+            return fleet.reward(pending[0], 1.0)
+        case "reward_many few":
+            return fleet.reward_many(pending[:3], [1.0, 2.0, 3.0])
+        case "reward_many":
+            return fleet.reward_many(pending, np.arange(float(FIRST_ROOM)))
+        case "learn_many few":
+            return fleet.learn_many(few)
+        case "learn_many":
+            return fleet.learn_many(many)
+        case "learn_many sums":
+            return fleet.learn_many(many, refresh=False)
+        case "refresh":
+            return fleet.refresh()
+        case "add_arm":
+            return fleet.add_arm("new")
+        case "retire_arm":
+            return fleet.retire_arm("a0")
+        case "rename":
+            return fleet.rename("a0", "new")
+        case "forget":
+            return fleet.forget("t1", "t2")
+        case "merge":
+            return fleet.merge(other)
+        case "expire":
+            clock.now += 200.0
+            return fleet.pending()
+    return None
+
+
+UPDATES = (
+    "decide", "decide_many", "reward", "reward_many few", "reward_many", "learn_many few", "learn_many",
+    "learn_many sums", "refresh", "add_arm", "retire_arm", "rename", "forget", "merge", "expire",
+)  # fmt: skip
+
+
+def unsound(fleet):
+    """What compiled code relies on and would not check: without it, going on may overwrite other memory."""
+    store = fleet._store
+    belief, room, ground = store.belief, store._room, store.ground.parts
+    slots = belief.slot[: store.n_tasks, : store.n_arms]
+    task, arm = np.nonzero(slots >= 0)
+    over_slots = (*room.belief.sums, room.belief.task_of, room.belief.local_covariance, room.belief.local_mean)
+    opened = [*ground.belief.sums, *ground.belief[1:], ground.root, ground.triangle, ground.settled, ground.generation]
+    mine = [*room.belief.sums, *room.belief[1:], room.root, room.triangle, room.settled, room.generation]
+    problems = {
+        "room of slots": store.n_slots <= room.settled.size
+        and {len(array) for array in over_slots} == {room.settled.size},
+        "tasks of slots": np.array_equal(belief.task_of[slots[task, arm]], task),
+        "room of tasks": store.n_tasks <= room.belief.task_weight.size
+        and room.belief.task_weight.size == room.belief.slot.shape[0] == room.belief.seen.shape[1],
+        "room of arms": store.n_arms <= room.belief.n_seen.size == room.belief.slot.shape[1]
+        and len(room.root) == len(room.triangle) == room.belief.n_seen.size,
+        "estimates": store.method != estimators.PAPER or store.memory.order.size >= store.n_tasks,
+        "memory": len(store.memory.threshold) == len(store.memory.evidence.inverse) == store.n_arms,
+        "names": len(fleet._arms) == store.n_arms,
+        "scores": ground.scores.shape[1] >= store.n_arms,
+        "what compiled code opens": all(a is b for a, b in zip(opened, mine, strict=True)),
+        "what is in use": np.shares_memory(belief.covariance, room.belief.covariance)
+        and belief.sums.gram is room.belief.sums.gram
+        and len(belief.covariance) == store.n_arms
+        and len(belief.slot) == store.n_tasks,
+    }
+    return [name for name, sound in problems.items() if not sound]
+
+
+@pytest.mark.parametrize("kind", ["evidence", "robust", "paper", "read by a refresh"])
+@pytest.mark.parametrize("what", UPDATES)
+def test_memory_that_runs_out(memory, new_clock, snapshot, differences, same_prefixes, kind, what):
+    def build():
+        same_prefixes()
+        clock = new_clock()
+        fleet = crowded(clock, kind)
+        return fleet, clock, merged(fleet, clock) if what == "merge" else None
+
+    twin, clock, other = build()
+    update(twin, clock, what, other)
+    expected = snapshot(twin)
+    changed = []; places = {}
+    for left in range(200):
+        fleet, clock, other = build()
+        before = snapshot(fleet)
+        memory.left = left
+        try:
+            update(fleet, clock, what, other)
+        except MemoryError as err:
+            import traceback as tb
+            places[left] = [f"{f.filename.split(chr(47))[-1]}:{f.lineno} {f.name}" for f in tb.extract_tb(err.__traceback__) if "/src/" in f.filename]
+            memory.left = math.inf
+        else:
+            break
+        changed += [f"after {left} arrays: {name}" for name in unsound(fleet)]
+        if changed:
+            continue
+        changed += [f"after {left} arrays: {name}" for name in differences(before, snapshot(fleet))]
+        clock.now = new_clock().now
+        update(fleet, clock, what, other)
+        changed += [f"after {left} arrays and again: {name}" for name in differences(expected, snapshot(fleet))]
+    else:
+        pytest.fail("memory never sufficed")
+    memory.left = math.inf
+    assert snapshot(fleet) == expected
+    bad = sorted({int(c.split()[1]) for c in changed}); open("/tmp/p6/fleettests/places.txt","a").write(f"{what} {kind}: " + " | ".join(" > ".join(places[b][-3:]) for b in bad) + "\n")
+    assert changed == []
