@@ -43,13 +43,13 @@ class Held:
 
 @pytest.fixture
 def hold(monkeypatch):
-    """Let refreshes stop at a point: before the first look at the sums, between two steps, after the last."""
+    """Let refreshes stop at a point: before the first look at the sums, between two looks, after the last."""
     gates = []
 
     def at(point):
         gate = Held()
         gates.append(gate)
-        run, climb, add = Refresh.run, Refresh._climb, posse.fleet.background._add
+        run, summarise, add = Refresh.run, Refresh._summarise, posse.fleet.background._add
 
         def held_run(self, source, **settings):
             if point == "begin":
@@ -58,11 +58,10 @@ def hold(monkeypatch):
             if point == "end":
                 gate.stop()
 
-        def held_climb(self, source, rows, steps, settled):
-            climb(self, source, rows, 1, 0.0)
-            if point == "middle":
+        def held_summarise(self, source, rows):
+            if not gate.reached.is_set():
                 gate.stop()
-            climb(self, source, rows, steps - 1, settled)
+            return summarise(self, source, rows)
 
         def held_add(fleet, refresh, kept, then, now, source):
             if point == "catching up" and isinstance(source, Frozen) and not gate.reached.is_set():
@@ -79,7 +78,7 @@ def hold(monkeypatch):
 
         monkeypatch.setattr(Refresh, "run", only_there(held_run, run))
         if point == "middle":
-            monkeypatch.setattr(Refresh, "_climb", only_there(held_climb, climb))
+            monkeypatch.setattr(Refresh, "_summarise", only_there(held_summarise, summarise))
         monkeypatch.setattr(posse.fleet.background, "_add", held_add)
         return gate
 
@@ -170,7 +169,9 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
     settings = {"background": True, "refresh_growth": NEVER, "robust": robust}
     fleet, plain = fleet_of(60, **settings), fleet_of(60, **settings)
     for each in (fleet, plain):
+        each.forget("t3", "t4")  # their slots go to pairs that come meanwhile
         live(each, table, 1)  # rewards since the last refresh
+        each.forget("t2")
     plain.refresh()
     expected, old = parts(plain, PRIOR), parts(fleet, PRIOR)
 

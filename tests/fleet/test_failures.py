@@ -246,7 +246,7 @@ def test_a_time_that_cannot_be_logged(fleet_of, snapshot, clock):
 
 MAKERS = (
     "empty", "zeros", "ones", "full", "array", "arange", "concatenate", "repeat", "ascontiguousarray", "sort",
-    "argsort", "bincount", "linspace", "unique", "searchsorted", "flatnonzero", "isin",
+    "argsort", "bincount", "linspace", "unique", "searchsorted", "isin",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Contexts, tables, arms and tasks, seen from outside; sums under any order of events are in test_state_machine.py."""
 
+import itertools
 from collections import namedtuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import numeric, one_hot
+from posse.fleet.core import FIT_SETTLED
 from posse.fleet.store import Store
 from posse.kernels.posterior import rebuild
 from posse.model import posterior
@@ -434,3 +436,144 @@ def test_missing_rewards_of_pandas_are_skipped(tmp_path):
     rows = pl.DataFrame({"task": ["t"] * 3, "arm": ["x"] * 3, "a": [1.0] * 3, "reward": [1.0, None, float("nan")]})
 
     assert fleet.learn_many(rows, missing_reward="skip") == 1
+
+
+# Tables in pieces
+
+PIECES = [
+    {},
+    {"robust": True},
+    {"prior": "moments"},
+    {"policy": "lin-ucb"},
+]
+
+
+@pytest.mark.parametrize("settings", PIECES, ids=str)
+@pytest.mark.parametrize("known", [0, 40])
+@pytest.mark.parametrize("last", [False, True], ids=["then a decision", "the last with a refresh"])
+def test_a_table_in_pieces_is_the_table(fleet_of, table, snapshot, differences, same_prefixes, last, known, settings):
+    # Exactly: every sum is added up in the order of its rows, and the population is estimated once, from all of them.
+    rows = table(500, 3, n_tasks=12)
+
+    def build():
+        same_prefixes()
+        return fleet_of(known, **settings)
+
+    whole, pieces = build(), build()
+    whole.learn_many(rows)
+    cuts = [0, 1, 170, 171, 400, 500]
+    for first, end in itertools.pairwise(cuts):
+        refresh = last and end == 500
+        assert pieces.learn_many(rows[first:end], refresh=refresh) == end - first
+        assert pieces._store.stale == (not refresh)
+    assert pieces.n_rewards == known + 500
+
+    decisions = [[each.decide(task, X) for task in ("t1", "t7", "nobody")] for each in (whole, pieces)]
+    assert repr(decisions[0]) == repr(decisions[1])
+    assert differences(snapshot(whole), snapshot(pieces)) == []
+
+
+LOOKS = {
+    "decide": lambda fleet: fleet.decide("t1", X),
+    "decide_many": lambda fleet: list(fleet.decide_many(["t1", "new"], [X, X])),
+    "expected": lambda fleet: fleet.expected("t1", X),
+    "probabilities": lambda fleet: fleet.probabilities(["t1"], [X]).tolist(),
+    "prior": lambda fleet: fleet.prior.covariance.tolist(),
+    "coefficients": lambda fleet: repr(fleet.coefficients("t1")),
+    "borrowing": lambda fleet: repr(fleet.borrowing("t1")),
+    "overview": lambda fleet: repr(fleet.overview()),
+    "export": lambda fleet: fleet.export("t1"),
+    "reward_many": lambda fleet: fleet.reward_many([fleet.pending()[0].id], [1.0]),
+    "absent reward": lambda fleet: (setattr(fleet._clock, "now", 1e9), fleet.pending()),
+    "merge": lambda fleet: fleet.merge(Posse(arms=["red"], features=FeatureSpec(["a", "b"]), seed=1)),
+    "add_arm": lambda fleet: fleet.add_arm("new"),
+    "forget": lambda fleet: fleet.forget("t2"),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_whoever_looks_first_after_the_pieces_sees_all_of_them(
+    fleet_of, table, snapshot, differences, same_prefixes, look
+):
+    def build(refresh):
+        same_prefixes()
+        fleet = fleet_of(40, absent_reward=0.5)
+        fleet.decide("t3", X)
+        fleet.learn_many(table(300, 3, n_tasks=12), refresh=refresh)
+        return fleet
+
+    whole, pieces = build(True), build(False)
+
+    assert repr(LOOKS[look](pieces)) == repr(LOOKS[look](whole))
+    # A look may refresh what is refreshed again at once, from a start that is nearer: as near as a climb goes.
+    exact = look not in ("reward_many", "absent reward", "merge", "forget", "add_arm")
+    if exact:
+        assert differences(snapshot(pieces), snapshot(whole)) == []
+    assert_allclose(pieces.prior.covariance, whole.prior.covariance, rtol=0.1, atol=0.02)
+    assert not pieces._store.stale
+
+
+def test_a_reward_between_pieces_is_learned_with_them(fleet_of, table):
+    fleet, plain = fleet_of(40), fleet_of(40)
+    waiting = [(each, each.decide("t3", X).id) for each in (fleet, plain)]
+    for each, decision_id in waiting:
+        for first in (0, 150):
+            each.learn_many(table(300, 3)[first : first + 150], refresh=each is plain)
+            if first == 0:
+                each.reward(decision_id, 2.0)
+    # Sums are added up in another order there than here.
+    for mine, theirs in zip(fleet.statistics.sums, plain.statistics.sums, strict=True):
+        assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+    fleet.refresh()
+    plain.refresh()
+    assert_allclose(fleet.prior.covariance, plain.prior.covariance, rtol=0.1, atol=0.02)
+
+
+def test_a_reward_after_the_pieces_leaves_no_half_an_estimate(fleet_of, table):
+    # One reward is small beside what came before it, and must not make do with the few steps of an online refresh.
+    fleet = fleet_of(0)
+    decision = fleet.decide("t3", X)
+    fleet.learn_many(table(3000, 3, n_tasks=40), refresh=False)
+    fleet.reward(decision.id, 1.0)
+    fleet.expected("t1", X)
+    assert fleet._store.memory.evidence.last_move[0] < FIT_SETTLED
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "yes"])
+def test_switches_are_true_or_false(fleet_of, table, snapshot, wrong):
+    fleet = fleet_of()
+    before = snapshot(fleet)
+    for call in (
+        lambda: fleet.learn_many(table(3), refresh=wrong),
+        lambda: fleet.refresh(wait=wrong),
+    ):
+        with pytest.raises(InvalidValue, match="must be True or False"):
+            call()
+    assert snapshot(fleet) == before
+
+
+@pytest.mark.parametrize("wrong", [1, 0, -5, 2.5, "all"])
+def test_a_sample_has_at_least_two_tasks(fleet_of, snapshot, wrong):
+    fleet = fleet_of()
+    before = snapshot(fleet)
+    with pytest.raises(InvalidValue, match="sample"):
+        fleet.refresh(sample=wrong)
+    assert snapshot(fleet) == before
+
+
+def test_looking_changes_nothing_that_is_believed(fleet_of, table):
+    fleet = fleet_of(300)
+    tasks = [*fleet.tasks, "nobody"]
+    before = [fleet.expected(task, X) for task in tasks[:2]]
+    fleet.refresh()
+    fleet._store.settle([fleet._tasks.numbers["t1"]])
+    some = [fleet.expected(task, X) for task in tasks]
+    fleet._store.settle()
+
+    assert [fleet.expected(task, X) for task in tasks] == some
+    assert some[:2] != before
+    fleet._store.rebuild()
+    for task, found in zip(tasks, some, strict=True):
+        again = fleet.expected(task, X)
+        assert_allclose(list(again.mean.values()), list(found.mean.values()), rtol=1e-10)
+        assert_allclose(list(again.sd.values()), list(found.sd.values()), rtol=1e-10)

@@ -260,6 +260,9 @@ def test_many_tasks_are_looked_at_after_some_of_them(monkeypatch):
 
     assert error(some) > 0.05
     assert error(store) < 0.2 * error(some)
+    # The noise is known from thousands of rewards either way, if they are counted right.
+    for each in (some, store):
+        assert_allclose(each.prior.noise_variance, plain.prior.noise_variance, rtol=0.15)
     assert store.belief.rewards.tolist() == plain.belief.rewards.tolist() == [600 * 4] * K
 
 
@@ -277,6 +280,7 @@ def test_a_sample_of_the_tasks_errs_by_what_is_stated(sample):
     full, found = (np.diagonal(each.prior.covariance, axis1=1, axis2=2) for each in (store, some))
     error = np.sqrt(np.mean((found / full - 1) ** 2)) / np.sqrt(2 / sample)
     assert 0.25 < error < 1.5
+    assert_allclose(some.prior.noise_variance, store.prior.noise_variance, rtol=4 * np.sqrt(2 / (56 * sample)))
     # Shared means and the posterior are those of all tasks under the prior that was found.
     rebuilt = some.belief.shared_mean.copy(), some.belief.shared_covariance.copy()
     some.rebuild()
@@ -285,6 +289,32 @@ def test_a_sample_of_the_tasks_errs_by_what_is_stated(sample):
     assert np.diagonal(some.belief.shared_covariance, axis1=1, axis2=2).max() < 2.0 * full.max() / n_tasks
     assert some.n_rewards == n_arms * n_tasks * 60
     assert some.memory.evidence.refreshed_at[0] == some.n_rewards
+
+
+def test_tasks_outside_of_a_sample_keep_weights_of_their_own():
+    def build():
+        store = many_pairs(400, robust=True, rewards=12)
+        # Odd ones, evenly spread as well: few of them are in the sample.
+        odd = np.arange(7, 400, 40)
+        for arm in range(K):
+            slots = store.belief.slot[odd, arm]
+            store.belief.sums.moment[slots] *= 6.0
+            store.belief.sums.sum_of_squares[slots] *= 36.0
+        return store, odd
+
+    (full, odd), (some, _) = build(), build()
+    full.refresh(steps=30, settled=1e-3)
+    some.refresh(steps=30, settled=1e-3, sample=100)
+
+    weight, found = full.belief.task_weight, some.belief.task_weight
+    others = np.setdiff1d(np.arange(400), odd)
+    assert weight[odd].max() < 0.2 < weight[others].min()
+    assert found[odd].max() < 0.2 < found[others].min()
+    # The population is known to about sqrt(2 / 100) = 14 %, and so are distances in units of it.
+    assert_allclose(found, weight, rtol=0.5)
+    before = some.belief.shared_mean.copy()
+    some.rebuild()
+    assert_allclose(before, some.belief.shared_mean, rtol=1e-9)
 
 
 def test_a_sample_of_everyone_is_everyone():

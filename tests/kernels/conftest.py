@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posse.kernels.ground import GROUND, Ground, Rule, new_room, set_roots, set_triangles
+from posse.kernels.ground import GROUND, Ground, Rule, new_room, score_room, set_roots, set_triangles
 from posse.kernels.handle import Handle
 from posse.kernels.select import Exploration
 
@@ -36,7 +36,7 @@ def make_ground(belief, rule=None):
             rule=rule or Rule(Exploration(0.7, True, True), 0.0),
             lanes=np.full(new_room(d).shape, np.nan),  # whatever was there before must not matter
             vectors=np.full((4, d), np.nan),
-            scores=np.full((2, n_arms), np.nan),
+            scores=np.full((5, score_room(n_arms)), np.nan),
             one=np.zeros(1, dtype=np.int64),
         ),
     )

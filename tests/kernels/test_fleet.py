@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -17,9 +18,10 @@ from posse.kernels.fleet import (
     observe_one,
     observe_rows,
     pick,
+    sort_by_slots,
     weigh,
 )
-from posse.kernels.ground import Rule, new_room
+from posse.kernels.ground import Rule, new_room, score_room
 from posse.kernels.kept import new_sums
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import new_buffers, observe, predict_arm, rebuild
@@ -36,7 +38,7 @@ def weighed(mean, sd, *, step=5, scale=0.7, growing=True, sampling=True, floor=0
     mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
     out = np.full(mean.size, np.nan)
     rule = Rule(Exploration(scale, growing, sampling), floor)
-    weigh(mean, sd, step, rule, explore, np.full((2, mean.size + 1), np.nan), out)
+    weigh(mean, sd, step, rule, explore, np.full((5, score_room(mean.size)), np.nan), out)
     return out
 
 
@@ -112,7 +114,7 @@ def test_sampling_weighs_by_the_chance_to_win(step, growing):
     mean, sd = np.array([0.2, 0.5, -0.1]), np.array([0.5, 0.1, 0.8])
     scale = 0.7 * (math.sqrt(math.log(max(step, 2))) if growing else 1.0)
     expected = np.empty(3)
-    win_probabilities(mean, scale * sd, np.empty(3), expected)
+    win_probabilities(mean, scale * sd, np.empty((4, score_room(3))), expected)
 
     assert_allclose(weighed(mean, sd, step=step, growing=growing), expected, rtol=1e-12)
 
@@ -249,7 +251,7 @@ def test_one_mask_serves_all_rows(ground_of):
     assert probabilities.tolist() == [[0.0, 1.0]] * 3
 
 
-# observe_one, observe_rows, add_to_slots, claim_rows
+# observe_one, observe_rows, sort_by_slots, add_to_slots, claim_rows
 
 
 def some_rewards(seed=3):
@@ -314,15 +316,35 @@ def test_a_reward_finds_the_population_in_force(ground_of):
     assert_allclose(mine.shared_mean, plain.shared_mean, rtol=1e-10)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 3, 7])
-def test_parts_of_the_slots_add_up_to_all_rows_bit_for_bit(parts):
+@pytest.mark.parametrize("shift", [0, 1, 3, 10])
+@pytest.mark.parametrize("n", [0, 1, 200])
+def test_rows_are_sorted_by_blocks_of_slots_and_within_by_their_own_order(n, shift):
+    n_slots = 37
+    slots = np.random.default_rng(n).integers(n_slots, size=n)
+    first, order = np.full((n_slots >> shift) + 2, -9), np.full(n, -9)
+
+    sort_by_slots(slots, shift, first, order)
+
+    blocks = slots >> shift
+    assert order.tolist() == np.argsort(blocks, kind="stable").tolist()
+    assert first.tolist() == [int((blocks < block).sum()) for block in range(first.size)]
+
+
+@pytest.mark.parametrize("shift", [None, 0, 1, 10])
+def test_blocks_of_slots_add_up_to_all_rows_bit_for_bit(shift):
     rng = np.random.default_rng(4)
     slots, contexts, rewards = rng.integers(6, size=200), rng.normal(size=(200, 3)), rng.normal(size=200)
     (sums, settled), (at_once, all_settled) = ((new_sums(8, 3), np.arange(8)) for _ in range(2))
+    order, first = np.arange(200), np.array([0, 13, 200])
+    if shift is not None:
+        first = np.empty((8 >> shift) + 2, dtype=np.int64)
+        sort_by_slots(slots, shift, first, order)
 
-    add_to_slots(at_once, all_settled, slots, contexts, rewards, 0, 1)
-    for part in reversed(range(parts)):
-        add_to_slots(sums, settled, slots, contexts, rewards, part, parts)
+    add_to_slots(at_once, all_settled, slots, contexts, rewards, np.arange(200))
+    parts = list(itertools.pairwise(first.tolist()))
+    # Blocks in any order; rows without an order of slots only in their own.
+    for start, end in parts if shift is None else reversed(parts):
+        add_to_slots(sums, settled, slots, contexts, rewards, order[start:end])
 
     for mine, theirs in zip(sums, at_once, strict=True):
         assert mine.tobytes() == theirs.tobytes()

@@ -145,7 +145,7 @@ def blocks_table(blocks: Blocks) -> Table:
                 *(f"{mean:,.0f}" for mean in means),
                 *(f"{row.ratio(policy):.2f}" for policy in (ours.TS, ours.UCB)),
             ]
-        table.add_row(f"blocks, {name}" if row else f"posse {name}", *times, *rest)
+        table.add_row(name if row else f"posse {name}", *times, *rest)
     return table
 
 

@@ -32,7 +32,10 @@ MANY = 5_000  # rows that are spread over threads
 def parts() -> dict[str, Callable[[], None]]:
     """Return what to run, by name."""
     policies: dict[str, Callable[[], None]] = {f"policy {key}": partial(_policy, key) for key in _policy_keys()}
-    policies["policy ebm-ucb, evidence"] = partial(_policy, "ebm-ucb", prior="evidence", robust=True)
+    for method in _methods():
+        policies[f"policy ebm-ucb, {method}"] = partial(
+            _policy, "ebm-ucb", prior=method, robust=method == "evidence", refresh_growth=0.0
+        )
     fleets = {f"fleet {key}": partial(_fleet, key) for key in _fleet_keys()}
     return {
         "model": _model,
@@ -88,6 +91,12 @@ def _fleet_keys() -> list[str]:
     from posse.fleet.behaviour import POLICIES
 
     return list(POLICIES)
+
+
+def _methods() -> list[str]:
+    from posse.model.estimation import POLICY_METHODS
+
+    return list(POLICY_METHODS)
 
 
 def _draw(n: int) -> tuple[Any, Any, Array, Array]:
@@ -179,7 +188,7 @@ def _use(fleet: Posse) -> None:
     fleet.learn_many(few)
     for table in (few, many):
         decisions = fleet.decide_many("task", table.drop("arm", "reward"))
-    fleet.reward_many([decision.id for decision in decisions][:200], [1.0] * 200)
+    fleet.reward_many([decisions[row].id for row in range(100)], [1.0] * 100)
     fleet.decide_many(["task 0"] * 3, np.ones((3, N_FEATURES)))
     fleet.probabilities(["task 0"] * 3, np.ones((3, N_FEATURES)))
     fleet.refresh()
@@ -201,7 +210,9 @@ def _fleet(key: str) -> None:
     _use(_new_fleet(key))
     if key.startswith("ebm"):
         _use(_new_fleet(key, floor=0.01, robust=True))
-        _use(_new_fleet(key, prior="paper"))
+    if key == "ebm-ucb":
+        for method in _methods():
+            _use(_new_fleet(key, prior=method))
 
 
 def _numbers() -> None:

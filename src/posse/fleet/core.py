@@ -39,6 +39,7 @@ from posse.kernels.linalg import LARGEST
 
 if TYPE_CHECKING:
     from posse.fleet.refresh import Refresh
+    from posse.fleet.store import Parts
     from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.types import Array, BoolArray, IntArray
@@ -65,6 +66,7 @@ class Lesson(NamedTuple):
     slots: IntArray
     way: str  # "one by one", or "sums", or sums and then "refresh"
     refresh: Refresh | None
+    parts: Parts | None
 
 
 class Core:
@@ -369,15 +371,16 @@ class Core:
         slots = store.claim(tasks, arms)
         due = store.refresh_due(self._behaviour.refresh_growth, len(rewards))
         if not refresh:
-            return Lesson(tasks, arms, contexts, rewards, slots, "sums", None)
+            return Lesson(tasks, arms, contexts, rewards, slots, "sums", None, store.parts_of(slots))
         if store.stale:
             due = True
         elif self._later() and len(rewards) <= store.n_rewards:
             due = False  # one by one, and the estimate follows in the background
         if due:
-            return Lesson(tasks, arms, contexts, rewards, slots, "refresh", store.new_refresh(slots, arms))
+            new_refresh, parts = store.new_refresh(slots, arms), store.parts_of(slots)
+            return Lesson(tasks, arms, contexts, rewards, slots, "refresh", new_refresh, parts)
         store.keep(slots, arms)
-        return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None)
+        return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None, None)
 
     def _later(self) -> bool:
         """Whether the population is estimated in the background."""
@@ -406,10 +409,10 @@ class Core:
 
     def _learn(self, lesson: Lesson) -> None:
         """Learn rows: one by one while they are few beside what is known, else as sums and a new population."""
-        tasks, arms, contexts, rewards, slots, way, refresh = lesson
+        tasks, arms, contexts, rewards, slots, way, refresh, parts = lesson
         store = self._store
         if way != "one by one":
-            store.add_rows(slots, arms, contexts, rewards)
+            store.add_rows(slots, arms, contexts, rewards, parts)
             if way == "refresh":
                 store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
             return

@@ -350,7 +350,9 @@ class Posse(Core):
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
             if store.belief.slot[task, arm] < 0:
                 store.claim(np.array([task]), np.array([arm]))
-            due, refresh = store.refresh_due(self._behaviour.refresh_growth, 1.0), None
+            # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
+            due = not store.stale and store.refresh_due(self._behaviour.refresh_growth, 1.0)
+            refresh = None
             if due or store.kept is not None:
                 slots, arms = store.belief.slot[task, arm : arm + 1], np.array([arm])
                 store.keep(slots, arms)

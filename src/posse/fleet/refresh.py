@@ -119,6 +119,8 @@ class Refresh:
         self._measures = np.empty((n_blocks, d + 1))
         self._freedom, self._distance = np.empty(n_tasks), np.empty(n_tasks)
         self._distances = [np.empty(size if self.robust else 0) for size in most.tolist()]
+        self._nowhere, self._no_mean = np.empty((0, 0)), np.empty((0, d))
+        self._coarse = [np.empty(2 * COARSE if size > COARSE else 0, dtype=np.int64) for size in most.tolist()]
         self._shared_root, self._start = np.empty((n_arms, d, d)), np.empty((n_arms, d))
         self.look_again(belief, memory)
 
@@ -195,7 +197,16 @@ class Refresh:
 
     def _some(self, count: int) -> list[IntArray]:
         """Return about so many rows of every arm, evenly spread over those that there are."""
-        return [np.ascontiguousarray(rows[:: max(1, rows.size // count)]) for rows in self.rows]
+        some = []
+        for rows, room in zip(self.rows, self._coarse, strict=True):
+            every = max(1, rows.size // count)
+            part = rows[::every]
+            if every > 1:
+                room = room if room.size >= part.size else np.empty(part.size, dtype=np.int64)
+                room[: part.size] = part
+                part = room[: part.size]
+            some.append(part)
+        return some
 
     def _measure(self, source: Source, rows: list[IntArray], total: float) -> None:
         def work(_arm: int, pairs: Pairs, _room: Room, index: int) -> None:
@@ -233,11 +244,10 @@ class Refresh:
 
     def sum_information(self, source: Source, rows: list[IntArray], out: Array) -> None:
         """Write what the pairs of these rows say about the shared means, shape (n_arms, d, d + 1)."""
-        nowhere, no_mean = np.empty((0, 0)), np.empty((0, self.n_features))
 
         def work(arm: int, pairs: Pairs, room: Room, index: int) -> None:
             sum_information(
-                pairs, self.root[arm], self.population.noise_variance[arm], nowhere, no_mean, False,
+                pairs, self.root[arm], self.population.noise_variance[arm], self._nowhere, self._no_mean, False,
                 room.buffers.lanes, self._information[index],
             )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 FIRST_ROOM = 64  # rows and tasks that a new fleet has room for
 FIRST_ARMS = 8
 NEIGHBOURS = 10  # 2**10 slots that are worked on together: half a megabyte at d=10
+
+
+class Parts(NamedTuple):
+    """Rows in an order that suits their slots, and where threads cut it."""
+
+    order: IntArray
+    cuts: list[int]
 
 
 class Store:
@@ -92,6 +99,7 @@ class Store:
         self.free_slots: list[int] = []
         self.free_tasks: list[int] = []
         self.buffers = new_buffers(d)
+        self._information = np.empty((d, d + 1))
         self.rule = Rule(Exploration(1.0, False, True), 0.0) if rule is None else rule
         self.kept = None
         self.version = 0  # counts changes that a refresh under way does not know of
@@ -204,10 +212,15 @@ class Store:
         if self.kept is not None:
             self.kept.keep(self.belief.sums, slots, arms)
 
-    def add_rows(self, slots: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
-        """Add rows to the sums of their slots only; the posterior must be refreshed before it is used."""
+    def add_rows(
+        self, slots: IntArray, arms: IntArray, contexts: Array, rewards: Array, parts: Parts | None = None
+    ) -> None:
+        """Add rows to the sums of their slots only; the posterior must be refreshed before it is used.
+
+        With ``parts``, those of :meth:`parts_of`, this cannot fail.
+        """
         belief, settled = self.belief, self._room.settled
-        order, cuts = self._parts_of(slots)
+        order, cuts = self.parts_of(slots) if parts is None else parts
 
         def add_part(first: int, last: int) -> None:
             add_to_slots(belief.sums, settled, slots, contexts, rewards, order[first:last])
@@ -222,18 +235,18 @@ class Store:
         count_rows(arms, belief.rewards)
         self.count_rewards()
 
-    def _parts_of(self, slots: IntArray) -> tuple[IntArray, list[int]]:
+    def parts_of(self, slots: IntArray) -> Parts:
         """Return an order of rows in which slots that are neighbours come together, and where to cut it for threads.
 
         Every slot is in one part and gets its rows in their order. What a thread works on fits its cache.
         """
         if slots.size < MANY_ROWS:
-            return np.arange(slots.size), [0, slots.size]
+            return Parts(np.arange(slots.size), [0, slots.size])
         first = np.empty((self.n_slots >> NEIGHBOURS) + 2, dtype=np.int64)
         order = np.empty(slots.size, dtype=np.int64)
         sort_by_slots(slots, NEIGHBOURS, first, order)
         even = np.linspace(0, slots.size, 4 * workers() + 1)
-        return order, np.unique(first[np.searchsorted(first, even)]).tolist()
+        return Parts(order, np.unique(first[np.searchsorted(first, even)]).tolist())
 
     def add_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> None:
         """Add sums of pairs, no pair twice; the posterior must be refreshed before it is used."""
@@ -348,8 +361,7 @@ class Store:
         learned = self.method == estimators.EVIDENCE and self.memory.evidence.refreshed_at[0] > 0
         root = self._room.root[arm]
         if learned:
-            d = self.n_features
-            information = np.empty((d, d + 1))
+            information = self._information
             evidence_kernels.set_population(self.belief, self.memory.evidence, arm, root, self.buffers)
             self._sum(arm, self.belief.seen[arm, : self.belief.n_seen[arm]], information)
             finish_information(self.belief, arm, root, information, self.buffers)

@@ -79,7 +79,12 @@ def blocks():
         )
         for configuration, regret in ((RECOMMENDED, [100.0, 140.0]), (TUNED, [60.0, 90.0]))
     ]
-    times = {ours.TS: (2.0, 1.0, 8.0), ours.UCB: (3.0, 1.0, 9.0), RECOMMENDED: (6000.0, 2000.0), TUNED: (7000.0, 500.0)}
+    times = {
+        ours.TS: (2.0, 1.0, 18.0),
+        ours.UCB: (3.0, 1.0, 9.0),
+        RECOMMENDED: (6000.0, 2000.0),
+        TUNED: (7000.0, 500.0),
+    }
     known = {name: latency(*some) for name, some in times.items()}
     first = {name: latency(*(value / 2 for value in some)) for name, some in times.items()} | {
         ours.TS: latency(2.0, 1.0, 98.0)
