@@ -319,10 +319,12 @@ def test_tasks_outside_of_a_sample_keep_weights_of_their_own():
 
 def test_a_sample_of_everyone_is_everyone():
     one, two = many_pairs(60), many_pairs(60)
-    one.refresh(steps=5, settled=0.0)
-    two.refresh(steps=5, settled=0.0, sample=60)
-
-    require_same_population(two, one.belief, one.memory.evidence, 1e-12)
+    for turn in range(2):
+        one.refresh(steps=3, settled=0.0)
+        two.refresh(steps=3, settled=0.0, sample=60)
+        require_same_population(two, one.belief, one.memory.evidence, 1e-12)
+        for store in (one, two):
+            learn(store, world("plenty", turn, 2, 60))
 
 
 @pytest.mark.parametrize("robust", [False, True])

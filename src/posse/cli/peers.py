@@ -167,7 +167,7 @@ def notes(report: PeersReport) -> list[str]:
     lines = [
         "decide, update: the middle one of all calls of a stream, best of the rounds. average update: with everything "
         "that happens in a stream, for posse the refreshes of its prior. input: what it takes to make the text, "
-        "dictionary or matrix that the library wants, which no bar counts."
+        "dictionary or matrix that the library wants."
     ]
     tuned = [f"{row.library} {row.form}: {words_of(row.settings)}" for row in report.rows if row.configuration == TUNED]
     if report.blocks is not None:

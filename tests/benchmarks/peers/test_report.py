@@ -15,7 +15,7 @@ def bar(report, words):
 
 def test_the_fastest_peer_is_taken_for_each_bar_without_its_input(report):
     # river decides fastest, in 11 us; both together Vowpal Wabbit as tuned: 14 + 10.
-    decide, between, included = report.bars[:3]
+    decide, between, included = report.bars[2:5]
 
     assert_allclose(decide.measured, 11.0 / 2.0)
     assert "river" in decide.what
@@ -23,8 +23,18 @@ def test_the_fastest_peer_is_taken_for_each_bar_without_its_input(report):
     assert_allclose(included.measured, 25.0 / (2.0 + 20.0))
     assert "Vowpal Wabbit" in between.what
     assert "Vowpal Wabbit" in included.what
-    assert [one.at_least for one in report.bars[:3]] == [5.0] * 3
-    assert [one.met for one in report.bars[:3]] == [True, True, False]
+    assert [one.at_least for one in report.bars[:5]] == [5.0] * 5
+    assert [one.met for one in report.bars[2:5]] == [True, True, False]
+
+
+def test_from_an_array_the_input_counts(report):
+    decide, both = report.bars[:2]
+    own = report.own(ours.TS).latency
+    fastest = min(row.latency.decide_built.best for row in report.peers)
+    together = min(row.latency.decide_built.best + row.latency.update_built.best for row in report.peers)
+
+    assert_allclose(decide.measured, fastest / own.decide_built.best)
+    assert_allclose(both.measured, together / (own.decide_built.best + own.update_built.best))
 
 
 def test_task_blocks_are_held_against_both_configurations(report):
@@ -45,7 +55,7 @@ def test_task_blocks_are_held_against_both_configurations(report):
 def test_without_peers_nothing_is_measured_but_posse(report):
     alone = replace(report, rows=report.rows[:3], blocks=None)
 
-    assert [one.measured for one in alone.bars] == [None] * 3
+    assert [one.measured for one in alone.bars] == [None] * 5
     assert {one.note for one in alone.bars} == {"no peer was run"}
     assert all("the fastest peer" in one.what for one in alone.bars)
     assert alone.peers == []

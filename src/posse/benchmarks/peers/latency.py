@@ -46,6 +46,11 @@ class Latency:
         return self.decide.best + self.update.best
 
     @property
+    def both_built(self) -> float:
+        """A decision and an update out of a task number and an array, each in the middle of all."""
+        return self.decide_built.best + self.update_built.best
+
+    @property
     def both_average(self) -> float:
         """A decision and an update on average: for posse, with its refreshes."""
         return self.decide_average.best + self.update_average.best

@@ -27,7 +27,7 @@ class VowpalEntry(Entry):
         extra = {PER_TASK: SMALL, POOLED: "", TASK_FEATURES: CROSSED}[form]
         command = f"--cb_explore {size.n_arms} {extra} {options} --quiet --random_seed {seed + 1}"
         self._workspaces = [vw.Workspace(command) for _ in range(size.n_tasks if form == PER_TASK else 1)]
-        # Asking for it once saves a third of the time of a prediction.
+        # Asking for it once saves a quarter of the time of a prediction.
         self._kind = self._workspaces[0].get_prediction_type()
         self._named = form == TASK_FEATURES
         self._draw = random.Random(seed).random
