@@ -83,5 +83,5 @@ def test_the_report_is_plain_and_whole(report):
     assert_allclose(other["latency"]["decide_built"]["best"], 13e-6)
     assert said["blocks"]["rows"][1]["ratio"] == {"ebmTS": 0.8, "ebmUCB": pytest.approx(100 / 150)}
     assert said["parsed"]["best"] == 4e-6
-    assert len(said["bars"]) == 7
+    assert len(said["bars"]) == 9
     assert said["skipped"]["mabwiser"].endswith("pip install 'posse[peers]'")
