@@ -47,5 +47,5 @@ picture: demo
 	cp demo/regret.svg docs/images/regret.svg
 
 clean:
-	rm -rf .venv demo report report-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv demo bench report report-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

@@ -20,8 +20,8 @@ def measured():
 def test_everything_is_measured(measured):
     found, stages = measured
 
-    # 1,600 rows in a first piece of 1,000, which does not count, and another one; twice.
-    assert [rows for rows, _ in found.learned] == [600, 600]
+    # 1,600 rows in a first piece of 1,000 and another one; twice.
+    assert [rows for rows, _ in found.learned] == [1000, 600, 1000, 600]
     assert found.refresh > 0
     assert found.decide_first["calls"] == 80  # every task once, then each again
     assert found.decide["calls"] == 3 * 80

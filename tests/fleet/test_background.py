@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import warnings
@@ -731,3 +732,36 @@ def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, mon
     assert blocks
     assert all(blocks)
     assert any((field[: len(was)] != was).any() for field, was in zip(store.belief.sums, before, strict=True))
+
+
+ENDING = """
+import concurrent.futures.thread as futures, threading, time
+import numpy as np
+import posse.fleet.background, posse.fleet.refresh
+from posse import Posse
+from posse.fleet.refresh import Refresh
+
+posse.fleet.background.workers = lambda: 4
+posse.fleet.refresh.MANY, posse.fleet.refresh.BLOCK = 0, 4
+fleet = Posse(arms=["x", "y"], features=["a"], background=True, refresh_growth=1e12, seed=1)
+n = 60
+fleet.learn_many({"task": [f"t{i % 20}" for i in range(n)], "arm": ["x", "y"] * (n // 2), "a": np.sin(np.arange(n)),
+                  "reward": np.cos(np.arange(n))})
+summarise = Refresh._summarise
+
+def after_the_end(self, source, rows):
+    while not futures._shutdown:  # which the interpreter sets when it ends
+        time.sleep(0.01)
+    return summarise(self, source, rows)
+
+Refresh._summarise = after_the_end
+fleet.refresh(wait=False)
+# The interpreter waits for this one, and so does not kill the other.
+threading.Thread(target=fleet._background.join, args=(30,)).start()
+"""
+
+
+def test_a_program_may_end_while_it_runs():
+    ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=300, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

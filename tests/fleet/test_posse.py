@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
+import posse.fleet.core
 from posse import FeatureSpec, Posse
 from posse.errors import (
     InvalidValue,
@@ -577,3 +578,25 @@ def test_looking_changes_nothing_that_is_believed(fleet_of, table):
         again = fleet.expected(task, X)
         assert_allclose(list(again.mean.values()), list(found.mean.values()), rtol=1e-10)
         assert_allclose(list(again.sd.values()), list(found.sd.values()), rtol=1e-10)
+
+
+def test_threads_settle_what_a_batch_looks_at(fleet_of, table, monkeypatch):
+    # Rows of one task are decided by one thread, which brings what it believes up to date.
+    rows = np.random.default_rng(0).integers(-5, 40, size=300).tolist()
+    tasks, contexts = [f"t{row}" for row in rows], np.random.default_rng(1).normal(size=(300, 2))
+    found = []
+    for threads in (1, 3):
+        fleet = fleet_of(0)
+        fleet.learn_many(table(600, n_tasks=40))
+        fleet.refresh()
+        if threads > 1:
+            monkeypatch.setattr(posse.fleet.core, "MANY_ROWS", 10)
+            monkeypatch.setattr(posse.fleet.core, "workers", lambda: 3)
+        made = fleet.decide_many(tasks, contexts)
+        store = fleet._store
+        store.settle()
+        local = store.belief.local_mean[: store.n_slots], store.belief.local_covariance[: store.n_slots]
+        found.append([made.mean, made.sd, made.probabilities, made.chosen, *local])
+
+    for mine, theirs in zip(*found, strict=True):
+        assert mine.tobytes() == theirs.tobytes()

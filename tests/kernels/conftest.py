@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from posse.kernels.ground import GROUND, Ground, Rule, new_room, score_room, set_roots, set_triangles
+from posse.kernels.ground import GROUND, Ground, Rule, new_room, set_roots, set_triangles
 from posse.kernels.handle import Handle
+from posse.kernels.propensity import score_room
 from posse.kernels.select import Exploration
 
 

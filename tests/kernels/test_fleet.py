@@ -21,11 +21,11 @@ from posse.kernels.fleet import (
     sort_by_slots,
     weigh,
 )
-from posse.kernels.ground import Rule, new_room, score_room
+from posse.kernels.ground import Rule, new_room
 from posse.kernels.kept import new_sums
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import new_buffers, observe, predict_arm, rebuild
-from posse.kernels.propensity import win_probabilities
+from posse.kernels.propensity import score_room, win_probabilities
 from posse.kernels.select import Exploration
 from posse.model import Prior, Statistics
 from posse.model.belief import new_belief

@@ -139,7 +139,7 @@ def _first(fleet: Posse, size: Size, contexts: Sequence[Any], rounds: int) -> Ro
     return _timed(DECIDE_FIRST, size, fleet.refresh, decide_all, n, rounds)
 
 
-def _reward(fleet: Posse, size: Size, tasks: Sequence[str], contexts: Sequence[Any], rounds: int) -> Row:
+def _reward(fleet: Posse, size: Size, tasks: Sequence[int], contexts: Sequence[Any], rounds: int) -> Row:
     around = Around(list(zip(tasks, contexts, strict=True)))
 
     def decide_all() -> list[str]:

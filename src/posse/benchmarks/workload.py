@@ -74,9 +74,9 @@ def arm_names(n_arms: int) -> list[str]:
     return [f"arm-{arm}" for arm in range(n_arms)]
 
 
-def task_name(task: int) -> str:
-    """Return what a fleet calls a task."""
-    return f"store-{task}"
+def task_name(task: int) -> int:
+    """Return how a fleet calls a task: by its number, as databases do."""
+    return task
 
 
 def feature_names(n_features: int) -> list[str]:

@@ -69,6 +69,14 @@ def label_codes(series: pl.Series, labels: Labels) -> tuple[list[Label], IntArra
     if series.dtype.is_integer() and len(series) >= MANY and series.dtype != pl.UInt64:
         values, numbers = _distinct(np.ascontiguousarray(series.cast(pl.Int64).to_numpy()))
         return labels.checked_all(values.tolist()), numbers
+    if series.dtype == pl.String and len(series) >= MANY:
+        # By hashes; that no two names have one is then checked.
+        _, numbers = _distinct(series.hash().to_numpy().view(np.int64))
+        first = np.empty(int(numbers.max()) + 1, dtype=np.int64)
+        first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+        found = series.gather(first)
+        if (found.gather(numbers) == series).all():
+            return labels.checked_all(found.to_list()), numbers
     distinct = series.unique(maintain_order=True)
     names = labels.checked_all(distinct.to_list())
     codes = series.replace_strict(distinct, np.arange(len(distinct)), return_dtype=pl.Int64)

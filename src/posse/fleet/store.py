@@ -22,12 +22,13 @@ from posse.kernels.fleet import (
     observe_rows,
     sort_by_slots,
 )
-from posse.kernels.ground import GROUND, Ground, Rule, score_room, set_roots, set_triangles
+from posse.kernels.ground import GROUND, Ground, Rule, set_roots, set_triangles
 from posse.kernels.ground import new_room as new_lanes
 from posse.kernels.handle import Handle
 from posse.kernels.lanes import Pairs, sum_information
 from posse.kernels.passes import finish_information
 from posse.kernels.posterior import Belief, new_buffers, rebuild
+from posse.kernels.propensity import score_room
 from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of

@@ -11,9 +11,9 @@ import math
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
-from posse.kernels.ground import Ground, Rule, open_ground, predict_arms, score_room, settle
+from posse.kernels.ground import Ground, Rule, open_ground, predict_arms, settle
 from posse.kernels.posterior import observe
-from posse.kernels.propensity import win_probabilities
+from posse.kernels.propensity import score_room, win_probabilities
 from posse.kernels.sums import Sums, add_reward_at
 from posse.kernels.vector import fetch
 from posse.types import Array, BoolArray, IntArray

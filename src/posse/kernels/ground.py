@@ -78,12 +78,6 @@ GROUND: Layout[Ground] = Layout(
 open_ground = GROUND.open
 
 
-@inlined_kernel
-def score_room(n_arms: int) -> int:
-    """Return how many columns scores of so many arms need to be worked on."""
-    return LANES * max(n_arms, 2)
-
-
 def new_room(n_features: int) -> Array:
     """Return the room that one thread works in."""
     return np.empty(lanes.lanes_size(n_features))

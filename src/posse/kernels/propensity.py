@@ -35,6 +35,12 @@ NARROWEST = 1e-12  # spread over the largest |mean| or spread below which a scor
 
 
 @inlined_kernel
+def score_room(n_arms: int) -> int:
+    """Return how many columns the scratch of so many arms needs."""
+    return LANES * max(n_arms, 2)
+
+
+@inlined_kernel
 def panel_width(n_arms: int) -> float:
     """Return how wide panels are, in standard deviations of the narrowest arm: the highest of many changes faster."""
     return 2.5 if n_arms <= 8 else 2.0 if n_arms <= 64 else 1.5
@@ -120,7 +126,7 @@ normal: Any = intrinsic(_normal)
 
 @kernel
 def win_probabilities(mean: Array, sd: Array, scratch: Array, out: Array) -> None:
-    """Write the probability that each arm has the highest score; ``scratch`` has shape (4, 8 n_arms) or more.
+    """Write the probability that each arm has the highest score; ``scratch`` has four rows of :func:`score_room`.
 
     An arm with ``sd`` 0 has a certain score; certain scores that are equal share their chance.
     """

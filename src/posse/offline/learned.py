@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.kernels.propensity import win_probabilities
+from posse.kernels.propensity import score_room, win_probabilities
 from posse.model import Posterior, Prior, Statistics, estimate_prior, posterior
 from posse.offline.data import LoggedBandit
 from posse.offline.folds import FOLDS, deal_folds
@@ -95,7 +95,7 @@ def chances(mean: Array, sd: Array, eligible: BoolArray) -> Array:
     result = np.zeros(mean.shape)
     for row in range(mean.shape[0]):
         there = np.flatnonzero(eligible[row])
-        found, scratch = np.empty(there.size), np.empty(there.size)
+        found, scratch = np.empty(there.size), np.empty((4, score_room(there.size)))
         win_probabilities(mean[row, there], sd[row, there], scratch, found)
         result[row, there] = found
     return result
