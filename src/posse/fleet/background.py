@@ -43,7 +43,8 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
         try:
             _run(fleet, refresh, kept, version, steps, settled, sample)
         except Exception:
-            logger.exception("a refresh in the background failed; the population stays as it was")
+            if threading.main_thread().is_alive():  # else the program is at its end, and so are its threads
+                logger.exception("a refresh in the background failed; the population stays as it was")
         finally:
             with fleet._lock:
                 fleet._background = None

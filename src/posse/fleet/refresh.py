@@ -136,6 +136,8 @@ class Refresh:
             n_tasks = belief.task_weight.size
             self._weights[:n_tasks] = belief.task_weight
             self.population = self.population._replace(task_weight=self._weights[:n_tasks])
+        else:
+            self.population = self.population._replace(task_weight=belief.task_weight)
 
     def run(self, source: Source, *, steps: int, settled: float, sample: int | None = None) -> None:
         """Improve the prior by warm-started steps until nothing moves by more than ``settled``.
