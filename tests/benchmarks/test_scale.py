@@ -107,5 +107,5 @@ def test_a_process_of_its_own_measures_a_fleet():
 
     assert problem == ""
     assert found["job"]["n_tasks"] == 60
-    assert found["learned"][0][0] == 200
+    assert found["learned"][0][0] == 1000
     assert "refresh" in stages
