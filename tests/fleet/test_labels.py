@@ -148,3 +148,28 @@ class LabelsMachine(RuleBasedStateMachine):
 
 
 TestLabels = LabelsMachine.TestCase
+
+
+def test_many_whole_numbers_are_known_as_few_are():
+    """Beyond a thousand names compiled code looks for them, also after names came, went and were renamed."""
+    labels = Labels("task")
+    rng = np.random.default_rng(0)
+    names = np.unique(rng.integers(-(2**62), 2**62, 5000)).tolist()
+    asked = [*names, *range(500), 2**63 - 1, -(2**63) + 1]
+
+    def check():
+        expected = [labels.numbers.get(label, -1) for label in asked]
+        assert labels.known(asked).tolist() == expected
+        assert labels.known(asked[:20]).tolist() == expected[:20]
+
+    check()
+    labels.add_all([(name, number) for number, name in enumerate(names[:1500])])
+    check()
+    labels.add(names[1500], 1500)
+    labels.add_all([(name, 1501 + number) for number, name in enumerate(names[1501:])])
+    check()
+    for name in names[:40]:
+        labels.remove(name)
+    check()
+    labels.rename(names[50], 7)
+    check()

@@ -312,15 +312,17 @@ class Core:
             raise ShapeError(f"as many contexts as tasks are needed, but {len(codes)} tasks and {len(X)} contexts came")
         return labels, codes, X
 
-    def _numbers(self, labels: list[Label], known: list[int | None]) -> tuple[IntArray, list[tuple[Label, int]]]:
+    def _numbers(self, labels: list[Label], known: IntArray) -> tuple[IntArray, list[tuple[Label, int]]]:
         """Return the numbers of all labels, and the labels that have none yet with what they will get."""
-        if None not in known:
-            return np.array(known, dtype=np.int64), []
-        missing = [position for position, number in enumerate(known) if number is None]
-        reserved = self._store.reserve_tasks(len(missing))
-        numbers = np.array([-1 if number is None else number for number in known], dtype=np.int64)
+        missing = np.flatnonzero(known < 0)
+        if not missing.size:
+            return known, []
+        reserved = self._store.reserve_tasks(missing.size)
+        numbers = known.copy()
         numbers[missing] = reserved
-        return numbers, [(labels[position], number) for position, number in zip(missing, reserved, strict=True)]
+        return numbers, [
+            (labels[position], number) for position, number in zip(missing.tolist(), reserved, strict=True)
+        ]
 
     def _take(self, new: list[tuple[Label, int]]) -> None:
         """Let tasks be there whose numbers were reserved."""

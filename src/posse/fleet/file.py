@@ -262,7 +262,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         chosen = _chosen(reader, labels, tasks)
         everyone = frozenset(labels)
         labels = [labels[position] for position in chosen.tolist()]
-    numbers, new = fleet._numbers(labels, [None] * len(labels))
+    numbers, new = fleet._numbers(labels, np.full(len(labels), -1))
     fleet._take(new)
     if len(fleet._tasks) != len(labels):
         raise reader.damaged("two tasks have one name")

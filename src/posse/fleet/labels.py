@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from posse.errors import InvalidValue
+from posse.kernels.distinct import find_numbers, put_numbers
+
+if TYPE_CHECKING:
+    from posse.types import IntArray
 
 Label: TypeAlias = str | int
 """A name: text or a whole number."""
 
 LONGEST = 1000  # characters of a name
+MANY = 1000  # names from which on compiled code looks for them
 LARGEST_NUMBER = 2**63 - 1
 
 
@@ -38,6 +45,32 @@ def checked_label(value: Any, what: str) -> Label:
     raise InvalidValue(f"{what} is named by text or a whole number, but {value!r} came")
 
 
+class _Index:
+    """Numbers of names that are whole numbers, for many at once."""
+
+    def __init__(self, named: dict[Any, int]) -> None:
+        self._keys, self._found, self._count = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0
+        n = len(named)
+        self.add(np.fromiter(named, np.int64, n), np.fromiter(named.values(), np.int64, n))
+
+    def add(self, values: IntArray, numbers: IntArray) -> None:
+        """Enter names that are not there yet."""
+        self._count += len(values)
+        if 2 * self._count > len(self._keys):
+            there = self._found >= 0
+            values = np.concatenate([self._keys[there], values])
+            numbers = np.concatenate([self._found[there], numbers])
+            size = 1 << max(4 * self._count, 1024).bit_length()
+            self._keys, self._found = np.empty(size, dtype=np.int64), np.full(size, -1, dtype=np.int64)
+        put_numbers(values, numbers, self._keys, self._found)
+
+    def find(self, values: IntArray) -> IntArray:
+        """Return the numbers, -1 for names that are not there."""
+        out = np.empty(len(values), dtype=np.int64)
+        find_numbers(values, self._keys, self._found, out)
+        return out
+
+
 class Labels:
     """Names in use. All of one kind, text or whole numbers: ``17`` and ``"17"`` would be two tasks, silently.
 
@@ -52,6 +85,7 @@ class Labels:
         self._number: dict[Label, int] = {}
         self._label: dict[int, Label] = {}
         self._kind: type[str] | type[int] | None = None
+        self._index: _Index | None = None
 
     def __len__(self) -> int:
         return len(self._number)
@@ -78,6 +112,15 @@ class Labels:
             number: int | None = self._number.get(label)
             return number
         return self._number.get(self.checked(label))
+
+    def known(self, labels: list[Label]) -> IntArray:
+        """Return the numbers of checked names, -1 for those that are not in use."""
+        if self._kind is int and len(labels) >= MANY:
+            if self._index is None:
+                self._index = _Index(self._number)
+            return self._index.find(np.array(labels, dtype=np.int64))
+        found = map(self._number.get, labels)
+        return np.array([-1 if number is None else number for number in found], dtype=np.int64)
 
     def label(self, number: int) -> Label:
         """Return the name of a number."""
@@ -127,15 +170,20 @@ class Labels:
             self._number.update(named)
             self._label.update((number, label) for label, number in named)
             self._kind = type(named[0][0])
+            if self._index is not None:
+                try:
+                    labels, numbers = zip(*named, strict=True)
+                    self._index.add(np.array(labels, dtype=np.int64), np.array(numbers, dtype=np.int64))
+                except MemoryError:
+                    self._index = None  # it is made again when there is room
 
     def add(self, label: Label, number: int) -> None:
         """Give a name its number."""
-        self._number[label] = number
-        self._label[number] = label
-        self._kind = type(label)
+        self.add_all([(label, number)])
 
     def remove(self, label: Label) -> int:
         """Take a name out of use; return its number."""
+        self._index = None
         number = self._number.pop(label)
         del self._label[number]
         if not self._number:
@@ -144,6 +192,7 @@ class Labels:
 
     def rename(self, old: Label, new: Label) -> None:
         """Give a number another name, in the same place."""
+        self._index = None
         self._number = {new if label == old else label: number for label, number in self._number.items()}
         self._label[self._number[new]] = new
         self._kind = type(new)

@@ -52,7 +52,7 @@ def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[La
                 retired.add(numbers_of_arms[label])
     active = mine._active_among(numbers_of_arms, retired)
     mine._require_floor(len(active.names))
-    numbers, new = mine._numbers(task_labels, [mine._tasks.get(label) for label in task_labels])
+    numbers, new = mine._numbers(task_labels, mine._tasks.known(task_labels))
     task_of = np.full(other._store.n_tasks + 1, -1, dtype=np.int64)
     task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
     arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])

@@ -256,17 +256,16 @@ class Posse(Core):
         with self._lock:
             self._look()
             mask = self._mask(eligible, n)
-            known = list(map(self._tasks.numbers.get, labels))
+            known = self._tasks.known(labels)
             now = self._clock()
             self._expire(now)
             self._ledger.reserve(n)
             numbers, new = self._numbers(labels, known)
             # A task that is not there yet has no rewards: it decides as one never seen.
-            seen = np.array([-1 if number is None else number for number in known], dtype=np.int64)
             rows = numbers[codes]
             uniforms = self._rng.random(n)
             try:
-                chosen, probabilities, mean, sd = self._decide_rows(seen[codes], X, mask, explore, uniforms)
+                chosen, probabilities, mean, sd = self._decide_rows(known[codes], X, mask, explore, uniforms)
                 require_beliefs(chosen, codes, labels)
                 active = self._active
                 if active.size < probabilities.shape[1]:
@@ -323,9 +322,7 @@ class Posse(Core):
         with self._lock:
             self._look()
             mask = self._mask(eligible, len(codes))
-            known = list(map(self._tasks.numbers.get, labels))
-            numbers = np.array([-1 if number is None else number for number in known], dtype=np.int64)
-            rows = numbers[codes] if len(codes) else np.empty(0, dtype=np.int64)
+            rows = self._tasks.known(labels)[codes]
             chosen, probabilities, _, _ = self._decide_rows(rows, X, mask, explore, np.zeros(len(codes)), advance=False)
             require_beliefs(chosen, codes, labels)
             return np.ascontiguousarray(probabilities[:, self._active])
@@ -473,7 +470,7 @@ class Posse(Core):
             X = spec.encode_many(contexts)
             if not len(y):
                 return 0
-            known = list(map(self._tasks.numbers.get, task_labels))
+            known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
             lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh)
             # From here on nothing can fail.
