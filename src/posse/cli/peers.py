@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.console import table_console
+from posse.cli.console import table_console, titled_table
 from posse.cli.options import available_cores, make_folder
 from posse.cli.stages import stages
 from posse.errors import MissingDependency
@@ -93,7 +92,7 @@ def entries_table(report: PeersReport) -> Table:
     from posse.benchmarks.bars import quantity
 
     title = f"{report.size.words}, {report.n_steps:,} steps, {report.seeds} seeds; µs per call"
-    table = _table(title, [""], ["decide", "update", "average\nupdate", "input", "regret", "± s.e."])
+    table = titled_table(title, [""], ["decide", "update", "average\nupdate", "input", "regret", "± s.e."])
     library = ""
     for row in report.rows:
         if row.library != library:
@@ -130,7 +129,7 @@ def blocks_table(blocks: Blocks) -> Table:
 
     title = f"{blocks.size.words}; bayesianbandits with task blocks, {blocks.solver}; average µs"
     columns = ["decide", "update", "first\ndecide", "first\nupdate", "steps", "regret", "ebmTS", "ebmUCB"]
-    table = _table(title, [""], columns)
+    table = titled_table(title, [""], columns)
     by_name = {row.configuration: row for row in blocks.rows}
     for name in blocks.known:
         calls = [state[name] for state in (blocks.known, blocks.first)]
@@ -153,7 +152,7 @@ def bars_table(report: PeersReport) -> Table:
     """Return the promises and what was measured."""
     from posse.benchmarks.markdown import verdict
 
-    table = _table("What was promised", ["what"], ["measured", "bar", "met"])
+    table = titled_table("What was promised", ["what"], ["measured", "bar", "met"])
     for bar in report.bars:
         table.add_row(bar.what, bar.measured_words, bar.bar_words, verdict(bar.met) or "–")
     return table
@@ -188,17 +187,3 @@ def notes(report: PeersReport) -> list[str]:
     if not report.peers and report.blocks is None and report.skipped:
         lines.append(f"No peer is installed, so only posse's own entries ran; to compare: {INSTALL}")
     return lines
-
-
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False
-    )
-    for heading in left:
-        table.add_column(heading)
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap="\n" not in heading)
-    return table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.console import table_console
+from posse.cli.console import table_console, titled_table
 from posse.cli.options import make_folder
 from posse.cli.stages import stages
 from posse.errors import MissingDependency
@@ -98,7 +98,7 @@ def _print_step(console: Console, report: StepReport) -> None:
         calls.REFRESH: "refresh\nms",
     }
     found = {(row.what, row.size): row for row in report.rows}
-    table = _table(
+    table = titled_table(
         "µs per call: the best of the rounds, below it their median", [], ["N", "K", "d", *headings.values()]
     )
     for size in dict.fromkeys(row.size for row in report.rows if row.what == calls.DECIDE):
@@ -110,7 +110,7 @@ def _print_step(console: Console, report: StepReport) -> None:
         )
     _show(console, table)
     console.print("first after: of a task's first decision since a refresh", highlight=False)
-    many = _table("Many at once", ["what", "size"], ["rows a second", "median", "µs a row"])
+    many = titled_table("Many at once", ["what", "size"], ["rows a second", "median", "µs a row"])
     for what in (calls.AMORTISED, calls.LEARN_MANY, calls.DECIDE_MANY, calls.DECIDE_TABLE):
         row = report.row(what)
         many.add_row(what, row.size.words, quantity(1 / row.best), quantity(1 / row.median), quantity(row.best * 1e6))
@@ -123,7 +123,7 @@ def _print_floors(console: Console, report: StepReport) -> None:
     from posse.benchmarks.floor import bytes_of_task, parts_of_step, working_set
 
     columns = ["N", "d", "flops", "G/s", "µs", "bytes", "set\nMB", "GB/s", "µs", "floor\nµs", "step\nµs", "times"]
-    table = _table("The compiled step (decide and learn) and its floor", [], columns)
+    table = titled_table("The compiled step (decide and learn) and its floor", [], columns)
     for floor in report.floors:
         table.add_row(
             f"{floor.size.n_tasks:,}",
@@ -170,7 +170,7 @@ def _print_scale(console: Console, report: ScaleReport) -> None:
 
     columns = ["tasks", "learned\na second", "refresh\ns", "GB", "most\nGB"]
     columns += ["decide\nµs", "first\nµs", "99.9 %\nµs", "in re-\nfresh", "paced\nµs"]
-    table = _table("Fleets: learning, memory, latency of a decision", [], columns)
+    table = titled_table("Fleets: learning, memory, latency of a decision", [], columns)
     for n_tasks, result in report.results.items():
         table.add_row(
             f"{n_tasks:,}",
@@ -192,7 +192,7 @@ def _print_scale(console: Console, report: ScaleReport) -> None:
         "paced: the same with a pause of a millisecond before each.",
         highlight=False,
     )
-    files = _table("Files", [], ["tasks", "MB", "save s", "load s", "load of one task s"])
+    files = titled_table("Files", [], ["tasks", "MB", "save s", "load s", "load of one task s"])
     for n_tasks, result in report.results.items():
         if saved := result["files"]:
             times = (quantity(saved[what]) for what in ("save", "load", "load_one"))
@@ -206,7 +206,7 @@ def _print_simulate(console: Console, report: SimulateReport) -> None:
 
     for course in report.courses:
         columns = ["steps", "µs a step", "median", "steps a second"]
-        table = _table(f"{course.size.words}, one core", ["policy"], columns)
+        table = titled_table(f"{course.size.words}, one core", ["policy"], columns)
         for row in report.rows:
             if row.size == course.size:
                 times = (quantity(row.best * 1e6), quantity(row.median * 1e6), quantity(1 / row.best))
@@ -222,7 +222,7 @@ def _print_simulate(console: Console, report: SimulateReport) -> None:
 def _print_bars(console: Console, bars: Sequence[Bar]) -> None:
     from posse.benchmarks.markdown import verdict
 
-    table = _table("What was promised", ["what"], ["measured", "bar", "met"])
+    table = titled_table("What was promised", ["what"], ["measured", "bar", "met"])
     missing: dict[str, list[str]] = {}
     for bar in bars:
         if bar.measured is None:
@@ -236,20 +236,6 @@ def _print_bars(console: Console, bars: Sequence[Bar]) -> None:
 def _show(console: Console, table: Table) -> None:
     console.print()
     console.print(table)
-
-
-def _table(title: str, left: Sequence[str], right: Sequence[str]) -> Table:
-    from rich.box import SIMPLE
-    from rich.table import Table
-
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False
-    )
-    for heading in left:
-        table.add_column(heading)
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap="\n" not in heading)
-    return table
 
 
 def _leave(console: Console, out: Path, name: str, data: Settings, *, picture: bool = True) -> None:

@@ -92,16 +92,7 @@ def plot_intervals(
         axes.axvline(reference, color=GREY_INK, linewidth=1.0, zorder=2)
         for (place, row), text in zip(drawn.items(), numbers, strict=True):
             _draw_interval(axes, place, row, log=log_x)
-            axes.annotate(
-                text,
-                xy=(1, place),
-                xycoords=axes.get_yaxis_transform(),
-                xytext=(10, BASELINE),
-                textcoords="offset points",
-                va="baseline",
-                fontsize=TEXT_SIZE - 0.5,
-                annotation_clip=False,
-            )
+            write_beside(axes, place, text)
         name_rows(axes, lines)
         axes.set_xlabel(x_label)
         footer = Footer(styles={}, kind="line", note=note)
@@ -161,6 +152,20 @@ def _draw_interval(axes: Axes, place: int, row: Interval, *, log: bool) -> None:
             axes.plot([right], [place], ">", **arrow)
     if not math.isnan(value):
         axes.plot([value], [place], "o", color=colour, markersize=5, markeredgewidth=0, zorder=4)
+
+
+def write_beside(axes: Axes, place: int, text: str) -> None:
+    """Write to the right of a row."""
+    axes.annotate(
+        text,
+        xy=(1, place),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(10, BASELINE),
+        textcoords="offset points",
+        va="baseline",
+        fontsize=TEXT_SIZE - 0.5,
+        annotation_clip=False,
+    )
 
 
 def name_rows(axes: Axes, lines: Sequence[Interval | str | None]) -> None:

@@ -13,7 +13,7 @@ from posse.errors import InvalidValue
 from posse.offline.diagnostics import CURVE
 from posse.offline.estimators import LABELS
 from posse.offline.report import Evaluation, TargetReport
-from posse.plotting.intervals import BASELINE, ROW, Interval, lines_of, name_rows, numbers_of
+from posse.plotting.intervals import ROW, Interval, lines_of, name_rows, numbers_of, write_beside
 from posse.plotting.palette import styles_of
 from posse.plotting.scales import limits_of, set_scale
 from posse.plotting.sheet import BAND_ALPHA, Footer, arrange
@@ -117,16 +117,7 @@ def _draw_values(
                     [line.low, line.high], [place] * 2, color=colour, linewidth=1.5, solid_capstyle="butt", zorder=3
                 )
             axes.plot([line.value], [place], "o", color=colour, markersize=5, markeredgewidth=0, zorder=4)
-            axes.annotate(
-                numbers[line],
-                xy=(1, place),
-                xycoords=axes.get_yaxis_transform(),
-                xytext=(10, BASELINE),
-                textcoords="offset points",
-                va="baseline",
-                fontsize=TEXT_SIZE - 0.5,
-                annotation_clip=False,
-            )
+            write_beside(axes, place, numbers[line])
     name_rows(axes, lines)
     axes.set_xlabel("reward per decision")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posse.plotting.intervals import BASELINE, ROW, Interval, lines_of, name_rows
+from posse.plotting.intervals import ROW, Interval, lines_of, name_rows, write_beside
 from posse.plotting.palette import BLUE, GREY, ORANGE, VERMILLION
 from posse.plotting.scales import limits_of, set_scale
 from posse.plotting.sheet import Footer, arrange
@@ -51,7 +51,7 @@ def plot_peers(report: Mapping[str, Any], paths: Sequence[str | Path]) -> None:
         for axes, words in ((left, times), (right, regrets)):
             _frame(axes, len(lines))
             for (place, _), text in zip(places, words, strict=True):
-                _write(axes, place, text)
+                write_beside(axes, place, text)
         name_rows(left, lines)
         room = [12 + max(text_width(text, TEXT_SIZE - 0.5) for text in words) for words in (times, regrets)]
         styles = {
@@ -111,19 +111,6 @@ def _frame(axes: Axes, n_lines: int) -> None:
     axes.grid(False, axis="y")
     axes.spines["left"].set_visible(False)
     axes.set_yticks([])
-
-
-def _write(axes: Axes, place: int, text: str) -> None:
-    axes.annotate(
-        text,
-        xy=(1, place),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(10, BASELINE),
-        textcoords="offset points",
-        va="baseline",
-        fontsize=TEXT_SIZE - 0.5,
-        annotation_clip=False,
-    )
 
 
 def _small_print(report: Mapping[str, Any]) -> str:
