@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose
 
 import posse.fleet.core
 from posse import FeatureSpec, Posse
-from posse.fleet.threads import pool, workers
 from posse.model import posterior
+from posse.threads import pool, workers
 
 X = np.array([0.3, -0.8])
 

@@ -217,7 +217,8 @@ def test_layouts_that_differ_have_different_marks():
 PROGRAM = """
 from typing import NamedTuple
 import numpy as np
-from posse.kernels.handle import Handle, Layout, floats, short_kernel
+from posse.kernels.compiler import short_kernel
+from posse.kernels.handle import Handle, Layout, floats
 
 class Pair(NamedTuple):
     a: np.ndarray

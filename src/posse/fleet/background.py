@@ -17,7 +17,7 @@ import numpy as np
 
 from posse.fleet.kept import Copies, Frozen, Kept
 from posse.fleet.refresh import Live, Refresh
-from posse.fleet.threads import workers
+from posse.threads import workers
 
 if TYPE_CHECKING:
     from posse.fleet.core import Core

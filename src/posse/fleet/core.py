@@ -30,12 +30,12 @@ from posse.fleet.labels import Label, Labels
 from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.store import Store
-from posse.fleet.threads import MANY_ROWS, pool, workers
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide_rows
 from posse.kernels.ground import new_room
 from posse.kernels.linalg import LARGEST
+from posse.threads import MANY_ROWS, pool, workers
 
 if TYPE_CHECKING:
     from posse.fleet.refresh import Refresh

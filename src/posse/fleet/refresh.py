@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from posse.fleet.threads import pool, workers
 from posse.kernels import evidence as kernels
 from posse.kernels.kept import Block, new_block
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
 from posse.kernels.passes import finish_information, finish_moments, prepare_moments
 from posse.kernels.posterior import Belief, Buffers, new_buffers
+from posse.threads import pool, workers
 
 if TYPE_CHECKING:
     from posse.types import Array, IntArray

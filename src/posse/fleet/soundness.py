@@ -10,11 +10,11 @@ import numpy as np
 
 from posse.fleet.ledger import Ledger
 from posse.fleet.store import Store
-from posse.fleet.threads import pool
 from posse.kernels import estimators
 from posse.kernels.linalg import moderate
 from posse.kernels.posterior import new_buffers
 from posse.kernels.soundness import all_local_parts_follow, all_sums_sound, cauchy_schwarz, solves, unlisted_weights
+from posse.threads import pool
 from posse.types import Array
 
 WELL_CONDITIONED = 1e10  # a correlation matrix whose inverse says something

@@ -9,7 +9,6 @@ import numpy as np
 from posse.errors import InvalidValue
 from posse.fleet.refresh import BLOCK, POPULATION, Live, Refresh
 from posse.fleet.room import Room, new_room, with_more_arms, with_more_slots, with_more_tasks
-from posse.fleet.threads import MANY_ROWS, pool, workers
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
 from posse.kernels.estimators import Memory
@@ -33,6 +32,7 @@ from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
 from posse.model.evidence import STUDENT_FREEDOM
+from posse.threads import MANY_ROWS, pool, workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.compiler import kernel, short_kernel, woven_kernel
 from posse.kernels.estimators import (
     EVIDENCE,
     KNOWN,
@@ -20,13 +20,12 @@ from posse.kernels.estimators import (
     refresh_due,
 )
 from posse.kernels.estimators import refresh as refresh_prior
-from posse.kernels.handle import Layout, floats, ints, short_kernel
-from posse.kernels.posterior import Belief, Buffers, new_buffers, observe, predict_arm
+from posse.kernels.handle import Layout, floats
+from posse.kernels.posterior import Belief, Buffers, belief_layout, new_buffers, observe, predict_arm
 from posse.kernels.room import room
 from posse.kernels.select import Exploration, explore
 from posse.kernels.separate import Separate, call
 from posse.kernels.stretch import open_lesson, open_stretch
-from posse.kernels.sums import Sums
 from posse.types import Array
 
 METHODS = KNOWN, PAPER, PAPER_LITERAL, MOMENTS, EVIDENCE, PAPER_UNTHRESHOLDED
@@ -44,24 +43,17 @@ class State(NamedTuple):
     refresh_growth: Array  # (1,) an array, so that it may be set
 
 
-BELIEF = Belief(
-    sums=Sums(gram=floats(3), moment=floats(2), sum_of_squares=floats(1), counts=floats(1)),
-    slot=ints(2),
-    task_of=ints(1),
-    seen=ints(2),
-    n_seen=ints(1),
-    rewards=floats(1),
-    covariance=floats(3),
-    noise_variance=floats(1),
-    shared_precision=floats(2),
-    task_weight=floats(1),
-    local_covariance=floats(3),
-    local_mean=floats(2),
-    shared_covariance=floats(3),
-    shared_moment=floats(2),
-    shared_mean=floats(2),
+STATE = Layout(
+    State(
+        belief=belief_layout(3),
+        memory=new_memory(1, 1, 1),
+        buffers=new_buffers(1),
+        exploration=Exploration(0.0, False, False),
+        first_pulls=False,
+        method=0,
+        refresh_growth=floats(1),
+    )
 )
-STATE = Layout(State(BELIEF, new_memory(1, 1, 1), new_buffers(1), Exploration(0.0, False, False), False, 0, floats(1)))
 BUFFERS = Layout(new_buffers(1))
 open_state, open_buffers = STATE.open, BUFFERS.open
 

@@ -16,9 +16,8 @@ from posse.kernels import lanes
 from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.handle import Layout, floats, ints
 from posse.kernels.linalg import copy_symmetric, factor_semidefinite
-from posse.kernels.posterior import Belief
+from posse.kernels.posterior import Belief, belief_layout
 from posse.kernels.select import Exploration
-from posse.kernels.sums import Sums
 from posse.kernels.vector import LANES, add_products, address, copy_row, fetch, interleave
 from posse.types import Array, IntArray
 
@@ -47,23 +46,7 @@ class Ground(NamedTuple):
 
 GROUND: Layout[Ground] = Layout(
     Ground(
-        belief=Belief(
-            sums=Sums(gram=floats(2), moment=floats(2), sum_of_squares=floats(1), counts=floats(1)),
-            slot=ints(2),
-            task_of=ints(1),
-            seen=ints(2),
-            n_seen=ints(1),
-            rewards=floats(1),
-            covariance=floats(3),
-            noise_variance=floats(1),
-            shared_precision=floats(2),
-            task_weight=floats(1),
-            local_covariance=floats(2),
-            local_mean=floats(2),
-            shared_covariance=floats(3),
-            shared_moment=floats(2),
-            shared_mean=floats(2),
-        ),
+        belief=belief_layout(2),
         root=floats(3),
         triangle=floats(2),
         settled=ints(1),

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, typeof, types
+from numba import typeof, types
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
@@ -43,10 +43,6 @@ if TYPE_CHECKING:
     from posse.types import Array, BoolArray, IntArray
 
 Parts = TypeVar("Parts", bound=tuple[Any, ...])
-
-# For kernels that are over in a microsecond: to let go of the interpreter lock and take it back costs as much as a
-# small step, and while other threads are busy the wait for it may cost a thousand times that.
-short_kernel = njit(cache=True, error_model="numpy")
 
 STALE = "compiled code from an earlier version of posse is in the way: delete Numba's cache (__pycache__/*.nb*)"
 WORD = ir.IntType(64)

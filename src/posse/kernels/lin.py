@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
-from posse.kernels.handle import Layout, floats, short_kernel
+from posse.kernels.compiler import inlined_kernel, kernel, short_kernel, woven_kernel
+from posse.kernels.handle import Layout, floats
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
 from posse.kernels.room import room
 from posse.kernels.select import Exploration, explore

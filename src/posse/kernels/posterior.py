@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.handle import floats, ints
 from posse.kernels.lanes import lanes_size
 from posse.kernels.linalg import (
     EPSILON,
@@ -69,6 +70,27 @@ class Belief(NamedTuple):
     shared_covariance: Array  # (K, d, d)
     shared_moment: Array  # (K, d)
     shared_mean: Array  # (K, d)
+
+
+def belief_layout(n_axes: int) -> Belief:
+    """Return a belief that stands for all whose matrices over slots have so many axes: 3 whole ones, 2 triangles."""
+    return Belief(
+        sums=Sums(gram=floats(n_axes), moment=floats(2), sum_of_squares=floats(1), counts=floats(1)),
+        slot=ints(2),
+        task_of=ints(1),
+        seen=ints(2),
+        n_seen=ints(1),
+        rewards=floats(1),
+        covariance=floats(3),
+        noise_variance=floats(1),
+        shared_precision=floats(2),
+        task_weight=floats(1),
+        local_covariance=floats(n_axes),
+        local_mean=floats(2),
+        shared_covariance=floats(3),
+        shared_moment=floats(2),
+        shared_mean=floats(2),
+    )
 
 
 class Buffers(NamedTuple):

@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import inlined_kernel
-from posse.kernels.handle import short_kernel
+from posse.kernels.compiler import inlined_kernel, short_kernel
 from posse.kernels.linalg import moderate
 from posse.types import Array
 
