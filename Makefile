@@ -1,11 +1,13 @@
 # make demo   run the paper's six methods and draw the README's picture
 # make test   lint, types, tests
+# make serve  the decision service with a small simulated fleet, and its page
 # make bench  how fast it is, beside what was promised, in bench/ (ten minutes, 10 GB of memory)
 # make report every figure and claim of the paper, in report/ (half an hour)
 PYTHON ?= python3
 BIN := .venv/bin
+PORT ?= 8080
 
-.PHONY: demo test test-slow lint format bench report picture clean
+.PHONY: demo serve test test-slow lint format bench report picture clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "posse needs Python 3.11 or newer; try make PYTHON=python3.12")'
@@ -15,6 +17,10 @@ BIN := .venv/bin
 
 demo: .venv/ready
 	$(BIN)/posse demo
+
+serve: .venv/ready
+	mkdir -p demo
+	$(BIN)/posse serve --demo --database demo/posse.db --port $(PORT)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -30,13 +30,14 @@ def test_imports_point_one_way():
     # Lower layers first; a module may import from its own layer and from those before it.
     layers = [
         {"types", "errors", "_version"},
-        {"checks", "tables", "container", "threads"},
+        {"checks", "tables", "container", "threads", "storage", "client"},
         {"kernels", "logs"},
         {"features"},
         {"model"},
         {"policies"},
         {"regression", "theory", "fleet"},
         {"datasets", "offline"},
+        {"service"},
         {"environments"},
         {"simulation", "gym"},
         {"benchmarks"},

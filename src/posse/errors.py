@@ -24,6 +24,10 @@
     │   ├── MissingData                  the file, or its folder, is not there
     │   ├── DamagedData                  the file is not what its makers published
     │   └── FetchFailed                  a download that did not come through
+    ├── StorageError (ValueError)        a storage of decisions and rewards that cannot be used
+    │   ├── StorageUnavailable           the database is away, busy or full: worth trying again
+    │   └── StorageMismatch              it is not a storage of posse, or of a newer one
+    ├── ServiceError (ValueError)        what a service answered instead of a result (in posse.client)
     ├── EvaluationRefused (ValueError)   a number that a log cannot give (in posse.offline)
     ├── NotFitted                        an estimator that has seen no data (in posse.regression, since it is also
     │                                    scikit-learn's NotFittedError where that is installed)
@@ -123,6 +127,18 @@ class DamagedData(DataFileError):
 
 class FetchFailed(DataFileError):
     """A download did not come through."""
+
+
+class StorageError(PosseError, ValueError):
+    """A storage of decisions and rewards cannot be used."""
+
+
+class StorageUnavailable(StorageError):
+    """The database is away, busy or full; what was asked may be asked again."""
+
+
+class StorageMismatch(StorageError):
+    """The database is not a storage of posse, or was made by a newer one."""
 
 
 class MissingDependency(PosseError, ImportError):

@@ -15,8 +15,10 @@ from posse.cli.demo import demo
 from posse.cli.evaluate import evaluate
 from posse.cli.fit import fit
 from posse.cli.inspect import inspect
+from posse.cli.keys import keys_app
 from posse.cli.log import log_app
 from posse.cli.reproduce import reproduce
+from posse.cli.serve import serve
 from posse.cli.simulate import simulate
 from posse.cli.warmup import warmup
 from posse.errors import PosseError
@@ -37,6 +39,8 @@ app.command()(inspect)
 app.command()(decide)
 app.command()(reward)
 app.command()(evaluate)
+app.command()(serve)
+app.add_typer(keys_app, name="keys")
 app.command()(warmup)
 app.add_typer(log_app, name="log")
 app.add_typer(data, name="data")

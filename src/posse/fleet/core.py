@@ -371,7 +371,7 @@ class Core:
         """Return rows with all that learning them needs; without ``refresh`` only their sums are taken."""
         store = self._store
         slots = store.claim(tasks, arms)
-        due = store.refresh_due(self._behaviour.refresh_growth, len(rewards))
+        due = store.refresh_due(self._growth(), len(rewards))
         if not refresh:
             return Lesson(tasks, arms, contexts, rewards, slots, "sums", None, store.parts_of(slots))
         if store.stale:
@@ -383,6 +383,10 @@ class Core:
             return Lesson(tasks, arms, contexts, rewards, slots, "refresh", new_refresh, parts)
         store.keep(slots, arms)
         return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None, None)
+
+    def _growth(self) -> float:
+        """Return by which fraction rewards must grow for the population to be estimated anew."""
+        return self._behaviour.refresh_growth
 
     def _later(self) -> bool:
         """Whether the population is estimated in the background."""
@@ -419,7 +423,7 @@ class Core:
                 store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
             return
         store.learn_rows(tasks, arms, contexts, rewards)
-        if self._later() and store.refresh_due(self._behaviour.refresh_growth):
+        if self._later() and store.refresh_due(self._growth()):
             self._refresh_later()
 
     def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:

@@ -53,16 +53,25 @@ Fleet = TypeVar("Fleet", bound="Posse")
 
 def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
     """Write a fleet; deciding goes on while the file is written, not while the arrays are copied."""
+    freeze_fleet(fleet)(path)
+
+
+def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
+    """Copy the state that a fleet is in now; return what writes it to a file."""
     with fleet._lock:
         fleet._require_whole()
         header, arrays = _state(fleet)
-    for name, array in arrays.items():
-        if array.dtype == np.float64 and name not in REBUILT and not np.isfinite(array).all():
-            raise NotFinite(
-                f"this fleet cannot be saved: its {name} is not a number, since values of too different size were "
-                "learned (1e20 beside 1, say); find such rows, forget their tasks and learn them again without"
-            )
-    write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
+
+    def write(path: str | os.PathLike[str]) -> None:
+        for name, array in arrays.items():
+            if array.dtype == np.float64 and name not in REBUILT and not np.isfinite(array).all():
+                raise NotFinite(
+                    f"this fleet cannot be saved: its {name} is not a number, since values of too different size were "
+                    "learned (1e20 beside 1, say); find such rows, forget their tasks and learn them again without"
+                )
+        write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
+
+    return write
 
 
 def load_fleet(

@@ -348,7 +348,7 @@ class Posse(Core):
             if store.belief.slot[task, arm] < 0:
                 store.claim(np.array([task]), np.array([arm]))
             # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
-            due = not store.stale and store.refresh_due(self._behaviour.refresh_growth, 1.0)
+            due = not store.stale and store.refresh_due(self._growth(), 1.0)
             refresh = None
             if due or store.kept is not None:
                 slots, arms = store.belief.slot[task, arm : arm + 1], np.array([arm])

@@ -183,6 +183,10 @@ class Refresh:
             self._weigh(everyone, self._summarise(source, everyone))
             self._rebuild(source, everyone)
 
+    def look_from(self, source: Source) -> None:
+        """Compute what follows from the population at hand, which was estimated elsewhere."""
+        self._rebuild(source, self.rows, scaled=False)
+
     def _climb(self, source: Source, rows: list[IntArray], steps: int, settled: float) -> None:
         evidence = self.evidence
         for _ in range(steps):

@@ -1,0 +1,95 @@
+"""``posse serve``: the decision service."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posse.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from posse.service.settings import Settings
+
+DATABASE = Annotated[
+    str | None,
+    typer.Option(
+        "--database", "-d", envvar="POSSE_DATABASE",
+        help="An SQLite file, or postgresql://user@host/name.  [default: posse.db]", show_default=False,
+    ),
+]  # fmt: skip
+CONFIG = Annotated[
+    str | None, typer.Option("--config", "-c", help="A TOML file with settings; options given here win.")
+]
+
+
+def serve(
+    config: CONFIG = None,
+    database: DATABASE = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            help="Where to listen; other than this machine only with keys.  [default: 127.0.0.1]", show_default=False
+        ),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", "-p", help="0 takes any that is free.  [default: 8080]", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; more than 1 with PostgreSQL only.  [default: 1]", show_default=False)
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Make a small fleet and let simulated stores ask and report.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Serve decisions over HTTP, with a durable log and a page that shows what was learned.
+
+    Without options: an SQLite file in the current folder, this machine only, no keys. See docs/service.md.
+    """
+    running = _service("running")
+    from posse.service.settings import read_settings
+
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("posse.service").setLevel(logging.INFO)
+    settings = read_settings(config, database=database, host=host, port=port, workers=workers)
+    keys = running.require_safe(settings)
+    running.serve(settings, lambda address: _tell(settings, keys, address, demo))
+
+
+def _tell(settings: Settings, keys: int, address: str, demo: bool) -> None:
+    print(f"posse serves {address} (the page is there, too)", flush=True)
+    print(f"the log is in {_without_password(settings.database)}", flush=True)
+    if keys == 0:
+        print(
+            "there are no API keys, so it answers this machine only; make one with `posse keys create --scope admin`",
+            flush=True,
+        )
+    if demo:
+        from posse.service.demo import start_demo
+
+        start_demo(address)
+
+
+def _without_password(database: str) -> str:
+    scheme, there, rest = database.partition("://")
+    place = rest.rpartition("@")[2]
+    return f"{scheme}://{place}" if there else database
+
+
+def _service(module: str) -> Any:
+    """Return a module of the service; its libraries are an extra."""
+    from importlib import import_module
+
+    try:
+        return import_module(f"posse.service.{module}")
+    except ImportError as error:
+        if isinstance(error, MissingDependency) or (error.name or "").startswith("posse"):
+            raise
+        raise MissingDependency(f'the service needs {error.name}: pip install "posse[serve]"') from None

@@ -1,0 +1,88 @@
+"""The population that a fleet has learned, as bytes that another process with the same rewards can take over.
+
+Estimating it is the expensive part of learning; what follows from it is exact and cheap. So one process estimates, and
+the others adopt.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.errors import InvalidValue
+from posse.fleet.refresh import Live, Refresh
+from posse.kernels import estimators
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from posse.fleet.core import Core
+
+IN_FORCE = ("covariance", "noise_variance", "shared_precision")  # of the belief
+NOT_SHARED = ("distance", "measures")  # room to work in
+
+
+def is_shared(fleet: Core) -> bool:
+    """Whether a fleet's population is one that is estimated now and then, and does not depend on single tasks."""
+    return fleet._behaviour.method == estimators.EVIDENCE and not fleet._behaviour.robust
+
+
+def estimated_at(fleet: Core) -> float:
+    """Return how many rewards the population in force was estimated from."""
+    return float(fleet._store.memory.evidence.refreshed_at[0])
+
+
+def dump_population(fleet: Core) -> bytes:
+    """Return the population in force."""
+    with fleet._lock:
+        arrays = {name: getattr(fleet._store.belief, name).copy() for name in IN_FORCE}
+        arrays |= {f"evidence_{name}": array.copy() for name, array in _memory(fleet).items()}
+    return json.dumps(
+        {
+            name: {"shape": array.shape, "type": array.dtype.str, "data": base64.b64encode(array.tobytes()).decode()}
+            for name, array in arrays.items()
+        }
+    ).encode()
+
+
+def adopt_population(fleet: Core, data: bytes) -> bool:
+    """Believe in a population that was estimated elsewhere; False if it is of other arms, and nothing is changed."""
+    with fleet._lock:
+        refresh = Refresh(fleet._store.belief, fleet._store.memory.evidence)
+        given = _read(data)
+        targets: dict[str, Any] = {name: getattr(refresh.population, name) for name in IN_FORCE}
+        targets |= {f"evidence_{name}": getattr(refresh.evidence, name) for name in _memory(fleet)}
+        if given.keys() != targets.keys():
+            raise InvalidValue("a population of another version of posse came; let all processes run the same version")
+        if any(
+            given[name].shape != target.shape or given[name].dtype != target.dtype for name, target in targets.items()
+        ):
+            return False
+        for name, target in targets.items():
+            target[...] = given[name]
+        refresh.look_from(Live(fleet._store.belief))
+        fleet._store.install(refresh)
+        return True
+
+
+def _memory(fleet: Core) -> dict[str, npt.NDArray[Any]]:
+    evidence = fleet._store.memory.evidence
+    return {
+        name: array
+        for name, array in zip(evidence._fields, evidence, strict=True)
+        if isinstance(array, np.ndarray) and name not in NOT_SHARED
+    }
+
+
+def _read(data: bytes) -> dict[str, npt.NDArray[Any]]:
+    try:
+        return {
+            name: np.frombuffer(base64.b64decode(entry["data"]), dtype=entry["type"]).reshape(entry["shape"])
+            for name, entry in json.loads(data).items()
+            if entry["type"] in ("<f8", "|b1")
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidValue(f"this is not a population that posse wrote: {error}") from None

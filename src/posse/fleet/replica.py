@@ -1,0 +1,141 @@
+"""A fleet whose decisions are kept elsewhere: in the database of a service, which several processes may share."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from posse.fleet.core import no_belief, require_truth_value
+from posse.fleet.decision import Decision
+from posse.fleet.file import freeze_fleet
+from posse.fleet.labels import Label
+from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
+from posse.fleet.posse import Posse
+from posse.kernels.fleet import decide
+
+NEVER = 1e300  # times as many rewards
+
+
+class Replica(Posse):
+    """A fleet that decides and learns, and remembers no decision.
+
+    Whoever asks keeps what was decided, and tells :meth:`learn` all of it with the reward. All replicas that have
+    learned the same rewards believe the same, up to when the population was estimated last; one of them estimates
+    (``leading``), the others :meth:`adopt` what it found.
+
+    Parameters are those of :class:`posse.Posse`.
+    """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._leads = True
+
+    @property
+    def leading(self) -> bool:
+        """Whether this replica estimates the population when rewards have grown."""
+        return self._leads
+
+    @leading.setter
+    def leading(self, value: bool) -> None:
+        with self._lock:
+            self._leads = bool(value)
+
+    def _growth(self) -> float:
+        # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
+        return super()._growth() if self._leads or not is_shared(self) else NEVER
+
+    def start_apart(self, decided: int) -> None:
+        """Draw from a stream of its own from here on, and go on counting from so many decisions."""
+        with self._lock:
+            self._seed = secrets.randbits(63)
+            self._decided = decided
+            self._seek()
+
+    def propose(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True
+    ) -> Decision:
+        """Choose an arm as :meth:`posse.Posse.decide` does, and keep nothing; the id is new in all the world."""
+        x = self._features.encode(context)
+        require_truth_value(explore)
+        with self._lock:
+            arms, names = self._active, self._active_names
+            if eligible is not None:
+                arms, names = self._eligible(eligible)
+            number = self._tasks.get(task)
+            label = task if number is not None and type(task) is str else self._tasks.checked(task)
+            self._look()
+            out = np.empty((3, len(names)))
+            position = decide(
+                self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
+                self._rng.random(), out,
+            )  # fmt: skip
+            if position < 0:
+                raise no_belief(label)
+            self._decided += 1
+            number = self._decided
+        chances, mean, sd = out.tolist()
+        return Decision(
+            f"{self._prefix}-{number}",
+            label,
+            names[position],
+            chances[position],
+            dict(zip(names, chances, strict=True)),
+            dict(zip(names, mean, strict=True)),
+            dict(zip(names, sd, strict=True)),
+        )
+
+    def learn(
+        self,
+        tasks: Sequence[Label],
+        arms: Sequence[Label],
+        contexts: Sequence[Any],
+        rewards: Sequence[float],
+        *,
+        catching_up: bool = False,
+    ) -> None:
+        """Learn rewards, those of retired arms too.
+
+        ``catching_up`` only adds them up, which is fast; the next decision estimates the population unless
+        :meth:`adopt` or :meth:`refresh` came before it. What is wrong with a row is an error, and nothing is learned.
+        """
+        if not rewards:
+            return
+        X = self._features.encode_many(list(contexts))
+        y = np.array(rewards, dtype=np.float64)
+        with self._lock:
+            positions: dict[Label, int] = {}
+            codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
+            labels = self._tasks.checked_all(positions)
+            numbers, new = self._numbers(labels, self._tasks.known(labels))
+            arm_numbers = np.array([self._arm_number(arm) for arm in arms], dtype=np.int64)
+            lesson = self._lesson(numbers[codes], arm_numbers, X, y, refresh=not catching_up)
+            # From here on nothing can fail.
+            self._take(new)
+            self._learn(lesson)
+
+    def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
+        """Return what writes the state of now to a file, whatever is learned until then."""
+        return freeze_fleet(self)
+
+    def dump_population(self) -> bytes | None:
+        """Return the population in force, or None if it is not one that replicas share or none was estimated."""
+        return dump_population(self) if is_shared(self) and estimated_at(self) > 0 else None
+
+    @property
+    def estimated_at(self) -> float:
+        """How many rewards the population in force was estimated from."""
+        return estimated_at(self)
+
+    def adopt(self, population: bytes) -> bool:
+        """Believe in the population that another replica estimated; False if it is of other arms."""
+        return is_shared(self) and adopt_population(self, population)
+
+    def discard(self, matches: Callable[[Label], bool]) -> int:
+        """Forget all tasks whose names match; return how many."""
+        found = [task for task in self.tasks if matches(task)]
+        self.forget(*found)
+        return len(found)

@@ -1,0 +1,129 @@
+"""Who may ask for what, and how often."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+
+from posse.service.engine import Engine
+from posse.service.errors import ApiError
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MOST_BUCKETS = 10_000  # keys and addresses that are remembered
+
+
+class RateLimiter:
+    """Token buckets: so many requests a second, and twice as many at once.
+
+    Parameters
+    ----------
+    rate : float
+        Requests a second; 0 is no limit.
+    clock : callable
+    """
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.rate, self._clock = rate, clock
+        self._most = max(2 * rate, 1.0)
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str) -> float:
+        """Count a request; return 0 if it may go on, else the seconds after which the next may."""
+        if self.rate <= 0:
+            return 0.0
+        now = self._clock()
+        tokens, then = self._buckets.pop(who, (self._most, now))
+        tokens = min(self._most, tokens + (now - then) * self.rate)
+        wait = 0.0 if tokens >= 1 else (1 - tokens) / self.rate
+        self._buckets[who] = (tokens - 1 if not wait else tokens, now)
+        if len(self._buckets) > MOST_BUCKETS:
+            self._buckets.popitem(last=False)
+        return wait
+
+
+class Gate:
+    """Lets requests pass that have a right to.
+
+    Without any key, only this machine may ask, under a name of this machine: a page of another site that a browser here
+    shows cannot reach the service by a name of its own.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        limits = engine.settings.limits
+        self._engine = engine
+        self._open = engine.settings.host in LOOPBACK
+        self._rate, self._refusals = RateLimiter(limits.rate), RateLimiter(limits.refusals)
+
+    def check(self, request: Request, scope: str) -> None:
+        """Raise unless a request may do what the scope says."""
+        given = request.headers.get("authorization")
+        host = request.client.host if request.client is not None else "unknown"
+        self._engine.require_keys()
+        if self._open and not self._engine.keys.needed:
+            self.check_host(request)
+            if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+                raise _for_this_machine()
+            who = host
+        else:
+            try:
+                who = self._holder(given, scope)
+            except ApiError:
+                wait = self._refusals.take(host)
+                if wait:
+                    raise _too_many(wait) from None
+                raise
+        wait = self._rate.take(who)
+        if wait:
+            raise _too_many(wait)
+
+    def check_open_host(self, request: Request) -> None:
+        """Raise if the page of a service without keys is asked for under another machine's name."""
+        if self._open and not self._engine.keys.needed:
+            self.check_host(request)
+
+    def check_host(self, request: Request) -> None:
+        """Raise if a service for this machine alone is asked under another machine's name."""
+        name = request.headers.get("host", "")
+        name = name[1 : name.find("]")] if name.startswith("[") else name.partition(":")[0]
+        if name.lower() not in LOOPBACK:
+            raise _for_this_machine()
+
+    def _holder(self, given: str | None, scope: str) -> str:
+        if given is None:
+            raise ApiError("key_required", "an API key is needed: send the header Authorization: Bearer posse_...")
+        kind, _, key = given.partition(" ")
+        row = self._engine.keys.find(key.strip()) if kind.lower() == "bearer" else None
+        if row is None:
+            raise ApiError("key_invalid", "this API key is not valid here; ask for one made with `posse keys create`")
+        if scope not in row.scopes:
+            raise ApiError(
+                "scope_missing",
+                f"this key may {', '.join(row.scopes)}, but this needs the scope {scope}; "
+                f"make one with `posse keys create --scope {scope}`",
+            )
+        return row.id
+
+
+def require(scope: str) -> Callable[[Request], Awaitable[None]]:
+    """Return a dependency of a route that needs a scope."""
+
+    async def check(request: Request) -> None:
+        request.app.state.gate.check(request, scope)
+
+    check.scope = scope  # type: ignore[attr-defined]  # so that a test can see what every route asks for
+    return check
+
+
+def _for_this_machine() -> ApiError:
+    return ApiError(
+        "host_refused",
+        "this service has no keys and answers this machine only; ask http://127.0.0.1, or create keys with "
+        "`posse keys create`",
+    )
+
+
+def _too_many(wait: float) -> ApiError:
+    return ApiError("rate_limited", "too many requests; send fewer a second, or many in one batch", retry_after=wait)

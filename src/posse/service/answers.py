@@ -1,0 +1,128 @@
+"""From rows of the storage and values of the library to JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from posse.fleet.decision import Decision
+from posse.logs.writer import moment
+from posse.service.definition import active_arms
+from posse.service.live import LiveFleet
+from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, TaskRow
+
+STATES = {PENDING: "pending", REWARDED: "rewarded", EXPIRED: "expired"}
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    """Return a JSON answer; numbers that are none become null."""
+    return Response(to_json(value, inf_nan_mode="null"), status, media_type="application/json")
+
+
+def fleet_answer(row: FleetRow, live: LiveFleet) -> dict[str, Any]:
+    """Return a fleet with its counts."""
+    definition = {
+        name: value
+        for name, value in row.definition.items()
+        if name not in ("arms", "retired", "first_arms", "features")
+    }
+    features = row.definition["features"]
+    return {
+        "name": row.name,
+        "created": moment(row.created),
+        "definition": {"features": features["features"], "intercept": features["intercept"], **definition},
+        "arms": active_arms(row.definition),
+        "retired_arms": row.definition["retired"],
+        "columns": list(live.replica.features.columns),
+        "tasks": row.tasks,
+        "decisions": row.decisions,
+        "rewards": row.rewards,
+        "pending": row.pending,
+    }
+
+
+def decision_answer(fleet: str, decision: Decision) -> dict[str, Any]:
+    """Return a decision that was just made."""
+    return {
+        "id": decision.id,
+        "fleet": fleet,
+        "task": decision.task,
+        "arm": decision.arm,
+        "propensity": decision.propensity,
+        "probabilities": decision.probabilities,
+        "mean": decision.mean,
+        "sd": decision.sd,
+    }
+
+
+def decision_body(decision: Decision, context: dict[str, Any]) -> str:
+    """Return what the log keeps of a decision beside its columns."""
+    return to_json(
+        {
+            "context": context,
+            "eligible": list(decision.probabilities),
+            "probabilities": list(decision.probabilities.values()),
+            "mean": list(decision.mean.values()),
+            "sd": list(decision.sd.values()),
+        }
+    ).decode()
+
+
+def decision_again(row: LoggedDecision) -> dict[str, Any]:
+    """Return a decision that was made when this was asked before."""
+    body = json.loads(row.body)
+    named = {name: dict(zip(body["eligible"], body[name], strict=True)) for name in ("probabilities", "mean", "sd")}
+    return {
+        "id": row.id,
+        "fleet": row.fleet,
+        "task": row.task,
+        "arm": row.arm,
+        "propensity": row.propensity,
+        **named,
+    }
+
+
+def log_row(row: LoggedDecision) -> dict[str, Any]:
+    """Return a row of the log for people to look at."""
+    found = decision_again(row)
+    del found["fleet"]
+    return found | {
+        "number": row.number,
+        "time": moment(row.time),
+        "context": json.loads(row.body)["context"],
+        "state": STATES[row.state],
+        "reward": row.reward,
+        "reward_time": None if row.reward_time is None else moment(row.reward_time),
+    }
+
+
+def log_record(row: LoggedDecision) -> dict[str, Any]:
+    """Return a row as :mod:`posse.logs` reads it."""
+    body = json.loads(row.body)
+    return {
+        "decision_id": row.id,
+        "time": moment(row.time),
+        "task": row.task,
+        "arm": row.arm,
+        "eligible": body["eligible"],
+        "probabilities": body["probabilities"],
+        "propensity": row.propensity,
+        "context": body["context"],
+        "policy": row.policy,
+        "version": row.version,
+        "reward": row.reward,
+        "reward_time": None if row.reward_time is None else moment(row.reward_time),
+    }
+
+
+def task_counts(row: TaskRow) -> dict[str, Any]:
+    """Return a task in a list."""
+    return {
+        "task": row.task,
+        "decisions": row.decisions,
+        "rewards": row.rewards,
+        "first_time": moment(row.first_time),
+    }

@@ -1,0 +1,166 @@
+"""The service as an ASGI application."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio.to_thread
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from posse._version import __version__
+from posse.errors import PosseError
+from posse.service.access import Gate
+from posse.service.describing import describe
+from posse.service.engine import Engine
+from posse.service.errors import ApiError, api_error, error_body, invalid_field
+from posse.service.lane import Handler, Lane
+from posse.service.metrics import Metrics
+from posse.service.routes import decisions, fleets, health, log, looking, page, tasks
+from posse.service.settings import Settings
+
+THREADS = 8  # requests that wait for the database side by side
+SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+logger = logging.getLogger("posse.service")
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Return the service; it opens its storage when it is started.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+    """
+    settings = Settings() if settings is None else settings
+    engine = Engine(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        engine.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(engine.stop)
+            sys.setswitchinterval(before)
+
+    app = FastAPI(
+        title="posse", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    app.state.engine, app.state.gate, app.state.metrics = engine, Gate(engine), Metrics(engine)
+    app.state.pages = page.read_pages()
+    for part in (decisions, fleets, tasks, looking, log, health, page):
+        app.include_router(part.router)
+    app.add_exception_handler(ApiError, _told)
+    app.add_exception_handler(PosseError, _told)
+    app.add_exception_handler(RequestValidationError, _told)
+    app.add_exception_handler(HTTPException, _told)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # as FastAPI's manual says
+    app.add_middleware(Outside, metrics=app.state.metrics, lane=Lane(decisions.hot_routes()))
+    return app
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = describe(app)
+    return app.openapi_schema
+
+
+async def _told(_: Request, error: Exception) -> Response:
+    """Return a failure in the one shape."""
+    found = _as_api_error(error)
+    headers = found.headers
+    if isinstance(error, HTTPException) and error.headers:
+        headers |= dict(error.headers)  # which methods there are
+    return Response(found.body, found.status, headers, "application/json")
+
+
+async def _answer(handler: Handler, request: Request, send: Send) -> None:
+    try:
+        response = await handler(request)
+    except (ApiError, PosseError) as error:
+        response = await _told(request, error)
+    await response(request.scope, request.receive, send)
+
+
+def _as_api_error(error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, PosseError):
+        return api_error(error)
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        place = invalid_field(first["loc"][1:])
+        return ApiError("invalid", f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}", place)
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        return ApiError("method_not_allowed", "this path does not know this method; /openapi.json lists what there is")
+    if isinstance(error, HTTPException) and error.status_code == 404:
+        return ApiError("not_found", "there is nothing at this path; /openapi.json lists what there is")
+    return ApiError("bad_request", "this request cannot be understood; /openapi.json says what is expected")
+
+
+class Outside:
+    """What happens to every answer: headers for safety, counting, and no stack trace ever.
+
+    Parameters
+    ----------
+    app : ASGI application
+    metrics : Metrics
+    lane : Lane
+        What need not go through all of it.
+    """
+
+    def __init__(self, app: Any, metrics: Metrics, lane: Lane) -> None:
+        self._app, self._metrics, self._lane = app, metrics, lane
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begin, status = time.perf_counter(), 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = message["headers"]
+                headers.append((b"x-content-type-options", b"nosniff"))
+                headers.append((b"referrer-policy", b"no-referrer"))
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
+                    headers.append((b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"))
+            await send(message)
+
+        try:
+            handler = self._lane.find(scope)
+            if handler is None:
+                await self._app(scope, receive, send_with_headers)
+            else:
+                await _answer(handler, Request(scope, receive), send_with_headers)
+        except Exception:
+            logger.exception("%s %s failed", scope["method"], scope["path"])
+            if status:
+                raise  # half an answer is out: the connection must end
+            body = error_body("internal", "something went wrong here; the log of the service says what", None)
+            response = Response(body, 500, media_type="application/json")
+            await response(scope, receive, send_with_headers)
+        finally:
+            route = getattr(scope.get("route"), "path_format", "other")
+            self._metrics.count(route, scope["method"], status, time.perf_counter() - begin)

@@ -1,0 +1,137 @@
+"""What makes a fleet, as plain JSON values: checked when it comes, stored, and turned into a fleet again."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+from posse.errors import InvalidValue
+from posse.features import FeatureSpec, serial
+from posse.fleet.replica import Replica
+from posse.service.settings import Limits
+
+SETTINGS = ("policy", "prior", "exploration", "floor", "refresh_growth", "robust", "time_to_live", "absent_reward")
+"""What is passed on to the fleet as it is."""
+
+UNSEEN = ("Cc", "Cs", "Zl", "Zp")
+"""Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
+
+
+def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return the full definition of a fleet that was asked for; whatever no fleet can be made of is refused.
+
+    Parameters
+    ----------
+    given : dict
+        Checked for types only; see :class:`posse.service.schemas.Definition`.
+    limits : Limits
+    """
+    features = _features(given["features"], given["intercept"])
+    for name in features.names:
+        require_label(name, "a feature", limits)
+    if features.n_features > limits.features:
+        raise InvalidValue(
+            f"features make {features.n_features} encoded columns, but this service allows {limits.features}; "
+            "declare fewer, or raise limits.features in its settings"
+        )
+    if not features.ready:
+        raise InvalidValue(
+            "a numeric feature with scale standard needs its center and spread here, since there is no table to learn "
+            "them from; pass both"
+        )
+    for arm in given["arms"]:
+        require_label(arm, "an arm", limits)
+    if len(given["arms"]) > limits.arms:
+        raise InvalidValue(f"{len(given['arms'])} arms came, but this service allows {limits.arms} (limits.arms)")
+    retention = given["retention"]
+    if retention is not None and (given["time_to_live"] is None or retention < given["time_to_live"]):
+        raise InvalidValue(
+            "retention must be at least time_to_live, or decisions would go before their rewards can come"
+        )
+    definition = {
+        "arms": list(given["arms"]),
+        "retired": [],
+        "first_arms": len(given["arms"]),
+        "features": features.to_json(),
+        "retention": retention,
+    }
+    definition |= {name: given[name] for name in SETTINGS}
+    fleet = new_replica(definition)
+    # What was left open is decided now, so that it stays the same when defaults change.
+    behaviour = fleet._behaviour
+    definition["prior"] = behaviour.prior if behaviour.policy in ("ebm-ts", "ebm-ucb") else None
+    definition["exploration"] = behaviour.rule.exploration.scale
+    definition["refresh_growth"] = behaviour.refresh_growth
+    return definition
+
+
+def new_replica(definition: dict[str, Any]) -> Replica:
+    """Return the fleet that a definition describes, before its first reward."""
+    fleet = Replica(
+        arms=definition["arms"],
+        features=FeatureSpec.from_json(definition["features"]),
+        background=True,
+        **{name: definition[name] for name in SETTINGS},
+    )
+    match_arms(fleet, definition)
+    return fleet
+
+
+def match_arms(fleet: Replica, definition: dict[str, Any]) -> None:
+    """Let a fleet have the arms that its definition says."""
+    there = {*fleet.arms, *fleet.retired_arms}
+    for arm in definition["arms"]:
+        if arm not in there:
+            fleet.add_arm(arm)
+    retired = set(definition["retired"])
+    for arm in definition["arms"]:
+        # An arm comes back before others go, so that one is always there.
+        if arm not in retired and arm in fleet.retired_arms:
+            fleet.add_arm(arm)
+    for arm in definition["arms"]:
+        if arm in retired and arm in fleet.arms:
+            fleet.retire_arm(arm)
+
+
+def active_arms(definition: dict[str, Any]) -> list[str]:
+    """Return the arms that may be chosen."""
+    retired = set(definition["retired"])
+    return [arm for arm in definition["arms"] if arm not in retired]
+
+
+def require_label(name: str, what: str, limits: Limits) -> None:
+    """Raise unless a name can be shown, stored and put in a path."""
+    if not 0 < len(name) <= limits.label:
+        raise InvalidValue(f"the name of {what} must have 1 to {limits.label} characters, but it has {len(name)}")
+    if name in (".", ".."):
+        raise InvalidValue(f"the name of {what} must not be {name!r}, which paths cannot hold")
+    odd = next((character for character in name if unicodedata.category(character) in UNSEEN), None)
+    if odd is not None:
+        raise InvalidValue(
+            f"the name of {what} must have no control characters, but U+{ord(odd):04X} came; take it out"
+        )
+
+
+def _features(given: list[Any], intercept: bool) -> FeatureSpec:
+    declared: list[Any] = []
+    for entry in given:
+        if isinstance(entry, str):
+            declared.append(entry)
+            continue
+        kind = entry.get("kind")
+        if not isinstance(kind, str) or kind not in serial.KINDS:
+            raise InvalidValue(f'a feature is a name, or an object whose "kind" is one of {", ".join(serial.KINDS)}')
+        make, keys = serial.KINDS[kind]
+        unknown = entry.keys() - keys - {"kind"}
+        if unknown or "name" not in entry:
+            raise InvalidValue(
+                f"a {kind} feature has {', '.join(sorted(keys))}, and a name at least, but "
+                f"{', '.join(sorted(entry))} came"
+            )
+        if not isinstance(entry.get("categories", []), list):
+            raise InvalidValue(f"categories of feature {entry['name']!r} must be a list")
+        try:
+            declared.append(make(**{key: value for key, value in entry.items() if key != "kind"}))
+        except TypeError as error:
+            raise InvalidValue(f"feature {entry['name']!r}: {error}") from None
+    return FeatureSpec(declared, intercept=intercept)

@@ -1,0 +1,286 @@
+"""What runs behind the routes: storage, the thread that writes, fleets that follow their logs, and who learns."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from posse.errors import InvalidValue, PosseError, StorageUnavailable
+from posse.service.errors import ApiError
+from posse.service.keys import KeyRing
+from posse.service.live import LiveFleet
+from posse.service.settings import Settings
+from posse.service.warming import warm
+from posse.service.writer import Writer
+from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
+
+LEAD_SECONDS = 1.0  # between two tries to be the one that learns
+CALM = 20  # a snapshot is written at most in one part of so many of the time
+
+logger = logging.getLogger("posse.service")
+
+
+class Engine:
+    """All that outlives a request.
+
+    Parameters
+    ----------
+    settings : Settings
+    clock : callable
+    """
+
+    storage: Storage
+    writer: Writer
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+        self.settings, self.clock = settings, clock
+        self.keys = KeyRing()
+        self.ready = False
+        self.leading = False
+        self.problem = "the service is starting"
+        self._fleets: dict[str, LiveFleet] = {}
+        self._loading = threading.Lock()
+        self._opened = False
+        self._stop = threading.Event()
+        self._led_at = -LEAD_SECONDS
+        self._snapshot_at: dict[str, float] = {}
+        self._snapshot_cost: dict[str, float] = {}
+        self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
+
+    def start(self) -> None:
+        """Open the storage and begin; a database that is away is tried again until it answers."""
+        try:
+            self._open()
+        except StorageUnavailable as error:
+            if self.settings.embedded:
+                raise
+            self.problem = str(error)
+            logger.warning("%s; trying again", error)
+        self._keeper.start()
+
+    def stop(self) -> None:
+        """Write what waits and a last snapshot, and close."""
+        self._stop.set()
+        if self._keeper.ident is not None:
+            self._keeper.join()
+        if self._opened:
+            if self.leading:
+                for live in list(self._fleets.values()):
+                    try:
+                        row = self.storage.fleet(live.name)
+                        if row is not None and row.changes > row.snapshot:
+                            live.write_snapshot(self.writer.run, self.clock())
+                    except PosseError as error:
+                        logger.warning("no last snapshot of fleet %r: %s", live.name, error)
+            self.writer.close()
+            self.storage.close()
+
+    def _open(self) -> None:
+        storage = open_storage(self.settings.database)
+        if self.settings.embedded and not storage.lead():
+            storage.close()
+            raise InvalidValue(
+                f"another posse serve uses {self.settings.database}; stop it, or name another file with --database "
+                "(several processes can share a PostgreSQL database)"
+            )
+        self.storage = storage
+        self.keys.replace(storage.keys())
+        self.writer = Writer(storage, self._written, self.settings.limits.waiting)
+        self._opened = True
+
+    # Fleets.
+
+    def live(self, name: str) -> LiveFleet:
+        """Return a fleet that is in memory, or raise."""
+        live = self._fleets.get(name)
+        if live is None:
+            self.require_ready()
+            raise unknown_fleet(name)
+        return live
+
+    def knows(self, name: str) -> bool:
+        """Whether a fleet is in memory."""
+        return name in self._fleets
+
+    def look_for(self, name: str) -> None:
+        """Load a fleet that another process may just have made; reads the storage."""
+        self.require_ready()
+        row = self.storage.fleet(name)
+        if row is not None:
+            self._load(row)
+
+    def require_ready(self) -> None:
+        """Raise until all fleets are in memory."""
+        if not self.ready:
+            raise ApiError("not_ready", f"{self.problem}; try again in a second", retry_after=1)
+
+    def require_keys(self) -> None:
+        """Raise until it is known which keys there are."""
+        if not self._opened:
+            self.require_ready()
+
+    def _load(self, row: FleetRow) -> None:
+        with self._loading:
+            live = self._fleets.get(row.name)
+            if live is None or live.created != row.created:
+                live = LiveFleet(self.storage, row)
+                live.replica.leading = self.leading
+                self._fleets[row.name] = live
+
+    def check(self) -> int:
+        """Return how many fleets there are if the database answers, else raise."""
+        self.storage.ping()
+        return len(self._fleets)
+
+    def drop(self, name: str) -> None:
+        """Let go of a fleet that was deleted."""
+        with self._loading:
+            self._fleets.pop(name, None)
+
+    def _written(self, written: Written) -> None:
+        """Learn what was just written; on the thread that writes."""
+        for name, changes in written.changes.items():
+            live = self._fleets.get(name)
+            if live is not None:
+                live.apply(written.before[name], changes)
+
+    # What happens by itself.
+
+    def _keep(self) -> None:
+        warm()
+        while not self._stop.is_set():
+            try:
+                if not self._opened:
+                    self._open()
+                self._lead()
+                self.keys.replace(self.storage.keys())
+                self._follow()
+                self.ready, self.problem = True, ""
+                if self.leading:
+                    for live in list(self._fleets.values()):
+                        self._look_after(live)
+            except PosseError as error:
+                if str(error) != self.problem:
+                    logger.warning("%s; trying again", error)
+                self.problem = str(error)
+                self._stop.wait(0.5)
+            except Exception:
+                logger.exception("looking after the fleets failed; trying again")
+                self._stop.wait(1.0)
+            self._stop.wait(self.settings.follow_seconds)
+
+    def _lead(self) -> None:
+        now = time.monotonic()
+        if now - self._led_at < LEAD_SECONDS:
+            return
+        self._led_at = now
+        try:
+            leading = self.storage.lead()
+        except PosseError:
+            leading = False
+            raise
+        finally:
+            if leading != self.leading:
+                logger.info("this process %s", "learns from now on" if leading else "no longer learns")
+                self.leading = leading
+                for live in list(self._fleets.values()):
+                    live.replica.leading = leading
+
+    def _follow(self) -> None:
+        rows = {row.name: row for row in self.storage.fleets()}
+        for name, live in list(self._fleets.items()):
+            row = rows.get(name)
+            if row is None or row.created != live.created:
+                self.drop(name)
+        for row in rows.values():
+            self._load(row)
+            live = self._fleets[row.name]
+            if row.changes > live.applied:
+                live.follow()
+
+    def _look_after(self, live: LiveFleet) -> None:
+        """Do what one process does for all: publish populations, let old decisions go, write snapshots."""
+        population = live.population_to_publish()
+        if population is not None:
+            self.writer.run(lambda: self.storage.add_population(live.name, population) and live.follow())
+        now = self.clock()
+        self._expire(live, now)
+        row = self.storage.fleet(live.name)
+        if row is None:
+            return
+        erased = self.storage.erasure(live.name) > row.snapshot > 0
+        last = self._snapshot_at.setdefault(live.name, time.monotonic())
+        pause = max(self.settings.snapshot_seconds, CALM * self._snapshot_cost.get(live.name, 0.0))
+        if erased or (row.changes > row.snapshot and time.monotonic() - last >= pause):
+            self.snapshot(live)
+            self._prune(live, now)
+
+    def snapshot(self, live: LiveFleet) -> None:
+        """Write a snapshot of a fleet, which replaces all before it."""
+        begin = time.monotonic()
+        live.write_snapshot(self.writer.run, self.clock())
+        self._snapshot_at[live.name] = time.monotonic()
+        self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
+
+    def _expire(self, live: LiveFleet, now: float) -> None:
+        lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]
+        if lifetime is None:
+            return
+        if absent is None:
+            self.writer.run(lambda: self.storage.expire(live.name, now - lifetime))
+            return
+        late = self.storage.waiting(live.name, now - lifetime)
+        if late:
+            groups = [[NewReward(decision_id, absent, now, expiring=True)] for decision_id in late]
+            self.writer.run(lambda: self._written(self.storage.write(groups)))
+
+    def _prune(self, live: LiveFleet, now: float) -> None:
+        retention = live.definition["retention"]
+        if retention is None:
+            return
+        while self.writer.run(lambda: self.storage.prune(live.name, now - retention)) and not self._stop.is_set():
+            pass
+
+    # What is asked for now and then; on threads that may wait.
+
+    def erase(self, live: LiveFleet, task: str) -> bool:
+        """Delete a task from the log, from memory and from snapshots; False if there is none."""
+
+        def job() -> int | None:
+            number = self.storage.erase(live.name, task)
+            if number is not None:
+                live.follow()
+            return number
+
+        if self.writer.run(job) is None:
+            return False
+        row = self.storage.fleet(live.name)
+        if row is not None and row.snapshot:
+            self.snapshot(live)
+        return True
+
+    def change_arms(self, live: LiveFleet, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Give a fleet another definition, whatever other processes do meanwhile."""
+
+        def job() -> bool:
+            row = self.storage.fleet(live.name)
+            if row is None:
+                raise unknown_fleet(live.name)
+            new = change(row.definition)
+            if new == row.definition:
+                return True
+            if not self.storage.change_arms(live.name, new, row.definition):
+                return False
+            live.follow()
+            return True
+
+        while not self.writer.run(job):
+            pass
+
+
+def unknown_fleet(name: str) -> ApiError:
+    """Return the error about a fleet that is not there."""
+    return ApiError("unknown_fleet", f"no fleet {name!r}; create it with PUT /v1/fleets/{name}", "fleet")

@@ -1,0 +1,162 @@
+"""A fleet in memory that follows its log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from posse.errors import PosseError
+from posse.fleet.replica import Replica
+from posse.service.definition import match_arms, new_replica
+from posse.storage import Change, FleetRow, Storage, digest_of
+
+PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
+AT_ONCE = 10_000  # changes that are read at a time
+
+logger = logging.getLogger("posse.service")
+
+
+class LiveFleet:
+    """What the log says about one fleet, up to some change.
+
+    Parameters
+    ----------
+    storage : Storage
+    row : FleetRow
+        The fleet as it is stored; its newest snapshot and all changes since are read.
+    """
+
+    def __init__(self, storage: Storage, row: FleetRow) -> None:
+        self._storage = storage
+        self.name, self.created = row.name, row.created
+        self.definition: dict[str, Any] = row.definition
+        self._lock = threading.RLock()
+        self.replica, self.applied = _from_snapshot(storage, row)
+        self.published_at = self.replica.estimated_at
+        self._catch_up()
+        self.replica.start_apart(row.decisions)
+
+    def follow(self) -> int:
+        """Apply all changes of the log that were not applied yet; return how many."""
+        count = 0
+        with self._lock:
+            while True:
+                changes = self._storage.changes(self.name, self.applied, AT_ONCE)
+                self._apply(changes)
+                count += len(changes)
+                if len(changes) < AT_ONCE:
+                    return count
+
+    def apply(self, before: int, changes: list[Change]) -> None:
+        """Apply changes that this process has just written, and others that came before them, if any."""
+        with self._lock:
+            if before == self.applied:
+                self._apply(changes)
+            else:
+                self.follow()
+
+    def _apply(self, changes: Iterable[Change]) -> None:
+        for kind, group in groupby(changes, key=lambda change: change.kind):
+            if kind == "reward":
+                self._learn(list(group))
+                continue
+            for change in group:
+                if kind == "arms":
+                    self.definition = json.loads(change.data)
+                    match_arms(self.replica, self.definition)
+                elif kind == "erase":
+                    self.replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
+                elif kind == "population" and not self.replica.leading:
+                    self.replica.adopt(change.data)
+                self.applied = change.number
+
+    def _learn(self, changes: list[Change], *, catching_up: bool = False) -> None:
+        try:
+            self.replica.learn(
+                [change.task for change in changes],
+                [change.arm for change in changes],
+                [json.loads(change.body)["context"] for change in changes],
+                [change.reward for change in changes],
+                catching_up=catching_up,
+            )
+        except PosseError:
+            if len(changes) == 1:
+                # The log is the truth, and this row of it cannot be learned; the others can.
+                logger.exception("change %d of fleet %r cannot be learned", changes[0].number, self.name)
+            else:
+                for change in changes:
+                    self._learn([change], catching_up=catching_up)
+        self.applied = changes[-1].number
+
+    def _catch_up(self) -> None:
+        """Apply what the log has beyond the snapshot: sums first, then the newest population once."""
+        population: Change | None = None
+        while True:
+            changes = self._storage.changes(self.name, self.applied, AT_ONCE)
+            for kind, group in groupby(changes, key=lambda change: change.kind):
+                if kind == "reward":
+                    self._learn(list(group), catching_up=True)
+                elif kind == "population":
+                    *_, population = group
+                    self.applied = population.number
+                else:
+                    self._apply(group)
+            if len(changes) < AT_ONCE:
+                break
+        if population is not None:
+            self.replica.adopt(population.data)
+        self.published_at = self.replica.estimated_at
+
+    def population_to_publish(self) -> bytes | None:
+        """Return the population if it was estimated here since the last time, else None."""
+        at = self.replica.estimated_at
+        if at == self.published_at:
+            return None
+        data = self.replica.dump_population()
+        self.published_at = at
+        return data
+
+    def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], time: float) -> int | None:
+        """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.
+
+        ``run`` does something on the thread that writes.
+        """
+        with self._lock:
+            number, write = self.applied, self.replica.freeze()
+        with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+            path = Path(folder) / "snapshot"
+            write(path)
+            del write
+            snapshot = run(lambda: self._storage.start_snapshot(self.name, number, time))
+            if snapshot is None:
+                return None
+            with path.open("rb") as stream:
+                for part, data in enumerate(iter(lambda: stream.read(PART), b"")):
+                    run(lambda: self._storage.add_snapshot_part(snapshot, part, data))  # noqa: B023
+            run(lambda: self._storage.finish_snapshot(snapshot))
+        return number
+
+
+def _from_snapshot(storage: Storage, row: FleetRow) -> tuple[Replica, int]:
+    found = storage.snapshot(row.name)
+    if found is not None:
+        number, parts = found
+        with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+            path = os.path.join(folder, "snapshot")
+            with open(path, "wb") as stream:
+                for part in parts:
+                    stream.write(part)
+            try:
+                return Replica.load(path, background=True), number
+            except PosseError:
+                # The log has it all, unless old rows of it were pruned: say so loudly.
+                logger.exception("the snapshot of fleet %r cannot be read; its log is learned from the start", row.name)
+    # Arms that came later come again with their changes.
+    return new_replica(row.definition), 0

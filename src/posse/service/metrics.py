@@ -1,0 +1,70 @@
+"""What Prometheus is told."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+
+from posse.errors import PosseError
+from posse.service.engine import Engine
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+COUNTS = ("tasks", "decisions", "rewards", "pending")
+
+
+class Metrics:
+    """Requests as they come, and fleets as they are when somebody asks.
+
+    Parameters
+    ----------
+    engine : Engine
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._engine = engine
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "posse_requests", "Requests by route, method and status", ("route", "method", "status"),
+            registry=self._registry,
+        )  # fmt: skip
+        self._seconds = Histogram(
+            "posse_request_seconds", "Seconds to the end of the answer", ("route",), buckets=SECONDS,
+            registry=self._registry,
+        )  # fmt: skip
+        self._registry.register(self)
+
+    def count(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Note a request."""
+        self._requests.labels(route, method, status).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def collect(self) -> list[Metric]:
+        """Return what is true now."""
+        engine = self._engine
+        ready = GaugeMetricFamily("posse_ready", "1 if requests are answered", value=float(engine.ready))
+        leading = GaugeMetricFamily("posse_leading", "1 if this process learns", value=float(engine.leading))
+        waiting = engine.writer.waiting if engine.ready else 0
+        queue = GaugeMetricFamily("posse_waiting_writes", "Requests that wait for the disk", value=waiting)
+        fleets = {
+            name: GaugeMetricFamily(f"posse_fleet_{name}", f"{name.capitalize()} of a fleet", labels=("fleet",))
+            for name in COUNTS
+        }
+        behind = GaugeMetricFamily(
+            "posse_fleet_changes_behind", "Changes of the log that this process has not applied", labels=("fleet",)
+        )
+        try:
+            rows = engine.storage.fleets() if engine.ready else []
+        except PosseError:
+            rows = []  # the database is away; what is known is told
+        for row in rows:
+            for name, family in fleets.items():
+                family.add_metric((row.name,), getattr(row, name))
+            if engine.knows(row.name):
+                behind.add_metric((row.name,), max(row.changes - engine.live(row.name).applied, 0))
+        return [ready, leading, queue, *fleets.values(), behind]
+
+    def text(self) -> bytes:
+        """Return all of it in Prometheus' format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,85 @@
+// Building and updating elements. Text goes in as text nodes only, so no label can become markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export function h(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function svg(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+
+// A name that a user gave: cut by the style sheet when long, kept apart from the direction of the text around it.
+export function label(name) {
+  return h("bdi", { class: "label", title: name }, name);
+}
+
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+export function setLabel(node, name) {
+  setText(node, name);
+  if (node.title !== name) node.title = name;
+}
+
+export function setHidden(node, hidden) {
+  if (node.hidden !== hidden) node.hidden = hidden;
+}
+
+const rowsOf = new WeakMap();
+
+// Makes the children of a parent those of the items, reusing what is there: focus, selection and open details stay.
+export function keyed(parent, items, keyOf, make, update) {
+  const old = rowsOf.get(parent) ?? new Map();
+  const rows = new Map();
+  for (const item of items) {
+    const key = keyOf(item);
+    rows.set(key, old.get(key) ?? make(item));
+  }
+  for (const [key, row] of old) if (!rows.has(key)) row.element.remove();
+  let next = parent.firstElementChild;
+  for (const item of items) {
+    const row = rows.get(keyOf(item));
+    if (row.element === next) next = next.nextElementSibling;
+    else parent.insertBefore(row.element, next);
+    update?.(row, item);
+  }
+  rowsOf.set(parent, rows);
+}
+
+// Calls draw with the data when they differ from the last time.
+export function onChange(draw) {
+  let last;
+  return (...data) => {
+    const text = JSON.stringify(data);
+    if (text === last) return;
+    last = text;
+    draw(...data);
+  };
+}
+
+let ids = 0;
+export function freshId(name) {
+  ids += 1;
+  return `${name}-${ids}`;
+}
+
+export function empty(title, ...lines) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), ...lines.map((line) => h("p", null, line)));
+}
+
+export function code(text) {
+  return h("pre", { class: "code", tabindex: "0" }, h("code", null, text));
+}

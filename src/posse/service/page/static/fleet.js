@@ -1,0 +1,127 @@
+// One fleet: its counts, and the tabs with what it has learned.
+
+import { get, path } from "./api.js";
+import { armsPanel } from "./arms.js";
+import { empty, h, label, setHidden, setText } from "./dom.js";
+import { count, plural } from "./format.js";
+import { loop } from "./live.js";
+import { logPanel } from "./log.js";
+import { overviewPanel } from "./overview.js";
+import { pendingPanel } from "./pending.js";
+import { tabs } from "./tabs.js";
+import { taskPanel } from "./task.js";
+import { tasksPanel } from "./tasks.js";
+import { valuePanel } from "./value.js";
+
+const NAMES = { overview: "Overview", arms: "Arms", tasks: "Tasks", pending: "Pending", value: "Value", log: "Log" };
+const COUNTS = [
+  ["tasks", "Tasks"],
+  ["decisions", "Decisions"],
+  ["rewards", "Rewards"],
+  ["pending", "Pending rewards"],
+];
+const PANEL = "panel";
+
+function panelOf(route) {
+  if (route.tab === "tasks" && route.item) return taskPanel;
+  return { overview: overviewPanel, arms: armsPanel, tasks: tasksPanel, pending: pendingPanel, value: valuePanel, log: logPanel }[route.tab];
+}
+
+export function fleetView(report, route) {
+  const name = route.fleet;
+  const numbers = Object.fromEntries(COUNTS.map(([key]) => [key, h("dd", { "data-count": key }, "–")]));
+  const about = h("p", { class: "hint" });
+  const panel = h("section", { id: PANEL, role: "tabpanel" });
+  const bar = tabs(name, NAMES, PANEL);
+  const known = h("div", null, h("dl", { class: "tiles" }, ...COUNTS.map(([key, text]) => h("div", { class: "tile" }, h("dt", null, text), numbers[key]))), bar.element, panel);
+  const missing = empty("There is no such fleet", "");
+  missing.hidden = true;
+  const element = h(
+    "div",
+    { class: "view" },
+    h("nav", { class: "crumbs", "aria-label": "Where you are" }, h("a", { href: "#/" }, "Fleets"), h("span", { "aria-hidden": "true" }, "/"), h("span", { "aria-current": "page" }, label(name))),
+    h("header", { class: "fleet-head" }, h("h1", { tabindex: "-1", "data-heading": true }, label(name)), about),
+    known,
+    missing,
+  );
+
+  let fleet = null;
+  let part = null; // the panel that is shown, and its loop
+  let here = route;
+  let running = false;
+
+  function close() {
+    part?.fresh.stop();
+    part?.stop?.();
+    part = null;
+  }
+
+  function show(next) {
+    here = next;
+    bar.choose(next.tab);
+    panel.setAttribute("aria-labelledby", `tab-${next.tab}`);
+    if (!fleet) return;
+    const make = panelOf(next);
+    if (part?.make === make && part.accepts(next)) {
+      part.show(next);
+      part.fresh.soon();
+      return;
+    }
+    close();
+    const made = make({ fleet: name, route: next, latest: () => fleet, soon: () => part?.fresh.soon() });
+    part = { ...made, make, fresh: loop(made.load, made.seconds, (error) => report("panel", error)) };
+    panel.replaceChildren(made.element);
+    made.update?.(fleet);
+    if (running) part.fresh.start();
+  }
+
+  function gone(message) {
+    close();
+    fleet = null;
+    setHidden(known, true);
+    setHidden(missing, false);
+    setText(missing.lastElementChild, message);
+    setText(about, "");
+  }
+
+  function update(next) {
+    const first = !fleet;
+    fleet = next;
+    setHidden(known, false);
+    setHidden(missing, true);
+    for (const [key] of COUNTS) setText(numbers[key], count(fleet[key]));
+    setText(about, `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}, policy ${fleet.definition.policy}`);
+    if (first) show(here);
+    else part?.update?.(fleet);
+  }
+
+  const fresh = loop(
+    async (signal) => {
+      try {
+        update(await get(path("fleets", name), { signal }));
+      } catch (error) {
+        if (!error.isMissing) throw error;
+        gone(error.message); // it is looked for again: it may come
+      }
+    },
+    1,
+    (error) => report("fleet", error),
+  );
+
+  bar.choose(route.tab);
+  return {
+    element,
+    title: name,
+    accepts: (next) => next.fleet === name,
+    show,
+    start() {
+      running = true;
+      fresh.start();
+    },
+    stop() {
+      running = false;
+      fresh.stop();
+      close();
+    },
+  };
+}

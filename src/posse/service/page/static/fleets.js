@@ -1,0 +1,49 @@
+// The first thing to see: every fleet with its counts.
+
+import { get, path } from "./api.js";
+import { code, empty, h, keyed, label, setHidden, setText } from "./dom.js";
+import { count, plural } from "./format.js";
+import { loop } from "./live.js";
+import { href } from "./route.js";
+
+const COUNTS = ["tasks", "decisions", "rewards", "pending"];
+
+const EXAMPLE = `curl -X PUT ${location.origin}/v1/fleets/shops \\
+  -H 'Content-Type: application/json' \\
+  -d '{"arms": ["coffee", "tea"], "features": ["hour"]}'`;
+
+function make(fleet) {
+  const numbers = COUNTS.map(() => h("dd"));
+  const about = h("p", { class: "hint" });
+  const counts = COUNTS.map((name, k) => h("div", null, h("dt", null, name), numbers[k]));
+  const link = h("a", { class: "card-link", href: href(fleet.name) }, label(fleet.name));
+  const element = h("li", { class: "card fleet-card" }, h("h2", null, link), about, h("dl", { class: "counts" }, ...counts));
+  return { element, numbers, about };
+}
+
+function update(row, fleet) {
+  COUNTS.forEach((name, k) => setText(row.numbers[k], count(fleet[name])));
+  setText(row.about, `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}, ${fleet.definition.policy}`);
+}
+
+export function fleetsView(report) {
+  const list = h("ul", { class: "cards" });
+  const none = empty("No fleets yet", "Create one: a name, the arms to choose among and what a context is made of.");
+  none.append(code(EXAMPLE));
+  none.hidden = true;
+  const heading = h("h1", { tabindex: "-1", "data-heading": true }, "Fleets");
+  const element = h("div", { class: "view", "aria-busy": "true" }, heading, list, none);
+
+  const fresh = loop(
+    async (signal) => {
+      const { fleets } = await get(path("fleets"), { signal });
+      keyed(list, fleets, (fleet) => fleet.name, make, update);
+      setHidden(none, fleets.length > 0);
+      element.setAttribute("aria-busy", "false");
+    },
+    1,
+    (error) => report("fleets", error),
+  );
+
+  return { element, title: "Fleets", accepts: (route) => !route.fleet, show() {}, start: fresh.start, stop: fresh.stop };
+}

@@ -1,0 +1,70 @@
+// Numbers and times as people read them.
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+export const NONE = "–";
+
+export function count(value) {
+  return value === null || value === undefined ? NONE : whole.format(value);
+}
+
+export function number(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential(2);
+  return three.format(value === 0 ? 0 : value);
+}
+
+export function percent(share) {
+  if (share === null || share === undefined || !Number.isFinite(share)) return NONE;
+  if (share > 0 && share < 1e-4) return "<0.01%";
+  if (share < 1 && share > 0.9999) return ">99.99%";
+  return `${three.format(share * 100)}%`;
+}
+
+export function plural(value, one, many = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+// Seconds as the two largest units: 42 s, 5 min, 3 h 10 min, 2 d 4 h.
+export function age(seconds) {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NONE;
+  const s = Math.max(0, Math.floor(seconds));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  const [large, small, names] = s < 86400 ? [3600, 60, ["h", "min"]] : [86400, 3600, ["d", "h"]];
+  const rest = Math.floor((s % large) / small);
+  return `${whole.format(Math.floor(s / large))} ${names[0]}${rest ? ` ${rest} ${names[1]}` : ""}`;
+}
+
+export function stretch(seconds) {
+  const units = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+  const [size, name] = units.find(([size]) => seconds % size === 0) ?? [1, "second"];
+  return seconds === size ? name : `${whole.format(seconds / size)} ${name}s`;
+}
+
+export function bytes(size) {
+  if (size < 1000) return `${size} bytes`;
+  const power = Math.min(Math.floor(Math.log10(size) / 3), 4);
+  return `${three.format(size / 1000 ** power)} ${["", "kB", "MB", "GB", "TB"][power]}`;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const clockSeconds = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const weekday = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric" });
+const dayYear = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+export function timeOf(iso) {
+  return typeof iso === "number" ? iso * 1000 : Date.parse(iso);
+}
+
+export const hourMinute = (time) => clock.format(time);
+export const dayName = (time) => weekday.format(time);
+export const fullDay = (time) => (Number.isFinite(time) ? dayYear.format(time) : NONE);
+
+export function moment(time, seconds = true) {
+  if (!Number.isFinite(time)) return NONE;
+  const date = new Date(time).getFullYear() === new Date().getFullYear() ? day : dayYear;
+  return `${date.format(time)}, ${(seconds ? clockSeconds : clock).format(time)}`;
+}

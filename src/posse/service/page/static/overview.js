@@ -1,0 +1,112 @@
+// Activity over time, and how the fleet was set up.
+
+import { get, path, serverNow } from "./api.js";
+import { code, empty, h, onChange, setHidden } from "./dom.js";
+import { age, moment, number, timeOf } from "./format.js";
+import { amend, href } from "./route.js";
+import { timeline } from "./timeline.js";
+
+const RANGES = { hour: 60, day: 1440, week: 10080 };
+
+function choice(chosen, changed) {
+  const options = Object.keys(RANGES).map((range) =>
+    h("label", null, h("input", { type: "radio", name: "range", value: range, checked: range === chosen }), h("span", null, `Last ${range}`)),
+  );
+  const element = h("fieldset", { class: "segments" }, h("legend", { class: "hidden-text" }, "Time shown"), ...options);
+  element.addEventListener("change", (event) => changed(event.target.value));
+  return element;
+}
+
+const isNone = (value) => value === null || value === undefined;
+
+function featureText(feature) {
+  return typeof feature === "string" ? feature : `${feature.name} (${String(feature.kind ?? feature.type).replaceAll("_", " ")})`;
+}
+
+function settings(fleet) {
+  const { definition } = fleet;
+  return [
+    ["Arms", fleet.arms.join(", ")],
+    ["Retired arms", fleet.retired_arms.join(", ")],
+    ["Features", `${definition.features.map(featureText).join(", ")}${definition.intercept ? ", with an intercept" : ""}`],
+    ["Policy", definition.policy],
+    ["Prior", definition.prior ?? "the policy’s own"],
+    ["Exploration", isNone(definition.exploration) ? "the policy’s own" : number(definition.exploration)],
+    ["Least probability of an arm", number(definition.floor)],
+    ["A decision waits for its reward", isNone(definition.time_to_live) ? "for ever" : age(definition.time_to_live)],
+    ["If no reward comes", isNone(definition.absent_reward) ? "nothing is learned" : `it counts as ${number(definition.absent_reward)}`],
+    ["Rows are kept", isNone(definition.retention) ? "for ever" : age(definition.retention)],
+    ["Created", moment(timeOf(fleet.created))],
+  ].filter(([, text]) => text);
+}
+
+export function example(fleet) {
+  const value = (feature) => feature.categories?.[0] ?? (feature.kind === "hashed" ? "text" : 1);
+  const context = Object.fromEntries(
+    fleet.definition.features.map((feature) => [typeof feature === "string" ? feature : feature.name, value(feature)]),
+  );
+  const body = JSON.stringify({ task: "store-17", context });
+  return `curl -X POST ${location.origin}/v1/fleets/${fleet.name}/decisions \\
+  -H 'Content-Type: application/json' \\
+  -d '${body.replaceAll("'", "'\\''")}'`;
+}
+
+export function overviewPanel({ fleet, route, soon }) {
+  let range = route.query.range in RANGES ? route.query.range : "hour";
+  const chart = timeline();
+  const list = h("dl", { class: "settings" });
+  const none = empty("No decisions yet", `POST a task and its context to /v1/fleets/${fleet}/decisions:`);
+  const quiet = h("p", { class: "hint", hidden: true });
+  const charts = h(
+    "div",
+    { class: "card", hidden: true },
+    h("div", { class: "card-head" }, h("h2", null, "Activity"), choice(range, choose)),
+    chart.element,
+    quiet,
+  );
+  none.hidden = true;
+  const element = h("div", { class: "stack" }, none, charts, h("div", { class: "card" }, h("h2", null, "Set-up"), list));
+
+  function choose(next) {
+    range = next;
+    amend(href(fleet, "overview", null, { range: range === "hour" ? null : range }));
+    soon();
+  }
+
+  const setUp = onChange((rows) => {
+    list.replaceChildren(...rows.flatMap(([name, text]) => [h("dt", null, name), h("dd", null, h("bdi", null, text))]));
+  });
+  const explain = onChange((text) => {
+    none.querySelector("pre")?.remove();
+    none.append(code(text));
+  });
+
+  return {
+    element,
+    seconds: 5,
+    accepts: () => true,
+    show(next) {
+      const wanted = next.query.range in RANGES ? next.query.range : "hour";
+      if (wanted === range) return;
+      range = wanted;
+      element.querySelector(`input[value=${range}]`).checked = true;
+    },
+    update(now) {
+      setUp(settings(now));
+      explain(example(now));
+      setHidden(none, now.decisions > 0);
+      setHidden(charts, now.decisions === 0);
+    },
+    async load(signal) {
+      const minutes = RANGES[range];
+      const answer = await get(path("fleets", fleet, "activity"), { signal, params: { minutes } });
+      const activity = answer.activity.map((entry) => ({ ...entry, time: timeOf(entry.time) }));
+      const end = Math.max(serverNow(), ...activity.map((entry) => entry.time));
+      chart.draw({ stretch: answer.stretch, activity }, end - minutes * 60_000, end);
+      const seen = activity.some((entry) => entry.decisions || entry.rewards);
+      setHidden(quiet, seen);
+      if (!seen) quiet.textContent = `Nothing happened in the last ${range}; choose a longer time.`;
+    },
+    stop: chart.stop,
+  };
+}

@@ -1,0 +1,111 @@
+// One task: the posterior of every arm, how much of it is borrowed, and what happened.
+
+import { get, path } from "./api.js";
+import { empty, h, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
+import { fullDay, number, percent, plural, timeOf } from "./format.js";
+import { history } from "./history.js";
+import { domainOf, intervals, legend } from "./intervals.js";
+import { href } from "./route.js";
+
+const Z = 1.96;
+
+function rowsOf(columns, arm) {
+  return columns.map((name, k) => {
+    const [mean, sd] = [arm.mean[k], arm.sd[k]];
+    return { name, label: true, value: mean, half: Z * sd, low: mean - Z * sd, high: mean + Z * sd, mark: arm.population_mean[k] };
+  });
+}
+
+function shareBar() {
+  const part = svg("rect", { class: "own", x: 0, y: 0, height: 10 });
+  const bar = svg("svg", { class: "share", width: "100%", height: 10, "aria-hidden": "true" }, svg("rect", { class: "lent", width: "100%", height: 10, y: 0, x: 0 }), part);
+  const text = h("p", { class: "share-text" });
+  return {
+    element: h("div", { class: "share-box" }, bar, text),
+    draw: onChange((share, worth, rewards) => {
+      part.setAttribute("width", `${(share * 100).toFixed(2)}%`);
+      const own = rewards ? `${plural(rewards, "reward")} of its own` : "No rewards of its own yet";
+      const others = worth === null ? "" : `; the other tasks say as much as ${number(worth)} would`;
+      text.textContent = `${percent(share)} own, ${percent(1 - share)} borrowed. ${own}${others}.`;
+    }),
+  };
+}
+
+function armCard(arm) {
+  const retired = h("span", { class: "chip" }, "retired");
+  const share = shareBar();
+  const graph = intervals({
+    caption: `Posterior of ${arm.arm}, one row per column`,
+    head: "Column",
+    unit: "reward per unit",
+    columns: [
+      ["Mean ± 1.96 sd", (row) => `${number(row.value)} ± ${number(row.half)}`, "", (row) => `, population ${number(row.mark)}`],
+    ],
+  });
+  const element = h("li", { class: "card" }, h("h3", { class: "named" }, label(arm.arm), retired), share.element, h("div", { class: "scroll-y tall" }, graph.element));
+  return { element, retired, share, graph };
+}
+
+export function taskPanel({ fleet, route }) {
+  const task = route.item;
+  const facts = h("p", { class: "hint" });
+  const arms = h("ul", { class: "cards wide" });
+  const past = history(fleet, task);
+  const missing = empty("There is no such task", "");
+  missing.hidden = true;
+  const known = h(
+    "div",
+    { class: "stack", hidden: true },
+    h(
+      "section",
+      { class: "posterior", "aria-label": "Posterior" },
+      h("h3", { class: "part" }, "What it believes about each arm"),
+      legend([
+        ["dot", "mean"],
+        ["inner", "95% interval"],
+        ["mark", "population mean"],
+      ]),
+      arms,
+    ),
+    past.element,
+  );
+  const element = h(
+    "div",
+    { class: "stack" },
+    h("div", null, h("a", { class: "back", href: href(fleet, "tasks") }, "All tasks"), h("h2", { tabindex: "-1", "data-heading": true, class: "task-name" }, label(task)), facts),
+    missing,
+    known,
+  );
+
+  function draw(found) {
+    setText(facts, `${plural(found.decisions, "decision")}, ${plural(found.rewards, "reward")}, first seen ${fullDay(timeOf(found.first_time))}`);
+    const rows = found.arms.map((arm) => rowsOf(found.columns, arm));
+    const domain = domainOf(rows.flat(), [0]);
+    keyed(arms, found.arms, (arm) => arm.arm, armCard, (card, arm) => {
+      setHidden(card.retired, !arm.retired);
+      card.share.draw(arm.own_share, arm.borrowed, arm.rewards);
+      card.graph.draw(rows[found.arms.indexOf(arm)], domain);
+    });
+  }
+
+  return {
+    element,
+    seconds: 5,
+    accepts: (next) => next.item === task,
+    show() {},
+    async load(signal) {
+      try {
+        const [found] = await Promise.all([get(path("fleets", fleet, "tasks", task), { signal }), past.load(signal)]);
+        draw(found);
+        setHidden(known, false);
+        setHidden(missing, true);
+      } catch (error) {
+        if (!error.isMissing) throw error;
+        setHidden(known, true);
+        setHidden(missing, false);
+        setText(missing.lastElementChild, error.message);
+      }
+    },
+    stop: past.stop,
+  };
+}

@@ -1,0 +1,96 @@
+"""What routes share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Request
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from posse.service.access import require
+from posse.service.definition import require_label
+from posse.service.engine import Engine
+from posse.service.live import LiveFleet
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+FLEET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+FleetName = Annotated[
+    str,
+    Path(
+        description="Letters, digits, dots, dashes and underscores; 64 at most.",
+        pattern=FLEET_NAME,
+        examples=["stores"],
+    ),
+]
+TaskName = Annotated[str, Path(description="Percent-encoded; a/b is a%2Fb.", min_length=1, examples=["store-17"])]
+ArmName = Annotated[str, Path(description="Percent-encoded.", min_length=1, examples=["newspaper"])]
+
+
+def new_router(**settings: Any) -> APIRouter:
+    """Return a router for routes of the API."""
+    return APIRouter(prefix="/v1", route_class=APIRoute, **settings)
+
+
+def engine_of(request: Request) -> Engine:
+    """Return what runs behind the routes."""
+    engine: Engine = request.app.state.engine
+    return engine
+
+
+async def live_of(engine: Engine, fleet: str) -> LiveFleet:
+    """Return a fleet; one that another process has just made is loaded."""
+    if not engine.knows(fleet):
+        await run_in_threadpool(engine.look_for, fleet)
+    return engine.live(fleet)
+
+
+async def _fleet(request: Request, fleet: FleetName) -> LiveFleet:
+    return await live_of(engine_of(request), fleet)
+
+
+def _engine(request: Request) -> Engine:
+    engine = engine_of(request)
+    engine.require_ready()
+    return engine
+
+
+async def _ready(request: Request) -> Engine:
+    return _engine(request)
+
+
+Live = Annotated[LiveFleet, Depends(_fleet)]
+Ready = Annotated[Engine, Depends(_ready)]
+
+
+def scope(name: str) -> list[Any]:
+    """Return the dependencies of a route that needs a scope."""
+    return [Depends(require(name))]
+
+
+def by_hand(name: str) -> Callable[[Handler], Handler]:
+    """Make a route check its scope and read its parameters itself.
+
+    FastAPI's way takes longer than deciding does, so the routes that are asked most go without it.
+    """
+
+    def wrap(handler: Handler) -> Handler:
+        async def guarded(request: Request) -> Response:
+            request.app.state.gate.check(request, name)
+            return await handler(request)
+
+        guarded.scope = name  # type: ignore[attr-defined]  # as in `require`
+        guarded.__name__, guarded.__doc__ = handler.__name__, handler.__doc__
+        return guarded
+
+    return wrap
+
+
+def checked_task(engine: Engine, task: str) -> str:
+    """Return a task's name that came in a path."""
+    require_label(task, "a task", engine.settings.limits)
+    return task

@@ -1,0 +1,280 @@
+"""Decisions and their rewards: the routes that are asked thousands of times a second."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Path, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from posse._version import __version__
+from posse.errors import PosseError
+from posse.fleet.core import checked_reward
+from posse.service import schemas
+from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row
+from posse.service.bodies import json_body, json_request
+from posse.service.definition import require_label
+from posse.service.describing import READING, WRITING, failures, with_example
+from posse.service.engine import Engine, unknown_fleet
+from posse.service.errors import ApiError, api_error
+from posse.service.live import LiveFleet
+from posse.service.routes.common import (
+    FLEET_NAME,
+    Live,
+    Ready,
+    by_hand,
+    engine_of,
+    live_of,
+    new_router,
+    scope,
+)
+from posse.storage import CONFLICT, GONE, SAME, UNKNOWN, WITHHELD, NewDecision, NewReward, Outcome
+
+router = new_router(tags=["decisions"])
+
+LONGEST_ID = 100
+SEVERAL = 16  # decisions from which on a batch is made on another thread, so that others need not wait
+
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="The same key and request again get the decision that was made then.",
+        examples=["a3b1f0c2-order-991"],
+    ),
+]
+FLEET = {
+    "name": "fleet",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": FLEET_NAME},
+    "example": "stores",
+}
+KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The same key and request again get the decision that was made then.",
+}
+ID = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "maxLength": LONGEST_ID},
+    "example": "3f1c0a9b2d4e-17",
+}
+DecisionId = Annotated[str, Path(max_length=LONGEST_ID, examples=["3f1c0a9b2d4e-17"])]
+
+
+@router.post(
+    "/fleets/{fleet}/decisions",
+    summary="Ask for a decision",
+    openapi_extra={**json_request(schemas.Ask), "parameters": [FLEET, KEY]},
+    responses={200: with_example(schemas.DecisionAnswer), **failures(*WRITING, 404, 409)},
+)
+@by_hand("decide")
+async def decide(request: Request) -> Response:
+    """Choose an arm for one context."""
+    engine = engine_of(request)
+    live = await live_of(engine, request.path_params["fleet"])
+    body = await read_ask(request)
+    key = request.headers.get("idempotency-key")
+    made, entry = new_decision(engine, live, body, key, None)
+    (outcome,) = await engine.writer.write([entry])
+    return answer(decided(live, made, outcome, None))
+
+
+@router.post(
+    "/fleets/{fleet}/decisions/batch",
+    dependencies=scope("decide"),
+    summary="Ask for many decisions",
+    description="With an Idempotency-Key, the key of item i is `key/i`, unless it has one of its own.",
+    openapi_extra=json_request(schemas.AskMany),
+    responses={200: with_example(schemas.DecisionsAnswer), **failures(*WRITING, 404, 409)},
+)
+async def decide_many(
+    engine: Ready, live: Live, body: Annotated[schemas.AskMany, Depends(json_body(schemas.AskMany))], key: Key = None
+) -> Response:
+    """Choose arms for many contexts, all or none."""
+    require_batch(engine, body.decisions, "decisions")
+
+    def make() -> list[tuple[dict[str, Any], NewDecision]]:
+        keys = [ask.key or (None if key is None else f"{key}/{i}") for i, ask in enumerate(body.decisions)]
+        return [new_decision(engine, live, ask, keys[i], f"decisions.{i}") for i, ask in enumerate(body.decisions)]
+
+    made = make() if len(body.decisions) < SEVERAL else await run_in_threadpool(make)
+    if not made:
+        return answer({"decisions": []})
+    outcomes = await engine.writer.write([entry for _, entry in made])
+    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN)), None)
+    if refused is not None:
+        decided(live, made[refused][0], outcomes[refused], f"decisions.{refused}")
+    return answer(
+        {"decisions": [decided(live, value, outcome, None) for (value, _), outcome in zip(made, outcomes, strict=True)]}
+    )
+
+
+@router.post(
+    "/decisions/{id}/reward",
+    summary="Report the reward of a decision",
+    description="Late, once; the same again changes nothing, another value is refused.",
+    openapi_extra={**json_request(schemas.RewardBody), "parameters": [ID]},
+    responses={200: with_example(schemas.RewardAnswer), **failures(*WRITING, 404, 409, 410)},
+)
+@by_hand("reward")
+async def reward(request: Request) -> Response:
+    """Write a reward to disk and learn it."""
+    engine = engine_of(request)
+    engine.require_ready()
+    decision_id = request.path_params["id"]
+    require_storable(decision_id)
+    body = await read_reward(request)
+    entry = NewReward(decision_id, checked_reward(body.reward), engine.clock())
+    (outcome,) = await engine.writer.write([entry])
+    return answer({"id": decision_id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
+
+
+@router.post(
+    "/rewards",
+    dependencies=scope("reward"),
+    summary="Report many rewards",
+    description="If any is refused, none is taken, and the field of the error says which.",
+    openapi_extra=json_request(schemas.RewardMany),
+    responses={200: with_example(schemas.RewardsAnswer), **failures(*WRITING, 404, 409, 410)},
+)
+async def reward_many(
+    engine: Ready, body: Annotated[schemas.RewardMany, Depends(json_body(schemas.RewardMany))]
+) -> Response:
+    """Write rewards to disk and learn them, all or none."""
+    require_batch(engine, body.rewards, "rewards")
+    if not body.rewards:
+        return answer({"new": 0, "same": 0})
+    now, entries = engine.clock(), []
+    for i, item in enumerate(body.rewards):
+        require_storable(item.id, f"rewards.{i}.id")
+        try:
+            entries.append(NewReward(item.id, checked_reward(item.reward), now))
+        except PosseError as error:
+            raise api_error(error, f"rewards.{i}.reward") from None
+    outcomes = await engine.writer.write(entries)
+    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE)), None)
+    if refused is not None:
+        rewarded(entries[refused], outcomes[refused], f"rewards.{refused}")
+    same = sum(outcome.kind == SAME for outcome in outcomes)
+    return answer({"new": len(outcomes) - same, "same": same})
+
+
+@router.get(
+    "/decisions/{id}",
+    dependencies=scope("read"),
+    summary="A decision of the log",
+    responses={200: with_example(schemas.LogRow), **failures(*READING, 404)},
+)
+async def get_decision(id: DecisionId, engine: Ready) -> Response:  # noqa: A002
+    """Return one decision."""
+    require_storable(id)
+    row = await run_in_threadpool(engine.storage.decision, id)
+    if row is None:
+        raise unknown_decision(id)
+    return answer(log_row(row))
+
+
+def hot_routes() -> list[Any]:
+    """Return the routes that are asked most."""
+    return [route for route in router.routes if getattr(route, "name", "") in ("decide", "reward")]
+
+
+read_ask, read_reward = json_body(schemas.Ask), json_body(schemas.RewardBody)
+
+
+def new_decision(
+    engine: Engine, live: LiveFleet, ask: schemas.Ask, key: str | None, field: str | None
+) -> tuple[dict[str, Any], NewDecision]:
+    """Return the answer to a request, and what is to be written before it is given."""
+    try:
+        require_label(ask.task, "a task", engine.settings.limits)
+        if key is not None:
+            require_label(key, "an idempotency key", engine.settings.limits)
+        fleet = live.replica
+        decision = fleet.propose(ask.task, ask.context, ask.eligible, ask.explore)
+        context = dict(zip(fleet.features.names, fleet.features.raw(ask.context), strict=True))
+    except PosseError as error:
+        raise api_error(error, field) from None
+    entry = NewDecision(
+        fleet=live.name,
+        id=decision.id,
+        time=engine.clock(),
+        task=ask.task,
+        arm=str(decision.arm),
+        propensity=decision.propensity,
+        body=decision_body(decision, context),
+        policy=fleet.policy,
+        version=__version__,
+        key=key,
+        digest="" if key is None else _digest(ask),
+    )
+    return decision_answer(live.name, decision), entry
+
+
+def decided(live: LiveFleet, made: dict[str, Any], outcome: Outcome, field: str | None) -> dict[str, Any]:
+    """Return the answer to a request for a decision, given what became of it."""
+    if outcome.kind == SAME and outcome.decision is not None:
+        return decision_again(outcome.decision)
+    if outcome.kind == CONFLICT:
+        raise ApiError(
+            "key_reused", "this idempotency key was used for another request; take a new one for every request", field
+        )
+    if outcome.kind == UNKNOWN:
+        raise unknown_fleet(live.name)
+    return made
+
+
+def rewarded(entry: NewReward, outcome: Outcome, field: str | None) -> bool:
+    """Return whether a reward is news, or raise what is wrong with it."""
+    if outcome.kind == UNKNOWN:
+        raise unknown_decision(entry.id, field)
+    if outcome.kind == GONE:
+        raise ApiError(
+            "decision_expired",
+            f"decision {entry.id!r} is older than its time to live; make the fleet with a longer time_to_live if "
+            "rewards come this late",
+            field,
+        )
+    if outcome.kind == CONFLICT:
+        has = outcome.decision.reward if outcome.decision is not None else None
+        raise ApiError(
+            "reward_conflict",
+            f"decision {entry.id!r} has the reward {has} already, but {entry.value} came; it is rewarded once",
+            field,
+        )
+    assert outcome.kind != WITHHELD
+    return outcome.kind != SAME
+
+
+def require_batch(engine: Engine, items: Sequence[Any], field: str) -> None:
+    """Raise if a batch is too long."""
+    most = engine.settings.limits.batch
+    if len(items) > most:
+        raise ApiError("batch_too_large", f"at most {most} {field} fit in a request, but {len(items)} came", field)
+
+
+def require_storable(decision_id: str, field: str | None = "id") -> None:
+    """Raise if a text cannot be the id of a decision."""
+    if len(decision_id) > LONGEST_ID or not decision_id.isascii() or not decision_id.isprintable():
+        raise unknown_decision(decision_id, field)
+
+
+def unknown_decision(decision_id: str, field: str | None = "id") -> ApiError:
+    """Return the error about a decision that is not there."""
+    return ApiError(
+        "unknown_decision", f"no decision {decision_id[:LONGEST_ID]!r}; pass the id that the service gave", field
+    )
+
+
+def _digest(ask: schemas.Ask) -> str:
+    """Return what two requests under one key must have in common."""
+    return hashlib.blake2b(ask.model_dump_json(exclude={"key"}).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,176 @@
+"""Fleets: made, looked at, changed and deleted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import Depends
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from posse.service import schemas
+from posse.service.answers import answer, fleet_answer
+from posse.service.bodies import json_body, json_request
+from posse.service.definition import active_arms, new_definition, new_replica, require_label
+from posse.service.describing import READING, WRITING, failures, with_example
+from posse.service.engine import Engine, unknown_fleet
+from posse.service.errors import ApiError
+from posse.service.live import LiveFleet
+from posse.service.routes.common import ArmName, FleetName, Live, Ready, live_of, new_router, scope
+
+router = new_router(tags=["fleets"])
+
+
+@router.get(
+    "/fleets",
+    dependencies=scope("read"),
+    summary="All fleets with their counts",
+    responses={200: with_example(schemas.Fleets), **failures(*READING)},
+)
+async def list_fleets(engine: Ready) -> Response:
+    """Return all fleets."""
+    rows = await run_in_threadpool(engine.storage.fleets)
+    found = []
+    for row in rows:
+        with suppress(ApiError):  # it was deleted just now
+            found.append(fleet_answer(row, await live_of(engine, row.name)))
+    return answer({"fleets": found})
+
+
+@router.put(
+    "/fleets/{fleet}",
+    dependencies=scope("admin"),
+    summary="Make a fleet",
+    description="The same definition again is answered with 200 and the fleet that is there.",
+    openapi_extra=json_request(schemas.Definition),
+    status_code=201,
+    responses={
+        200: with_example(schemas.Fleet),
+        201: with_example(schemas.Fleet),
+        **failures(*WRITING, 409),
+    },
+)
+async def put_fleet(
+    fleet: FleetName, engine: Ready, body: Annotated[schemas.Definition, Depends(json_body(schemas.Definition))]
+) -> Response:
+    """Make a fleet."""
+
+    def make() -> int:
+        definition = new_definition(body.model_dump(), engine.settings.limits)
+        most = engine.settings.limits.fleets
+        if engine.storage.fleet(fleet) is None and len(engine.storage.fleets()) >= most:
+            raise ApiError("invalid", f"this service allows {most} fleets (limits.fleets); delete one first")
+        if engine.writer.run(lambda: engine.storage.create_fleet(fleet, definition, engine.clock())):
+            return 201
+        there = engine.storage.fleet(fleet)
+        if there is not None and _same(there.definition, definition):
+            return 200
+        raise ApiError(
+            "fleet_exists",
+            f"there is a fleet {fleet!r} with another definition; look at it with GET, take another name, or delete it",
+            "fleet",
+        )
+
+    status = await run_in_threadpool(make)
+    return await _answer(engine, fleet, status)
+
+
+def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
+    """Whether a fleet is what was asked for; arms that came or went since do not matter."""
+    first = there["arms"][: there["first_arms"]]
+    return {**there, "arms": first, "retired": []} == asked
+
+
+@router.get(
+    "/fleets/{fleet}",
+    dependencies=scope("read"),
+    summary="A fleet with its counts",
+    responses={200: with_example(schemas.Fleet), **failures(*READING, 404)},
+)
+async def get_fleet(fleet: FleetName, engine: Ready) -> Response:
+    """Return a fleet."""
+    return await _answer(engine, fleet)
+
+
+@router.delete(
+    "/fleets/{fleet}",
+    dependencies=scope("admin"),
+    summary="Delete a fleet with its log",
+    status_code=204,
+    response_class=Response,
+    responses=failures(*READING, 404),
+)
+async def delete_fleet(fleet: FleetName, engine: Ready) -> Response:
+    """Delete a fleet."""
+
+    def delete() -> bool:
+        gone: bool = engine.writer.run(lambda: engine.storage.delete_fleet(fleet))
+        engine.drop(fleet)
+        return gone
+
+    if not await run_in_threadpool(delete):
+        raise unknown_fleet(fleet)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/fleets/{fleet}/arms",
+    dependencies=scope("admin"),
+    summary="Add an arm, or bring a retired one back",
+    openapi_extra=json_request(schemas.ArmBody),
+    responses={200: with_example(schemas.Fleet), **failures(*WRITING, 404, 409)},
+)
+async def add_arm(
+    engine: Ready, live: Live, body: Annotated[schemas.ArmBody, Depends(json_body(schemas.ArmBody))]
+) -> Response:
+    """Add an arm."""
+    limits, arm = engine.settings.limits, body.arm
+    require_label(arm, "an arm", limits)
+
+    def change(definition: dict[str, Any]) -> dict[str, Any]:
+        if arm in active_arms(definition):
+            raise ApiError("arm_exists", f"there is an arm {arm!r} already", "arm")
+        arms = definition["arms"] if arm in definition["arms"] else [*definition["arms"], arm]
+        if len(arms) > limits.arms:
+            raise ApiError("invalid", f"this service allows {limits.arms} arms (limits.arms)", "arm")
+        return _tried({**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]})
+
+    await run_in_threadpool(engine.change_arms, live, change)
+    return await _answer(engine, live.name)
+
+
+@router.delete(
+    "/fleets/{fleet}/arms/{arm:path}",
+    dependencies=scope("admin"),
+    summary="Retire an arm: it is chosen no more, its rewards still count",
+    responses={200: with_example(schemas.Fleet), **failures(*READING, 404)},
+)
+async def retire_arm(engine: Ready, live: Live, arm: ArmName) -> Response:
+    """Retire an arm."""
+
+    def change(definition: dict[str, Any]) -> dict[str, Any]:
+        if arm not in definition["arms"]:
+            arms = ", ".join(definition["arms"])
+            raise ApiError("unknown_arm", f"no arm {arm!r}; the arms are {arms}", "arm")
+        active = active_arms(definition)
+        if active == [arm]:
+            raise ApiError("invalid", f"arm {arm!r} is the last one; add another before it is retired", "arm")
+        return {**definition, "retired": [*definition["retired"], arm]} if arm in active else definition
+
+    await run_in_threadpool(engine.change_arms, live, change)
+    return await _answer(engine, live.name)
+
+
+def _tried(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition that a fleet can be made of, or raise."""
+    new_replica(definition)
+    return definition
+
+
+async def _answer(engine: Engine, name: str, status: int = 200) -> Response:
+    row = await run_in_threadpool(engine.storage.fleet, name)
+    if row is None:
+        raise unknown_fleet(name)
+    live: LiveFleet = await live_of(engine, name)
+    return answer(fleet_answer(row, live), status)

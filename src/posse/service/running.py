@@ -1,0 +1,102 @@
+"""Starting the service: one process, or several that share a port."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from posse.errors import InvalidValue
+from posse.service.access import LOOPBACK
+from posse.service.app import create_app
+from posse.service.settings import Limits, Settings
+from posse.storage import open_storage
+
+ENVIRONMENT = "POSSE_SERVE_SETTINGS"  # how settings reach further processes
+
+
+def require_safe(settings: Settings) -> int:
+    """Return how many keys there are; raise if there are none and others than this machine could ask."""
+    if settings.workers > 1 and settings.embedded:
+        raise InvalidValue(
+            f"{settings.workers} processes cannot share the SQLite file {settings.database}; name a PostgreSQL "
+            "database with --database postgresql://..., or take --workers 1"
+        )
+    loopback = settings.host in LOOPBACK
+    if loopback and not settings.embedded:
+        # A database that is away is no reason not to start: the service waits for it.
+        return -1
+    storage = open_storage(settings.database)
+    try:
+        count = len(storage.keys())
+    finally:
+        storage.close()
+    if not count and not loopback:
+        raise InvalidValue(
+            f"without API keys this service may listen to this machine only, not to {settings.host}: create one with "
+            "`posse keys create --scope admin`, or leave out --host"
+        )
+    return count
+
+
+def serve(settings: Settings, started: Callable[[str], None] | None = None) -> None:
+    """Run until a signal says stop; ``started`` is told the address once it listens.
+
+    Parameters
+    ----------
+    settings : Settings
+        Port 0 takes any that is free.
+    started : callable, optional
+    """
+    bound = _listen(settings)
+    host, port = bound.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    options: dict[str, Any] = {
+        "log_config": None, "access_log": False, "server_header": False, "date_header": False, "proxy_headers": False,
+        "timeout_keep_alive": 75, "timeout_graceful_shutdown": 10, "lifespan": "on",
+    }  # fmt: skip
+    if settings.workers == 1:
+        if started is not None:
+            started(address)
+        server = uvicorn.Server(uvicorn.Config(create_app(settings), **options))
+        server.run(sockets=[bound])
+        if not server.started:
+            raise SystemExit(3)
+        return
+    os.environ[ENVIRONMENT] = json.dumps(dataclasses.asdict(settings))
+    if started is not None:
+        started(address)
+    from uvicorn.supervisors import Multiprocess
+
+    config = uvicorn.Config(
+        "posse.service.running:app_from_environment", factory=True, workers=settings.workers, **options
+    )
+    Multiprocess(config, sockets=[bound]).run()
+
+
+def app_from_environment() -> FastAPI:
+    """Return the service with the settings of the process that started this one."""
+    values = json.loads(os.environ[ENVIRONMENT])
+    return create_app(Settings(**{**values, "limits": Limits(**values["limits"])}))
+
+
+def _listen(settings: Settings) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, place = found[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(place)
+        bound.listen(128)  # so that whoever is told the address can connect
+        bound.set_inheritable(True)
+        return bound
+    except OSError as error:
+        raise InvalidValue(
+            f"cannot listen to {settings.host}:{settings.port}: {error.strerror or error}; choose another --port"
+        ) from None

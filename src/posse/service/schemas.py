@@ -1,0 +1,364 @@
+"""What requests and answers look like. Requests are checked by these; answers are described by them in OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Value = float | int | str | bool | None
+"""A raw value of a context."""
+
+FINITE = {"allow_inf_nan": False}
+
+
+class Request(BaseModel):
+    """What is sent: no fields but these, and every value of its own type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Definition(Request):
+    """What makes a fleet."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "arms": ["coffee", "cake", "newspaper"],
+                    "features": ["hour", {"kind": "one_hot", "name": "weather", "categories": ["sun", "rain"]}],
+                    "policy": "ebm-ts",
+                    "floor": 0.02,
+                }
+            ]
+        }
+    )
+    arms: list[str] = Field(min_length=1, description="What every task chooses among.")
+    features: list[str | dict[str, Any]] = Field(
+        description=(
+            "What a context is made of: a name is a number as it is; else an object with kind (numeric, one_hot or "
+            "hashed), name, and what docs/features.md says about it."
+        )
+    )
+    intercept: bool = Field(True, description="Whether a constant 1 is the first column.")
+    policy: str = Field("ebm-ts", description="ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
+    prior: str | None = Field(None, description="How the population is estimated; left out: evidence.")
+    exploration: float | None = Field(None, ge=0, le=1e6, description="Left out: the policy's own.")
+    floor: float = Field(0.0, ge=0, le=1, description="The least probability of every eligible arm.")
+    refresh_growth: float | None = Field(
+        None, ge=0, le=1e6, description="The population is estimated anew when rewards have grown by this fraction."
+    )
+    robust: bool = Field(False, description="A population with heavy tails.")
+    time_to_live: float | None = Field(
+        30 * 24 * 3600.0,
+        gt=0,
+        le=1e10,
+        description="Seconds for which a decision may get its reward; null is for ever.",
+    )
+    absent_reward: float | None = Field(None, description="What it means if none came; left out: nothing.")
+    retention: float | None = Field(
+        None, gt=0, le=1e10, description="Seconds after which decisions leave the log; what they taught stays."
+    )
+
+
+class Ask(Request):
+    """A request for one decision."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "eligible": ["coffee", "cake"]}
+            ]
+        }
+    )
+    task: str = Field(description="One never seen starts from what the others have in common.")
+    context: dict[str, Value] | list[Value] = Field(description="Raw values by feature name, or all in their order.")
+    eligible: list[str] | None = Field(None, description="Left out: all arms that are not retired.")
+    explore: bool = Field(True, description="False takes the arm with the best mean, with propensity 1.")
+
+
+class AskWithKey(Ask):
+    """One decision of a batch."""
+
+    key: str | None = Field(None, min_length=1, description="Its idempotency key.")
+
+
+class AskMany(Request):
+    """A request for many decisions."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "decisions": [
+                        {"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}},
+                        {"task": "store-18", "context": {"hour": 17, "weather": "sun"}, "eligible": ["cake"]},
+                    ]
+                }
+            ]
+        }
+    )
+    decisions: list[AskWithKey]
+
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class RewardBody(Request):
+    """The reward of a decision."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 3.2}]})
+    reward: Number
+
+
+class RewardOf(Request):
+    """The reward of a decision that is named."""
+
+    id: str
+    reward: Number
+
+
+class RewardMany(Request):
+    """Many rewards."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rewards": [{"id": "3f1c0a9b2d4e-17", "reward": 3.2}]}]})
+    rewards: list[RewardOf]
+
+
+class ArmBody(Request):
+    """An arm."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"arm": "ice cream"}]})
+    arm: str
+
+
+class Answer(BaseModel):
+    """What is answered."""
+
+
+class ErrorDetail(Answer):
+    """What went wrong."""
+
+    code: str = Field(description="One word for programs.", examples=["invalid"])
+    message: str = Field(description="What was expected, what came and what to do.")
+    field: str | None = Field(None, description="Where in the request.")
+
+
+class Failure(Answer):
+    """Every failure has this shape."""
+
+    error: ErrorDetail
+
+
+class Fleet(Answer):
+    """A fleet with its counts."""
+
+    name: str = Field(examples=["stores"])
+    created: str = Field(examples=["2026-01-31T09:30:00.000000Z"])
+    definition: dict[str, Any] = Field(description="Features, policy and settings, with what was left open filled in.")
+    arms: list[str] = Field(examples=[["coffee", "cake", "newspaper"]])
+    retired_arms: list[str] = Field(examples=[[]])
+    columns: list[str] = Field(
+        description="Encoded columns that coefficients belong to.", examples=[["intercept", "hour"]]
+    )
+    tasks: int = Field(examples=[120])
+    decisions: int = Field(examples=[45_210])
+    rewards: int = Field(examples=[40_003])
+    pending: int = Field(description="Decisions that wait for their reward.", examples=[5_207])
+
+
+class Fleets(Answer):
+    """All fleets."""
+
+    fleets: list[Fleet]
+
+
+class DecisionAnswer(Answer):
+    """A decision."""
+
+    id: str = Field(description="What its reward names it by.", examples=["3f1c0a9b2d4e-17"])
+    fleet: str = Field(examples=["stores"])
+    task: str = Field(examples=["store-17"])
+    arm: str = Field(description="The arm to pull.", examples=["coffee"])
+    propensity: float = Field(description="How likely this arm was.", examples=[0.81])
+    probabilities: dict[str, float] = Field(examples=[{"coffee": 0.81, "cake": 0.19}])
+    mean: dict[str, float] = Field(examples=[{"coffee": 3.1, "cake": 2.4}])
+    sd: dict[str, float] = Field(examples=[{"coffee": 0.5, "cake": 0.6}])
+
+
+class DecisionsAnswer(Answer):
+    """Many decisions, in the order of the request."""
+
+    decisions: list[DecisionAnswer]
+
+
+class RewardAnswer(Answer):
+    """A reward that is on disk."""
+
+    id: str = Field(examples=["3f1c0a9b2d4e-17"])
+    reward: float = Field(examples=[3.2])
+    new: bool = Field(description="False if the same had come before.")
+
+
+class RewardsAnswer(Answer):
+    """Rewards that are on disk."""
+
+    new: int = Field(examples=[17])
+    same: int = Field(description="How many had come before.", examples=[3])
+
+
+class LogRow(Answer):
+    """A decision in the log."""
+
+    id: str = Field(examples=["3f1c0a9b2d4e-17"])
+    number: int = Field(examples=[17])
+    time: str = Field(examples=["2026-01-31T09:30:00.000000Z"])
+    task: str = Field(examples=["store-17"])
+    arm: str = Field(examples=["coffee"])
+    propensity: float = Field(examples=[0.81])
+    probabilities: dict[str, float] = Field(examples=[{"coffee": 0.81, "cake": 0.19}])
+    mean: dict[str, float] = Field(examples=[{"coffee": 3.1, "cake": 2.4}])
+    sd: dict[str, float] = Field(examples=[{"coffee": 0.5, "cake": 0.6}])
+    context: dict[str, Any] = Field(examples=[{"hour": 9.5, "weather": "rain"}])
+    state: Literal["pending", "rewarded", "expired"]
+    reward: float | None = Field(examples=[3.2])
+    reward_time: str | None = Field(examples=["2026-01-31T10:02:11.000000Z"])
+
+
+class TaskCounts(Answer):
+    """A task in a list."""
+
+    task: str = Field(examples=["store-17"])
+    decisions: int = Field(examples=[310])
+    rewards: int = Field(examples=[295])
+    first_time: str = Field(examples=["2026-01-31T09:30:00.000000Z"])
+
+
+class TaskList(Answer):
+    """Some tasks."""
+
+    tasks: list[TaskCounts]
+    next: str | None = Field(description="Pass it as `after` for the rest.", examples=["store-18"])
+
+
+class TaskArm(Answer):
+    """What is believed about one arm in one task."""
+
+    arm: str = Field(examples=["coffee"])
+    retired: bool
+    rewards: float = Field(description="Learned from this arm in this task.", examples=[101])
+    mean: list[float] = Field(examples=[[1.2, -0.1]])
+    sd: list[float] = Field(examples=[[0.2, 0.05]])
+    population_mean: list[float] = Field(examples=[[1.0, 0.0]])
+    own_share: float = Field(description="0 if all is borrowed, 1 if nothing is.", examples=[0.7])
+    borrowed: float = Field(description="How many rewards of its own would say as much as the others.", examples=[12.5])
+
+
+class Task(TaskCounts):
+    """One task: what is believed, and what that stands on."""
+
+    columns: list[str] = Field(examples=[["intercept", "hour"]])
+    arms: list[TaskArm]
+
+
+class History(Answer):
+    """Decisions of a task, the newest first."""
+
+    decisions: list[LogRow]
+    next: int | None = Field(description="Pass it as `before` for older ones.", examples=[17])
+
+
+class PendingDecision(Answer):
+    """A decision that waits for its reward."""
+
+    id: str = Field(examples=["3f1c0a9b2d4e-17"])
+    task: str = Field(examples=["store-17"])
+    arm: str = Field(examples=["coffee"])
+    time: str = Field(examples=["2026-01-31T09:30:00.000000Z"])
+    age: float = Field(description="Seconds.", examples=[73.5])
+
+
+class PendingList(Answer):
+    """Decisions that wait, the oldest first."""
+
+    pending: list[PendingDecision]
+    total: int = Field(examples=[5_207])
+
+
+class PopulationArm(Answer):
+    """What all tasks have in common about one arm."""
+
+    arm: str = Field(examples=["coffee"])
+    retired: bool
+    tasks: int = Field(examples=[120])
+    rewards: float = Field(examples=[13_000])
+    noise_sd: float = Field(examples=[1.1])
+    mean: list[float] = Field(examples=[[1.0, 0.0]])
+    mean_sd: list[float] = Field(examples=[[0.02, 0.01]])
+    covariance: list[list[float]] = Field(examples=[[[0.3, 0.0], [0.0, 0.01]]])
+
+
+class Population(Answer):
+    """What all tasks have in common."""
+
+    policy: str = Field(examples=["ebm-ts"])
+    prior: str = Field(examples=["evidence"])
+    columns: list[str] = Field(examples=[["intercept", "hour"]])
+    refreshed_rewards: float = Field(description="Rewards that it was estimated from.", examples=[38_000])
+    arms: list[PopulationArm]
+
+
+class ActivityEntry(Answer):
+    """One stretch of time."""
+
+    time: str = Field(examples=["2026-01-31T09:30:00.000000Z"])
+    decisions: int = Field(examples=[210])
+    rewards: int = Field(examples=[195])
+    mean_reward: float | None = Field(examples=[2.9])
+
+
+class ActivityAnswer(Answer):
+    """Decisions and rewards over time."""
+
+    stretch: int = Field(description="Seconds of an entry.", examples=[60])
+    activity: list[ActivityEntry]
+
+
+class Estimate(Answer):
+    """A number with an interval."""
+
+    value: float = Field(examples=[2.9])
+    low: float | None = Field(examples=[2.8])
+    high: float | None = Field(examples=[3.0])
+
+
+class NamedEstimate(Estimate):
+    """What another policy would have earned."""
+
+    name: str = Field(examples=["uniform"])
+
+
+class ValueAnswer(Answer):
+    """Mean reward of the policy, and of a baseline by the same log."""
+
+    rows: int = Field(examples=[20_000])
+    rewards: int = Field(examples=[19_200])
+    confidence: float = Field(examples=[0.95])
+    policy: Estimate | None
+    baseline: NamedEstimate | None
+    difference: Estimate | None
+    refusal: str | None = Field(description="Why there is no answer, and what to do.", examples=[None])
+
+
+class Health(Answer):
+    """Whether the process is alive."""
+
+    status: str = Field(examples=["ok"])
+
+
+class Ready(Answer):
+    """Whether it answers requests."""
+
+    status: str = Field(examples=["ready"])
+    fleets: int = Field(examples=[1])
+    leading: bool = Field(description="Whether this process is the one that learns.")

@@ -1,0 +1,135 @@
+"""Everything about a service that can be set, from a TOML file, options of the command line, or neither."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from posse.checks import number, whole_number
+from posse.errors import InvalidValue
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request may ask for.
+
+    Parameters
+    ----------
+    body : int
+        Bytes of a request.
+    batch : int
+        Decisions or rewards in one request.
+    label : int
+        Characters of the name of a task, an arm, a feature, or an idempotency key.
+    features : int
+        Encoded columns of a fleet.
+    arms : int
+        Arms of a fleet, retired ones included.
+    fleets : int
+        Fleets of a service.
+    rate : float
+        Requests a second of one key, or of one address where there are no keys; twice as many at once. 0 is no limit.
+    refusals : float
+        Requests a second of one address with a wrong key or none.
+    waiting : int
+        Requests that wait for the disk; more are told to come back.
+    """
+
+    body: int = 1 << 20
+    batch: int = 1000
+    label: int = 200
+    features: int = 500
+    arms: int = 200
+    fleets: int = 100
+    rate: float = 10_000.0
+    refusals: float = 10.0
+    waiting: int = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a service runs.
+
+    Parameters
+    ----------
+    database : str
+        Path of an SQLite file, or ``postgresql://user@host/name``.
+    host, port : str, int
+        Where it listens. Without API keys that must be this machine alone.
+    workers : int
+        Processes; more than one needs PostgreSQL.
+    snapshot_seconds : float
+        A snapshot is written after so long if there is news.
+    follow_seconds : float
+        How often news of other processes are asked for.
+    limits : Limits
+    """
+
+    database: str = "posse.db"
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    snapshot_seconds: float = 60.0
+    follow_seconds: float = 0.25
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the database is a file of this process."""
+        return not self.database.startswith(("postgresql://", "postgres://"))
+
+
+def read_settings(path: str | None, **options: Any) -> Settings:
+    """Return settings from a TOML file, if any, with options that were given put over it.
+
+    Parameters
+    ----------
+    path : path, optional
+        A file with keys of :class:`Settings`, and a table ``[limits]``.
+    **options
+        None means not given.
+    """
+    values = {} if path is None else _read(path)
+    values |= {name: value for name, value in options.items() if value is not None}
+    limits = values.pop("limits", {})
+    if not isinstance(limits, dict):
+        raise InvalidValue(f"limits must be a table, [limits], but {limits!r} came")
+    settings: Settings = _checked(Settings, values, "")
+    return dataclasses.replace(settings, limits=_checked(Limits, limits, "limits."))
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidValue(f"cannot read the settings {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"{path} is not TOML: {error}") from None
+
+
+def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
+    defaults = kind()
+    names = [entry.name for entry in dataclasses.fields(kind) if entry.name != "limits"]
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in names:
+            raise InvalidValue(f"no setting {prefix}{name}; the settings are {', '.join(prefix + n for n in names)}")
+        default = getattr(defaults, name)
+        if isinstance(default, str):
+            if not isinstance(value, str) or not value:
+                raise InvalidValue(f"{prefix}{name} must be text, but {value!r} came")
+            checked[name] = value
+        elif isinstance(default, int):
+            least = 0 if name == "port" else 1
+            checked[name] = whole_number(value, prefix + name, at_least=least)
+        else:
+            checked[name] = number(value, prefix + name, at_least=0)
+    if checked.get("port", 1) > 65535:
+        raise InvalidValue(f"port must be at most 65535, but {checked['port']} came")
+    for name in ("snapshot_seconds", "follow_seconds"):
+        if checked.get(name) == 0:
+            raise InvalidValue(f"{name} must be greater than 0")
+    return kind(**checked)

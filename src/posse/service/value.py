@@ -1,0 +1,112 @@
+"""What the policy earned, and what a baseline would have, by the same log."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from posse.errors import InvalidValue, PosseError
+from posse.service.definition import active_arms
+from posse.service.engine import Engine
+from posse.service.export import read_rows
+from posse.service.live import LiveFleet
+from posse.storage import LoggedDecision
+
+MOST_ROWS = 100_000
+AT_ONCE = 5000
+FRESH = 15.0  # seconds for which an answer is given again
+ESTIMATOR = "snips"
+
+_one_at_a_time = threading.Lock()
+_answers: dict[tuple[Any, ...], tuple[float, dict[str, Any]]] = {}
+
+
+def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[str, Any]:
+    """Return mean rewards with intervals, or why the log cannot tell.
+
+    Parameters
+    ----------
+    engine : Engine
+    live : LiveFleet
+    baseline : str
+        "uniform", or "arm:" and a name.
+    rows : int
+        How many of the newest decisions are looked at.
+    """
+    from posse.offline import Always, Uniform
+
+    target: Any
+    if baseline == "uniform":
+        target = Uniform()
+    elif baseline.startswith("arm:"):
+        arm = baseline.removeprefix("arm:")
+        if arm not in live.definition["arms"]:
+            raise InvalidValue(f"no arm {arm!r}; the arms are {', '.join(active_arms(live.definition))}")
+        target = Always(arm)
+    else:
+        raise InvalidValue(f"baseline must be uniform or arm:NAME, but {baseline!r} came")
+    question = (engine.settings.database, live.name, live.created, baseline, rows)
+    # Evaluating takes a core for a while, so people who look at the same page share an answer.
+    with _one_at_a_time:
+        now = time.monotonic()
+        for old in [key for key, (at, _) in _answers.items() if now - at > FRESH]:
+            del _answers[old]
+        if question not in _answers:
+            _answers[question] = (now, _evaluated(_newest(engine, live.name, rows), target, baseline))
+        return _answers[question][1]
+
+
+def _newest(engine: Engine, fleet: str, count: int) -> list[LoggedDecision]:
+    found: list[LoggedDecision] = []
+    before: int | None = None
+    while len(found) < count:
+        wanted = min(AT_ONCE, count - len(found))
+        rows = engine.storage.decisions(fleet, before=before, limit=wanted, newest_first=True)
+        found += rows
+        if len(rows) < wanted:
+            break
+        before = rows[-1].number
+    return found[::-1]
+
+
+def _evaluated(rows: list[LoggedDecision], target: Any, name: str) -> dict[str, Any]:
+    from posse.offline import Logged, evaluate
+
+    rewards = sum(row.reward is not None for row in rows)
+    result: dict[str, Any] = {
+        "rows": len(rows),
+        "rewards": rewards,
+        "confidence": 0.95,
+        "policy": None,
+        "baseline": None,
+        "difference": None,
+        "refusal": None,
+    }
+    if rewards < 10:
+        result["refusal"] = f"{rewards} rewards are too few to tell; wait for 10 or more"
+        return result
+    try:
+        found = evaluate(read_rows([rows]), [target], against=Logged(), estimators=(ESTIMATOR,))
+    except PosseError as error:
+        result["refusal"] = str(error)
+        return result
+    for row in found.table.iter_rows(named=True):
+        part = {"value": row["value"], "low": row["low"], "high": row["high"]}
+        if row["target"] == "logged":
+            result["policy"] = part
+        elif row["estimator"] == ESTIMATOR:
+            result["baseline"] = {"name": name, **part}
+    for row in found.differences.iter_rows(named=True):
+        if row["estimator"] == ESTIMATOR:
+            # The difference there is of the baseline against the policy; people ask for the opposite.
+            low, high = row["low"], row["high"]
+            result["difference"] = {
+                "value": -row["value"],
+                "low": None if high is None else -high,
+                "high": None if low is None else -low,
+            }
+    refusals = [refusal for report in found.targets for refusal in report.refusals]
+    if refusals and result["baseline"] is None:
+        result["refusal"] = " ".join(map(str, refusals))
+    return result

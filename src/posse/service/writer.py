@@ -1,0 +1,129 @@
+"""Group commit: what arrives while the disk is busy is written together, and answered when it is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from posse.errors import PosseError, StorageUnavailable
+from posse.storage import NewDecision, NewReward, Outcome, Storage, Written
+
+MOST = 500  # groups in one transaction
+Group = Sequence[NewDecision | NewReward]
+Result = TypeVar("Result")
+
+logger = logging.getLogger("posse.service")
+
+
+class Writer:
+    """The one thread that writes.
+
+    Parameters
+    ----------
+    storage : Storage
+    written : callable
+        Told what was written, on this thread, before anybody gets an answer.
+    waiting : int
+        Groups that may wait; more are refused.
+    """
+
+    def __init__(self, storage: Storage, written: Callable[[Written], None], waiting: int = 5000) -> None:
+        self._storage, self._written, self._most_waiting = storage, written, waiting
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="posse-writer", daemon=True)
+        self._closed = False
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Groups and jobs that wait."""
+        return self._queue.qsize()
+
+    async def write(self, group: Group) -> list[Outcome]:
+        """Write entries that belong together; return what became of each once it is on disk."""
+        if self._closed or self._queue.qsize() >= self._most_waiting:
+            raise StorageUnavailable("too many requests wait for the disk; try again in a second")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Outcome]] = loop.create_future()
+        self._queue.put((group, loop, future))
+        return await future
+
+    def run(self, job: Callable[[], Result]) -> Result:
+        """Run something else that writes, between two transactions; for other threads than the loop's."""
+        done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        if self._closed:
+            raise StorageUnavailable("the service is stopping; try again")
+        self._queue.put((job, done))
+        failed, result = done.get()
+        if failed:
+            raise result
+        return result  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Write what waits, and stop."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            items = [self._queue.get()]
+            while len(items) < MOST:
+                try:
+                    items.append(self._queue.get_nowait())
+                except queue.Empty:
+                    break
+            groups = [item for item in items if item is not None and len(item) == 3]
+            if groups:
+                self._write(groups)
+            for item in items:
+                if item is not None and len(item) == 2:
+                    self._run(*item)
+            if None in items:
+                return
+
+    def _write(self, items: list[Any]) -> None:
+        answers: list[Any]
+        try:
+            written = self._storage.write([group for group, _, _ in items])
+            answers = list(written.outcomes)
+        except Exception as error:
+            if not isinstance(error, PosseError):
+                logger.exception("writing failed")
+                error = StorageUnavailable("the storage failed; the log of the service says why")
+            answers = [error] * len(items)
+        else:
+            try:
+                self._written(written)
+            except Exception:
+                # It is on disk, so it is acknowledged; whoever follows the log learns it again.
+                logger.exception("what was written could not be learned at once")
+        by_loop: dict[Any, list[Any]] = {}
+        for (_, loop, future), answer in zip(items, answers, strict=True):
+            by_loop.setdefault(loop, []).append((future, answer))
+        for loop, pairs in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, pairs)
+            except RuntimeError:  # the loop is closed: nobody waits
+                logger.info("an answer came after its loop had ended")
+
+    def _run(self, job: Callable[[], Any], done: queue.SimpleQueue[Any]) -> None:
+        try:
+            done.put((False, job()))
+        except BaseException as error:
+            done.put((True, error))
+
+
+def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, answer in pairs:
+        if future.done():  # whoever asked has gone
+            continue
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)

@@ -1,0 +1,51 @@
+"""Where a service keeps its log of decisions and rewards: one contract, embedded (SQLite) or shared (PostgreSQL)."""
+
+from posse.storage.base import (
+    ACCEPTED,
+    CONFLICT,
+    EXPIRED,
+    GONE,
+    PENDING,
+    REWARDED,
+    SAME,
+    UNKNOWN,
+    WITHHELD,
+    Activity,
+    Change,
+    FleetRow,
+    KeyRow,
+    LoggedDecision,
+    NewDecision,
+    NewReward,
+    Outcome,
+    Storage,
+    TaskRow,
+    Written,
+)
+from posse.storage.naming import digest_of
+from posse.storage.opening import open_storage
+
+__all__ = [
+    "ACCEPTED",
+    "CONFLICT",
+    "EXPIRED",
+    "GONE",
+    "PENDING",
+    "REWARDED",
+    "SAME",
+    "UNKNOWN",
+    "WITHHELD",
+    "Activity",
+    "Change",
+    "FleetRow",
+    "KeyRow",
+    "LoggedDecision",
+    "NewDecision",
+    "NewReward",
+    "Outcome",
+    "Storage",
+    "TaskRow",
+    "Written",
+    "digest_of",
+    "open_storage",
+]

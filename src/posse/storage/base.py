@@ -1,0 +1,374 @@
+"""What a storage promises: the log of decisions and rewards is the truth, and what is acknowledged is on disk.
+
+Everything that changes what a fleet believes has a number: rewards, arms that come or go, tasks that are erased and
+populations that were estimated. Numbers of one fleet grow in the order in which changes became visible, so whoever has
+applied all up to n asks for those after n and misses none. A snapshot is the state after some number.
+
+The promises, which ``tests/storage/test_contract.py`` asks of every storage:
+
+- When :meth:`Storage.write` returns, what it accepted survives a crash of the process and of the machine. If it
+  raises, nothing of it was accepted, or (if the connection was lost while the database committed) all of it; asking again
+  with the same keys and values is safe in both cases and never counts twice.
+- A decision has at most one reward. The same reward again is :data:`SAME`, another one :data:`CONFLICT`.
+- A key names at most one decision of a fleet. The same request again gets the decision that was made then.
+- Entries of one group are accepted together or not at all; groups do not disturb each other.
+- After :meth:`Storage.erase` neither the log nor any snapshot that is left holds the task.
+- Failures of the database are :class:`posse.errors.StorageUnavailable` (worth trying again: away, busy, disk full); a file
+  that is no storage, or of a newer posse, is :class:`posse.errors.StorageMismatch`. No other errors come out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+PENDING, REWARDED, EXPIRED = 0, 1, 2
+"""States of a decision: it waits for its reward, has it, or has waited too long."""
+
+ACCEPTED = "accepted"
+SAME = "same"  # it had come before: a decision under this key, or this reward
+CONFLICT = "conflict"  # the decision has another reward, or the key belongs to another request
+UNKNOWN = "unknown"  # no such decision, or no such fleet
+GONE = "gone"  # the decision is older than its time to live
+WITHHELD = "withheld"  # nothing was wrong with it, but another entry of its group was refused
+
+
+class FleetRow(NamedTuple):
+    """A fleet as it is stored.
+
+    Parameters
+    ----------
+    name : str
+    definition : dict
+        All that makes it: arms (retired ones too, in the order in which they came), retired arms, features, policy and
+        settings. Plain JSON values.
+    created : float
+        Seconds since the epoch, as all times here.
+    tasks, decisions, rewards, pending : int
+        Counts; erased tasks do not count, and decisions that waited too long are not pending.
+    changes : int
+        The number of the last change.
+    snapshot : int
+        The number of the last change that is in the newest snapshot, 0 if there is none.
+    """
+
+    name: str
+    definition: dict[str, Any]
+    created: float
+    tasks: int
+    decisions: int
+    rewards: int
+    pending: int
+    changes: int
+    snapshot: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewDecision:
+    """A decision that is to be logged.
+
+    Parameters
+    ----------
+    fleet, id, task, arm : str
+    time, propensity : float
+    body : str
+        JSON: ``context`` (raw values by name), ``eligible``, ``probabilities``, ``mean`` and ``sd`` (lists in the order
+        of ``eligible``).
+    policy, version : str
+        Of the fleet, and of posse.
+    key : str or None
+        The idempotency key of the request.
+    digest : str
+        Of all that was asked, so that a key is not used for something else. Empty without a key.
+    """
+
+    fleet: str
+    id: str
+    time: float
+    task: str
+    arm: str
+    propensity: float
+    body: str
+    policy: str
+    version: str
+    key: str | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewReward:
+    """A reward that is to be logged.
+
+    Parameters
+    ----------
+    id : str
+        Of the decision.
+    value, time : float
+    expiring : bool
+        Whether this is the reward of a decision that has waited too long: it counts as rewarded, unless it is rewarded
+        already.
+    """
+
+    id: str
+    value: float
+    time: float
+    expiring: bool = False
+
+
+class LoggedDecision(NamedTuple):
+    """A row of the log; ``reward``, ``reward_time`` and ``change`` are None unless ``state`` is REWARDED."""
+
+    fleet: str
+    number: int
+    id: str
+    time: float
+    task: str
+    arm: str
+    propensity: float
+    body: str
+    policy: str
+    version: str
+    state: int
+    reward: float | None
+    reward_time: float | None
+    change: int | None
+
+
+class Outcome(NamedTuple):
+    """What became of an entry.
+
+    Parameters
+    ----------
+    kind : str
+        ACCEPTED, SAME, CONFLICT, UNKNOWN, GONE or WITHHELD.
+    decision : LoggedDecision or None
+        For a decision that is SAME: the one that was made then. For rewards: the decision, where it is known (with the
+        reward that it has by now).
+    """
+
+    kind: str
+    decision: LoggedDecision | None = None
+
+
+class Change(NamedTuple):
+    """Something that changes what a fleet believes.
+
+    Parameters
+    ----------
+    number : int
+    kind : {"reward", "arms", "erase", "population"}
+    task, arm, body : str
+        Of the rewarded decision; empty for other kinds.
+    reward : float
+    data : bytes
+        Of other kinds: the definition (JSON) after arms came or went, the digest of the erased task's name (see
+        :func:`posse.storage.naming.digest_of`), or a population.
+    """
+
+    number: int
+    kind: str
+    task: str = ""
+    arm: str = ""
+    body: str = ""
+    reward: float = 0.0
+    data: bytes = b""
+
+
+class Written(NamedTuple):
+    """What became of groups that were written together.
+
+    Parameters
+    ----------
+    outcomes : list of list of Outcome
+        One list per group, in the order of its entries.
+    before : dict
+        By fleet that changed: the number of its last change before.
+    changes : dict
+        By fleet that changed: its new changes (rewards), in order.
+    """
+
+    outcomes: list[list[Outcome]]
+    before: dict[str, int]
+    changes: dict[str, list[Change]]
+
+
+class TaskRow(NamedTuple):
+    """A task of the log."""
+
+    task: str
+    first_time: float
+    decisions: int
+    rewards: int
+
+
+class Activity(NamedTuple):
+    """What happened in one stretch of time."""
+
+    time: float
+    decisions: int
+    rewards: int
+    reward_sum: float
+
+
+class KeyRow(NamedTuple):
+    """An API key: its public name, what it may do, and the SHA-256 digest of its secret; the secret is not kept."""
+
+    id: str
+    label: str
+    scopes: tuple[str, ...]
+    digest: str
+    created: float
+
+
+class Storage(ABC):
+    """Where a service keeps its log. Methods may be called from any thread, except that one thread at a time writes."""
+
+    # Fleets.
+
+    @abstractmethod
+    def create_fleet(self, name: str, definition: dict[str, Any], time: float) -> bool:
+        """Create a fleet; False if there is one of this name."""
+
+    @abstractmethod
+    def fleet(self, name: str) -> FleetRow | None:
+        """Return a fleet with its counts, or None."""
+
+    @abstractmethod
+    def fleets(self) -> list[FleetRow]:
+        """Return all fleets, by name."""
+
+    @abstractmethod
+    def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:
+        """Replace a fleet's definition and note the change; return its number, or 0 if it was not ``expected`` any more.
+
+        Whoever gets 0 reads the fleet and tries again: two processes may add an arm at once.
+        """
+
+    @abstractmethod
+    def delete_fleet(self, name: str) -> bool:
+        """Delete a fleet with its log and snapshots; False if there is none."""
+
+    # The log.
+
+    @abstractmethod
+    def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:
+        """Write groups of entries in one transaction.
+
+        Checks against what is stored and what earlier groups of this call wrote. A group in which an entry is CONFLICT,
+        UNKNOWN or GONE writes nothing. Also counts tasks, decisions, rewards, pending and activity. A reward is GONE if
+        its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None) of the
+        fleet's definition; one that is ``expiring`` is not asked for its age.
+        """
+
+    @abstractmethod
+    def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
+        """Return changes with numbers greater than ``after``, in order; fewer than ``limit`` means that these are all."""
+
+    @abstractmethod
+    def decision(self, decision_id: str) -> LoggedDecision | None:
+        """Return one decision."""
+
+    @abstractmethod
+    def decisions(
+        self, fleet: str, *, after: int = 0, before: int | None = None, task: str | None = None,
+        state: int | None = None, limit: int = 1000, newest_first: bool = False,
+    ) -> list[LoggedDecision]:  # fmt: skip
+        """Return rows of the log by their numbers, which are greater than ``after`` and less than ``before``."""
+
+    @abstractmethod
+    def tasks(self, fleet: str, *, search: str = "", after: str = "", limit: int = 100) -> list[TaskRow]:
+        """Return tasks whose names contain ``search`` (case does not matter) and come after a name, by name."""
+
+    @abstractmethod
+    def task(self, fleet: str, task: str) -> TaskRow | None:
+        """Return one task, or None."""
+
+    @abstractmethod
+    def activity(self, fleet: str, since: float, stretch: float) -> list[Activity]:
+        """Return what happened in every stretch of so many seconds (a multiple of 60) that is not empty, in order."""
+
+    @abstractmethod
+    def erase(self, fleet: str, task: str) -> int | None:
+        """Delete a task's rows from the log and note the change; return its number, or None if there is no such task.
+
+        Snapshots that hold it stay until :meth:`finish_snapshot` replaces them, and are never returned again.
+        """
+
+    @abstractmethod
+    def erasure(self, fleet: str) -> int:
+        """Return the number of the last erasure, 0 if there was none: snapshots before it are to be replaced soon."""
+
+    @abstractmethod
+    def expire(self, fleet: str, before: float, limit: int = 1000) -> int:
+        """Let pending decisions made before a time go without a reward; return how many, at most ``limit``."""
+
+    @abstractmethod
+    def prune(self, fleet: str, before: float, limit: int = 1000) -> int:
+        """Delete rows of the log made before a time that are not pending and whose rewards are in the newest snapshot.
+
+        Return how many, at most ``limit``. Counts stay.
+        """
+
+    @abstractmethod
+    def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:
+        """Return the ids of decisions made before a time that are still pending, the oldest first."""
+
+    # Populations and snapshots.
+
+    @abstractmethod
+    def add_population(self, fleet: str, data: bytes) -> int:
+        """Note an estimated population; return the number of this change. Only the newest is kept."""
+
+    @abstractmethod
+    def start_snapshot(self, fleet: str, number: int, time: float) -> int | None:
+        """Begin a snapshot of the state after change ``number``; return its id, or None if the fleet is gone."""
+
+    @abstractmethod
+    def add_snapshot_part(self, snapshot: int, part: int, data: bytes) -> None:
+        """Write one part of a snapshot, counted from 0; each is a short transaction of its own."""
+
+    @abstractmethod
+    def finish_snapshot(self, snapshot: int) -> None:
+        """Make a snapshot valid and delete the older ones of the fleet, unfinished ones too."""
+
+    @abstractmethod
+    def snapshot(self, fleet: str) -> tuple[int, Iterator[bytes]] | None:
+        """Return number and parts of the newest finished snapshot that holds no erased task, or None."""
+
+    # Keys.
+
+    @abstractmethod
+    def add_key(self, key: KeyRow) -> None:
+        """Store an API key."""
+
+    @abstractmethod
+    def keys(self) -> list[KeyRow]:
+        """Return all keys, the oldest first."""
+
+    @abstractmethod
+    def revoke_key(self, key_id: str) -> bool:
+        """Delete a key; False if there is none."""
+
+    # Who learns, and whether it is there.
+
+    @abstractmethod
+    def lead(self) -> bool:
+        """Try to be the one that learns, or find out whether this process still is; at most one process is.
+
+        A process that dies or loses its database is followed by another within seconds. An embedded storage has one
+        process only, which leads.
+        """
+
+    @abstractmethod
+    def ping(self) -> None:
+        """Return if the database answers, else raise."""
+
+    @abstractmethod
+    def schema_version(self) -> int:
+        """Return the number of the last migration."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all connections; whoever leads stops."""

@@ -1,0 +1,248 @@
+"""What becomes of entries: judged against what is stored, without touching a database.
+
+A storage looks up what :class:`Wanted` names, judges with :func:`judge`, and writes what the :class:`Verdict` holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from posse.errors import InvalidValue
+from posse.storage.base import (
+    ACCEPTED,
+    CONFLICT,
+    EXPIRED,
+    GONE,
+    PENDING,
+    REWARDED,
+    SAME,
+    UNKNOWN,
+    WITHHELD,
+    Change,
+    LoggedDecision,
+    NewDecision,
+    NewReward,
+    Outcome,
+    Written,
+)
+
+Entry = NewDecision | NewReward
+
+TAKEN = (ACCEPTED, SAME)
+
+
+class Wanted:
+    """What has to be looked up before groups can be judged.
+
+    Parameters
+    ----------
+    groups : sequence of sequence of NewDecision or NewReward
+
+    Attributes
+    ----------
+    ids : list of str
+        Of all decisions that are named.
+    fleets : list of str
+    keys, tasks : list of tuple
+        Names of fleets, and the key or the task.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
+        ids: dict[str, None] = {}
+        fleets: dict[str, None] = {}
+        keys: dict[tuple[str, str], None] = {}
+        tasks: dict[tuple[str, str], None] = {}
+        for group in groups:
+            for entry in group:
+                ids[entry.id] = None
+                if isinstance(entry, NewDecision):
+                    if not (math.isfinite(entry.time) and math.isfinite(entry.propensity)):
+                        raise InvalidValue(
+                            f"decision {entry.id!r} has time {entry.time!r} and propensity {entry.propensity!r}; "
+                            "give finite numbers"
+                        )
+                    fleets[entry.fleet] = None
+                    tasks[entry.fleet, entry.task] = None
+                    if entry.key is not None:
+                        keys[entry.fleet, entry.key] = None
+                elif not (math.isfinite(entry.value) and math.isfinite(entry.time)):
+                    raise InvalidValue(
+                        f"the reward of decision {entry.id!r} is {entry.value!r} at {entry.time!r}; give finite numbers"
+                    )
+        self.ids = list(ids)
+        self.fleets = list(fleets)
+        self.keys = list(keys)
+        self.tasks = list(tasks)
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a write has to know about a fleet; ``number`` and ``changes`` are of the last decision and change."""
+
+    id: int
+    name: str
+    time_to_live: float | None
+    number: int
+    changes: int
+
+
+@dataclass(slots=True)
+class Found:
+    """What was looked up: fleets by name, decisions by id, those of keys with their digests, and tasks there are."""
+
+    fleets: dict[str, Counters]
+    decisions: dict[str, LoggedDecision]
+    keyed: dict[tuple[str, str], tuple[str, LoggedDecision]]
+    tasks: set[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much a fleet, a task or a minute grows; ``tasks`` is asked of fleets, ``reward_sum`` of minutes."""
+
+    decisions: int = 0
+    rewards: int = 0
+    tasks: int = 0
+    first_time: float = 0.0
+    reward_sum: float = 0.0
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What became of all groups, and what is to be written.
+
+    Parameters
+    ----------
+    written : Written
+    decisions : list of tuple
+        Number of the fleet's row, the decision's number, and what was asked for.
+    rewards : list of tuple
+        Number of the fleet's row, and the decision with its reward.
+    fleets, tasks, minutes : dict
+        By number of the fleet's row (and the task, or the minute since the epoch).
+    """
+
+    written: Written
+    decisions: list[tuple[int, int, NewDecision]]
+    rewards: list[tuple[int, LoggedDecision]]
+    fleets: dict[int, Tally] = field(default_factory=dict)
+    tasks: dict[tuple[int, str], Tally] = field(default_factory=dict)
+    minutes: dict[tuple[int, int], Tally] = field(default_factory=dict)
+
+
+def judge(groups: Sequence[Sequence[Entry]], found: Found) -> Verdict:
+    """Decide what becomes of every entry. ``found`` is used up: it follows what the groups would write."""
+    before = {name: fleet.changes for name, fleet in found.fleets.items()}
+    decisions: list[tuple[int, int, NewDecision]] = []
+    rewards: list[tuple[int, LoggedDecision]] = []
+    outcomes: list[list[Outcome]] = []
+    for group in groups:
+        n_decisions, n_rewards = len(decisions), len(rewards)
+        judged = [
+            _decide(entry, found, decisions) if isinstance(entry, NewDecision) else _reward(entry, found, rewards)
+            for entry in group
+        ]
+        if len(judged) > 1 and not all(outcome.kind in TAKEN for outcome in judged):
+            _take_back(found, decisions, n_decisions, rewards, n_rewards)
+            judged = [
+                Outcome(WITHHELD, found.decisions.get(entry.id)) if outcome.kind in TAKEN else outcome
+                for entry, outcome in zip(group, judged, strict=True)
+            ]
+        outcomes.append(judged)
+    changes: dict[str, list[Change]] = {}
+    for _, row in rewards:
+        assert row.change is not None
+        assert row.reward is not None
+        change = Change(row.change, "reward", row.task, row.arm, row.body, row.reward)
+        changes.setdefault(row.fleet, []).append(change)
+    verdict = Verdict(Written(outcomes, {name: before[name] for name in changes}, changes), decisions, rewards)
+    _count(verdict, found.tasks)
+    return verdict
+
+
+def _decide(entry: NewDecision, found: Found, accepted: list[tuple[int, int, NewDecision]]) -> Outcome:
+    fleet = found.fleets.get(entry.fleet)
+    if fleet is None:
+        return Outcome(UNKNOWN)
+    if entry.key is not None:
+        earlier = found.keyed.get((entry.fleet, entry.key))
+        if earlier is not None:
+            return Outcome(SAME, earlier[1]) if earlier[0] == entry.digest else Outcome(CONFLICT)
+    row = found.decisions.get(entry.id)
+    if row is not None:
+        # Written before by a call that did not hear of it, or an id that was drawn twice.
+        asked = (entry.fleet, entry.time, entry.task, entry.arm, entry.body)
+        same = entry.key is None and asked == (row.fleet, row.time, row.task, row.arm, row.body)
+        return Outcome(SAME, row) if same else Outcome(CONFLICT)
+    fleet.number += 1
+    row = LoggedDecision(
+        entry.fleet, fleet.number, entry.id, entry.time, entry.task, entry.arm, entry.propensity, entry.body,
+        entry.policy, entry.version, PENDING, None, None, None,
+    )  # fmt: skip
+    found.decisions[entry.id] = row
+    if entry.key is not None:
+        found.keyed[entry.fleet, entry.key] = (entry.digest, row)
+    accepted.append((fleet.id, fleet.number, entry))
+    return Outcome(ACCEPTED)
+
+
+def _reward(entry: NewReward, found: Found, accepted: list[tuple[int, LoggedDecision]]) -> Outcome:
+    row = found.decisions.get(entry.id)
+    if row is None:
+        return Outcome(UNKNOWN)
+    if row.state == REWARDED:
+        return Outcome(SAME if entry.expiring or row.reward == entry.value else CONFLICT, row)
+    fleet = found.fleets[row.fleet]
+    if row.state == EXPIRED:
+        return Outcome(GONE, row)
+    if fleet.time_to_live is not None and not entry.expiring and entry.time - row.time > fleet.time_to_live:
+        return Outcome(GONE, row)
+    fleet.changes += 1
+    row = LoggedDecision(*row[:10], REWARDED, float(entry.value), entry.time, fleet.changes)
+    found.decisions[entry.id] = row
+    accepted.append((fleet.id, row))
+    return Outcome(ACCEPTED, row)
+
+
+def _take_back(
+    found: Found,
+    decisions: list[tuple[int, int, NewDecision]],
+    n_decisions: int,
+    rewards: list[tuple[int, LoggedDecision]],
+    n_rewards: int,
+) -> None:
+    """Forget what a refused group would have written, the newest first."""
+    while len(rewards) > n_rewards:
+        row = rewards.pop()[1]
+        found.fleets[row.fleet].changes -= 1
+        found.decisions[row.id] = row._replace(state=PENDING, reward=None, reward_time=None, change=None)
+    while len(decisions) > n_decisions:
+        entry = decisions.pop()[2]
+        found.fleets[entry.fleet].number -= 1
+        del found.decisions[entry.id]
+        if entry.key is not None:
+            del found.keyed[entry.fleet, entry.key]
+
+
+def _count(verdict: Verdict, known: set[tuple[str, str]]) -> None:
+    fleets, tasks, minutes = verdict.fleets, verdict.tasks, verdict.minutes
+    for fleet, _, entry in verdict.decisions:
+        whole = fleets.setdefault(fleet, Tally())
+        whole.decisions += 1
+        task = tasks.get((fleet, entry.task))
+        if task is None:
+            task = tasks[fleet, entry.task] = Tally(first_time=entry.time)
+            whole.tasks += (entry.fleet, entry.task) not in known
+        task.decisions += 1
+        task.first_time = min(task.first_time, entry.time)
+        minutes.setdefault((fleet, math.floor(entry.time / 60)), Tally()).decisions += 1
+    for fleet, row in verdict.rewards:
+        assert row.reward is not None
+        assert row.reward_time is not None
+        fleets.setdefault(fleet, Tally()).rewards += 1
+        tasks.setdefault((fleet, row.task), Tally(first_time=row.time)).rewards += 1
+        minute = minutes.setdefault((fleet, math.floor(row.reward_time / 60)), Tally())
+        minute.rewards += 1
+        minute.reward_sum += row.reward

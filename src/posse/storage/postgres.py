@@ -1,0 +1,441 @@
+"""A storage in a PostgreSQL database, which any number of processes share; its tables are in the schema ``posse``."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any, LiteralString, cast
+
+import psycopg
+
+from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
+from posse.storage.base import LoggedDecision, NewDecision, NewReward, Written
+from posse.storage.deadlines import Deadlines
+from posse.storage.migrations import steps_from
+from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
+from posse.storage.pool import Pool
+from posse.storage.sql import DECISION, Row, Session, SqlStorage
+
+CONNECT_TIMEOUT = 3
+STATEMENT_TIMEOUT = 5.0
+LONG_STATEMENT_TIMEOUT = 60.0
+LOCK_TIMEOUT = 3.0
+"""Seconds; all of them lead to StorageUnavailable."""
+
+LEASE = 10.0
+"""Seconds after which a leader that stands still, but whose connection is open, is not one any more."""
+
+READERS = 8
+PATIENCE = 5.0
+
+LEADER, MIGRATOR = (0x706F7365, 1), (0x706F7365, 2)
+"""Names of advisory locks."""
+
+Connection = psycopg.Connection[Row]
+
+# Rewards name only their decisions, so this finds their fleets too. Always in one order, against deadlocks.
+LOCK_FLEETS = """
+SELECT id, name, time_to_live, number, changes FROM fleets
+WHERE name = ANY(%s) OR (name IS NOT NULL AND id IN (SELECT fleet FROM decisions WHERE id = ANY(%s)))
+ORDER BY id FOR NO KEY UPDATE
+"""
+
+BY_ID = DECISION + "WHERE d.id = ANY(%s) AND f.name IS NOT NULL"
+
+BY_KEY = (
+    DECISION.replace("SELECT f.name", "SELECT d.key, d.digest, f.name")
+    + "JOIN unnest(%s::text[], %s::text[]) AS asked (fleet, key) ON f.name = asked.fleet AND d.key = asked.key"
+)
+
+KNOWN_TASKS = """
+SELECT f.name, t.task FROM unnest(%s::text[], %s::text[]) AS asked (fleet, task)
+JOIN fleets f ON f.name = asked.fleet JOIN tasks t ON t.fleet = f.id AND t.task = asked.task
+"""
+
+INSERT = """
+INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest)
+SELECT * FROM json_to_recordset(%s::json) AS new (
+  a bigint, b bigint, c text, d double precision, e text, f text, g double precision, h text, i text, j text, k text,
+  l text)
+"""
+
+REWARD = """
+UPDATE decisions SET state = 1, change = new.b, reward = new.c, reward_time = new.d
+FROM json_to_recordset(%s::json) AS new (a text, b bigint, c double precision, d double precision)
+WHERE decisions.id = new.a
+"""
+
+COUNT_TASKS = """
+INSERT INTO tasks (fleet, task, folded, first_time, decisions, rewards)
+SELECT * FROM json_to_recordset(%s::json) AS new (
+  a bigint, b text, c text, d double precision, e bigint, f bigint)
+ON CONFLICT (fleet, task) DO UPDATE SET decisions = tasks.decisions + excluded.decisions,
+  rewards = tasks.rewards + excluded.rewards
+"""
+
+COUNT_MINUTES = """
+INSERT INTO activity (fleet, minute, decisions, rewards, reward_sum)
+SELECT * FROM json_to_recordset(%s::json) AS new (a bigint, b bigint, c bigint, d bigint, e double precision)
+ON CONFLICT (fleet, minute) DO UPDATE SET decisions = activity.decisions + excluded.decisions,
+  rewards = activity.rewards + excluded.rewards, reward_sum = activity.reward_sum + excluded.reward_sum
+"""
+
+COUNT_FLEETS = """
+UPDATE fleets SET number = number + new.c, tasks = tasks + new.b, decisions = decisions + new.c,
+  rewards = rewards + new.d, pending = pending + new.c - new.d, changes = changes + new.d
+FROM json_to_recordset(%s::json) AS new (a bigint, b bigint, c bigint, d bigint) WHERE fleets.id = new.a
+"""
+
+
+class _Transaction:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        return self._connection.execute(_spelled(statement), values).fetchall()
+
+    def run(self, statement: str, *values: Any) -> int:
+        return self._connection.execute(_spelled(statement), values).rowcount
+
+
+class PostgresStorage(SqlStorage):
+    """A storage in a database that is shared. A lost connection fails one call; the next one makes a new one.
+
+    Parameters
+    ----------
+    url : str
+        ``postgresql://user@host/database``. A proxy that hands out another connection for every transaction will not
+        do: leadership belongs to a connection.
+    migrate : bool
+    """
+
+    LOCK = " FOR NO KEY UPDATE"
+    BINARY = "bytea"
+
+    def __init__(self, url: str, *, migrate: bool = True) -> None:
+        self._url = url
+        self._closed = False
+        self._write_lock = threading.RLock()
+        self._writer: Connection | None = None
+        self._lead_lock = threading.Lock()
+        self._leader: Connection | None = None
+        self._deadlines = Deadlines()
+        self._readers: Pool[Connection] = Pool(self._connect, READERS, PATIENCE)
+        try:
+            with _translated():
+                self._migrate(migrate)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> Connection:
+        if self._closed:
+            raise StorageUnavailable("the storage was closed; open it again")
+        connection = psycopg.connect(
+            self._url, autocommit=True, prepare_threshold=1, connect_timeout=CONNECT_TIMEOUT, client_encoding="utf8",
+            keepalives=1, keepalives_idle=3, keepalives_interval=1, keepalives_count=3, tcp_user_timeout=5000,
+        )  # fmt: skip
+        try:
+            connection.execute(
+                "SET search_path = posse; SET default_transaction_isolation = 'read committed'; SET jit = off; "
+                f"SET statement_timeout = {round(STATEMENT_TIMEOUT * 1000)}; "
+                f"SET lock_timeout = {round(LOCK_TIMEOUT * 1000)}; "
+                f"SET idle_in_transaction_session_timeout = {round(STATEMENT_TIMEOUT * 1000)}"
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect_writer(self) -> Connection:
+        connection = self._connect()
+        try:
+            # What is acknowledged is on disk, whatever the server's default is. Statements are planned once, while
+            # tables may be small, so plans that read whole tables are not wanted.
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+            connection.execute("SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _migrate(self, migrate: bool) -> None:
+        with self._connect() as connection:
+            encoding = connection.execute("SHOW server_encoding").fetchone()
+            if encoding != ("UTF8",):
+                raise StorageMismatch(f"the database has the encoding {encoding}; create one with ENCODING 'UTF8'")
+            if not steps_from(_version(connection), "postgres", "the database", migrate=migrate):
+                return
+            connection.execute(f"SET statement_timeout = {round(LONG_STATEMENT_TIMEOUT * 1000)}")
+            connection.execute(f"SET lock_timeout = {round(LONG_STATEMENT_TIMEOUT * 1000)}")
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATOR)
+                # Another process may have been faster.
+                for number, statements in steps_from(_version(connection), "postgres", "the database", migrate=True):
+                    if number == 1:
+                        connection.execute("CREATE SCHEMA IF NOT EXISTS posse")
+                        connection.execute("CREATE TABLE schema_version (version bigint NOT NULL)")
+                        connection.execute("INSERT INTO schema_version VALUES (0)")
+                    for statement in statements:
+                        connection.execute(cast("LiteralString", statement))
+                    connection.execute("UPDATE schema_version SET version = %s", (number,))
+
+    def _read(self, statement: str, *values: Any) -> list[Row]:
+        text = _spelled(statement)
+        with _translated():
+            try:
+                return self._read_once(text, values)
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                if not _lost(error):
+                    raise
+                # The database may have been restarted since these connections were made.
+                self._readers.clear()
+                return self._read_once(text, values)
+
+    def _read_once(self, text: LiteralString, values: Sequence[Any]) -> list[Row]:
+        with self._readers.lend() as connection, self._within(connection):
+            return connection.execute(text, values).fetchall()
+
+    @contextmanager
+    def _within(self, connection: Connection, *, long: bool = False) -> Iterator[None]:
+        seconds = (LONG_STATEMENT_TIMEOUT if long else STATEMENT_TIMEOUT) + LOCK_TIMEOUT
+        with self._deadlines.within(seconds, connection.fileno()):
+            yield
+
+    @contextmanager
+    def _writing(self, *, long: bool = False) -> Iterator[Session]:
+        with self._write_lock, _translated():
+            connection = self._begin(long)
+            try:
+                with self._within(connection, long=long):
+                    yield _Transaction(connection)
+                    connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    def _begin(self, long: bool) -> Connection:
+        start: LiteralString = "BEGIN"
+        if self._writer is not None:
+            try:
+                with self._within(self._writer):
+                    self._writer.execute(start)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                self._drop_writer()
+        if self._writer is None:
+            self._writer = self._connect_writer()
+            self._writer.execute(start)
+        if long:
+            self._writer.execute(f"SET LOCAL statement_timeout = {round(LONG_STATEMENT_TIMEOUT * 1000)}")
+        return self._writer
+
+    def _roll_back(self, connection: Connection) -> None:
+        """Undo what is open; a connection that does not even do that is thrown away."""
+        try:
+            with self._within(connection):
+                connection.execute("ROLLBACK")
+        except (psycopg.Error, OSError):
+            self._drop_writer()
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    # The hot path.
+
+    def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:  # noqa: D102
+        wanted = Wanted(groups)
+        with self._write_lock, _translated():
+            found = self._look_up(wanted)
+            connection = self._writer
+            assert connection is not None
+            try:
+                with self._within(connection):
+                    verdict = judge(groups, found)
+                    _apply(connection, verdict)
+            except BaseException:
+                self._roll_back(connection)
+                raise
+        return verdict.written
+
+    def _look_up(self, wanted: Wanted) -> Found:
+        """Begin a transaction, lock all fleets that entries may touch and read what is known about them."""
+        for attempt in range(5):
+            fresh = self._writer is None
+            if self._writer is None:
+                self._writer = self._connect_writer()
+            connection = self._writer
+            try:
+                with self._within(connection):
+                    found = _look_up(connection, wanted)
+                if found is not None:
+                    return found
+                # A decision came into a fleet that was not locked, while we locked: once more, with all of them.
+                connection.execute("ROLLBACK")
+            except BaseException as error:
+                self._roll_back(connection)
+                # Nothing was written yet, so a connection that broke while it was idle is replaced quietly.
+                if fresh or attempt or not _lost(error):
+                    raise
+        raise StorageUnavailable("fleets came and went while entries were written; try again")
+
+    def _forget(self) -> None:
+        # Deleted rows are invisible at once; autovacuum gives their space to new rows.
+        pass
+
+    # Who learns, and whether it is there.
+
+    def lead(self) -> bool:  # noqa: D102
+        with self._lead_lock, _translated():
+            try:
+                if self._leader is not None:
+                    with suppress(psycopg.OperationalError, psycopg.InterfaceError), self._within(self._leader):
+                        held = self._leader.execute(
+                            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid = %s "
+                            "AND pid = pg_backend_pid() AND granted AND database = "
+                            "(SELECT oid FROM pg_database WHERE datname = current_database())",
+                            LEADER,
+                        ).fetchone()
+                        if held or self._try_to_lead(self._leader):
+                            return True
+                        return False
+                    self._leader.close()
+                    self._leader = None
+                self._leader = self._connect_leader()
+                with self._within(self._leader):
+                    return self._try_to_lead(self._leader)
+            except BaseException:
+                if self._leader is not None:
+                    self._leader.close()
+                    self._leader = None
+                raise
+
+    def _try_to_lead(self, connection: Connection) -> bool:
+        return connection.execute("SELECT pg_try_advisory_lock(%s, %s)", LEADER).fetchone() == (True,)
+
+    def _connect_leader(self) -> Connection:
+        connection = self._connect()
+        # The server, too, has to notice when a leader is gone without a word.
+        connection.execute("SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2")
+        if connection.info.server_version >= 140000:
+            connection.execute(f"SET idle_session_timeout = {round(LEASE * 1000)}")
+        return connection
+
+    def schema_version(self) -> int:  # noqa: D102
+        return int(self._read("SELECT version FROM schema_version")[0][0])
+
+    def close(self) -> None:  # noqa: D102
+        self._closed = True
+        self._readers.clear()
+        with self._write_lock:
+            self._drop_writer()
+        with self._lead_lock:
+            if self._leader is not None:
+                self._leader.close()
+                self._leader = None
+        self._deadlines.close()
+
+
+@lru_cache(512)
+def _spelled(statement: str) -> LiteralString:
+    return cast("LiteralString", statement.replace("?", "%s"))
+
+
+def _version(connection: Connection) -> int:
+    [(there, tables)] = connection.execute(
+        "SELECT to_regclass('posse.schema_version') IS NOT NULL, "
+        "(SELECT count(*) FROM pg_tables WHERE schemaname = 'posse')"
+    ).fetchall()
+    if not there:
+        if tables:
+            raise StorageMismatch(
+                "the database has a schema posse whose tables are not a storage; name another database, or rename it"
+            )
+        return 0
+    return int(connection.execute("SELECT version FROM schema_version").fetchall()[0][0])
+
+
+def _look_up(connection: Connection, wanted: Wanted) -> Found | None:
+    key_fleets, keys = [list(column) for column in zip(*wanted.keys, strict=True)] or [[], []]
+    task_fleets, tasks = [list(column) for column in zip(*wanted.tasks, strict=True)] or [[], []]
+    with connection.pipeline():
+        connection.execute("BEGIN")
+        locked = connection.execute(LOCK_FLEETS, (wanted.fleets, wanted.ids))
+        by_id = connection.execute(cast("LiteralString", BY_ID), (wanted.ids,))
+        by_key = connection.execute(cast("LiteralString", BY_KEY), (key_fleets, keys)) if keys else None
+        known = connection.execute(KNOWN_TASKS, (task_fleets, tasks)) if tasks else None
+    fleets = {row[1]: Counters(*row) for row in locked.fetchall()}
+    decisions = {row[2]: LoggedDecision._make(row) for row in by_id.fetchall()}
+    if any(row.fleet not in fleets for row in decisions.values()):
+        return None
+    keyed = {
+        (row[2], row[0]): (row[1], LoggedDecision._make(row[2:])) for row in (by_key.fetchall() if by_key else ())
+    }
+    return Found(fleets, decisions, keyed, set(known.fetchall()) if known else set())  # type: ignore[arg-type]
+
+
+def _apply(connection: Connection, verdict: Verdict) -> None:
+    with connection.pipeline():
+        for statement, rows in (
+            (INSERT, [
+                (fleet, number, new.id, new.time, new.task, new.arm, new.propensity, new.body, new.policy,
+                 new.version, new.key, new.digest)
+                for fleet, number, new in verdict.decisions
+            ]),
+            (REWARD, [(row.id, row.change, row.reward, row.reward_time) for _, row in verdict.rewards]),
+            (COUNT_TASKS, [
+                (fleet, task, task.casefold(), tally.first_time, tally.decisions, tally.rewards)
+                for (fleet, task), tally in verdict.tasks.items()
+            ]),
+            (COUNT_MINUTES, [
+                (fleet, minute, tally.decisions, tally.rewards, tally.reward_sum)
+                for (fleet, minute), tally in verdict.minutes.items()
+            ]),
+            (COUNT_FLEETS, [
+                (fleet, tally.tasks, tally.decisions, tally.rewards) for fleet, tally in verdict.fleets.items()
+            ]),
+        ):  # fmt: skip
+            if rows:
+                connection.execute(statement, (_records(rows),))
+        connection.execute("COMMIT")
+
+
+def _records(rows: Sequence[Sequence[Any]]) -> str:
+    """Return rows as JSON objects whose keys are a, b, c, ...: one value to send and one to parse."""
+    return json.dumps([dict(zip("abcdefghijkl", row, strict=False)) for row in rows], ensure_ascii=False)
+
+
+def _lost(error: BaseException) -> bool:
+    """Say whether an error means that the connection is gone, and not only that a statement failed."""
+    return isinstance(error, psycopg.InterfaceError) or (
+        isinstance(error, psycopg.OperationalError)
+        and (error.sqlstate is None or error.sqlstate.startswith(("08", "57P")))
+    )
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupportedError, UnicodeError, OverflowError) as error:
+        raise InvalidValue(f"a value cannot be stored: {_first_line(error)}") from error
+    except psycopg.ProgrammingError as error:
+        raise StorageMismatch(
+            f"PostgreSQL refused: {_first_line(error)}; check that the role may use the schema posse, "
+            "and that its tables are those of this posse"
+        ) from error
+    except (psycopg.Error, OSError) as error:
+        raise StorageUnavailable(
+            f"PostgreSQL does not answer as it should: {_first_line(error)}; what was asked may be asked again"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

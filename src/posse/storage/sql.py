@@ -1,0 +1,397 @@
+"""What both databases do alike: the same tables and the same statements, with ``?`` where a value goes.
+
+Reads are single statements, so that each sees one state of the database. What writes takes the lock of the fleet's row
+first; numbers are therefore given in the order in which transactions become visible.
+"""
+
+from __future__ import annotations
+
+import json
+import time as clock
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from posse.errors import InvalidValue, StorageUnavailable
+from posse.storage.base import (
+    EXPIRED,
+    PENDING,
+    REWARDED,
+    Activity,
+    Change,
+    FleetRow,
+    KeyRow,
+    LoggedDecision,
+    Storage,
+    TaskRow,
+)
+from posse.storage.naming import digest_of
+
+Row = tuple[Any, ...]
+
+CHUNK = 1000
+"""Rows that are deleted in one transaction when a fleet goes."""
+
+DECISION = """
+SELECT f.name, d.number, d.id, d.time, d.task, d.arm, d.propensity, d.body, d.policy, d.version, d.state, d.reward,
+  d.reward_time, d.change
+FROM decisions d JOIN fleets f ON f.id = d.fleet
+"""
+
+# A snapshot that was made before the last erasure may hold the task, so it counts as none.
+FLEET = """
+SELECT name, definition, created, tasks, decisions, rewards, pending, changes,
+  coalesce((SELECT max(number) FROM snapshots WHERE fleet = fleets.id AND finished = 1
+            AND number >= fleets.erasure), 0)
+FROM fleets
+"""
+
+CHANGES = """
+SELECT * FROM (
+  SELECT change, 'reward', task, arm, body, reward, CAST(NULL AS {binary}) FROM decisions
+  WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND change > ? ORDER BY change LIMIT ?) AS rewarded
+UNION ALL
+SELECT * FROM (
+  SELECT number, kind, '', '', '', 0.0, data FROM changes
+  WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND number > ? ORDER BY number LIMIT ?) AS others
+ORDER BY 1 LIMIT ?
+"""
+
+ACTIVITY = """
+SELECT (minute / CAST(? AS bigint)) * 60 * CAST(? AS bigint), CAST(sum(decisions) AS bigint),
+  CAST(sum(rewards) AS bigint), sum(reward_sum)
+FROM activity WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND minute >= ? GROUP BY 1 ORDER BY 1
+"""
+
+SNAPSHOT = """
+SELECT s.id, s.number, (SELECT count(*) FROM snapshot_parts WHERE snapshot = s.id)
+FROM snapshots s JOIN fleets f ON f.id = s.fleet
+WHERE f.name = ? AND s.finished = 1 AND s.number >= f.erasure ORDER BY s.number DESC, s.id DESC LIMIT 1
+"""
+
+PRUNE = """
+DELETE FROM decisions WHERE id IN (
+  SELECT id FROM decisions WHERE fleet = ? AND state = ? AND time < ? AND coalesce(change, 0) <= ?
+  ORDER BY time LIMIT ?)
+"""
+
+
+class Session(Protocol):
+    """A transaction that is open."""
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        """Run a statement and return all its rows."""
+
+    def run(self, statement: str, *values: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+
+
+class SqlStorage(Storage):
+    """A storage in tables. What is abstract here is how a database is reached, and the hot path of writing."""
+
+    LOCK = ""
+    """What the end of a SELECT says to lock its rows; nothing where a transaction that writes is alone."""
+
+    BINARY = "blob"
+    """The type of bytes."""
+
+    @abstractmethod
+    def _read(self, statement: str, *values: Any) -> list[Row]:
+        """Run one statement that only reads."""
+
+    @abstractmethod
+    def _writing(self, *, long: bool = False) -> AbstractContextManager[Session]:
+        """Open a transaction, which is committed if the body ends and rolled back if it raises."""
+
+    def _lock(self, session: Session, fleet: str) -> tuple[int, int] | None:
+        """Lock a fleet; return its row's number and the number of its last change, or None if there is none."""
+        found = session.rows("SELECT id, changes FROM fleets WHERE name = ?" + self.LOCK, fleet)
+        return (found[0][0], found[0][1]) if found else None
+
+    # Fleets.
+
+    def create_fleet(self, name: str, definition: dict[str, Any], time: float) -> bool:  # noqa: D102
+        with self._writing() as session:
+            made = session.run(
+                "INSERT INTO fleets (name, definition, time_to_live, created) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (name) DO NOTHING",
+                name, _text_of(definition), definition.get("time_to_live"), time,
+            )  # fmt: skip
+        return made > 0
+
+    def fleet(self, name: str) -> FleetRow | None:  # noqa: D102
+        found = self._read(FLEET + "WHERE name = ?", name)
+        return _fleet_row(found[0]) if found else None
+
+    def fleets(self) -> list[FleetRow]:  # noqa: D102
+        return [_fleet_row(row) for row in self._read(FLEET + "WHERE name IS NOT NULL ORDER BY name")]
+
+    def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:  # noqa: D102
+        text = _text_of(definition)
+        with self._writing() as session:
+            fleet = self._lock(session, name)
+            if fleet is None:
+                return 0
+            [(stored,)] = session.rows("SELECT definition FROM fleets WHERE id = ?", fleet[0])
+            if json.loads(stored) != json.loads(_text_of(expected)):
+                return 0
+            session.run(
+                "UPDATE fleets SET definition = ?, time_to_live = ? WHERE id = ?",
+                text, definition.get("time_to_live"), fleet[0],
+            )  # fmt: skip
+            return _note(session, fleet, "arms", text.encode())
+
+    def delete_fleet(self, name: str) -> bool:  # noqa: D102
+        with self._writing() as session:
+            there = session.run("UPDATE fleets SET name = NULL WHERE name = ?", name) > 0
+        # A log may have millions of rows: those go in short transactions, and what a crash leaves goes the next time.
+        for (fleet,) in self._read("SELECT id FROM fleets WHERE name IS NULL"):
+            self._delete_rows(fleet)
+        return there
+
+    def _delete_rows(self, fleet: int) -> None:
+        for table, key in (("decisions", "id"), ("tasks", "task"), ("activity", "minute"), ("changes", "number")):
+            statement = (
+                f"DELETE FROM {table} WHERE fleet = ? AND {key} IN (SELECT {key} FROM {table} WHERE fleet = ? LIMIT ?)"
+            )
+            while True:
+                with self._writing() as session:
+                    gone = session.run(statement, fleet, fleet, CHUNK)
+                if gone < CHUNK:
+                    break
+                clock.sleep(0.001)  # whoever waits for the lock gets it
+        for (snapshot,) in self._read("SELECT id FROM snapshots WHERE fleet = ?", fleet):
+            self._delete_snapshot(snapshot)
+        with self._writing() as session:
+            session.run("DELETE FROM fleets WHERE id = ?", fleet)
+
+    # The log.
+
+    def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:  # noqa: D102
+        _checked(limit)
+        found = self._read(CHANGES.format(binary=self.BINARY), fleet, after, limit, fleet, after, limit, limit)
+        return [Change(*row[:6], bytes(row[6] or b"")) for row in found]
+
+    def decision(self, decision_id: str) -> LoggedDecision | None:  # noqa: D102
+        found = self._read(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", decision_id)
+        return LoggedDecision._make(found[0]) if found else None
+
+    def decisions(  # noqa: D102
+        self, fleet: str, *, after: int = 0, before: int | None = None, task: str | None = None,
+        state: int | None = None, limit: int = 1000, newest_first: bool = False,
+    ) -> list[LoggedDecision]:  # fmt: skip
+        order = "DESC" if newest_first else "ASC"
+        where, values = "f.name = ? AND d.number > ?", [fleet, after]
+        if before is not None:
+            where, values = where + " AND d.number < ?", [*values, before]
+        if task is not None:
+            where, values = where + " AND d.task = ?", [*values, task]
+        if state is not None:
+            where, values = where + " AND d.state = ?", [*values, state]
+        statement = f"{DECISION} WHERE {where} ORDER BY d.number {order} LIMIT ?"
+        if task is None and state in (PENDING, EXPIRED):
+            # These are few among many: their numbers come out of the index of states, and then their rows.
+            inner = f"SELECT d.number FROM decisions d JOIN fleets f ON f.id = d.fleet WHERE {where} "
+            # The sign keeps SQLite from walking through the whole log by number.
+            inner += f"ORDER BY +d.number {order} LIMIT ?"
+            statement = f"{DECISION} WHERE f.name = ? AND d.number IN ({inner}) ORDER BY d.number {order}"
+            values = [fleet, *values]
+        return [LoggedDecision._make(row) for row in self._read(statement, *values, _checked(limit))]
+
+    def tasks(self, fleet: str, *, search: str = "", after: str = "", limit: int = 100) -> list[TaskRow]:  # noqa: D102
+        statement = (
+            "SELECT task, first_time, decisions, rewards FROM tasks "
+            "WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND task > ?"
+        )
+        values: list[Any] = [fleet, after]
+        if search:
+            # What contains a text is shorter without it; both databases know this spelling.
+            statement, values = statement + " AND replace(folded, ?, '') <> folded", [*values, search.casefold()]
+        found = self._read(statement + " ORDER BY task LIMIT ?", *values, _checked(limit))
+        return [TaskRow._make(row) for row in found]
+
+    def task(self, fleet: str, task: str) -> TaskRow | None:  # noqa: D102
+        found = self._read(
+            "SELECT task, first_time, decisions, rewards FROM tasks "
+            "WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND task = ?",
+            fleet, task,
+        )  # fmt: skip
+        return TaskRow._make(found[0]) if found else None
+
+    def activity(self, fleet: str, since: float, stretch: float) -> list[Activity]:  # noqa: D102
+        minutes, rest = divmod(stretch, 60)
+        if rest or minutes < 1:
+            raise InvalidValue(f"stretch is {stretch!r} seconds, but activity is kept by the minute; give 60, 120, ...")
+        first = int(since // stretch * minutes)
+        found = self._read(ACTIVITY, int(minutes), int(minutes), fleet, first)
+        return [Activity(float(row[0]), int(row[1]), int(row[2]), float(row[3])) for row in found]
+
+    def erase(self, fleet: str, task: str) -> int | None:  # noqa: D102
+        with self._writing(long=True) as session:
+            locked = self._lock(session, fleet)
+            if locked is None:
+                return None
+            number = locked[0]
+            counted = session.rows("SELECT decisions, rewards FROM tasks WHERE fleet = ? AND task = ?", number, task)
+            if not counted:
+                return None
+            [(pending,)] = session.rows(
+                "SELECT count(*) FROM decisions WHERE fleet = ? AND task = ? AND state = ?", number, task, PENDING
+            )
+            session.run("DELETE FROM decisions WHERE fleet = ? AND task = ?", number, task)
+            session.run("DELETE FROM tasks WHERE fleet = ? AND task = ?", number, task)
+            session.run(
+                "UPDATE fleets SET tasks = tasks - 1, decisions = decisions - ?, rewards = rewards - ?, "
+                "pending = pending - ?, erasure = changes + 1 WHERE id = ?",
+                *counted[0], pending, number,
+            )  # fmt: skip
+            change = _note(session, locked, "erase", digest_of(fleet, task))
+        self._forget()
+        return change
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Leave no copy of deleted rows behind, as far as the database lets us."""
+
+    def erasure(self, fleet: str) -> int:  # noqa: D102
+        found = self._read("SELECT erasure FROM fleets WHERE name = ?", fleet)
+        return int(found[0][0]) if found else 0
+
+    def expire(self, fleet: str, before: float, limit: int = 1000) -> int:  # noqa: D102
+        with self._writing() as session:
+            locked = self._lock(session, fleet)
+            if locked is None:
+                return 0
+            gone = session.run(
+                "UPDATE decisions SET state = ? WHERE id IN (SELECT id FROM decisions "
+                "WHERE fleet = ? AND state = ? AND time < ? ORDER BY time LIMIT ?)",
+                EXPIRED, locked[0], PENDING, before, _checked(limit),
+            )  # fmt: skip
+            session.run("UPDATE fleets SET pending = pending - ? WHERE id = ?", gone, locked[0])
+        return gone
+
+    def prune(self, fleet: str, before: float, limit: int = 1000) -> int:  # noqa: D102
+        stored = self.fleet(fleet)
+        if stored is None:
+            return 0
+        with self._writing() as session:
+            locked = self._lock(session, fleet)
+            if locked is None:
+                return 0
+            gone = session.run(PRUNE, locked[0], EXPIRED, before, 0, _checked(limit))
+            if stored.snapshot and gone < limit:
+                gone += session.run(PRUNE, locked[0], REWARDED, before, stored.snapshot, limit - gone)
+        return gone
+
+    def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:  # noqa: D102
+        found = self._read(
+            "SELECT id FROM decisions WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = ? AND time < ? "
+            "ORDER BY time, number LIMIT ?",
+            fleet, PENDING, before, _checked(limit),
+        )  # fmt: skip
+        return [row[0] for row in found]
+
+    # Populations and snapshots.
+
+    def add_population(self, fleet: str, data: bytes) -> int:  # noqa: D102
+        with self._writing() as session:
+            locked = self._lock(session, fleet)
+            if locked is None:
+                return 0
+            session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", locked[0])
+            return _note(session, locked, "population", data)
+
+    def start_snapshot(self, fleet: str, number: int, time: float) -> int | None:  # noqa: D102
+        with self._writing() as session:
+            locked = self._lock(session, fleet)
+            if locked is None:
+                return None
+            [(snapshot,)] = session.rows(
+                "INSERT INTO snapshots (fleet, number, time) VALUES (?, ?, ?) RETURNING id", locked[0], number, time
+            )
+        return int(snapshot)
+
+    def add_snapshot_part(self, snapshot: int, part: int, data: bytes) -> None:  # noqa: D102
+        with self._writing() as session:
+            # One that was overtaken by a newer snapshot is gone, and so may be the fleet: nothing to write then.
+            if session.rows("SELECT id FROM snapshots WHERE id = ?" + self.LOCK, snapshot):
+                session.run("INSERT INTO snapshot_parts (snapshot, part, data) VALUES (?, ?, ?)", snapshot, part, data)
+
+    def finish_snapshot(self, snapshot: int) -> None:  # noqa: D102
+        with self._writing() as session:
+            session.run("UPDATE snapshots SET finished = 1 WHERE id = ?", snapshot)
+        # By number, not by id: a process that was slow may finish after another one that knew more.
+        older = self._read(
+            "SELECT s.id FROM snapshots s WHERE s.fleet = (SELECT fleet FROM snapshots WHERE id = ?) AND EXISTS ("
+            "SELECT 1 FROM snapshots n WHERE n.fleet = s.fleet AND n.finished = 1 "
+            "AND (n.number > s.number OR (n.number = s.number AND n.id > s.id)))",
+            snapshot,
+        )
+        for (number,) in older:
+            self._delete_snapshot(number)
+        if older:
+            self._forget()
+
+    def _delete_snapshot(self, snapshot: int) -> None:
+        for (part,) in self._read("SELECT part FROM snapshot_parts WHERE snapshot = ? ORDER BY part DESC", snapshot):
+            with self._writing() as session:
+                session.run("DELETE FROM snapshot_parts WHERE snapshot = ? AND part = ?", snapshot, part)
+        with self._writing() as session:
+            session.rows("SELECT id FROM snapshots WHERE id = ?" + self.LOCK, snapshot)
+            session.run("DELETE FROM snapshot_parts WHERE snapshot = ?", snapshot)
+            session.run("DELETE FROM snapshots WHERE id = ?", snapshot)
+
+    def snapshot(self, fleet: str) -> tuple[int, Iterator[bytes]] | None:  # noqa: D102
+        found = self._read(SNAPSHOT, fleet)
+        return (int(found[0][1]), self._parts(found[0][0], found[0][2])) if found else None
+
+    def _parts(self, snapshot: int, n_parts: int) -> Iterator[bytes]:
+        for part in range(n_parts):
+            found = self._read("SELECT data FROM snapshot_parts WHERE snapshot = ? AND part = ?", snapshot, part)
+            if not found:
+                raise StorageUnavailable("the snapshot was replaced by a newer one while it was read; ask for that one")
+            yield bytes(found[0][0])
+
+    # Keys.
+
+    def add_key(self, key: KeyRow) -> None:  # noqa: D102
+        with self._writing() as session:
+            session.run(
+                "INSERT INTO keys (id, label, scopes, digest, created) VALUES (?, ?, ?, ?, ?)",
+                key.id, key.label, " ".join(key.scopes), key.digest, key.created,
+            )  # fmt: skip
+
+    def keys(self) -> list[KeyRow]:  # noqa: D102
+        found = self._read("SELECT id, label, scopes, digest, created FROM keys ORDER BY created, id")
+        return [KeyRow(row[0], row[1], tuple(row[2].split()), row[3], row[4]) for row in found]
+
+    def revoke_key(self, key_id: str) -> bool:  # noqa: D102
+        with self._writing() as session:
+            return session.run("DELETE FROM keys WHERE id = ?", key_id) > 0
+
+    def ping(self) -> None:  # noqa: D102
+        self._read("SELECT 1")
+
+
+def _text_of(definition: dict[str, Any]) -> str:
+    return json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
+
+
+def _fleet_row(row: Row) -> FleetRow:
+    return FleetRow(row[0], json.loads(row[1]), *row[2:])
+
+
+def _note(session: Session, fleet: tuple[int, int], kind: str, data: bytes) -> int:
+    """Give the next number of a locked fleet to a change that is no reward."""
+    number = fleet[1] + 1
+    session.run("UPDATE fleets SET changes = ? WHERE id = ?", number, fleet[0])
+    session.run("INSERT INTO changes (fleet, number, kind, data) VALUES (?, ?, ?, ?)", fleet[0], number, kind, data)
+    return number
+
+
+def _checked(limit: int) -> int:
+    """Return a limit that both databases take in one meaning: SQLite reads a negative one as no limit."""
+    if limit < 0:
+        raise InvalidValue(f"limit is {limit}; give 0 or more")
+    return limit

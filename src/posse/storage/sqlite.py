@@ -1,0 +1,405 @@
+"""A storage in one SQLite file: one process learns, others may look and manage keys."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
+from posse.storage.base import LoggedDecision, NewDecision, NewReward, Written
+from posse.storage.migrations import steps_from
+from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
+from posse.storage.pool import Pool
+from posse.storage.residue import in_unused_space
+from posse.storage.sql import DECISION, Row, Session, SqlStorage
+
+APPLICATION = 0x706F7365
+"""Marks the file as a storage of posse (the letters "pose"), where file(1) and SQLite look for it."""
+
+BUSY_TIMEOUT = 5.0
+"""Seconds to wait for another process that writes."""
+
+READERS = 8
+
+WAL_LIMIT = 64 * 2**20
+"""Bytes that the file of recent writes may have before readers are waited for, so that it can start over."""
+
+KEYED = DECISION.replace("SELECT f.name", "SELECT d.digest, f.name") + "WHERE f.name = ? AND d.key = ?"
+
+INSERT = """
+INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+REWARD = "UPDATE decisions SET state = 1, change = ?, reward = ?, reward_time = ? WHERE id = ?"
+
+COUNT_TASK = """
+INSERT INTO tasks (fleet, task, folded, first_time, decisions, rewards) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (fleet, task) DO UPDATE SET decisions = decisions + excluded.decisions, rewards = rewards + excluded.rewards
+"""
+
+COUNT_MINUTE = """
+INSERT INTO activity (fleet, minute, decisions, rewards, reward_sum) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (fleet, minute) DO UPDATE SET decisions = decisions + excluded.decisions,
+  rewards = rewards + excluded.rewards, reward_sum = reward_sum + excluded.reward_sum
+"""
+
+COUNT_FLEET = """
+UPDATE fleets SET number = number + ?, tasks = tasks + ?, decisions = decisions + ?, rewards = rewards + ?,
+  pending = pending + ?, changes = changes + ? WHERE id = ?
+"""
+
+ADVICE = {
+    sqlite3.SQLITE_BUSY: "another process writes to it; try again",
+    sqlite3.SQLITE_LOCKED: "another process writes to it; try again",
+    sqlite3.SQLITE_FULL: "the disk is full; free some space and try again",
+    sqlite3.SQLITE_IOERR: "the disk does not read or write; look at the disk and the system's log",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that its folder exists and may be written to",
+    sqlite3.SQLITE_READONLY: "the file may not be written to; check its permissions",
+    sqlite3.SQLITE_PERM: "the file may not be used; check its permissions",
+    sqlite3.SQLITE_NOMEM: "there is no memory left; free some and try again",
+    sqlite3.SQLITE_PROTOCOL: "other processes keep its lock; try again",
+    sqlite3.SQLITE_INTERRUPT: "it was interrupted; try again",
+}
+
+_BROKEN = (sqlite3.Error, OverflowError, UnicodeError)
+
+
+class _Transaction:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        return self._connection.execute(statement, values).fetchall()
+
+    def run(self, statement: str, *values: Any) -> int:
+        return self._connection.execute(statement, values).rowcount
+
+
+class SqliteStorage(SqlStorage):
+    """A storage in one file, with write-ahead logging; a commit is on disk when it returns.
+
+    Parameters
+    ----------
+    path : Path
+    migrate : bool
+    """
+
+    def __init__(self, path: Path, *, migrate: bool = True) -> None:
+        self._path = path.absolute()
+        self._closed = False
+        self._lock_file: int | None = None
+        self._write_lock = threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._readers = Pool(self._connect_reader, READERS, BUSY_TIMEOUT)
+        try:
+            self._prepare(migrate)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, migrate: bool) -> None:
+        with self._translated():
+            if migrate:
+                # Contexts may be personal, so nobody else reads a file that we make.
+                with suppress(FileExistsError):
+                    os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            elif not self._path.exists():
+                raise StorageMismatch(f"{self._path} does not exist; open it with migrate=True to create it")
+            connection = self._connect()
+        try:
+            with self._translated():
+                self._check(connection)
+                self._migrate(connection, migrate)
+        finally:
+            connection.close()
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        [(application,)] = connection.execute("PRAGMA application_id")
+        [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
+        if tables and application != APPLICATION:
+            raise StorageMismatch(
+                f"{self._path} is an SQLite database, but not a storage of posse; name another file, "
+                "or one that does not exist yet"
+            )
+
+    def _migrate(self, connection: sqlite3.Connection, migrate: bool) -> None:
+        if not steps_from(_version(connection), "sqlite", str(self._path), migrate=migrate):
+            return
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have been faster.
+            for number, statements in steps_from(_version(connection), "sqlite", str(self._path), migrate=migrate):
+                for statement in statements:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StorageUnavailable("the storage was closed; open it again")
+        connection = sqlite3.connect(
+            f"{self._path.as_uri()}?mode=rw", uri=True, timeout=BUSY_TIMEOUT, isolation_level=None,
+            check_same_thread=False, cached_statements=256,
+        )  # fmt: skip
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = self._connect()
+        connection.execute("PRAGMA cache_size = -65536")
+        return connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except _BROKEN as error:
+            raise _translate(error, self._path) from error
+        except OSError as error:
+            raise StorageUnavailable(
+                f"{self._path}: {error.strerror or error}; check that its folder exists and may be written to"
+            ) from error
+
+    def _read(self, statement: str, *values: Any) -> list[Row]:
+        with self._translated(), self._readers.lend() as connection:
+            # All rows at once: a read transaction that stays open would keep the write-ahead log from starting over.
+            return connection.execute(statement, values).fetchall()
+
+    @contextmanager
+    def _writing(self, *, long: bool = False) -> Iterator[Session]:  # noqa: ARG002 (nothing times out here)
+        with self._transaction() as connection:
+            yield _Transaction(connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._write_lock, self._translated():
+            if self._writer is None:
+                self._writer = self._connect_writer()
+            connection = self._writer
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException as error:
+                self._roll_back(connection, error)
+                raise
+
+    def _roll_back(self, connection: sqlite3.Connection, error: BaseException) -> None:
+        """Undo what is open; a connection that may be broken is thrown away, and the next call makes another."""
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._drop_writer()
+        else:
+            if isinstance(error, sqlite3.Error) and _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT):
+                self._drop_writer()
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with suppress(sqlite3.Error):
+                writer.close()
+
+    # The hot path.
+
+    def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:  # noqa: D102
+        wanted = Wanted(groups)
+        with self._transaction() as connection:
+            verdict = judge(groups, _look_up(connection, wanted))
+            _apply(connection, verdict)
+        self._bound_log()
+        return verdict.written
+
+    def _bound_log(self) -> None:
+        """Start the write-ahead log over if readers that overlap have kept SQLite from doing so by itself."""
+        with suppress(OSError):
+            if os.stat(f"{self._path}-wal").st_size > WAL_LIMIT:
+                self._forget()
+
+    def _forget(self) -> None:
+        # Rows are overwritten when they are deleted (secure_delete), but older copies of their pages are in the log.
+        with self._write_lock, suppress(sqlite3.Error):
+            if self._writer is not None:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def erase(self, fleet: str, task: str) -> int | None:  # noqa: D102
+        number = super().erase(fleet, task)
+        if number is not None:
+            with suppress(sqlite3.Error, OSError):
+                self._rewrite(task)
+        return number
+
+    def _rewrite(self, task: str) -> None:
+        """Rewrite what holds copies of an erased task in unused space: first what mostly does, then all."""
+        with self._write_lock:
+            for statement in ("REINDEX decisions_task", "VACUUM"):
+                if self._writer is None or not in_unused_space(self._path, task):
+                    return
+                self._writer.execute(statement)
+                self._forget()
+
+    # Who learns, and whether it is there.
+
+    def lead(self) -> bool:  # noqa: D102
+        with self._translated():
+            path = f"{self._path}.lock"
+            if self._lock_file is not None:
+                if _is_file(self._lock_file, path):
+                    return True
+                os.close(self._lock_file)
+                self._lock_file = None
+            if self._closed:
+                raise StorageUnavailable("the storage was closed; open it again")
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                return False
+            except BaseException:
+                os.close(file)
+                raise
+            if not _is_file(file, path):
+                os.close(file)
+                return False
+            self._lock_file = file
+            return True
+
+    def ping(self) -> None:  # noqa: D102
+        super().ping()
+        if not self._path.exists():
+            raise StorageUnavailable(f"{self._path} is gone; what is written now would be lost: put it back and restart")
+
+    def schema_version(self) -> int:  # noqa: D102
+        return int(self._read("PRAGMA user_version")[0][0])
+
+    def close(self) -> None:  # noqa: D102
+        self._closed = True
+        self._readers.clear()
+        with self._write_lock:
+            self._drop_writer()
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    [(version,)] = connection.execute("PRAGMA user_version")
+    return int(version)
+
+
+def _is_file(descriptor: int, path: str) -> bool:
+    """Say whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
+    execute = connection.execute
+    decisions: dict[str, LoggedDecision] = {}
+    for decision_id in wanted.ids:
+        row = execute(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", (decision_id,)).fetchone()
+        if row is not None:
+            decisions[decision_id] = LoggedDecision._make(row)
+    keyed = {}
+    for pair in wanted.keys:
+        row = execute(KEYED, pair).fetchone()
+        if row is not None:
+            keyed[pair] = (row[0], LoggedDecision._make(row[1:]))
+    tasks = set()
+    for pair in wanted.tasks:
+        statement = "SELECT 1 FROM tasks WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND task = ?"
+        if execute(statement, pair).fetchone() is not None:
+            tasks.add(pair)
+    fleets = {}
+    for name in {*wanted.fleets, *(row.fleet for row in decisions.values())}:
+        row = execute("SELECT id, name, time_to_live, number, changes FROM fleets WHERE name = ?", (name,)).fetchone()
+        if row is not None:
+            fleets[name] = Counters(*row)
+    return Found(fleets, decisions, keyed, tasks)
+
+
+def _apply(connection: sqlite3.Connection, verdict: Verdict) -> None:
+    connection.executemany(
+        INSERT,
+        [
+            (fleet, number, new.id, new.time, new.task, new.arm, new.propensity, new.body, new.policy, new.version,
+             new.key, new.digest)
+            for fleet, number, new in verdict.decisions
+        ],
+    )  # fmt: skip
+    connection.executemany(REWARD, [(row.change, row.reward, row.reward_time, row.id) for _, row in verdict.rewards])
+    connection.executemany(
+        COUNT_TASK,
+        [
+            (fleet, task, task.casefold(), tally.first_time, tally.decisions, tally.rewards)
+            for (fleet, task), tally in verdict.tasks.items()
+        ],
+    )
+    connection.executemany(
+        COUNT_MINUTE,
+        [
+            (fleet, minute, tally.decisions, tally.rewards, tally.reward_sum)
+            for (fleet, minute), tally in verdict.minutes.items()
+        ],
+    )
+    connection.executemany(
+        COUNT_FLEET,
+        [
+            (tally.decisions, tally.tasks, tally.decisions, tally.rewards, tally.decisions - tally.rewards,
+             tally.rewards, fleet)
+            for fleet, tally in verdict.fleets.items()
+        ],
+    )  # fmt: skip
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Return the primary code of an error, 0 if it is one of the Python module."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _translate(error: BaseException, path: Path) -> Exception:
+    if not isinstance(error, sqlite3.Error):
+        return InvalidValue(f"a value cannot be stored: {error}")
+    code = _code(error)
+    if code in ADVICE:
+        return StorageUnavailable(f"{path}: {error}; {ADVICE[code]}")
+    if code == sqlite3.SQLITE_NOTADB:
+        return StorageMismatch(f"{path} is not an SQLite database; name another file, or one that does not exist yet")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StorageMismatch(f"{path} is damaged ({error}); restore it from a backup")
+    if code == sqlite3.SQLITE_CONSTRAINT or isinstance(error, sqlite3.DataError):
+        return InvalidValue(f"a value cannot be stored: {error}")
+    if code == 0 and "closed" in str(error):
+        return StorageUnavailable("the storage was closed; open it again")
+    if code == 0 or code in (sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG):
+        return InvalidValue(f"a value cannot be stored: {error}")
+    return StorageMismatch(f"{path}: {error}; its tables are not those that this posse knows")
