@@ -64,6 +64,18 @@ def test_kinds_do_not_mix():
     assert 1 in numbers
 
 
+@pytest.mark.parametrize("n", [1, 2000])
+def test_names_of_the_other_kind_may_have_come_since_these_were_checked(n):
+    labels = Labels("task")
+    numbers, text = labels.checked_all(range(n)), labels.checked_all(map(str, range(n)))
+    labels.add("first", 0)
+
+    with pytest.raises(InvalidValue, match="named by text"):
+        labels.known(numbers)
+    assert labels.known(text).tolist() == [-1] * n
+    assert labels.known([]).size == 0
+
+
 def test_names_that_come_together_are_of_one_kind():
     assert Labels("task").checked_all(["a", Text("b")]) == ["a", "b"]
     with pytest.raises(InvalidValue, match="not by both"):

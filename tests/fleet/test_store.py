@@ -1,8 +1,11 @@
+import threading
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import posse.fleet.store
+import posse.threads
 from posse.errors import InvalidValue
 from posse.fleet.store import FIRST_ARMS, FIRST_ROOM, Store
 from posse.kernels import estimators
@@ -436,7 +439,8 @@ def test_beliefs_are_the_same_whoever_asks_for_them_first(monkeypatch, way, robu
     look_at(plain, "settle")
     expected = local_parts(plain)
     if way == "settle in blocks":
-        monkeypatch.setattr(posse.fleet.store, "BLOCK", 3)
+        monkeypatch.setattr(posse.threads, "MANY_ROWS", 3)
+        monkeypatch.setattr(posse.threads, "workers", lambda: 3)
 
     look_at(store, way)
 
@@ -445,6 +449,54 @@ def test_beliefs_are_the_same_whoever_asks_for_them_first(monkeypatch, way, robu
     store._room.root[:] = np.nan
     look_at(store, "settle")
     assert local_parts(store) == expected
+
+
+@pytest.mark.parametrize("taken", [1, 3, 4, 5])
+def test_forgotten_slots_are_given_out_one_after_another(taken, monkeypatch):
+    store = new_store()
+    store.add_tasks(10)
+    learn(store, some_rows(80, 10))
+    store.drop_tasks(np.array([2, 7]), store.new_memory())
+    free, n_slots = list(store.free_slots), store.n_slots
+    looked_at, claim_rows = [], posse.fleet.store.claim_rows
+
+    def counting(index, tasks, arms, free, *rest):
+        looked_at.append(free.size)
+        return claim_rows(index, tasks, arms, free, *rest)
+
+    monkeypatch.setattr(posse.fleet.store, "claim_rows", counting)
+
+    slots = store.claim(np.array(store.add_tasks(taken)), np.zeros(taken, dtype=np.int64))
+
+    assert slots.tolist() == [*free[::-1], n_slots][:taken]
+    assert store.free_slots == free[: max(len(free) - taken, 0)]
+    assert looked_at == [min(taken, 4)]  # however many more there are
+
+
+def test_no_part_is_at_work_when_beliefs_could_not_be_settled(monkeypatch):
+    # Whoever holds the lock lets go of it then.
+    monkeypatch.setattr(posse.threads, "MANY_ROWS", 3)
+    monkeypatch.setattr(posse.threads, "workers", lambda: 2)
+    store = refreshed_store(False)
+    failed, ended, calls, lock = threading.Event(), [], [], threading.Lock()
+
+    def settle_rows(arm, rows, lanes=None):
+        with lock:
+            calls.append(rows.size)
+            first = len(calls) == 1
+        if first:
+            failed.set()
+            raise MemoryError
+        assert failed.wait(60)
+        threading.Event().wait(0.2)
+        ended.append(rows.size)
+
+    monkeypatch.setattr(store, "_settle_rows", settle_rows)
+
+    with pytest.raises(MemoryError):
+        store.settle()
+
+    assert len(calls) == len(ended) + 1 > 1
 
 
 @pytest.mark.parametrize("robust", [False, True])

@@ -42,8 +42,10 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
         _stand_back()
         try:
             _run(fleet, refresh, kept, version, steps, settled, sample)
-        except Exception:
-            if threading.main_thread().is_alive():  # else the program is at its end, and so are its threads
+        except Exception as error:
+            # At its end a program refuses further work of threads, while its main thread still counts as alive.
+            ending = isinstance(error, RuntimeError) and "shutdown" in str(error)
+            if not ending and threading.main_thread().is_alive():
                 logger.exception("a refresh in the background failed; the population stays as it was")
         finally:
             with fleet._lock:

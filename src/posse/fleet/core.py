@@ -7,6 +7,7 @@ import secrets
 import threading
 import time as clock_module
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,8 @@ from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide_rows
 from posse.kernels.ground import new_room
 from posse.kernels.linalg import LARGEST
-from posse.threads import MANY_ROWS, pool, workers
+from posse.threads import MANY_ROWS, spread_parts, workers
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.fleet.refresh import Refresh
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from posse.types import Array, BoolArray, IntArray
 
 MONTH = 30 * 24 * 3600.0
-PERIOD = 2**128  # of the generator
 FIT_STEPS, FIT_SETTLED = 30, 1e-2  # of the prior after a batch, which may be all the data there will ever be
 
 
@@ -159,37 +160,28 @@ class Core:
         return sum(ledger.n_pending for ledger in self._ledgers())
 
     def _note(self, decisions: list[Decision], contexts: list[Any], now: float) -> None:
-        """Write decisions to the log before they count; if that fails, their random numbers are drawn again."""
+        """Write decisions to the log before they count."""
         from posse.logs.writer import moment
 
         assert self._log is not None
-        names = self._features.names
-        try:
-            when = moment(now)
-            self._log(
-                [
-                    {
-                        "decision_id": decision.id,
-                        "time": when,
-                        "task": decision.task,
-                        "arm": decision.arm,
-                        "eligible": list(decision.probabilities),
-                        "probabilities": list(decision.probabilities.values()),
-                        "propensity": decision.propensity,
-                        "context": dict(zip(names, self._features.raw(context), strict=True)),
-                        "policy": self._behaviour.policy,
-                        "version": __version__,
-                    }
-                    for decision, context in zip(decisions, contexts, strict=True)
-                ]
-            )
-        except BaseException:
-            self._rewind(len(decisions))
-            raise
-
-    def _rewind(self, count: int) -> None:
-        """Go back in the seed's stream by so many decisions."""
-        self._rng.bit_generator.advance(PERIOD - count)  # type: ignore[attr-defined]  # of PCG64
+        names, when = self._features.names, moment(now)
+        self._log(
+            [
+                {
+                    "decision_id": decision.id,
+                    "time": when,
+                    "task": decision.task,
+                    "arm": decision.arm,
+                    "eligible": list(decision.probabilities),
+                    "probabilities": list(decision.probabilities.values()),
+                    "propensity": decision.propensity,
+                    "context": dict(zip(names, self._features.raw(context), strict=True)),
+                    "policy": self._behaviour.policy,
+                    "version": __version__,
+                }
+                for decision, context in zip(decisions, contexts, strict=True)
+            ]
+        )
 
     def _note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
         """Write rewards to the log before they are learned."""
@@ -343,7 +335,8 @@ class Core:
         n, n_arms = len(rows), len(self._arms)
         chosen = np.empty(n, dtype=np.int64)
         probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
-        address = self._store.address
+        ground = self._store.ground  # kept while compiled code works on it
+        address = ground.address
         first_step, least_step = self._decided + 1, self._store.experience + 1
         # Rows of one task together, so that what belongs to it is fetched once; answers do not depend on the order.
         order = np.argsort(rows, kind="stable")
@@ -364,7 +357,8 @@ class Core:
             # Tasks never seen have nothing to settle, and may be many.
             inner = np.where(sorted_rows[cuts[1:-1]] < 0, cuts[1:-1], inner)
             cuts = np.unique(np.concatenate([[0], inner, [n]]))
-            list(pool().map(block, cuts[:-1].tolist(), cuts[1:].tolist()))
+            parts = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+            spread_parts([partial(block, first, last) for first, last in parts])
         return chosen, probabilities, mean, sd
 
     def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, refresh: bool = True) -> Lesson:
@@ -414,16 +408,18 @@ class Core:
             self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED)
 
     def _learn(self, lesson: Lesson) -> None:
-        """Learn rows: one by one while they are few beside what is known, else as sums and a new population."""
-        tasks, arms, contexts, rewards, slots, way, refresh, parts = lesson
-        store = self._store
-        if way != "one by one":
-            store.add_rows(slots, arms, contexts, rewards, parts)
-            if way == "refresh":
-                store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
-            return
-        store.learn_rows(tasks, arms, contexts, rewards)
-        if self._later() and store.refresh_due(self._growth()):
+        """Learn rows: one by one while they are few beside what is known, else as sums; :meth:`_estimate` follows."""
+        tasks, arms, contexts, rewards, slots, way, _, parts = lesson
+        if way == "one by one":
+            self._store.learn_rows(tasks, arms, contexts, rewards)
+        else:
+            self._store.add_rows(slots, arms, contexts, rewards, parts)
+
+    def _estimate(self, lesson: Lesson) -> None:
+        """Estimate the population after a lesson, if it is due. Who is interrupted here has learned all the same."""
+        if lesson.way == "refresh":
+            self._store.refresh(lesson.refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+        elif lesson.way == "one by one" and self._later() and self._store.refresh_due(self._growth()):
             self._refresh_later()
 
     def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:
@@ -472,9 +468,17 @@ class Core:
                     np.full(len(ids), self._absent_reward),
                 )
                 self._note_rewards(ids, [self._absent_reward] * len(ids), now)
-                self._learn(lesson)
-        for ledger, rows in late:
-            ledger.drop_oldest(rows.size)
+                with undisturbed():
+                    self._learn(lesson)
+                    _drop(late)
+                self._estimate(lesson)
+                return
+        _drop(late)
+
+
+def _drop(late: list[tuple[Ledger, IntArray]]) -> None:
+    for ledger, rows in late:
+        ledger.drop_oldest(rows.size)
 
 
 def no_belief(task: Label) -> NotFinite:

@@ -114,7 +114,12 @@ class Labels:
         return self._number.get(self.checked(label))
 
     def known(self, labels: list[Label]) -> IntArray:
-        """Return the numbers of checked names, -1 for those that are not in use."""
+        """Return the numbers of checked names, -1 for those that are not in use.
+
+        Names are checked before the lock is taken, so others may have come first, of the other kind.
+        """
+        if labels and type(labels[0]) is not self._kind:
+            self.checked(labels[0])
         if self._kind is int and len(labels) >= MANY:
             if self._index is None:
                 self._index = _Index(self._number)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from posse.errors import InvalidValue
 from posse.fleet.core import FIT_SETTLED, FIT_STEPS, Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
+from posse.undisturbed import undisturbed
+
+if TYPE_CHECKING:
+    from posse.fleet.refresh import Refresh
 
 
 def merge_fleet(mine: Core, other: Core) -> None:
@@ -34,14 +41,21 @@ def merge_fleet(mine: Core, other: Core) -> None:
         task_labels = mine._tasks.checked_all(other._tasks)
         before = (mine._store.n_arms, mine._store.memory)
         try:
-            _join(mine, other, arm_labels, task_labels)
+            join, refresh = _prepare(mine, other, arm_labels, task_labels)
         except BaseException:
             # Arms may have joined, which have no rewards yet.
             mine._store.shrink(*before)
             raise
+        with undisturbed():
+            join()
+        # Whoever is interrupted here has merged; the next who looks estimates the population.
+        mine._store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
 
 
-def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label]) -> None:
+def _prepare(
+    mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label]
+) -> tuple[Callable[[], None], Refresh | None]:
+    """Do all that can fail; return what is left to do, and room for the estimate that follows."""
     store = mine._store
     numbers_of_arms = dict(mine._arms.numbers)
     retired = set(mine._retired)
@@ -69,16 +83,19 @@ def _join(mine: Core, other: Core, arm_labels: list[Label], task_labels: list[La
         ledgers[ledger.prefix] = copy
     refresh = store.new_refresh(slots, arms)
     rng = mine._stream(mine._decided + other._decided)
-    # From here on nothing can fail.
-    for label, arm in numbers_of_arms.items():
-        if label not in mine._arms:
-            mine._arms.add(label, arm)
-    mine._retired = retired
-    mine._show_active(active)
-    mine._take(new)
-    mine._adopted |= ledgers
-    mine._origins |= other._origins
-    mine._decided += other._decided
-    mine._rng = rng
-    store.add_sums(slots, arms, sums)
-    store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+
+    def join() -> None:
+        # Nothing here can fail.
+        for label, arm in numbers_of_arms.items():
+            if label not in mine._arms:
+                mine._arms.add(label, arm)
+        mine._retired = retired
+        mine._show_active(active)
+        mine._take(new)
+        mine._adopted |= ledgers
+        mine._origins |= other._origins
+        mine._decided += other._decided
+        mine._rng = rng
+        store.add_sums(slots, arms, sums)
+
+    return join, refresh

@@ -38,6 +38,7 @@ from posse.kernels.fleet import decide
 from posse.kernels.packing import whole_matrices
 from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.statistics import Statistics
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
@@ -211,29 +212,33 @@ class Posse(Core):
             ledger.reserve(1)
             new = [] if number is not None else [(label, self._store.reserve_tasks(1)[0])]
             self._look()
-            position = decide(
-                self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
-                self._rng.random(), out,
-            )  # fmt: skip
-            if position < 0:
-                self._rewind(1)
-                raise no_belief(label)
-            chances, mean, sd = out.tolist()
-            decision = Decision(
-                f"{self._prefix}-{ledger.next}",
-                label,
-                names[position],
-                chances[position],
-                dict(zip(names, chances, strict=True)),
-                dict(zip(names, mean, strict=True)),
-                dict(zip(names, sd, strict=True)),
-            )
-            if self._log is not None:
-                self._note([decision], [context], now)
-            # From here on nothing can fail.
-            self._take(new)
-            self._decided += 1
-            ledger.add(new[0][1] if number is None else number, arms[position], now, x)
+            try:
+                position = decide(
+                    self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
+                    self._rng.random(), out,
+                )  # fmt: skip
+                if position < 0:
+                    raise no_belief(label)
+                chances, mean, sd = out.tolist()
+                decision = Decision(
+                    f"{self._prefix}-{ledger.next}",
+                    label,
+                    names[position],
+                    chances[position],
+                    dict(zip(names, chances, strict=True)),
+                    dict(zip(names, mean, strict=True)),
+                    dict(zip(names, sd, strict=True)),
+                )
+                if self._log is not None:
+                    self._note([decision], [context], now)
+                # From here on nothing can fail.
+                with undisturbed():
+                    self._take(new)
+                    self._decided += 1
+                    ledger.add(new[0][1] if number is None else number, arms[position], now, x)
+            except BaseException:
+                self._seek()  # the next decision draws what this one has drawn
+                raise
             return decision
 
     def decide_many(
@@ -263,8 +268,8 @@ class Posse(Core):
             numbers, new = self._numbers(labels, known)
             # A task that is not there yet has no rewards: it decides as one never seen.
             rows = numbers[codes]
-            uniforms = self._rng.random(n)
             try:
+                uniforms = self._rng.random(n)
                 chosen, probabilities, mean, sd = self._decide_rows(known[codes], X, mask, explore, uniforms)
                 require_beliefs(chosen, codes, labels)
                 active = self._active
@@ -286,16 +291,16 @@ class Posse(Core):
                     mean=mean,
                     sd=sd,
                 )
-                raw = self._features.raw_rows(contexts) if self._log is not None else []
+                if self._log is not None:
+                    self._note(list(decisions), self._features.raw_rows(contexts), now)
+                # From here on nothing can fail.
+                with undisturbed():
+                    self._take(new)
+                    self._decided += n
+                    self._ledger.add_many(rows, chosen, now, X)
             except BaseException:
-                self._rewind(n)
+                self._seek()  # the next decisions draw what these have drawn
                 raise
-            if self._log is not None:
-                self._note(list(decisions), raw, now)
-            # From here on nothing can fail.
-            self._take(new)
-            self._decided += n
-            self._ledger.add_many(rows, chosen, now, X)
             return decisions
 
     def expected(self, task: Label, context: Any) -> Expectation:
@@ -303,6 +308,8 @@ class Posse(Core):
         x = self._features.encode(context)
         with self._lock:
             number = self._tasks.get(task)
+            if number is None and self._elsewhere:
+                self._require_loaded(task)
             out = np.empty((3, self._active.size))
             self._look()
             decide(self._store.address, -1 if number is None else number, x, self._active, 1, False, 0.0, out)
@@ -357,9 +364,10 @@ class Posse(Core):
                     refresh = store.new_refresh(slots, arms)
             self._note_rewards([decision_id], [value], now)
             # From here on nothing can fail.
-            store.learn(task, arm, ledger.context[row], value)
-            ledger.status[row] = REWARDED
-            ledger.reward[row] = value
+            with undisturbed():
+                store.learn(task, arm, ledger.context[row], value)
+                ledger.status[row] = REWARDED
+                ledger.reward[row] = value
             if due and self._later():
                 self._refresh_later()
             elif due:
@@ -398,10 +406,12 @@ class Posse(Core):
             )
             self._note_rewards(list(new), list(new.values()), now)
             # From here on nothing can fail.
-            self._learn(lesson)
-            for ledger, row, value in where:
-                ledger.status[row] = REWARDED
-                ledger.reward[row] = value
+            with undisturbed():
+                self._learn(lesson)
+                for ledger, row, value in where:
+                    ledger.status[row] = REWARDED
+                    ledger.reward[row] = value
+            self._estimate(lesson)
             return len(where)
 
     def pending(self) -> list[Pending]:
@@ -474,9 +484,11 @@ class Posse(Core):
             numbers, new = self._numbers(task_labels, known)
             lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh)
             # From here on nothing can fail.
-            self._features = spec
-            self._take(new)
-            self._learn(lesson)
+            with undisturbed():
+                self._features = spec
+                self._take(new)
+                self._learn(lesson)
+            self._estimate(lesson)
             return len(y)
 
     def refresh(self, wait: bool = True, sample: int | None = None) -> None:
@@ -575,12 +587,13 @@ class Posse(Core):
                 return
             blanks = [(ledger, ledger.of(numbers)) for ledger in self._ledgers()]
             fresh, refresh = self._store.new_memory(), self._store.new_refresh()
-            self._store.drop_tasks(numbers, fresh)
-            # From here on nothing can fail.
-            for ledger, rows in blanks:
-                ledger.forget(rows)
-            for label in dict.fromkeys(labels):
-                self._tasks.remove(label)
+            with undisturbed():
+                self._store.drop_tasks(numbers, fresh)
+                # From here on nothing can fail.
+                for ledger, rows in blanks:
+                    ledger.forget(rows)
+                for label in dict.fromkeys(labels):
+                    self._tasks.remove(label)
             if self._store.n_rewards > 0:
                 self._store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
 
@@ -596,6 +609,8 @@ class Posse(Core):
         """Return the posterior of every arm's coefficients in a task; one never seen has the population's."""
         with self._lock:
             number = self._tasks.get(task)
+            if number is None and self._elsewhere:
+                self._require_loaded(task)
             self._look()
             if number is not None:
                 self._store.settle([number])

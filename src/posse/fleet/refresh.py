@@ -105,6 +105,8 @@ class Refresh:
         self.information = np.zeros((n_arms, d, d + 1))
         threads = workers() if threads is None else threads
         self.threads = threads if most.sum() >= MANY else 1
+        if self.threads > 1 and executor is None:
+            pool()  # if there are no threads to be had, that is found out here
         self._executor = executor
         rooms = [
             Room(new_buffers(d), new_block(BLOCK if copied else 0, d), np.zeros(BLOCK if self.robust else 0))
@@ -186,6 +188,11 @@ class Refresh:
     def look_from(self, source: Source) -> None:
         """Compute what follows from the population at hand, which was estimated elsewhere."""
         self._rebuild(source, self.rows, scaled=False)
+
+    def is_finite(self) -> bool:
+        """Whether what was estimated is a number throughout."""
+        arrays = (getattr(self.population, name) for name in POPULATION)
+        return all(np.isfinite(array).all() for array in (*arrays, self.root, self.evidence.inverse))
 
     def _climb(self, source: Source, rows: list[IntArray], steps: int, settled: float) -> None:
         evidence = self.evidence

@@ -16,6 +16,7 @@ from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
 from posse.kernels.fleet import decide
+from posse.undisturbed import undisturbed
 
 NEVER = 1e300  # times as many rewards
 
@@ -114,8 +115,10 @@ class Replica(Posse):
             arm_numbers = np.array([self._arm_number(arm) for arm in arms], dtype=np.int64)
             lesson = self._lesson(numbers[codes], arm_numbers, X, y, refresh=not catching_up)
             # From here on nothing can fail.
-            self._take(new)
-            self._learn(lesson)
+            with undisturbed():
+                self._take(new)
+                self._learn(lesson)
+            self._estimate(lesson)
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
         """Return what writes the state of now to a file, whatever is learned until then."""

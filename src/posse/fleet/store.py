@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.fleet.refresh import BLOCK, POPULATION, Live, Refresh
+from posse.fleet.refresh import POPULATION, Live, Refresh
 from posse.fleet.room import Room, new_room, with_more_arms, with_more_slots, with_more_tasks
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
@@ -32,7 +33,8 @@ from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
 from posse.model.evidence import STUDENT_FREEDOM
-from posse.threads import MANY_ROWS, pool, workers
+from posse.threads import MANY_ROWS, pool, spread, workers
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from posse.fleet.kept import Kept
     from posse.model.prior import Prior
     from posse.types import Array, IntArray
+
+logger = logging.getLogger("posse")
 
 FIRST_ROOM = 64  # rows and tasks that a new fleet has room for
 FIRST_ARMS = 8
@@ -205,8 +209,9 @@ class Store:
 
     def learn_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
         """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
-        observe_rows(self.address, tasks, arms, contexts, rewards)
-        self.count_rewards()
+        with undisturbed():
+            observe_rows(self.address, tasks, arms, contexts, rewards)
+            self.count_rewards()
 
     def keep(self, slots: IntArray, arms: IntArray) -> None:
         """Copy the sums of slots that are about to change, if someone reads them as they were."""
@@ -226,15 +231,16 @@ class Store:
         def add_part(first: int, last: int) -> None:
             add_to_slots(belief.sums, settled, slots, contexts, rewards, order[first:last])
 
-        self.stale = True
-        self.version += 1
-        list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
-        if len(cuts) == 2:
-            add_part(*cuts)
-        else:
-            list(pool().map(add_part, cuts[:-1], cuts[1:]))
-        count_rows(arms, belief.rewards)
-        self.count_rewards()
+        with undisturbed():
+            self.stale = True
+            self.version += 1
+            list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
+            if len(cuts) == 2:
+                add_part(*cuts)
+            else:
+                list(pool().map(add_part, cuts[:-1], cuts[1:]))
+            count_rows(arms, belief.rewards)
+            self.count_rewards()
 
     def parts_of(self, slots: IntArray) -> Parts:
         """Return an order of rows in which slots that are neighbours come together, and where to cut it for threads.
@@ -246,21 +252,23 @@ class Store:
         first = np.empty((self.n_slots >> NEIGHBOURS) + 2, dtype=np.int64)
         order = np.empty(slots.size, dtype=np.int64)
         sort_by_slots(slots, NEIGHBOURS, first, order)
+        pool()  # if there are no threads to be had, that is found out here
         even = np.linspace(0, slots.size, 4 * workers() + 1)
         return Parts(order, np.unique(first[np.searchsorted(first, even)]).tolist())
 
     def add_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> None:
         """Add sums of pairs, no pair twice; the posterior must be refreshed before it is used."""
         belief = self.belief
-        self.stale = True
-        list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
-        self.version += 1
-        for mine, others in zip(belief.sums, sums, strict=True):
-            mine[slots] += others
-        self._room.settled[slots] = -1
-        for arm in range(self.n_arms):
-            belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
-        self.count_rewards()
+        with undisturbed():
+            self.stale = True
+            list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
+            self.version += 1
+            for mine, others in zip(belief.sums, sums, strict=True):
+                mine[slots] += others
+            self._room.settled[slots] = -1
+            for arm in range(self.n_arms):
+                belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
+            self.count_rewards()
 
     def drop_tasks(self, tasks: IntArray, fresh: Memory) -> None:
         """Forget tasks and the prior that they helped to learn; ``fresh`` is a new memory.
@@ -277,18 +285,19 @@ class Store:
         rewards = [belief.sums.counts[rows].sum() for rows in kept]
         free_slots, free_tasks = slots.tolist(), tasks.tolist()
         # From here on nothing can fail.
-        self.version += 1
-        for field in belief.sums:
-            field[slots] = 0.0
-        belief.slot[tasks] = -1
-        for arm in range(self.n_arms):
-            belief.seen[arm, : kept[arm].size] = kept[arm]
-            belief.n_seen[arm] = kept[arm].size
-            belief.rewards[arm] = rewards[arm]
-        self.count_rewards()
-        self.free_slots.extend(free_slots)
-        self.free_tasks.extend(free_tasks)
-        self.reset_prior(fresh)
+        with undisturbed():
+            self.version += 1
+            for field in belief.sums:
+                field[slots] = 0.0
+            belief.slot[tasks] = -1
+            for arm in range(self.n_arms):
+                belief.seen[arm, : kept[arm].size] = kept[arm]
+                belief.n_seen[arm] = kept[arm].size
+                belief.rewards[arm] = rewards[arm]
+            self.count_rewards()
+            self.free_slots.extend(free_slots)
+            self.free_tasks.extend(free_tasks)
+            self.reset_prior(fresh)
 
     def refresh_due(self, growth: float, new_rewards: float = 0.0) -> bool:
         """Whether rewards have grown enough since the last refresh, or would have with some more."""
@@ -335,21 +344,40 @@ class Store:
         self.stale = False
 
     def install(self, refresh: Refresh) -> None:
-        """Put a population that was estimated apart in the place of the old one; cannot fail."""
-        for name in POPULATION:
-            if name != "rewards":
-                getattr(self.belief, name)[...] = getattr(refresh.population, name)
-        if refresh.robust:
-            weight = refresh.population.task_weight
-            self.belief.task_weight[: weight.size] = weight
-        for mine, new in zip(self.memory.evidence, refresh.evidence, strict=True):
-            if isinstance(mine, np.ndarray):
-                mine[...] = new
-        self._room.root[: self.n_arms] = refresh.root
-        set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
-        self._room.generation[0] += 1
-        self.version += 1
-        self.stale = False
+        """Put a population that was estimated apart in the place of the old one; cannot fail.
+
+        One that is not a number stays out: a row of a size beyond all others must not silence every task.
+        """
+        if not refresh.is_finite():
+            self._stay(refresh)
+            return
+        with undisturbed():
+            for name in POPULATION:
+                if name != "rewards":
+                    getattr(self.belief, name)[...] = getattr(refresh.population, name)
+            if refresh.robust:
+                weight = refresh.population.task_weight
+                self.belief.task_weight[: weight.size] = weight
+            for mine, new in zip(self.memory.evidence, refresh.evidence, strict=True):
+                if isinstance(mine, np.ndarray):
+                    mine[...] = new
+            self._room.root[: self.n_arms] = refresh.root
+            set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
+            self._room.generation[0] += 1
+            self.version += 1
+            self.stale = False
+
+    def _stay(self, refresh: Refresh) -> None:
+        """Keep the population in force, and try again when rewards have grown."""
+        logger.warning(
+            "the population could not be estimated, since values of too different size were learned (1e20 beside 1, "
+            "say), and stays as it is; find such rows, forget their tasks and learn them again without"
+        )
+        with undisturbed():
+            if self.memory.evidence.refreshed_at[0] > 0:
+                self.memory.evidence.refreshed_at[0] = refresh.evidence.refreshed_at[0]
+            if self.stale:
+                self.rebuild()
 
     def rebuild(self) -> None:
         """Compute every posterior again from the sums, under the prior in force."""
@@ -382,12 +410,15 @@ class Store:
                 rows = rows[rows >= 0]
                 rows = rows[self.belief.sums.counts[rows] > 0]
             rows = rows[settled[rows] != now]
-            cuts = range(0, rows.size, BLOCK)
-            if len(cuts) < 2:
-                self._settle_rows(arm, rows, self.buffers.lanes)
-            else:
-                list(pool().map(lambda first: self._settle_rows(arm, rows[first : first + BLOCK]), cuts))  # noqa: B023
-            settled[rows] = now
+
+            def work(part: int, parts: int, arm: int = arm, rows: IntArray = rows) -> None:
+                first, last = rows.size * part // parts, rows.size * (part + 1) // parts
+                self._settle_rows(arm, rows[first:last], self.buffers.lanes if parts == 1 else None)
+
+            # If one part fails, all others have ended before the lock is let go.
+            with undisturbed():
+                spread(work, rows.size)
+                settled[rows] = now
 
     def _settle_rows(self, arm: int, rows: IntArray, lanes: Array | None = None) -> None:
         if rows.size:
@@ -451,24 +482,26 @@ class Store:
         slots = np.empty(tasks.size, dtype=np.int64)
         index = self._room.belief.slot
         new = np.empty((2, min(tasks.size, index.size)), dtype=np.int64)
-        free = np.array(self.free_slots[::-1], dtype=np.int64)
-        count = claim_rows(index, tasks, arms, free, self.n_slots, slots, new)
-        if not count:
-            return slots
-        fresh = max(count - free.size, 0)
-        try:
-            if self.n_slots + fresh > self._room.settled.size:
-                self._show(with_more_slots(self._room, self.n_slots + fresh))
-        except MemoryError:
-            index[new[0, :count], new[1, :count]] = -1
-            raise
-        if count <= free.size:
-            del self.free_slots[len(self.free_slots) - count :]
-        else:
-            self.free_slots.clear()
-        self.n_slots += fresh
-        taken = index[new[0, :count], new[1, :count]]
-        self.belief.task_of[taken] = new[0, :count]
+        # No more than could be taken: after many tasks were forgotten, the list is long.
+        free = np.array(self.free_slots[max(len(self.free_slots) - tasks.size, 0) :][::-1], dtype=np.int64)
+        with undisturbed():
+            count = claim_rows(index, tasks, arms, free, self.n_slots, slots, new)
+            if not count:
+                return slots
+            fresh = max(count - free.size, 0)
+            try:
+                taken = index[new[0, :count], new[1, :count]]
+                if self.n_slots + fresh > self._room.settled.size:
+                    self._show(with_more_slots(self._room, self.n_slots + fresh))
+            except MemoryError:
+                index[new[0, :count], new[1, :count]] = -1
+                raise
+            if count <= free.size:
+                del self.free_slots[len(self.free_slots) - count :]
+            else:
+                self.free_slots.clear()
+            self.n_slots += fresh
+            self.belief.task_of[taken] = new[0, :count]
         return slots
 
     @property

@@ -105,6 +105,8 @@ def require_label(name: str, what: str, limits: Limits) -> None:
         raise InvalidValue(f"the name of {what} must have 1 to {limits.label} characters, but it has {len(name)}")
     if name in (".", ".."):
         raise InvalidValue(f"the name of {what} must not be {name!r}, which paths cannot hold")
+    if name.isprintable():
+        return  # nearly all are
     odd = next((character for character in name if unicodedata.category(character) in UNSEEN), None)
     if odd is not None:
         raise InvalidValue(

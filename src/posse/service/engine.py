@@ -18,6 +18,7 @@ from posse.service.writer import Writer
 from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
 
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
+STOP_SECONDS = 20.0  # that what happens by itself may take to end
 CALM = 20  # a snapshot is written at most in one part of so many of the time
 
 logger = logging.getLogger("posse.service")
@@ -65,7 +66,7 @@ class Engine:
         """Write what waits and a last snapshot, and close."""
         self._stop.set()
         if self._keeper.ident is not None:
-            self._keeper.join()
+            self._keeper.join(STOP_SECONDS)
         if self._opened:
             if self.leading:
                 for live in list(self._fleets.values()):
@@ -73,7 +74,7 @@ class Engine:
                         row = self.storage.fleet(live.name)
                         if row is not None and row.changes > row.snapshot:
                             live.write_snapshot(self.writer.run, self.clock())
-                    except PosseError as error:
+                    except (PosseError, OSError) as error:
                         logger.warning("no last snapshot of fleet %r: %s", live.name, error)
             self.writer.close()
             self.storage.close()
@@ -126,7 +127,7 @@ class Engine:
         with self._loading:
             live = self._fleets.get(row.name)
             if live is None or live.created != row.created:
-                live = LiveFleet(self.storage, row)
+                live = LiveFleet(self.storage, row, self.settings.limits.number)
                 live.replica.leading = self.leading
                 self._fleets[row.name] = live
 
@@ -203,9 +204,9 @@ class Engine:
 
     def _look_after(self, live: LiveFleet) -> None:
         """Do what one process does for all: publish populations, let old decisions go, write snapshots."""
-        population = live.population_to_publish()
-        if population is not None:
-            self.writer.run(lambda: self.storage.add_population(live.name, population) and live.follow())
+        live.publish(
+            lambda population: self.writer.run(lambda: self._publish(live, population))
+        )
         now = self.clock()
         self._expire(live, now)
         row = self.storage.fleet(live.name)
@@ -217,6 +218,10 @@ class Engine:
         if erased or (row.changes > row.snapshot and time.monotonic() - last >= pause):
             self.snapshot(live)
             self._prune(live, now)
+
+    def _publish(self, live: LiveFleet, population: bytes) -> None:
+        self.storage.add_population(live.name, population)
+        live.follow()
 
     def snapshot(self, live: LiveFleet) -> None:
         """Write a snapshot of a fleet, which replaces all before it."""
@@ -259,7 +264,11 @@ class Engine:
             return False
         row = self.storage.fleet(live.name)
         if row is not None and row.snapshot:
-            self.snapshot(live)
+            try:
+                self.snapshot(live)
+            except (PosseError, OSError) as error:
+                # The old one is not read any more; it is replaced when there is room again.
+                logger.warning("the snapshot of fleet %r before an erasure is still there: %s", live.name, error)
         return True
 
     def change_arms(self, live: LiveFleet, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -283,4 +292,4 @@ class Engine:
 
 def unknown_fleet(name: str) -> ApiError:
     """Return the error about a fleet that is not there."""
-    return ApiError("unknown_fleet", f"no fleet {name!r}; create it with PUT /v1/fleets/{name}", "fleet")
+    return ApiError("unknown_fleet", f"no fleet {name[:100]!r}; create it with PUT /v1/fleets/NAME", "fleet")

@@ -14,6 +14,7 @@ from typing import Any
 
 from posse.errors import PosseError
 from posse.fleet.replica import Replica
+from posse.service.contexts import Contexts
 from posse.service.definition import match_arms, new_replica
 from posse.storage import Change, FleetRow, Storage, digest_of
 
@@ -31,15 +32,18 @@ class LiveFleet:
     storage : Storage
     row : FleetRow
         The fleet as it is stored; its newest snapshot and all changes since are read.
+    largest : float
+        How large numbers of contexts may be.
     """
 
-    def __init__(self, storage: Storage, row: FleetRow) -> None:
+    def __init__(self, storage: Storage, row: FleetRow, largest: float = 1e9) -> None:
         self._storage = storage
         self.name, self.created = row.name, row.created
         self.definition: dict[str, Any] = row.definition
         self._lock = threading.RLock()
         self.replica, self.applied = _from_snapshot(storage, row)
-        self.published_at = self.replica.estimated_at
+        self.contexts = Contexts(self.replica.features, largest)
+        self.published_at = 0.0
         self._catch_up()
         self.replica.start_apart(row.decisions)
 
@@ -110,18 +114,16 @@ class LiveFleet:
                     self._apply(group)
             if len(changes) < AT_ONCE:
                 break
-        if population is not None:
-            self.replica.adopt(population.data)
-        self.published_at = self.replica.estimated_at
+        if population is not None and self.replica.adopt(population.data):
+            self.published_at = self.replica.estimated_at
 
-    def population_to_publish(self) -> bytes | None:
-        """Return the population if it was estimated here since the last time, else None."""
+    def publish(self, write: Callable[[bytes], None]) -> None:
+        """Have the population written to the log if it was estimated here since the last time."""
         at = self.replica.estimated_at
-        if at == self.published_at:
-            return None
-        data = self.replica.dump_population()
+        data = self.replica.dump_population() if at != self.published_at else None
+        if data is not None:
+            write(data)
         self.published_at = at
-        return data
 
     def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], time: float) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.

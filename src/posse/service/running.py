@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -64,6 +65,9 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
     if settings.workers == 1:
         if started is not None:
             started(address)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # The server ends in its own time, and then raises what made it end.
+            signal.signal(number, _leave)
         server = uvicorn.Server(uvicorn.Config(create_app(settings), **options))
         server.run(sockets=[bound])
         if not server.started:
@@ -78,6 +82,10 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
         "posse.service.running:app_from_environment", factory=True, workers=settings.workers, **options
     )
     Multiprocess(config, sockets=[bound]).run()
+
+
+def _leave(_number: int, _frame: object) -> None:
+    raise SystemExit(0)
 
 
 def app_from_environment() -> FastAPI:

@@ -30,6 +30,8 @@ class Limits:
         Arms of a fleet, retired ones included.
     fleets : int
         Fleets of a service.
+    number : float
+        Size of a number in a context, and of a reward.
     rate : float
         Requests a second of one key, or of one address where there are no keys; twice as many at once. 0 is no limit.
     refusals : float
@@ -44,6 +46,7 @@ class Limits:
     features: int = 500
     arms: int = 200
     fleets: int = 100
+    number: float = 1e9
     rate: float = 10_000.0
     refusals: float = 10.0
     waiting: int = 5000

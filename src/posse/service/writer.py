@@ -124,6 +124,7 @@ def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
         if future.done():  # whoever asked has gone
             continue
         if isinstance(answer, BaseException):
-            future.set_exception(answer)
+            # An error of its own for everyone: raising adds to its traceback.
+            future.set_exception(type(answer)(*answer.args))
         else:
             future.set_result(answer)

@@ -7,14 +7,16 @@ applied all up to n asks for those after n and misses none. A snapshot is the st
 The promises, which ``tests/storage/test_contract.py`` asks of every storage:
 
 - When :meth:`Storage.write` returns, what it accepted survives a crash of the process and of the machine. If it
-  raises, nothing of it was accepted, or (if the connection was lost while the database committed) all of it; asking again
-  with the same keys and values is safe in both cases and never counts twice.
+  raises, nothing of it was accepted, or (if the connection was lost while the database committed) all of it; asking
+  again with the same ids, keys and values is safe in both cases and never counts twice.
 - A decision has at most one reward. The same reward again is :data:`SAME`, another one :data:`CONFLICT`.
 - A key names at most one decision of a fleet. The same request again gets the decision that was made then.
 - Entries of one group are accepted together or not at all; groups do not disturb each other.
-- After :meth:`Storage.erase` neither the log nor any snapshot that is left holds the task.
-- Failures of the database are :class:`posse.errors.StorageUnavailable` (worth trying again: away, busy, disk full); a file
-  that is no storage, or of a newer posse, is :class:`posse.errors.StorageMismatch`. No other errors come out.
+- After :meth:`Storage.erase` the log does not hold the task, nor any snapshot of this change or a later one.
+- Failures of the database are :class:`posse.errors.StorageUnavailable` (worth trying again: away, busy, disk full); a
+  file that is no storage, or of a newer posse, is :class:`posse.errors.StorageMismatch`; a value that cannot be stored
+  (NaN as a reward, a NUL in a name on PostgreSQL) is :class:`posse.errors.InvalidValue`, and nothing of the call was
+  accepted. No other errors come out.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ class NewReward:
     value, time : float
     expiring : bool
         Whether this is the reward of a decision that has waited too long: it counts as rewarded, unless it is rewarded
-        already.
+        already, which is SAME whatever its reward is.
     """
 
     id: str
@@ -223,7 +225,7 @@ class KeyRow(NamedTuple):
 
 
 class Storage(ABC):
-    """Where a service keeps its log. Methods may be called from any thread, except that one thread at a time writes."""
+    """Where a service keeps its log. Methods may be called from any thread; those that write wait for each other."""
 
     # Fleets.
 
@@ -241,7 +243,7 @@ class Storage(ABC):
 
     @abstractmethod
     def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:
-        """Replace a fleet's definition and note the change; return its number, or 0 if it was not ``expected`` any more.
+        """Replace a fleet's definition and note the change; return its number, or 0 if it is not ``expected`` any more.
 
         Whoever gets 0 reads the fleet and tries again: two processes may add an arm at once.
         """
@@ -259,12 +261,16 @@ class Storage(ABC):
         Checks against what is stored and what earlier groups of this call wrote. A group in which an entry is CONFLICT,
         UNKNOWN or GONE writes nothing. Also counts tasks, decisions, rewards, pending and activity. A reward is GONE if
         its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None) of the
-        fleet's definition; one that is ``expiring`` is not asked for its age.
+        fleet's definition; one that is ``expiring`` is not asked for its age. A decision whose id is stored is SAME if
+        all of it is, else CONFLICT. In a group that is refused, entries with nothing wrong are WITHHELD.
         """
 
     @abstractmethod
     def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
-        """Return changes with numbers greater than ``after``, in order; fewer than ``limit`` means that these are all."""
+        """Return changes with numbers greater than ``after``, in order; fewer than ``limit`` means that these are all.
+
+        Numbers may be left out: those of erased and pruned rows, and of populations that were replaced.
+        """
 
     @abstractmethod
     def decision(self, decision_id: str) -> LoggedDecision | None:
@@ -287,13 +293,17 @@ class Storage(ABC):
 
     @abstractmethod
     def activity(self, fleet: str, since: float, stretch: float) -> list[Activity]:
-        """Return what happened in every stretch of so many seconds (a multiple of 60) that is not empty, in order."""
+        """Return what happened in every stretch of so many seconds (a multiple of 60) that is not empty, in order.
+
+        Stretches begin at multiples of their length; the one that ``since`` falls into is the first, and whole.
+        """
 
     @abstractmethod
     def erase(self, fleet: str, task: str) -> int | None:
         """Delete a task's rows from the log and note the change; return its number, or None if there is no such task.
 
-        Snapshots that hold it stay until :meth:`finish_snapshot` replaces them, and are never returned again.
+        Snapshots that hold it stay until :meth:`finish_snapshot` replaces them. Whoever reads one meanwhile applies this
+        change after it, like all changes since: rows that were pruned are nowhere else.
         """
 
     @abstractmethod
@@ -319,7 +329,10 @@ class Storage(ABC):
 
     @abstractmethod
     def add_population(self, fleet: str, data: bytes) -> int:
-        """Note an estimated population; return the number of this change. Only the newest is kept."""
+        """Note an estimated population; return the number of this change, 0 if the fleet is gone.
+
+        Only the newest is kept.
+        """
 
     @abstractmethod
     def start_snapshot(self, fleet: str, number: int, time: float) -> int | None:
@@ -327,15 +340,21 @@ class Storage(ABC):
 
     @abstractmethod
     def add_snapshot_part(self, snapshot: int, part: int, data: bytes) -> None:
-        """Write one part of a snapshot, counted from 0; each is a short transaction of its own."""
+        """Write one part of a snapshot, counted from 0; each is a short transaction of its own.
+
+        Nothing happens if a newer snapshot was finished since, or the fleet is gone.
+        """
 
     @abstractmethod
     def finish_snapshot(self, snapshot: int) -> None:
-        """Make a snapshot valid and delete the older ones of the fleet, unfinished ones too."""
+        """Make a snapshot valid and delete the older ones of the fleet (by number), unfinished ones too.
+
+        One that is older than a finished one is itself deleted.
+        """
 
     @abstractmethod
     def snapshot(self, fleet: str) -> tuple[int, Iterator[bytes]] | None:
-        """Return number and parts of the newest finished snapshot that holds no erased task, or None."""
+        """Return number and parts of the newest finished snapshot, or None."""
 
     # Keys.
 

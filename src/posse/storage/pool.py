@@ -44,7 +44,7 @@ class Pool(Generic[Connection]):
         """Lend a connection; it is thrown away if the body raises."""
         if not self._free.acquire(timeout=self._patience):
             raise StorageUnavailable(
-                f"all connections for reading were in use for {self._patience:g} s; try again with fewer requests at once"
+                f"all connections for reading were in use for {self._patience:g} s; try again, with fewer at once"
             )
         try:
             with self._lock:

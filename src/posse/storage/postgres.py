@@ -1,5 +1,7 @@
 """A storage in a PostgreSQL database, which any number of processes share; its tables are in the schema ``posse``."""
 
+# ruff: noqa: D102 (posse.storage.base says what the methods do)
+
 from __future__ import annotations
 
 import json
@@ -7,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 
@@ -120,6 +122,7 @@ class PostgresStorage(SqlStorage):
         self._closed = False
         self._write_lock = threading.RLock()
         self._writer: Connection | None = None
+        self._writes = 0
         self._lead_lock = threading.Lock()
         self._leader: Connection | None = None
         self._deadlines = Deadlines()
@@ -183,7 +186,7 @@ class PostgresStorage(SqlStorage):
                         connection.execute("CREATE TABLE schema_version (version bigint NOT NULL)")
                         connection.execute("INSERT INTO schema_version VALUES (0)")
                     for statement in statements:
-                        connection.execute(cast("LiteralString", statement))
+                        connection.execute(statement)
                     connection.execute("UPDATE schema_version SET version = %s", (number,))
 
     def _read(self, statement: str, *values: Any) -> list[Row]:
@@ -198,7 +201,7 @@ class PostgresStorage(SqlStorage):
                 self._readers.clear()
                 return self._read_once(text, values)
 
-    def _read_once(self, text: LiteralString, values: Sequence[Any]) -> list[Row]:
+    def _read_once(self, text: str, values: Sequence[Any]) -> list[Row]:
         with self._readers.lend() as connection, self._within(connection):
             return connection.execute(text, values).fetchall()
 
@@ -221,7 +224,7 @@ class PostgresStorage(SqlStorage):
                 raise
 
     def _begin(self, long: bool) -> Connection:
-        start: LiteralString = "BEGIN"
+        start = "BEGIN"
         if self._writer is not None:
             try:
                 with self._within(self._writer):
@@ -250,9 +253,10 @@ class PostgresStorage(SqlStorage):
 
     # The hot path.
 
-    def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:  # noqa: D102
+    def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:
         wanted = Wanted(groups)
         with self._write_lock, _translated():
+            self._writes += 1
             found = self._look_up(wanted)
             connection = self._writer
             assert connection is not None
@@ -274,6 +278,9 @@ class PostgresStorage(SqlStorage):
             connection = self._writer
             try:
                 with self._within(connection):
+                    # What was planned for a table half as large may be slow by now.
+                    if self._writes.bit_count() == 1:
+                        connection.execute("DISCARD PLANS")
                     found = _look_up(connection, wanted)
                 if found is not None:
                     return found
@@ -292,7 +299,7 @@ class PostgresStorage(SqlStorage):
 
     # Who learns, and whether it is there.
 
-    def lead(self) -> bool:  # noqa: D102
+    def lead(self) -> bool:
         with self._lead_lock, _translated():
             try:
                 if self._leader is not None:
@@ -303,9 +310,7 @@ class PostgresStorage(SqlStorage):
                             "(SELECT oid FROM pg_database WHERE datname = current_database())",
                             LEADER,
                         ).fetchone()
-                        if held or self._try_to_lead(self._leader):
-                            return True
-                        return False
+                        return held is not None or self._try_to_lead(self._leader)
                     self._leader.close()
                     self._leader = None
                 self._leader = self._connect_leader()
@@ -328,24 +333,27 @@ class PostgresStorage(SqlStorage):
             connection.execute(f"SET idle_session_timeout = {round(LEASE * 1000)}")
         return connection
 
-    def schema_version(self) -> int:  # noqa: D102
+    def schema_version(self) -> int:
         return int(self._read("SELECT version FROM schema_version")[0][0])
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._closed = True
         self._readers.clear()
         with self._write_lock:
             self._drop_writer()
         with self._lead_lock:
             if self._leader is not None:
+                # Said, not only left to the server, which may take a moment to notice that we are gone.
+                with suppress(psycopg.Error), self._within(self._leader):
+                    self._leader.execute("SELECT pg_advisory_unlock_all()")
                 self._leader.close()
                 self._leader = None
         self._deadlines.close()
 
 
 @lru_cache(512)
-def _spelled(statement: str) -> LiteralString:
-    return cast("LiteralString", statement.replace("?", "%s"))
+def _spelled(statement: str) -> str:
+    return statement.replace("?", "%s")
 
 
 def _version(connection: Connection) -> int:
@@ -368,17 +376,15 @@ def _look_up(connection: Connection, wanted: Wanted) -> Found | None:
     with connection.pipeline():
         connection.execute("BEGIN")
         locked = connection.execute(LOCK_FLEETS, (wanted.fleets, wanted.ids))
-        by_id = connection.execute(cast("LiteralString", BY_ID), (wanted.ids,))
-        by_key = connection.execute(cast("LiteralString", BY_KEY), (key_fleets, keys)) if keys else None
+        by_id = connection.execute(BY_ID, (wanted.ids,))
+        by_key = connection.execute(BY_KEY, (key_fleets, keys)) if keys else None
         known = connection.execute(KNOWN_TASKS, (task_fleets, tasks)) if tasks else None
     fleets = {row[1]: Counters(*row) for row in locked.fetchall()}
     decisions = {row[2]: LoggedDecision._make(row) for row in by_id.fetchall()}
     if any(row.fleet not in fleets for row in decisions.values()):
         return None
-    keyed = {
-        (row[2], row[0]): (row[1], LoggedDecision._make(row[2:])) for row in (by_key.fetchall() if by_key else ())
-    }
-    return Found(fleets, decisions, keyed, set(known.fetchall()) if known else set())  # type: ignore[arg-type]
+    keyed = {(row[2], row[0]): (row[1], LoggedDecision._make(row[2:])) for row in (by_key.fetchall() if by_key else ())}
+    return Found(fleets, decisions, keyed, set(known.fetchall()) if known else set())
 
 
 def _apply(connection: Connection, verdict: Verdict) -> None:

@@ -4,6 +4,8 @@ Reads are single statements, so that each sees one state of the database. What w
 first; numbers are therefore given in the order in which transactions become visible.
 """
 
+# ruff: noqa: D102 (posse.storage.base says what the methods do)
+
 from __future__ import annotations
 
 import json
@@ -39,11 +41,9 @@ SELECT f.name, d.number, d.id, d.time, d.task, d.arm, d.propensity, d.body, d.po
 FROM decisions d JOIN fleets f ON f.id = d.fleet
 """
 
-# A snapshot that was made before the last erasure may hold the task, so it counts as none.
 FLEET = """
 SELECT name, definition, created, tasks, decisions, rewards, pending, changes,
-  coalesce((SELECT max(number) FROM snapshots WHERE fleet = fleets.id AND finished = 1
-            AND number >= fleets.erasure), 0)
+  coalesce((SELECT max(number) FROM snapshots WHERE fleet = fleets.id AND finished = 1), 0)
 FROM fleets
 """
 
@@ -67,7 +67,7 @@ FROM activity WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND minute >=
 SNAPSHOT = """
 SELECT s.id, s.number, (SELECT count(*) FROM snapshot_parts WHERE snapshot = s.id)
 FROM snapshots s JOIN fleets f ON f.id = s.fleet
-WHERE f.name = ? AND s.finished = 1 AND s.number >= f.erasure ORDER BY s.number DESC, s.id DESC LIMIT 1
+WHERE f.name = ? AND s.finished = 1 ORDER BY s.number DESC, s.id DESC LIMIT 1
 """
 
 PRUNE = """
@@ -111,7 +111,7 @@ class SqlStorage(Storage):
 
     # Fleets.
 
-    def create_fleet(self, name: str, definition: dict[str, Any], time: float) -> bool:  # noqa: D102
+    def create_fleet(self, name: str, definition: dict[str, Any], time: float) -> bool:
         with self._writing() as session:
             made = session.run(
                 "INSERT INTO fleets (name, definition, time_to_live, created) VALUES (?, ?, ?, ?) "
@@ -120,14 +120,14 @@ class SqlStorage(Storage):
             )  # fmt: skip
         return made > 0
 
-    def fleet(self, name: str) -> FleetRow | None:  # noqa: D102
+    def fleet(self, name: str) -> FleetRow | None:
         found = self._read(FLEET + "WHERE name = ?", name)
         return _fleet_row(found[0]) if found else None
 
-    def fleets(self) -> list[FleetRow]:  # noqa: D102
+    def fleets(self) -> list[FleetRow]:
         return [_fleet_row(row) for row in self._read(FLEET + "WHERE name IS NOT NULL ORDER BY name")]
 
-    def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:  # noqa: D102
+    def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:
         text = _text_of(definition)
         with self._writing() as session:
             fleet = self._lock(session, name)
@@ -142,7 +142,7 @@ class SqlStorage(Storage):
             )  # fmt: skip
             return _note(session, fleet, "arms", text.encode())
 
-    def delete_fleet(self, name: str) -> bool:  # noqa: D102
+    def delete_fleet(self, name: str) -> bool:
         with self._writing() as session:
             there = session.run("UPDATE fleets SET name = NULL WHERE name = ?", name) > 0
         # A log may have millions of rows: those go in short transactions, and what a crash leaves goes the next time.
@@ -168,16 +168,16 @@ class SqlStorage(Storage):
 
     # The log.
 
-    def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:  # noqa: D102
+    def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
         _checked(limit)
         found = self._read(CHANGES.format(binary=self.BINARY), fleet, after, limit, fleet, after, limit, limit)
-        return [Change(*row[:6], bytes(row[6] or b"")) for row in found]
+        return [Change._make((*row[:6], bytes(row[6] or b""))) for row in found]
 
-    def decision(self, decision_id: str) -> LoggedDecision | None:  # noqa: D102
+    def decision(self, decision_id: str) -> LoggedDecision | None:
         found = self._read(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", decision_id)
         return LoggedDecision._make(found[0]) if found else None
 
-    def decisions(  # noqa: D102
+    def decisions(
         self, fleet: str, *, after: int = 0, before: int | None = None, task: str | None = None,
         state: int | None = None, limit: int = 1000, newest_first: bool = False,
     ) -> list[LoggedDecision]:  # fmt: skip
@@ -199,7 +199,7 @@ class SqlStorage(Storage):
             values = [fleet, *values]
         return [LoggedDecision._make(row) for row in self._read(statement, *values, _checked(limit))]
 
-    def tasks(self, fleet: str, *, search: str = "", after: str = "", limit: int = 100) -> list[TaskRow]:  # noqa: D102
+    def tasks(self, fleet: str, *, search: str = "", after: str = "", limit: int = 100) -> list[TaskRow]:
         statement = (
             "SELECT task, first_time, decisions, rewards FROM tasks "
             "WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND task > ?"
@@ -211,7 +211,7 @@ class SqlStorage(Storage):
         found = self._read(statement + " ORDER BY task LIMIT ?", *values, _checked(limit))
         return [TaskRow._make(row) for row in found]
 
-    def task(self, fleet: str, task: str) -> TaskRow | None:  # noqa: D102
+    def task(self, fleet: str, task: str) -> TaskRow | None:
         found = self._read(
             "SELECT task, first_time, decisions, rewards FROM tasks "
             "WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND task = ?",
@@ -219,7 +219,7 @@ class SqlStorage(Storage):
         )  # fmt: skip
         return TaskRow._make(found[0]) if found else None
 
-    def activity(self, fleet: str, since: float, stretch: float) -> list[Activity]:  # noqa: D102
+    def activity(self, fleet: str, since: float, stretch: float) -> list[Activity]:
         minutes, rest = divmod(stretch, 60)
         if rest or minutes < 1:
             raise InvalidValue(f"stretch is {stretch!r} seconds, but activity is kept by the minute; give 60, 120, ...")
@@ -227,7 +227,7 @@ class SqlStorage(Storage):
         found = self._read(ACTIVITY, int(minutes), int(minutes), fleet, first)
         return [Activity(float(row[0]), int(row[1]), int(row[2]), float(row[3])) for row in found]
 
-    def erase(self, fleet: str, task: str) -> int | None:  # noqa: D102
+    def erase(self, fleet: str, task: str) -> int | None:
         with self._writing(long=True) as session:
             locked = self._lock(session, fleet)
             if locked is None:
@@ -254,11 +254,11 @@ class SqlStorage(Storage):
     def _forget(self) -> None:
         """Leave no copy of deleted rows behind, as far as the database lets us."""
 
-    def erasure(self, fleet: str) -> int:  # noqa: D102
+    def erasure(self, fleet: str) -> int:
         found = self._read("SELECT erasure FROM fleets WHERE name = ?", fleet)
         return int(found[0][0]) if found else 0
 
-    def expire(self, fleet: str, before: float, limit: int = 1000) -> int:  # noqa: D102
+    def expire(self, fleet: str, before: float, limit: int = 1000) -> int:
         with self._writing() as session:
             locked = self._lock(session, fleet)
             if locked is None:
@@ -271,7 +271,7 @@ class SqlStorage(Storage):
             session.run("UPDATE fleets SET pending = pending - ? WHERE id = ?", gone, locked[0])
         return gone
 
-    def prune(self, fleet: str, before: float, limit: int = 1000) -> int:  # noqa: D102
+    def prune(self, fleet: str, before: float, limit: int = 1000) -> int:
         stored = self.fleet(fleet)
         if stored is None:
             return 0
@@ -284,7 +284,7 @@ class SqlStorage(Storage):
                 gone += session.run(PRUNE, locked[0], REWARDED, before, stored.snapshot, limit - gone)
         return gone
 
-    def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:  # noqa: D102
+    def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:
         found = self._read(
             "SELECT id FROM decisions WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = ? AND time < ? "
             "ORDER BY time, number LIMIT ?",
@@ -294,7 +294,7 @@ class SqlStorage(Storage):
 
     # Populations and snapshots.
 
-    def add_population(self, fleet: str, data: bytes) -> int:  # noqa: D102
+    def add_population(self, fleet: str, data: bytes) -> int:
         with self._writing() as session:
             locked = self._lock(session, fleet)
             if locked is None:
@@ -302,7 +302,7 @@ class SqlStorage(Storage):
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", locked[0])
             return _note(session, locked, "population", data)
 
-    def start_snapshot(self, fleet: str, number: int, time: float) -> int | None:  # noqa: D102
+    def start_snapshot(self, fleet: str, number: int, time: float) -> int | None:
         with self._writing() as session:
             locked = self._lock(session, fleet)
             if locked is None:
@@ -312,13 +312,13 @@ class SqlStorage(Storage):
             )
         return int(snapshot)
 
-    def add_snapshot_part(self, snapshot: int, part: int, data: bytes) -> None:  # noqa: D102
+    def add_snapshot_part(self, snapshot: int, part: int, data: bytes) -> None:
         with self._writing() as session:
             # One that was overtaken by a newer snapshot is gone, and so may be the fleet: nothing to write then.
             if session.rows("SELECT id FROM snapshots WHERE id = ?" + self.LOCK, snapshot):
                 session.run("INSERT INTO snapshot_parts (snapshot, part, data) VALUES (?, ?, ?)", snapshot, part, data)
 
-    def finish_snapshot(self, snapshot: int) -> None:  # noqa: D102
+    def finish_snapshot(self, snapshot: int) -> None:
         with self._writing() as session:
             session.run("UPDATE snapshots SET finished = 1 WHERE id = ?", snapshot)
         # By number, not by id: a process that was slow may finish after another one that knew more.
@@ -342,7 +342,7 @@ class SqlStorage(Storage):
             session.run("DELETE FROM snapshot_parts WHERE snapshot = ?", snapshot)
             session.run("DELETE FROM snapshots WHERE id = ?", snapshot)
 
-    def snapshot(self, fleet: str) -> tuple[int, Iterator[bytes]] | None:  # noqa: D102
+    def snapshot(self, fleet: str) -> tuple[int, Iterator[bytes]] | None:
         found = self._read(SNAPSHOT, fleet)
         return (int(found[0][1]), self._parts(found[0][0], found[0][2])) if found else None
 
@@ -355,22 +355,22 @@ class SqlStorage(Storage):
 
     # Keys.
 
-    def add_key(self, key: KeyRow) -> None:  # noqa: D102
+    def add_key(self, key: KeyRow) -> None:
         with self._writing() as session:
             session.run(
                 "INSERT INTO keys (id, label, scopes, digest, created) VALUES (?, ?, ?, ?, ?)",
                 key.id, key.label, " ".join(key.scopes), key.digest, key.created,
             )  # fmt: skip
 
-    def keys(self) -> list[KeyRow]:  # noqa: D102
+    def keys(self) -> list[KeyRow]:
         found = self._read("SELECT id, label, scopes, digest, created FROM keys ORDER BY created, id")
         return [KeyRow(row[0], row[1], tuple(row[2].split()), row[3], row[4]) for row in found]
 
-    def revoke_key(self, key_id: str) -> bool:  # noqa: D102
+    def revoke_key(self, key_id: str) -> bool:
         with self._writing() as session:
             return session.run("DELETE FROM keys WHERE id = ?", key_id) > 0
 
-    def ping(self) -> None:  # noqa: D102
+    def ping(self) -> None:
         self._read("SELECT 1")
 
 

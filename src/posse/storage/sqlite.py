@@ -1,5 +1,7 @@
 """A storage in one SQLite file: one process learns, others may look and manage keys."""
 
+# ruff: noqa: D102 (posse.storage.base says what the methods do)
+
 from __future__ import annotations
 
 import fcntl
@@ -217,7 +219,10 @@ class SqliteStorage(SqlStorage):
         except sqlite3.Error:
             self._drop_writer()
         else:
-            if isinstance(error, sqlite3.Error) and _code(error) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT):
+            if isinstance(error, sqlite3.Error) and _code(error) not in (
+                sqlite3.SQLITE_BUSY,
+                sqlite3.SQLITE_CONSTRAINT,
+            ):
                 self._drop_writer()
 
     def _drop_writer(self) -> None:
@@ -228,7 +233,7 @@ class SqliteStorage(SqlStorage):
 
     # The hot path.
 
-    def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:  # noqa: D102
+    def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:
         wanted = Wanted(groups)
         with self._transaction() as connection:
             verdict = judge(groups, _look_up(connection, wanted))
@@ -248,7 +253,7 @@ class SqliteStorage(SqlStorage):
             if self._writer is not None:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def erase(self, fleet: str, task: str) -> int | None:  # noqa: D102
+    def erase(self, fleet: str, task: str) -> int | None:
         number = super().erase(fleet, task)
         if number is not None:
             with suppress(sqlite3.Error, OSError):
@@ -266,7 +271,7 @@ class SqliteStorage(SqlStorage):
 
     # Who learns, and whether it is there.
 
-    def lead(self) -> bool:  # noqa: D102
+    def lead(self) -> bool:
         with self._translated():
             path = f"{self._path}.lock"
             if self._lock_file is not None:
@@ -291,15 +296,17 @@ class SqliteStorage(SqlStorage):
             self._lock_file = file
             return True
 
-    def ping(self) -> None:  # noqa: D102
+    def ping(self) -> None:
         super().ping()
         if not self._path.exists():
-            raise StorageUnavailable(f"{self._path} is gone; what is written now would be lost: put it back and restart")
+            raise StorageUnavailable(
+                f"{self._path} is gone; what is written now would be lost: put it back and restart"
+            )
 
-    def schema_version(self) -> int:  # noqa: D102
+    def schema_version(self) -> int:
         return int(self._read("PRAGMA user_version")[0][0])
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._closed = True
         self._readers.clear()
         with self._write_lock:

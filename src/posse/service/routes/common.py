@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from starlette.responses import Response
 
 from posse.service.access import require
 from posse.service.definition import require_label
-from posse.service.engine import Engine
+from posse.service.engine import Engine, unknown_fleet
 from posse.service.live import LiveFleet
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -45,6 +46,8 @@ def engine_of(request: Request) -> Engine:
 async def live_of(engine: Engine, fleet: str) -> LiveFleet:
     """Return a fleet; one that another process has just made is loaded."""
     if not engine.knows(fleet):
+        if re.fullmatch(FLEET_NAME, fleet) is None:
+            raise unknown_fleet(fleet)
         await run_in_threadpool(engine.look_for, fleet)
     return engine.live(fleet)
 

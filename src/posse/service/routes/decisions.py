@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from posse._version import __version__
 from posse.errors import PosseError
-from posse.fleet.core import checked_reward
 from posse.service import schemas
 from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row
 from posse.service.bodies import json_body, json_request
@@ -133,7 +132,7 @@ async def reward(request: Request) -> Response:
     decision_id = request.path_params["id"]
     require_storable(decision_id)
     body = await read_reward(request)
-    entry = NewReward(decision_id, checked_reward(body.reward), engine.clock())
+    entry = NewReward(decision_id, checked(engine, body.reward, "reward"), engine.clock())
     (outcome,) = await engine.writer.write([entry])
     return answer({"id": decision_id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
 
@@ -156,10 +155,7 @@ async def reward_many(
     now, entries = engine.clock(), []
     for i, item in enumerate(body.rewards):
         require_storable(item.id, f"rewards.{i}.id")
-        try:
-            entries.append(NewReward(item.id, checked_reward(item.reward), now))
-        except PosseError as error:
-            raise api_error(error, f"rewards.{i}.reward") from None
+        entries.append(NewReward(item.id, checked(engine, item.reward, f"rewards.{i}.reward"), now))
     outcomes = await engine.writer.write(entries)
     refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE)), None)
     if refused is not None:
@@ -201,9 +197,10 @@ def new_decision(
             require_label(key, "an idempotency key", engine.settings.limits)
         fleet = live.replica
         decision = fleet.propose(ask.task, ask.context, ask.eligible, ask.explore)
-        context = dict(zip(fleet.features.names, fleet.features.raw(ask.context), strict=True))
+        context = live.contexts.plain(ask.context)
     except PosseError as error:
-        raise api_error(error, field) from None
+        place = _wrong_part(engine, live, ask, key)
+        raise api_error(error, place if field is None else f"{field}.{place}") from None
     entry = NewDecision(
         fleet=live.name,
         id=decision.id,
@@ -218,6 +215,22 @@ def new_decision(
         digest="" if key is None else _digest(ask),
     )
     return decision_answer(live.name, decision), entry
+
+
+def _wrong_part(engine: Engine, live: LiveFleet, ask: schemas.Ask, key: str | None) -> str:
+    """Return which part of a request was refused."""
+    limits = engine.settings.limits
+    part = "task"
+    try:
+        require_label(ask.task, "a task", limits)
+        part = "key"
+        require_label("no key" if key is None else key, "a key", limits)
+        part = "context"
+        live.replica.features.encode(ask.context)
+        live.contexts.plain(ask.context)
+    except PosseError:
+        return part
+    return "eligible"
 
 
 def decided(live: LiveFleet, made: dict[str, Any], outcome: Outcome, field: str | None) -> dict[str, Any]:
@@ -253,6 +266,19 @@ def rewarded(entry: NewReward, outcome: Outcome, field: str | None) -> bool:
         )
     assert outcome.kind != WITHHELD
     return outcome.kind != SAME
+
+
+def checked(engine: Engine, reward: float, field: str) -> float:
+    """Return a reward that can be learned."""
+    most = engine.settings.limits.number
+    if not abs(reward) <= most:
+        raise ApiError(
+            "invalid",
+            f"reward must be a number from {-most:g} to {most:g} (limits.number), but {reward:g} came; choose another "
+            "unit",
+            field,
+        )
+    return reward
 
 
 def require_batch(engine: Engine, items: Sequence[Any], field: str) -> None:

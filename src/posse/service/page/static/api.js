@@ -20,16 +20,24 @@ export class ApiError extends Error {
   }
 }
 
+let ownKey = null; // where storage is switched off, the key is kept until the page is loaded anew
+
 export function storedKey() {
-  return sessionStorage.getItem(KEY);
+  try {
+    return sessionStorage.getItem(KEY);
+  } catch {
+    return ownKey;
+  }
 }
 
 export function keepKey(key) {
-  sessionStorage.setItem(KEY, key);
-}
-
-export function forgetKey() {
-  sessionStorage.removeItem(KEY);
+  ownKey = key;
+  try {
+    if (key === null) sessionStorage.removeItem(KEY);
+    else sessionStorage.setItem(KEY, key);
+  } catch {
+    // kept above
+  }
 }
 
 let ahead = 0; // milliseconds by which the service's clock is ahead of this one

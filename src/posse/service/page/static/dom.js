@@ -21,17 +21,21 @@ export function svg(tag, attributes, ...children) {
 }
 
 // A name that a user gave: cut by the style sheet when long, kept apart from the direction of the text around it.
+// Where it may wrap, it does so between its parts.
 export function label(name) {
-  return h("bdi", { class: "label", title: name }, name);
+  const element = h("bdi", { class: "label" });
+  setLabel(element, name);
+  return element;
+}
+
+export function setLabel(element, name) {
+  if (element.title === name && element.hasChildNodes()) return;
+  element.title = name;
+  element.replaceChildren(...name.split(/(?<=[=_/.-])/u).flatMap((part, k) => (k ? [h("wbr"), part] : [part])));
 }
 
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
-}
-
-export function setLabel(node, name) {
-  setText(node, name);
-  if (node.title !== name) node.title = name;
 }
 
 export function setHidden(node, hidden) {

@@ -3,7 +3,7 @@
 import { get, path } from "./api.js";
 import { armsPanel } from "./arms.js";
 import { empty, h, label, setHidden, setText } from "./dom.js";
-import { count, plural } from "./format.js";
+import { count, plural, sentence } from "./format.js";
 import { loop } from "./live.js";
 import { logPanel } from "./log.js";
 import { overviewPanel } from "./overview.js";
@@ -80,7 +80,7 @@ export function fleetView(report, route) {
     fleet = null;
     setHidden(known, true);
     setHidden(missing, false);
-    setText(missing.lastElementChild, message);
+    setText(missing.lastElementChild, sentence(message));
     setText(about, "");
   }
 
@@ -101,8 +101,10 @@ export function fleetView(report, route) {
         update(await get(path("fleets", name), { signal }));
       } catch (error) {
         if (!error.isMissing) throw error;
-        gone(error.message); // it is looked for again: it may come
+        gone(error.message);
+        return 5; // it may come, so it is looked for again
       }
+      return 1;
     },
     1,
     (error) => report("fleet", error),

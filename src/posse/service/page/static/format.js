@@ -11,7 +11,7 @@ export function count(value) {
 export function number(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential(2);
+  if (size !== 0 && (size < 1e-3 || size >= 1e7)) return value.toExponential(2);
   return three.format(value === 0 ? 0 : value);
 }
 
@@ -20,6 +20,11 @@ export function percent(share) {
   if (share > 0 && share < 1e-4) return "<0.01%";
   if (share < 1 && share > 0.9999) return ">99.99%";
   return `${three.format(share * 100)}%`;
+}
+
+// Messages of the API begin small, as parts of a line of a log.
+export function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export function plural(value, one, many = `${one}s`) {

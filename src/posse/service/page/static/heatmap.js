@@ -8,7 +8,6 @@ const WRITTEN = 8; // columns up to which the numbers fit into the cells
 
 function shade(cell, share) {
   cell.classList.toggle("negative", share < 0);
-  cell.classList.toggle("strong", Math.abs(share) > 0.55);
   cell.style.setProperty("--share", `${(Math.abs(share) * 100).toFixed(1)}%`);
 }
 
@@ -94,6 +93,7 @@ export function heatmap(name) {
     const rows = kept.map((k, row) => h("tr", null, h("th", { scope: "row" }, label(columns[k])), ...cells[row]));
     table.replaceChildren(h("caption", { class: "hidden-text" }, `${name}, ${what}`), h("thead", null, head), h("tbody", null, ...rows));
     table.classList.toggle("written", kept.length <= WRITTEN);
+    table.style.setProperty("--columns", kept.length);
     current = [0, 0];
     if (cells.length) choose(0, 0);
     setText(readout, hint);

@@ -1,6 +1,7 @@
 // Doing something again and again while the page is seen: at its pace, slower after failures, at once when asked.
+// What is done may say after how many seconds it wants to be done again.
 
-const SLOWEST = 15; // seconds between tries when the service does not answer
+const SLOWEST = 5; // seconds between tries when the service does not answer
 
 export function loop(work, seconds, report) {
   let timer = 0;
@@ -16,7 +17,7 @@ export function loop(work, seconds, report) {
     current = mine;
     let wait = seconds;
     try {
-      await work(mine.signal);
+      wait = (await work(mine.signal)) ?? seconds;
       if (mine.signal.aborted) return;
       failures = 0;
       report(null);

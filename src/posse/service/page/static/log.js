@@ -2,7 +2,7 @@
 
 import { open, path } from "./api.js";
 import { code, h, setHidden, setText } from "./dom.js";
-import { bytes, plural } from "./format.js";
+import { bytes, plural, sentence } from "./format.js";
 
 const KINDS = {
   parquet: ["Parquet", "One row per decision with its reward; for Polars, pandas, DuckDB and posse evaluate."],
@@ -53,7 +53,7 @@ export function logPanel({ fleet }) {
     } catch (error) {
       if (current !== mine) return;
       if (mine.signal.aborted) setText(said, "Cancelled.");
-      else setText(said, `The download failed: ${error.message}`);
+      else setText(said, `The download failed. ${sentence(error.message)}`);
     }
     if (current === mine) setHidden(cancel, true);
   }

@@ -1,6 +1,6 @@
 // Puts together what the address asks for, and the key when the service wants one.
 
-import { forgetKey, storedKey } from "./api.js";
+import { keepKey, storedKey } from "./api.js";
 import { fleetView } from "./fleet.js";
 import { fleetsView } from "./fleets.js";
 import { keyView } from "./key.js";
@@ -55,7 +55,7 @@ window.addEventListener("hashchange", () => {
 });
 
 forget.addEventListener("click", () => {
-  forgetKey();
+  keepKey(null);
   view?.stop();
   view = null;
   show();

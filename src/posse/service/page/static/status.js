@@ -1,6 +1,7 @@
 // Whether what is shown is fresh: a word in the header, and a notice with the reason when it is not.
 
 import { h, setHidden, setText } from "./dom.js";
+import { sentence } from "./format.js";
 
 const word = document.getElementById("status");
 const notice = document.getElementById("notice");
@@ -31,10 +32,11 @@ export function report(part, error) {
     return;
   }
   show("away", first.status === 0 || first.status >= 500 ? "Not reachable" : "Trouble");
-  const text = `${headline(first)} ${first.message}`;
+  const reason = sentence(first.message);
+  const text = `${headline(first)} ${reason}`;
   if (notice.dataset.text !== text) {
     notice.dataset.text = text;
-    notice.replaceChildren(h("strong", null, headline(first)), ` ${first.message}`);
+    notice.replaceChildren(h("strong", null, headline(first)), ` ${reason}`);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { empty, h, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
-import { fullDay, number, percent, plural, timeOf } from "./format.js";
+import { fullDay, number, percent, plural, sentence, timeOf } from "./format.js";
 import { history } from "./history.js";
 import { domainOf, intervals, legend } from "./intervals.js";
 import { href } from "./route.js";
@@ -103,7 +103,7 @@ export function taskPanel({ fleet, route }) {
         if (!error.isMissing) throw error;
         setHidden(known, true);
         setHidden(missing, false);
-        setText(missing.lastElementChild, error.message);
+        setText(missing.lastElementChild, sentence(error.message));
       }
     },
     stop: past.stop,

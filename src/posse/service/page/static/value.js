@@ -2,14 +2,18 @@
 
 import { get, path } from "./api.js";
 import { empty, h, keyed, setHidden, setText } from "./dom.js";
-import { count, number, percent } from "./format.js";
-import { intervals, domainOf, legend } from "./intervals.js";
+import { NONE, count, number, percent, sentence } from "./format.js";
+import { domainOf, intervals, legend } from "./intervals.js";
 import { amend, href } from "./route.js";
 
 const PATIENCE = 120_000; // milliseconds; a long log takes its time
 
 function baselineName(name) {
   return name.startsWith("arm:") ? `Always ${name.slice(4)}` : "Every arm alike";
+}
+
+function interval({ low, high }) {
+  return low === null || high === null ? NONE : `${number(low)} to ${number(high)}`;
 }
 
 function rowOf(name, found) {
@@ -19,8 +23,10 @@ function rowOf(name, found) {
 function verdict({ difference, baseline, confidence }) {
   if (!difference) return "The log has no difference to tell.";
   const than = baseline.name.startsWith("arm:") ? `always choosing ${baseline.name.slice(4)}` : "choosing every arm alike";
-  const sure = `${percent(confidence)} interval: ${number(difference.low)} to ${number(difference.high)}`;
-  if (difference.low === null || difference.high === null) return `The difference to ${than} is ${number(difference.value)} per decision; the log is too short for an interval.`;
+  const sure = `${percent(confidence)} interval: ${interval(difference)}`;
+  if (difference.low === null || difference.high === null) {
+    return `The difference to ${than} is ${number(difference.value)} per decision; the log has too little for an interval.`;
+  }
   if (difference.low > 0) return `The policy earns ${number(difference.value)} more per decision than ${than} (${sure}).`;
   if (difference.high < 0) return `The policy earns ${number(-difference.value)} less per decision than ${than} (${sure}).`;
   return `The log cannot tell the policy from ${than} yet: the difference is ${number(difference.value)} per decision (${sure}).`;
@@ -34,7 +40,7 @@ export function valuePanel({ fleet, route, latest, soon }) {
   const basis = h("p", { class: "hint" });
   const columns = [
     ["Value", (row) => number(row.value), "short"],
-    ["Interval", (row) => `${number(row.low)} to ${number(row.high)}`, "long wide-only"],
+    ["Interval", (row) => interval(row), "long wide-only"],
   ];
   const values = intervals({ caption: "Reward per decision", head: "", unit: "reward per decision", columns });
   const gap = intervals({ caption: "Difference", head: "", unit: "difference per decision", columns });
@@ -78,7 +84,7 @@ export function valuePanel({ fleet, route, latest, soon }) {
   }
 
   function draw(found) {
-    setText(refusal.lastElementChild, found.refusal ?? "");
+    setText(refusal.lastElementChild, sentence(found.refusal ?? ""));
     setHidden(refusal, !found.refusal);
     setText(basis, `From the newest ${count(found.rows)} decisions, ${count(found.rewards)} of them with a reward.`);
     setText(text, found.refusal ? "" : verdict(found));

@@ -1,0 +1,74 @@
+"""Contexts as the log keeps them: one type for every feature, whoever sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from posse.errors import InvalidValue
+from posse.features import FeatureSpec
+from posse.features.categories import OneHot
+from posse.features.quantities import Numeric
+from posse.fleet.labels import LARGEST_NUMBER
+
+WORDS = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+class Contexts:
+    """Turns contexts that a fleet has encoded into what is logged.
+
+    A table of the log has one type per column, so numbers are floats, and a category has the type of those that were
+    declared; text, if none were.
+
+    Parameters
+    ----------
+    features : FeatureSpec
+    largest : float
+        How large a number may be: one beyond all others would be all that its feature's scale is about.
+    """
+
+    def __init__(self, features: FeatureSpec, largest: float = 1e9) -> None:
+        self._features = features
+        self._columns: list[tuple[str, Callable[[Any], Any]]] = [
+            (
+                feature.name,
+                _number(feature.name, largest)
+                if isinstance(feature, Numeric)
+                else _category(feature.name, _kind(feature)),
+            )
+            for feature in features.features
+        ]
+
+    def plain(self, context: Any) -> dict[str, float | str | int | bool | None]:
+        """Return the raw values by name."""
+        values = self._features.raw(context)
+        return {name: turn(value) for (name, turn), value in zip(self._columns, values, strict=True)}
+
+
+def _kind(feature: Any) -> type:
+    return feature.kind if isinstance(feature, OneHot) else str
+
+
+def _number(name: str, largest: float) -> Callable[[Any], float | None]:
+    def turn(value: Any) -> float | None:
+        if value is None:
+            return None
+        if not abs(value) <= largest:
+            raise InvalidValue(
+                f"feature {name!r} is {value:g}, but this service takes numbers up to {largest:g} (limits.number); "
+                "choose another unit"
+            )
+        return float(value)
+
+    return turn
+
+
+def _category(name: str, kind: type) -> Callable[[Any], Any]:
+    def turn(value: Any) -> Any:
+        if value is not None and type(value) is not kind:
+            raise InvalidValue(f"feature {name!r} is {WORDS[kind]} here, but {value!r} came; send it as {WORDS[kind]}")
+        if type(value) is int and abs(value) > LARGEST_NUMBER:
+            raise InvalidValue(f"feature {name!r} must be a whole number below 2**63, which no table could hold")
+        return value
+
+    return turn
