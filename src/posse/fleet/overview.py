@@ -148,6 +148,8 @@ def arm_overview(belief: Belief, arm: int, label: Label, retired: bool) -> ArmOv
 
 def busiest_tasks(belief: Belief, count: int) -> list[tuple[int, float]]:
     """Return number and rewards of the tasks with the most rewards."""
+    if not count:
+        return []  # a look at the arms must not take longer for many tasks
     n_arms = len(belief.n_seen)
     slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(n_arms)])
     rewards = np.bincount(belief.task_of[slots], weights=belief.sums.counts[slots], minlength=len(belief.task_weight))

@@ -49,6 +49,11 @@ class Replica(Posse):
         # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
         return super()._growth() if self._leads or not is_shared(self) else NEVER
 
+    def knows(self, task: Label) -> bool:
+        """Whether a task has rewards."""
+        with self._lock:
+            return task in self._tasks
+
     def start_apart(self, decided: int) -> None:
         """Draw from a stream of its own from here on, and go on counting from so many decisions."""
         with self._lock:

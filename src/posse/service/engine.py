@@ -18,6 +18,7 @@ from posse.service.writer import Writer
 from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
 
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
+EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 CALM = 20  # a snapshot is written at most in one part of so many of the time
 
@@ -48,6 +49,7 @@ class Engine:
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
         self._snapshot_at: dict[str, float] = {}
+        self._expire_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
@@ -151,18 +153,26 @@ class Engine:
     # What happens by itself.
 
     def _keep(self) -> None:
+        begin = time.monotonic()
+        self.problem = (
+            "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
+        )
         warm()
+        self.problem = "fleets are being loaded"
         while not self._stop.is_set():
             try:
                 if not self._opened:
                     self._open()
                 self._lead()
                 self.keys.replace(self.storage.keys())
-                self._follow()
+                rows = self._follow()
+                if not self.ready:
+                    logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem = True, ""
                 if self.leading:
-                    for live in list(self._fleets.values()):
-                        self._look_after(live)
+                    for name, live in list(self._fleets.items()):
+                        if name in rows:
+                            self._look_after(live, rows[name])
             except PosseError as error:
                 if str(error) != self.problem:
                     logger.warning("%s; trying again", error)
@@ -190,7 +200,7 @@ class Engine:
                 for live in list(self._fleets.values()):
                     live.replica.leading = leading
 
-    def _follow(self) -> None:
+    def _follow(self) -> dict[str, FleetRow]:
         rows = {row.name: row for row in self.storage.fleets()}
         for name, live in list(self._fleets.items()):
             row = rows.get(name)
@@ -201,18 +211,14 @@ class Engine:
             live = self._fleets[row.name]
             if row.changes > live.applied:
                 live.follow()
+        return rows
 
-    def _look_after(self, live: LiveFleet) -> None:
+    def _look_after(self, live: LiveFleet, row: FleetRow) -> None:
         """Do what one process does for all: publish populations, let old decisions go, write snapshots."""
-        live.publish(
-            lambda population: self.writer.run(lambda: self._publish(live, population))
-        )
+        live.publish(lambda population: self.writer.run(lambda: self._publish(live, population)))
         now = self.clock()
         self._expire(live, now)
-        row = self.storage.fleet(live.name)
-        if row is None:
-            return
-        erased = self.storage.erasure(live.name) > row.snapshot > 0
+        erased = row.snapshot > 0 and self.storage.erasure(live.name) > row.snapshot
         last = self._snapshot_at.setdefault(live.name, time.monotonic())
         pause = max(self.settings.snapshot_seconds, CALM * self._snapshot_cost.get(live.name, 0.0))
         if erased or (row.changes > row.snapshot and time.monotonic() - last >= pause):
@@ -232,8 +238,9 @@ class Engine:
 
     def _expire(self, live: LiveFleet, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]
-        if lifetime is None:
+        if lifetime is None or now < self._expire_at.get(live.name, 0.0):
             return
+        self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
         if absent is None:
             self.writer.run(lambda: self.storage.expire(live.name, now - lifetime))
             return

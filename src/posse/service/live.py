@@ -42,6 +42,7 @@ class LiveFleet:
         self.definition: dict[str, Any] = row.definition
         self._lock = threading.RLock()
         self.replica, self.applied = _from_snapshot(storage, row)
+        self._started_from = 0
         self.contexts = Contexts(self.replica.features, largest)
         self.published_at = 0.0
         self._catch_up()
@@ -53,10 +54,29 @@ class LiveFleet:
         with self._lock:
             while True:
                 changes = self._storage.changes(self.name, self.applied, AT_ONCE)
+                if changes and self._was_pruned():
+                    self._start_again()
+                    continue
                 self._apply(changes)
                 count += len(changes)
                 if len(changes) < AT_ONCE:
                     return count
+
+    def _was_pruned(self) -> bool:
+        """Whether changes that were not applied yet may have left the log: those in the newest snapshot may."""
+        if self.definition["retention"] is None:
+            return False
+        row = self._storage.fleet(self.name)
+        return row is not None and row.snapshot > max(self.applied, self._started_from)
+
+    def _start_again(self) -> None:
+        row = self._storage.fleet(self.name)
+        if row is not None:
+            leading, self._started_from = self.replica.leading, row.snapshot
+            replica, self.applied = _from_snapshot(self._storage, row)
+            replica.leading = leading
+            replica.start_apart(row.decisions)
+            self.replica = replica
 
     def apply(self, before: int, changes: list[Change]) -> None:
         """Apply changes that this process has just written, and others that came before them, if any."""

@@ -302,8 +302,8 @@ class Storage(ABC):
     def erase(self, fleet: str, task: str) -> int | None:
         """Delete a task's rows from the log and note the change; return its number, or None if there is no such task.
 
-        Snapshots that hold it stay until :meth:`finish_snapshot` replaces them. Whoever reads one meanwhile applies this
-        change after it, like all changes since: rows that were pruned are nowhere else.
+        Snapshots that hold it stay until :meth:`finish_snapshot` replaces them. Whoever reads one meanwhile applies
+        this change after it, like all changes since: rows that were pruned are nowhere else.
         """
 
     @abstractmethod

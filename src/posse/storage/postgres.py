@@ -47,14 +47,19 @@ ORDER BY id FOR NO KEY UPDATE
 
 BY_ID = DECISION + "WHERE d.id = ANY(%s) AND f.name IS NOT NULL"
 
+# Row by row (LATERAL with a limit, or a subquery): in a free join, all tasks of a fleet may be read for each one asked.
 BY_KEY = (
-    DECISION.replace("SELECT f.name", "SELECT d.key, d.digest, f.name")
-    + "JOIN unnest(%s::text[], %s::text[]) AS asked (fleet, key) ON f.name = asked.fleet AND d.key = asked.key"
+    DECISION[: DECISION.index("FROM")].replace("f.name", "d.key, d.digest, asked.fleet")
+    + """
+FROM unnest(%s::text[], %s::text[]) AS asked (fleet, key) CROSS JOIN LATERAL (
+  SELECT * FROM decisions WHERE fleet = (SELECT id FROM fleets WHERE name = asked.fleet) AND key = asked.key
+  LIMIT 1) AS d
+"""
 )
 
 KNOWN_TASKS = """
-SELECT f.name, t.task FROM unnest(%s::text[], %s::text[]) AS asked (fleet, task)
-JOIN fleets f ON f.name = asked.fleet JOIN tasks t ON t.fleet = f.id AND t.task = asked.task
+SELECT asked.fleet, asked.task FROM unnest(%s::text[], %s::text[]) AS asked (fleet, task) WHERE (
+  SELECT true FROM tasks WHERE fleet = (SELECT id FROM fleets WHERE name = asked.fleet) AND task = asked.task)
 """
 
 INSERT = """

@@ -61,7 +61,7 @@ async def get_task(engine: Ready, live: Live, task: TaskName) -> Response:
 
 def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
     fleet = live.replica
-    known = row.task in fleet.tasks
+    known = fleet.knows(row.task)
     coefficients = fleet.coefficients(row.task)
     borrowing = fleet.borrowing(row.task) if known else None
     population = {arm.arm: arm for arm in fleet.overview(0).arms}
@@ -143,7 +143,7 @@ async def export(engine: Ready, live: Live, task: TaskName) -> Response:
         while rows := engine.storage.decisions(live.name, after=last, task=task, limit=AT_ONCE):
             decisions += [log_row(found) for found in rows]
             last = rows[-1].number
-        learned = live.replica.export(task) if task in live.replica.tasks else None
+        learned = live.replica.export(task) if live.replica.knows(task) else None
         return {"fleet": live.name, **task_counts(row), "learned": learned, "log": decisions}
 
     response = answer(await run_in_threadpool(read))
