@@ -138,6 +138,11 @@ class Replica(Posse):
         """How many rewards the population in force was estimated from."""
         return estimated_at(self)
 
+    @property
+    def estimate(self) -> int:
+        """A number that is another whenever another population is in force."""
+        return int(self._store._room.generation[0])
+
     def adopt(self, population: bytes) -> bool:
         """Believe in the population that another replica estimated; False if it is of other arms."""
         return is_shared(self) and adopt_population(self, population)

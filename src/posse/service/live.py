@@ -44,7 +44,7 @@ class LiveFleet:
         self.replica, self.applied = _from_snapshot(storage, row)
         self._started_from = 0
         self.contexts = Contexts(self.replica.features, largest)
-        self.published_at = 0.0
+        self._published = -1
         self._catch_up()
         self.replica.start_apart(row.decisions)
 
@@ -99,6 +99,7 @@ class LiveFleet:
                     self.replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
                 elif kind == "population" and not self.replica.leading:
                     self.replica.adopt(change.data)
+                    self._published = self.replica.estimate
                 self.applied = change.number
 
     def _learn(self, changes: list[Change], *, catching_up: bool = False) -> None:
@@ -122,6 +123,7 @@ class LiveFleet:
     def _catch_up(self) -> None:
         """Apply what the log has beyond the snapshot: sums first, then the newest population once."""
         population: Change | None = None
+        erased = False
         while True:
             changes = self._storage.changes(self.name, self.applied, AT_ONCE)
             for kind, group in groupby(changes, key=lambda change: change.kind):
@@ -131,19 +133,31 @@ class LiveFleet:
                     *_, population = group
                     self.applied = population.number
                 else:
+                    if kind == "erase":
+                        # The task had its part in populations from before.
+                        population, erased = None, True
                     self._apply(group)
             if len(changes) < AT_ONCE:
                 break
         if population is not None and self.replica.adopt(population.data):
-            self.published_at = self.replica.estimated_at
+            self._published = self.replica.estimate
+        elif erased and self.replica.n_rewards:
+            self.replica.refresh()
+
+    @property
+    def published(self) -> bool:
+        """Whether the population in force is in the log, as far as it was estimated here."""
+        return self._published == self.replica.estimate
 
     def publish(self, write: Callable[[bytes], None]) -> None:
         """Have the population written to the log if it was estimated here since the last time."""
-        at = self.replica.estimated_at
-        data = self.replica.dump_population() if at != self.published_at else None
+        if self.published:
+            return
+        number = self.replica.estimate
+        data = self.replica.dump_population()
         if data is not None:
             write(data)
-        self.published_at = at
+        self._published = number
 
     def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], time: float) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.

@@ -148,6 +148,7 @@ class SqlStorage(Storage):
         # A log may have millions of rows: those go in short transactions, and what a crash leaves goes the next time.
         for (fleet,) in self._read("SELECT id FROM fleets WHERE name IS NULL"):
             self._delete_rows(fleet)
+        self._forget()
         return there
 
     def _delete_rows(self, fleet: int) -> None:
@@ -241,6 +242,8 @@ class SqlStorage(Storage):
             )
             session.run("DELETE FROM decisions WHERE fleet = ? AND task = ?", number, task)
             session.run("DELETE FROM tasks WHERE fleet = ? AND task = ?", number, task)
+            # The task had its part in them; the process that learns publishes another.
+            session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", number)
             session.run(
                 "UPDATE fleets SET tasks = tasks - 1, decisions = decisions - ?, rewards = rewards - ?, "
                 "pending = pending - ?, erasure = changes + 1 WHERE id = ?",
@@ -282,6 +285,8 @@ class SqlStorage(Storage):
             gone = session.run(PRUNE, locked[0], EXPIRED, before, 0, _checked(limit))
             if stored.snapshot and gone < limit:
                 gone += session.run(PRUNE, locked[0], REWARDED, before, stored.snapshot, limit - gone)
+        if 0 < gone < limit:
+            self._forget()
         return gone
 
     def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:
