@@ -46,6 +46,8 @@ def create(
 @keys_app.command("list")
 def list_keys(config: CONFIG = None, database: DATABASE = None) -> None:
     """List keys: what each may do, and when it was made."""
+    from rich.markup import escape
+
     from posse.cli.console import table_console, titled_table
     from posse.logs.writer import moment
     from posse.storage import open_storage
@@ -58,9 +60,11 @@ def list_keys(config: CONFIG = None, database: DATABASE = None) -> None:
     if not rows:
         print("there are no keys; make one with `posse keys create --scope admin`")
         return
-    table = titled_table(f"{len(rows)} keys", ["id", "label", "scopes", "made"], [])
+    table = titled_table("1 key" if len(rows) == 1 else f"{len(rows)} keys", ["id", "label", "scopes", "made"], [])
     for row in rows:
-        table.add_row(row.id, row.label or "-", ", ".join(row.scopes), moment(row.created)[:19].replace("T", " "))
+        table.add_row(
+            row.id, escape(row.label) or "-", ", ".join(row.scopes), moment(row.created)[:19].replace("T", " ")
+        )
     table_console().print(table)
 
 

@@ -79,7 +79,7 @@ def _tell(settings: Settings, keys: int, address: str, demo: bool) -> None:
 
 def _without_password(database: str) -> str:
     scheme, there, rest = database.partition("://")
-    place = rest.rpartition("@")[2]
+    place = rest.partition("?")[0].rpartition("@")[2]
     return f"{scheme}://{place}" if there else database
 
 

@@ -30,6 +30,8 @@ from posse.service.settings import Settings
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
+ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, health, page)
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -65,7 +67,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.engine, app.state.gate, app.state.metrics = engine, Gate(engine), Metrics(engine)
     app.state.pages = page.read_pages()
-    for part in (decisions, fleets, tasks, looking, log, health, page):
+    for part in ROUTES:
         app.include_router(part.router)
     app.add_exception_handler(ApiError, _told)
     app.add_exception_handler(PosseError, _told)
@@ -82,12 +84,12 @@ def _described(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _told(request: Request, error: Exception) -> Response:
     """Return a failure in the one shape."""
     found = _as_api_error(error)
     headers = found.headers
-    if isinstance(error, HTTPException) and error.headers:
-        headers |= dict(error.headers)  # which methods there are
+    if found.code == "method_not_allowed":
+        headers["allow"] = ", ".join(sorted(_methods(request)))
     return Response(found.body, found.status, headers, "application/json")
 
 
@@ -97,6 +99,13 @@ async def _answer(handler: Handler, request: Request, send: Send) -> None:
     except (ApiError, PosseError) as error:
         response = await _told(request, error)
     await response(request.scope, request.receive, send)
+
+
+def _methods(request: Request) -> set[str]:
+    """Return which methods a path knows."""
+    path = request.scope["path"]
+    routes = [route for part in ROUTES for route in part.router.routes]
+    return {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
 
 
 def _as_api_error(error: Exception) -> ApiError:

@@ -43,6 +43,9 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         require_label(arm, "an arm", limits)
     if len(given["arms"]) > limits.arms:
         raise InvalidValue(f"{len(given['arms'])} arms came, but this service allows {limits.arms} (limits.arms)")
+    absent = given["absent_reward"]
+    if absent is not None and abs(absent) > limits.number:
+        raise InvalidValue(f"absent_reward must be at most {limits.number:g} in size (limits.number), not {absent:g}")
     retention = given["retention"]
     if retention is not None and (given["time_to_live"] is None or retention < given["time_to_live"]):
         raise InvalidValue(

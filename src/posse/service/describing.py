@@ -11,7 +11,11 @@ from pydantic import BaseModel
 from posse._version import __version__
 from posse.service import schemas
 
-BODIES = (schemas.Definition, schemas.Ask, schemas.AskMany, schemas.RewardBody, schemas.RewardMany, schemas.ArmBody)
+BODIES: tuple[type[BaseModel], ...] = (
+    schemas.Definition, schemas.Ask, schemas.AskMany, schemas.RewardBody, schemas.RewardMany, schemas.ArmBody,
+    schemas.Failure,
+)  # fmt: skip
+"""What routes read and tell by hand, so that FastAPI does not see it."""
 
 WORDS = {
     400: "The body is not JSON.",
@@ -39,7 +43,11 @@ Every failure has the shape `{"error": {"code", "message", "field"}}`."""
 
 def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the failures of a route, all of one shape."""
-    return {status: {"model": schemas.Failure, "description": WORDS[status]} for status in sorted(set(statuses))}
+    shape = {"schema": {"$ref": "#/components/schemas/Failure"}}
+    return {
+        status: {"description": WORDS[status], "content": {"application/json": shape}}
+        for status in sorted(set(statuses))
+    }
 
 
 def with_example(model: type[BaseModel]) -> dict[str, Any]:
@@ -76,6 +84,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
         parts[model.__name__] = schema
     for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shape, which is never sent
         parts.pop(name, None)
+    value = found["paths"]["/v1/fleets/{fleet}/value"]["get"]["responses"]["200"]["content"]["application/json"]
+    value["example"]["refusal"] = None  # which is left out above
     found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     found["security"] = [{"key": []}, {}]
     return found

@@ -18,6 +18,9 @@ from posse.service.writer import Writer
 from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
 
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
+AT_ONCE = 1000  # decisions that are let go in one transaction
+MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
+PRUNE_SECONDS = 60.0
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 CALM = 20  # a snapshot is written at most in one part of so many of the time
@@ -50,6 +53,7 @@ class Engine:
         self._led_at = -LEAD_SECONDS
         self._snapshot_at: dict[str, float] = {}
         self._expire_at: dict[str, float] = {}
+        self._prune_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
@@ -83,12 +87,12 @@ class Engine:
 
     def _open(self) -> None:
         storage = open_storage(self.settings.database)
-        if self.settings.embedded and not storage.lead():
-            storage.close()
-            raise InvalidValue(
-                f"another posse serve uses {self.settings.database}; stop it, or name another file with --database "
-                "(several processes can share a PostgreSQL database)"
-            )
+        if self.settings.embedded:
+            try:
+                require_alone(storage, self.settings)
+            except BaseException:
+                storage.close()
+                raise
         self.storage = storage
         self.keys.replace(storage.keys())
         self.writer = Writer(storage, self._written, self.settings.limits.waiting)
@@ -220,10 +224,12 @@ class Engine:
         self._expire(live, now)
         erased = row.snapshot > 0 and self.storage.erasure(live.name) > row.snapshot
         last = self._snapshot_at.setdefault(live.name, time.monotonic())
-        pause = max(self.settings.snapshot_seconds, CALM * self._snapshot_cost.get(live.name, 0.0))
-        if erased or (row.changes > row.snapshot and time.monotonic() - last >= pause):
+        news = row.changes - row.snapshot
+        pause = self.settings.snapshot_seconds if news < MANY_CHANGES else 0.0
+        pause = max(pause, CALM * self._snapshot_cost.get(live.name, 0.0))
+        if erased or (news > 0 and time.monotonic() - last >= pause):
             self.snapshot(live)
-            self._prune(live, now)
+        self._prune(live, now)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
         self.storage.add_population(live.name, population)
@@ -241,18 +247,22 @@ class Engine:
         if lifetime is None or now < self._expire_at.get(live.name, 0.0):
             return
         self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
-        if absent is None:
-            self.writer.run(lambda: self.storage.expire(live.name, now - lifetime))
-            return
-        late = self.storage.waiting(live.name, now - lifetime)
-        if late:
+        count = AT_ONCE
+        while count == AT_ONCE and not self._stop.is_set():
+            if absent is None:
+                count = self.writer.run(lambda: self.storage.expire(live.name, now - lifetime, AT_ONCE))
+                continue
+            late = self.storage.waiting(live.name, now - lifetime, AT_ONCE)
             groups = [[NewReward(decision_id, absent, now, expiring=True)] for decision_id in late]
-            self.writer.run(lambda: self._written(self.storage.write(groups)))
+            if groups:
+                self.writer.run(lambda: self._written(self.storage.write(groups)))  # noqa: B023
+            count = len(late)
 
     def _prune(self, live: LiveFleet, now: float) -> None:
         retention = live.definition["retention"]
-        if retention is None:
+        if retention is None or now < self._prune_at.get(live.name, 0.0):
             return
+        self._prune_at[live.name] = now + min(retention / 10, PRUNE_SECONDS)
         while self.writer.run(lambda: self.storage.prune(live.name, now - retention)) and not self._stop.is_set():
             pass
 
@@ -295,6 +305,15 @@ class Engine:
 
         while not self.writer.run(job):
             pass
+
+
+def require_alone(storage: Storage, settings: Settings) -> None:
+    """Raise if another process serves the same file; hold it if not."""
+    if not storage.lead():
+        raise InvalidValue(
+            f"another posse serve uses {settings.database}; stop it, or name another file with --database "
+            "(several processes can share a PostgreSQL database)"
+        )
 
 
 def unknown_fleet(name: str) -> ApiError:

@@ -41,6 +41,7 @@ STATUS = {
     "media_type": 415,
     "invalid": 422,
     "rate_limited": 429,
+    "head_too_large": 431,
     "internal": 500,
     "storage_unavailable": 503,
     "not_ready": 503,

@@ -12,6 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from posse.errors import PosseError
 from posse.fleet.replica import Replica
 from posse.service.contexts import Contexts
@@ -107,7 +109,7 @@ class LiveFleet:
             self.replica.learn(
                 [change.task for change in changes],
                 [change.arm for change in changes],
-                [json.loads(change.body)["context"] for change in changes],
+                [from_json(change.body)["context"] for change in changes],
                 [change.reward for change in changes],
                 catching_up=catching_up,
             )

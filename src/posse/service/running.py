@@ -16,7 +16,9 @@ from fastapi import FastAPI
 from posse.errors import InvalidValue
 from posse.service.access import LOOPBACK
 from posse.service.app import create_app
+from posse.service.engine import require_alone
 from posse.service.settings import Limits, Settings
+from posse.service.wire import LimitedProtocol
 from posse.storage import open_storage
 
 ENVIRONMENT = "POSSE_SERVE_SETTINGS"  # how settings reach further processes
@@ -36,6 +38,8 @@ def require_safe(settings: Settings) -> int:
     storage = open_storage(settings.database)
     try:
         count = len(storage.keys())
+        if settings.embedded:
+            require_alone(storage, settings)
     finally:
         storage.close()
     if not count and not loopback:
@@ -60,7 +64,7 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     options: dict[str, Any] = {
         "log_config": None, "access_log": False, "server_header": False, "date_header": False, "proxy_headers": False,
-        "timeout_keep_alive": 75, "timeout_graceful_shutdown": 10, "lifespan": "on",
+        "timeout_keep_alive": 75, "timeout_graceful_shutdown": 10, "lifespan": "on", "http": LimitedProtocol,
     }  # fmt: skip
     if settings.workers == 1:
         if started is not None:
@@ -99,10 +103,14 @@ def _listen(settings: Settings) -> socket.socket:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, place = found[0]
         bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(place)
-        bound.listen(128)  # so that whoever is told the address can connect
-        bound.set_inheritable(True)
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(place)
+            bound.listen(128)  # so that whoever is told the address can connect
+            bound.set_inheritable(True)
+        except BaseException:
+            bound.close()
+            raise
         return bound
     except OSError as error:
         raise InvalidValue(

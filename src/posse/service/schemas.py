@@ -251,7 +251,10 @@ class TaskArm(Answer):
     sd: list[float] = Field(examples=[[0.2, 0.05]])
     population_mean: list[float] = Field(examples=[[1.0, 0.0]])
     own_share: float = Field(description="0 if all is borrowed, 1 if nothing is.", examples=[0.7])
-    borrowed: float = Field(description="How many rewards of its own would say as much as the others.", examples=[12.5])
+    borrowed: float | None = Field(
+        description="How many rewards of its own would say as much as the others; null before its first.",
+        examples=[12.5],
+    )
 
 
 class Task(TaskCounts):

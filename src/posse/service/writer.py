@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from posse.errors import PosseError, StorageUnavailable
+from posse.errors import InvalidValue, PosseError, StorageUnavailable
 from posse.storage import NewDecision, NewReward, Outcome, Storage, Written
 
 MOST = 500  # groups in one transaction
@@ -35,7 +35,7 @@ class Writer:
         self._storage, self._written, self._most_waiting = storage, written, waiting
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="posse-writer", daemon=True)
-        self._closed = False
+        self._closing, self._closed = threading.Lock(), False
         self._thread.start()
 
     @property
@@ -45,19 +45,17 @@ class Writer:
 
     async def write(self, group: Group) -> list[Outcome]:
         """Write entries that belong together; return what became of each once it is on disk."""
-        if self._closed or self._queue.qsize() >= self._most_waiting:
+        if self._queue.qsize() >= self._most_waiting:
             raise StorageUnavailable("too many requests wait for the disk; try again in a second")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Outcome]] = loop.create_future()
-        self._queue.put((group, loop, future))
+        self._put((group, loop, future))
         return await future
 
     def run(self, job: Callable[[], Result]) -> Result:
         """Run something else that writes, between two transactions; for other threads than the loop's."""
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        if self._closed:
-            raise StorageUnavailable("the service is stopping; try again")
-        self._queue.put((job, done))
+        self._put((job, done))
         failed, result = done.get()
         if failed:
             raise result
@@ -65,10 +63,18 @@ class Writer:
 
     def close(self) -> None:
         """Write what waits, and stop."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-            self._thread.join()
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
+        self._thread.join()
+
+    def _put(self, item: Any) -> None:
+        # Nothing may come after the item that ends the thread: nobody would answer it.
+        with self._closing:
+            if self._closed:
+                raise StorageUnavailable("the service is stopping; try again")
+            self._queue.put(item)
 
     def _work(self) -> None:
         while True:
@@ -92,6 +98,13 @@ class Writer:
         try:
             written = self._storage.write([group for group, _, _ in items])
             answers = list(written.outcomes)
+        except InvalidValue as error:
+            if len(items) > 1:
+                # Somebody else's request is not to blame.
+                for item in items:
+                    self._write([item])
+                return
+            answers = [error]
         except Exception as error:
             if not isinstance(error, PosseError):
                 logger.exception("writing failed")

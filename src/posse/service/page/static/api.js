@@ -3,7 +3,7 @@
 const KEY = "posse-key";
 const TIMEOUT = 15_000;
 
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, code, message, retryAfter = 0) {
     super(message);
     this.status = status; // 0 when no answer came

@@ -1,7 +1,7 @@
 // Every arm's population: what a new task may expect, and how tasks differ.
 
 import { get, path } from "./api.js";
-import { empty, h, keyed, label, setHidden, setLabel, setText } from "./dom.js";
+import { empty, h, headRow, keyed, label, setHidden, setLabel, setText } from "./dom.js";
 import { count, number, plural } from "./format.js";
 import { heatmap } from "./heatmap.js";
 import { intervals, legend } from "./intervals.js";
@@ -22,8 +22,22 @@ function correlation(covariance) {
 function meanRows(columns, arm) {
   return columns.map((name, k) => {
     const [mean, sd, spread] = [arm.mean[k], arm.mean_sd[k], Math.sqrt(arm.covariance[k][k])];
-    return { name, label: true, value: mean, sd, spread, low: mean - Z * sd, high: mean + Z * sd, outerLow: mean - Z * spread, outerHigh: mean + Z * spread };
+    return {
+      name,
+      label: true,
+      value: mean,
+      sd,
+      spread,
+      low: mean - Z * sd,
+      high: mean + Z * sd,
+      outerLow: mean - Z * spread,
+      outerHigh: mean + Z * spread,
+    };
   });
+}
+
+function about(title, text) {
+  return [h("h3", null, title), h("p", { class: "hint" }, text)];
 }
 
 export function armsPanel({ fleet, route }) {
@@ -33,7 +47,7 @@ export function armsPanel({ fleet, route }) {
   const table = h(
     "table",
     { class: "plain choose" },
-    h("thead", null, h("tr", null, h("th", { scope: "col" }, "Arm"), ...HEADS.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
+    headRow([["Arm"], ...HEADS]),
     body,
   );
   const title = h("h2", { tabindex: "-1" }, "");
@@ -50,7 +64,8 @@ export function armsPanel({ fleet, route }) {
     ],
   });
   const heat = heatmap("How tasks differ");
-  const kind = h("select", { id: "heat-kind" }, h("option", { value: "covariance" }, "Covariance"), h("option", { value: "correlation" }, "Correlation"));
+  const kinds = ["Covariance", "Correlation"].map((name) => h("option", { value: name.toLowerCase() }, name));
+  const kind = h("select", { id: "heat-kind" }, ...kinds);
   kind.addEventListener("change", draw);
   const none = empty("Nothing learned yet", "What is shown is the prior. It changes when the first rewards have come.");
   none.hidden = true;
@@ -65,7 +80,7 @@ export function armsPanel({ fleet, route }) {
       h(
         "figure",
         { class: "chart" },
-        h("figcaption", null, h("h3", null, "Population mean"), h("p", { class: "hint" }, "What a task without rewards is believed to be.")),
+        h("figcaption", null, ...about("Population mean", "What a task without rewards is believed to be.")),
         legend([
           ["dot", "mean"],
           ["inner", "where the mean is (95%)"],
@@ -79,7 +94,7 @@ export function armsPanel({ fleet, route }) {
         h(
           "figcaption",
           { class: "card-head" },
-          h("div", null, h("h3", null, "How tasks differ"), h("p", { class: "hint" }, "Spread of the tasks around the mean.")),
+          h("div", null, ...about("How tasks differ", "Spread of the tasks around the mean.")),
           h("div", null, h("label", { class: "hidden-text", for: "heat-kind" }, "Shown as"), kind),
         ),
         heat.element,
@@ -92,7 +107,8 @@ export function armsPanel({ fleet, route }) {
     const link = h("a", { href: href(fleet, "arms", arm.arm) }, label(arm.arm));
     const retired = h("span", { class: "chip" }, "retired");
     const cells = HEADS.map(([, kind]) => h("td", { class: kind }));
-    return { element: h("tr", null, h("th", { scope: "row" }, h("div", { class: "named" }, link, retired)), ...cells), link, retired, cells };
+    const head = h("th", { scope: "row" }, h("div", { class: "named" }, link, retired));
+    return { element: h("tr", null, head, ...cells), link, retired, cells };
   }
 
   function draw() {
@@ -109,10 +125,10 @@ export function armsPanel({ fleet, route }) {
     setHidden(detail, !arm);
     if (!arm) return;
     setLabel(name, arm.arm);
-    setText(
-      facts,
-      `${plural(arm.rewards, "reward")} from ${plural(arm.tasks, "task")}, noise sd ${number(arm.noise_sd)}. Population of ${population.policy}, ${population.prior} prior, estimated after ${plural(population.refreshed_rewards, "reward")}.`,
-    );
+    const { policy, prior, refreshed_rewards: learned } = population;
+    const stands = `${plural(arm.rewards, "reward")} from ${plural(arm.tasks, "task")}`;
+    const estimate = `Population of ${policy}, ${prior} prior, estimated after ${plural(learned, "reward")}`;
+    setText(facts, `${stands}, noise sd ${number(arm.noise_sd)}. ${estimate}.`);
     means.draw(meanRows(columns, arm));
     const shown = kind.value === "correlation" ? correlation(arm.covariance) : arm.covariance;
     heat.draw(columns, shown, kind.value);

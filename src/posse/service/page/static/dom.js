@@ -74,6 +74,12 @@ export function onChange(draw) {
   };
 }
 
+// The head of a table: names of its columns, each with its class.
+export function headRow(columns) {
+  const cells = columns.map(([name, kind]) => h("th", { scope: "col", class: kind }, name));
+  return h("thead", null, h("tr", null, ...cells));
+}
+
 let ids = 0;
 export function freshId(name) {
   ids += 1;
@@ -81,7 +87,8 @@ export function freshId(name) {
 }
 
 export function empty(title, ...lines) {
-  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), ...lines.map((line) => h("p", null, line)));
+  const texts = lines.map((line) => h("p", null, line));
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), ...texts);
 }
 
 export function code(text) {

@@ -21,10 +21,18 @@ const COUNTS = [
   ["pending", "Pending rewards"],
 ];
 const PANEL = "panel";
+const PANELS = {
+  overview: overviewPanel,
+  arms: armsPanel,
+  tasks: tasksPanel,
+  pending: pendingPanel,
+  value: valuePanel,
+  log: logPanel,
+};
 
 function panelOf(route) {
   if (route.tab === "tasks" && route.item) return taskPanel;
-  return { overview: overviewPanel, arms: armsPanel, tasks: tasksPanel, pending: pendingPanel, value: valuePanel, log: logPanel }[route.tab];
+  return PANELS[route.tab];
 }
 
 export function fleetView(report, route) {
@@ -33,13 +41,20 @@ export function fleetView(report, route) {
   const about = h("p", { class: "hint" });
   const panel = h("section", { id: PANEL, role: "tabpanel" });
   const bar = tabs(name, NAMES, PANEL);
-  const known = h("div", null, h("dl", { class: "tiles" }, ...COUNTS.map(([key, text]) => h("div", { class: "tile" }, h("dt", null, text), numbers[key]))), bar.element, panel);
+  const tiles = COUNTS.map(([key, text]) => h("div", { class: "tile" }, h("dt", null, text), numbers[key]));
+  const known = h("div", null, h("dl", { class: "tiles" }, ...tiles), bar.element, panel);
   const missing = empty("There is no such fleet", "");
   missing.hidden = true;
   const element = h(
     "div",
     { class: "view" },
-    h("nav", { class: "crumbs", "aria-label": "Where you are" }, h("a", { href: "#/" }, "Fleets"), h("span", { "aria-hidden": "true" }, "/"), h("span", { "aria-current": "page" }, label(name))),
+    h(
+      "nav",
+      { class: "crumbs", "aria-label": "Where you are" },
+      h("a", { href: "#/" }, "Fleets"),
+      h("span", { "aria-hidden": "true" }, "/"),
+      h("span", { "aria-current": "page" }, label(name)),
+    ),
     h("header", { class: "fleet-head" }, h("h1", { tabindex: "-1", "data-heading": true }, label(name)), about),
     known,
     missing,
@@ -90,7 +105,8 @@ export function fleetView(report, route) {
     setHidden(known, false);
     setHidden(missing, true);
     for (const [key] of COUNTS) setText(numbers[key], count(fleet[key]));
-    setText(about, `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}, policy ${fleet.definition.policy}`);
+    const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}`;
+    setText(about, `${size}, policy ${fleet.definition.policy}`);
     if (first) show(here);
     else part?.update?.(fleet);
   }

@@ -17,13 +17,15 @@ function make(fleet) {
   const about = h("p", { class: "hint" });
   const counts = COUNTS.map((name, k) => h("div", null, h("dt", null, name), numbers[k]));
   const link = h("a", { class: "card-link", href: href(fleet.name) }, label(fleet.name));
-  const element = h("li", { class: "card fleet-card" }, h("h2", null, link), about, h("dl", { class: "counts" }, ...counts));
+  const list = h("dl", { class: "counts" }, ...counts);
+  const element = h("li", { class: "card fleet-card" }, h("h2", null, link), about, list);
   return { element, numbers, about };
 }
 
 function update(row, fleet) {
   COUNTS.forEach((name, k) => setText(row.numbers[k], count(fleet[name])));
-  setText(row.about, `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}, ${fleet.definition.policy}`);
+  const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}`;
+  setText(row.about, `${size}, ${fleet.definition.policy}`);
 }
 
 export function fleetsView(report) {
@@ -45,5 +47,6 @@ export function fleetsView(report) {
     (error) => report("fleets", error),
   );
 
-  return { element, title: "Fleets", accepts: (route) => !route.fleet, show() {}, start: fresh.start, stop: fresh.stop };
+  const accepts = (route) => !route.fleet;
+  return { element, title: "Fleets", accepts, show() {}, start: fresh.start, stop: fresh.stop };
 }

@@ -18,7 +18,12 @@ function scaleLegend(what, most) {
     shade(swatch, step);
     return swatch;
   });
-  return [h("span", { class: "heat-what" }, what), h("span", null, number(-most)), h("span", { class: "heat-swatches" }, ...swatches), h("span", null, number(most))];
+  return [
+    h("span", { class: "heat-what" }, what),
+    h("span", null, number(-most)),
+    h("span", { class: "heat-swatches" }, ...swatches),
+    h("span", null, number(most)),
+  ];
 }
 
 function busiest(matrix) {
@@ -40,7 +45,8 @@ export function heatmap(name) {
   function read(row, column) {
     const { columns, matrix, kept } = shown;
     const value = number(matrix[kept[row]][kept[column]]);
-    readout.replaceChildren(h("bdi", null, columns[kept[row]]), " × ", h("bdi", null, columns[kept[column]]), ": ", h("strong", null, value));
+    const [first, second] = [row, column].map((k) => h("bdi", null, columns[kept[k]]));
+    readout.replaceChildren(first, " × ", second, ": ", h("strong", null, value));
   }
 
   function rest() {
@@ -89,9 +95,11 @@ export function heatmap(name) {
 
   const build = onChange((columns, kept, what) => {
     const head = h("tr", null, h("td"), ...kept.map((k) => h("th", { scope: "col" }, label(columns[k]))));
-    cells = kept.map((_, row) => kept.map((__, column) => h("td", { tabindex: "-1", "data-row": row, "data-column": column }, h("span"))));
+    const cell = (row, column) => h("td", { tabindex: "-1", "data-row": row, "data-column": column }, h("span"));
+    cells = kept.map((_, row) => kept.map((__, column) => cell(row, column)));
     const rows = kept.map((k, row) => h("tr", null, h("th", { scope: "row" }, label(columns[k])), ...cells[row]));
-    table.replaceChildren(h("caption", { class: "hidden-text" }, `${name}, ${what}`), h("thead", null, head), h("tbody", null, ...rows));
+    const caption = h("caption", { class: "hidden-text" }, `${name}, ${what}`);
+    table.replaceChildren(caption, h("thead", null, head), h("tbody", null, ...rows));
     table.classList.toggle("written", kept.length <= WRITTEN);
     table.style.setProperty("--columns", kept.length);
     current = [0, 0];

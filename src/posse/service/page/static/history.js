@@ -1,7 +1,7 @@
 // What happened in a task, the newest first: the arm, how likely each was, and what came of it.
 
 import { get, path, serverNow } from "./api.js";
-import { h, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
+import { h, headRow, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
 import { age, moment, number, percent, timeOf } from "./format.js";
 import { report } from "./status.js";
 
@@ -19,7 +19,8 @@ function chanceBar(row) {
   let from = 0;
   for (const [arm, chance] of Object.entries(row.probabilities)) {
     const kind = arm === row.arm ? "own" : "lent";
-    parts.push(svg("rect", { class: kind, x: `${from * 100}%`, width: `${Math.max(chance * 100 - 1, 0.5)}%`, y: 0, height: 8 }));
+    const width = Math.max(chance * 100 - 1, 0.5); // with a gap to the next
+    parts.push(svg("rect", { class: kind, x: `${from * 100}%`, width: `${width}%`, y: 0, height: 8 }));
     from += chance;
   }
   return svg("svg", { class: "share small", width: 72, height: 8, "aria-hidden": "true" }, ...parts);
@@ -27,10 +28,11 @@ function chanceBar(row) {
 
 function more(row) {
   const arms = Object.entries(row.probabilities).sort((a, b) => b[1] - a[1]);
-  const head = h("tr", null, ...["Arm", "Probability", "Expected"].map((name, k) => h("th", { scope: "col", class: k ? "text" : null }, name)));
+  const head = headRow([["Arm"], ["Probability", "text"], ["Expected", "text"]]);
   const lines = arms.map(([arm, chance]) => {
     const sure = row.mean?.[arm] === undefined ? "–" : `${number(row.mean[arm])} ± ${number(row.sd?.[arm])}`;
-    return h("tr", arm === row.arm ? { class: "chosen" } : null, h("th", { scope: "row" }, label(arm)), h("td", { class: "text" }, percent(chance)), h("td", { class: "text" }, sure));
+    const cells = [percent(chance), sure].map((text) => h("td", { class: "text" }, text));
+    return h("tr", { class: arm === row.arm ? "chosen" : null }, h("th", { scope: "row" }, label(arm)), ...cells);
   });
   const context = Object.entries(row.context ?? {}).flatMap(([name, value]) => [
     h("dt", null, label(name)),
@@ -39,7 +41,7 @@ function more(row) {
   return h(
     "div",
     { class: "row-more" },
-    h("table", { class: "plain small" }, h("thead", null, head), h("tbody", null, ...lines)),
+    h("table", { class: "plain small" }, head, h("tbody", null, ...lines)),
     h("dl", { class: "settings small" }, ...context, h("dt", null, "id"), h("dd", { class: "mono" }, label(row.id))),
   );
 }
@@ -47,12 +49,13 @@ function more(row) {
 function make(row) {
   const time = timeOf(row.time);
   const result = h("span", { class: "outcome" });
+  const said = h("span", { class: "hidden-text" }, "chosen with probability ");
   const line = h(
     "summary",
     null,
     h("time", { datetime: row.time, title: row.time }, moment(time)),
     h("span", { class: "event-arm" }, label(row.arm)),
-    h("span", { class: "event-chance" }, chanceBar(row), h("span", null, h("span", { class: "hidden-text" }, "chosen with probability "), percent(row.propensity))),
+    h("span", { class: "event-chance" }, chanceBar(row), h("span", null, said, percent(row.propensity))),
     h("span", { class: "event-outcome" }, h("span", { class: "event-word" }, "reward "), result),
   );
   const element = h("li", { class: "event", "data-id": row.id }, h("details", null, line, more(row)));
@@ -70,12 +73,14 @@ export function history(fleet, task) {
   const list = h("ol", { class: "events" });
   const button = h("button", { type: "button", onclick: loadMore }, "Load more");
   const said = h("p", { class: "hint", role: "status" });
-  const element = h("section", { class: "card", "aria-label": "History" }, h("h3", null, "History"), list, h("div", { class: "pages" }, button, said));
+  const foot = h("div", { class: "pages" }, button, said);
+  const element = h("section", { class: "card", "aria-label": "History" }, h("h3", null, "History"), list, foot);
 
   function draw() {
     keyed(list, rows, (row) => row.number, make, (view, row) => view.draw(row.state, outcome(row)));
     setHidden(button, next === null);
-    setText(said, rows.length ? (next === null ? "That is all there is." : `The newest ${rows.length} are shown.`) : "Nothing is kept.");
+    const shown = next === null ? "That is all there is." : `The newest ${rows.length} are shown.`;
+    setText(said, rows.length ? shown : "Nothing is kept.");
   }
 
   async function read(params, signal) {

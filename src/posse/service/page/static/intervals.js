@@ -26,7 +26,9 @@ function drawRow(graph, row, domain, grid) {
     const x = place(row.mark, domain);
     parts.push(svg("line", { class: "mark", x1: x, x2: x, y1: 4, y2: HEIGHT - 4 }));
   }
-  if (Number.isFinite(row.value)) parts.push(svg("circle", { class: "dot", cx: place(row.value, domain), cy: MIDDLE, r: 4.5 }));
+  if (Number.isFinite(row.value)) {
+    parts.push(svg("circle", { class: "dot", cx: place(row.value, domain), cy: MIDDLE, r: 4.5 }));
+  }
   graph.replaceChildren(...parts);
 }
 
@@ -51,6 +53,7 @@ export function legend(entries) {
 export function intervals({ caption, head, columns, unit }) {
   const body = h("tbody");
   const axis = svg("svg", { class: "intervals-graph axis", "aria-hidden": "true", width: "100%", height: 20 });
+  const fill = columns.map(([, , name]) => h("td", { class: name }));
   const element = h(
     "table",
     { class: "intervals" },
@@ -67,7 +70,7 @@ export function intervals({ caption, head, columns, unit }) {
       ),
     ),
     body,
-    h("tfoot", { "aria-hidden": "true" }, h("tr", null, h("td"), h("td", { class: "graph" }, axis), ...columns.map(([, , name]) => h("td", { class: name })))),
+    h("tfoot", { "aria-hidden": "true" }, h("tr", null, h("td"), h("td", { class: "graph" }, axis), ...fill)),
   );
 
   function make(row) {
@@ -76,11 +79,8 @@ export function intervals({ caption, head, columns, unit }) {
       h("td", { class: `text ${name ?? ""}` }, h("span"), aside ? h("span", { class: "hidden-text" }) : null),
     );
     const draw = onChange((data, domain, grid) => drawRow(graph, data, domain, grid));
-    return {
-      element: h("tr", null, h("th", { scope: "row" }, row.label ? label(row.name) : row.name), h("td", { class: "graph" }, graph), ...cells),
-      cells,
-      draw,
-    };
+    const head = h("th", { scope: "row" }, row.label ? label(row.name) : row.name);
+    return { element: h("tr", null, head, h("td", { class: "graph" }, graph), ...cells), cells, draw };
   }
 
   const drawAxis = onChange((domain, grid) => {

@@ -6,6 +6,7 @@ import { sentence } from "./format.js";
 
 export function keyView(error, entered) {
   const refused = error.code !== "key_required";
+  const why = refused ? sentence(error.message) : "This service asks for an API key.";
   const field = h("input", {
     id: "key",
     type: "password",
@@ -21,7 +22,7 @@ export function keyView(error, entered) {
     "form",
     { class: "card stack key-form" },
     h("h1", { tabindex: "-1", "data-heading": true }, "API key"),
-    h("p", { id: "key-why", class: refused ? "problem" : null }, refused ? sentence(error.message) : "This service asks for an API key."),
+    h("p", { id: "key-why", class: refused ? "problem" : null }, why),
     h("div", { class: "field" }, h("label", { for: "key" }, "Key with the scope read"), field),
     h("div", null, h("button", { type: "submit", class: "main" }, "Continue")),
     h("p", { class: "hint" }, "The key stays in this tab until it is closed. Make one on the machine of the service:"),

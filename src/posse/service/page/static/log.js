@@ -30,15 +30,19 @@ export function logPanel({ fleet }) {
   let current = null;
   const said = h("p", { class: "hint", role: "status" });
   const rows = h("p", null);
-  const cancel = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => current?.abort() }, "Cancel");
-  const buttons = Object.entries(KINDS).map(([format, [name, about]]) =>
-    h("div", { class: "download" }, h("button", { type: "button", "data-format": format, onclick: () => start(format) }, `Download ${name}`), h("p", { class: "hint" }, about)),
-  );
+  const abort = () => current?.abort();
+  const cancel = h("button", { type: "button", class: "quiet", hidden: true, onclick: abort }, "Cancel");
+  const buttons = Object.entries(KINDS).map(([format, [name, about]]) => {
+    const button = h("button", { type: "button", onclick: () => start(format) }, `Download ${name}`);
+    return h("div", { class: "download" }, button, h("p", { class: "hint" }, about));
+  });
+  const foot = h("div", { class: "pages" }, cancel, said);
+  const command = `curl -o ${fleet}.parquet '${location.origin}/v1/fleets/${fleet}/log?format=parquet'`;
   const element = h(
     "div",
     { class: "stack" },
-    h("div", { class: "card stack" }, h("h2", null, "The log"), rows, h("div", { class: "two" }, ...buttons), h("div", { class: "pages" }, cancel, said)),
-    h("div", { class: "card stack" }, h("h2", null, "From a terminal"), code(`curl -o ${fleet}.parquet '${location.origin}/v1/fleets/${fleet}/log?format=parquet'`)),
+    h("div", { class: "card stack" }, h("h2", null, "The log"), rows, h("div", { class: "two" }, ...buttons), foot),
+    h("div", { class: "card stack" }, h("h2", null, "From a terminal"), code(command)),
   );
 
   async function start(format) {
@@ -64,9 +68,10 @@ export function logPanel({ fleet }) {
     accepts: () => true,
     show() {},
     update(now) {
-      setText(rows, `${plural(now.decisions, "decision")}, ${plural(now.rewards, "reward")}: every decision with its context, probabilities and reward.`);
+      const size = `${plural(now.decisions, "decision")}, ${plural(now.rewards, "reward")}`;
+      setText(rows, `${size}: every decision with its context, probabilities and reward.`);
     },
     async load() {},
-    stop: () => current?.abort(),
+    stop: abort,
   };
 }

@@ -9,9 +9,10 @@ import { timeline } from "./timeline.js";
 const RANGES = { hour: 60, day: 1440, week: 10080 };
 
 function choice(chosen, changed) {
-  const options = Object.keys(RANGES).map((range) =>
-    h("label", null, h("input", { type: "radio", name: "range", value: range, checked: range === chosen }), h("span", null, `Last ${range}`)),
-  );
+  const options = Object.keys(RANGES).map((range) => {
+    const input = h("input", { type: "radio", name: "range", value: range, checked: range === chosen });
+    return h("label", null, input, h("span", null, `Last ${range}`));
+  });
   const element = h("fieldset", { class: "segments" }, h("legend", { class: "hidden-text" }, "Time shown"), ...options);
   element.addEventListener("change", (event) => changed(event.target.value));
   return element;
@@ -20,21 +21,23 @@ function choice(chosen, changed) {
 const isNone = (value) => value === null || value === undefined;
 
 function featureText(feature) {
-  return typeof feature === "string" ? feature : `${feature.name} (${String(feature.kind ?? feature.type).replaceAll("_", " ")})`;
+  return typeof feature === "string" ? feature : `${feature.name} (${feature.kind.replaceAll("_", " ")})`;
 }
 
 function settings(fleet) {
   const { definition } = fleet;
+  const { absent_reward: absent } = definition;
   return [
     ["Arms", fleet.arms.join(", ")],
     ["Retired arms", fleet.retired_arms.join(", ")],
-    ["Features", `${definition.features.map(featureText).join(", ")}${definition.intercept ? ", with an intercept" : ""}`],
+    ["Features", definition.features.map(featureText).join(", ")],
+    ["Intercept", definition.intercept ? "yes" : "no"],
     ["Policy", definition.policy],
     ["Prior", definition.prior ?? "the policy’s own"],
     ["Exploration", isNone(definition.exploration) ? "the policy’s own" : number(definition.exploration)],
     ["Least probability of an arm", number(definition.floor)],
     ["A decision waits for its reward", isNone(definition.time_to_live) ? "for ever" : age(definition.time_to_live)],
-    ["If no reward comes", isNone(definition.absent_reward) ? "nothing is learned" : `it counts as ${number(definition.absent_reward)}`],
+    ["If no reward comes", isNone(absent) ? "nothing is learned" : `it counts as ${number(absent)}`],
     ["Rows are kept", isNone(definition.retention) ? "for ever" : age(definition.retention)],
     ["Created", moment(timeOf(fleet.created))],
   ].filter(([, text]) => text);
@@ -65,7 +68,8 @@ export function overviewPanel({ fleet, route, soon }) {
     quiet,
   );
   none.hidden = true;
-  const element = h("div", { class: "stack" }, none, charts, h("div", { class: "card" }, h("h2", null, "Set-up"), list));
+  const setup = h("div", { class: "card" }, h("h2", null, "Set-up"), list);
+  const element = h("div", { class: "stack" }, none, charts, setup);
 
   function choose(next) {
     range = next;

@@ -1,7 +1,7 @@
 // Decisions that wait for their reward, the oldest first.
 
 import { get, path } from "./api.js";
-import { empty, h, keyed, label, setHidden, setText } from "./dom.js";
+import { empty, h, headRow, keyed, label, setHidden, setText } from "./dom.js";
 import { age, count, moment, timeOf } from "./format.js";
 import { href } from "./route.js";
 
@@ -16,12 +16,19 @@ export function pendingPanel({ fleet, soon }) {
   none.hidden = true;
   const button = h("button", { type: "button", onclick: more }, "Load more");
   const said = h("p", { class: "hint", role: "status" });
-  const heads = [["Task", "wide-name"], ["Arm"], ["Waiting", "text"], ["Since", "text wide-only"], ["Decision", "wide-only"]];
+  const head = headRow([
+    ["Task", "wide-name"],
+    ["Arm"],
+    ["Waiting", "text"],
+    ["Since", "text wide-only"],
+    ["Decision", "wide-only"],
+  ]);
+  const caption = h("caption", { class: "hidden-text" }, "Decisions without a reward");
   const list = h(
     "div",
     { class: "card", hidden: true },
     waits,
-    h("table", { class: "plain" }, h("caption", { class: "hidden-text" }, "Decisions without a reward"), h("thead", null, h("tr", null, ...heads.map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))), body),
+    h("table", { class: "plain" }, caption, head, body),
     h("div", { class: "pages" }, button, said),
   );
   const element = h("div", { class: "stack" }, none, list);
@@ -52,7 +59,8 @@ export function pendingPanel({ fleet, soon }) {
     show() {},
     update(now) {
       const life = now.definition.time_to_live;
-      setText(waits, life === null || life === undefined ? "The oldest first. They wait for ever." : `The oldest first. A decision waits for ${age(life)}; after that its reward is refused.`);
+      const wait = life ? `A decision waits for ${age(life)}; after that its reward is refused` : "They wait for ever";
+      setText(waits, `The oldest first. ${wait}.`);
     },
     async load(signal) {
       const answer = await get(path("fleets", fleet, "pending"), { signal, params: { limit } });
@@ -61,7 +69,8 @@ export function pendingPanel({ fleet, soon }) {
       setHidden(none, pending.length > 0);
       setHidden(list, pending.length === 0);
       setHidden(button, pending.length >= total || limit >= MOST);
-      setText(said, pending.length < total ? `${count(pending.length)} of ${count(total)} are shown.` : `${count(total)} in all`);
+      const all = pending.length >= total;
+      setText(said, all ? `${count(total)} in all` : `${count(pending.length)} of ${count(total)} are shown.`);
     },
   };
 }

@@ -1,6 +1,6 @@
 // What is shown, as the part of the address after #: #/fleet/tab/item?search=...
 
-export const TABS = ["overview", "arms", "tasks", "pending", "value", "log"];
+const TABS = ["overview", "arms", "tasks", "pending", "value", "log"];
 
 function decoded(part) {
   try {
@@ -22,7 +22,7 @@ export function parse(hash) {
 }
 
 export function href(fleet, tab, item, query = {}) {
-  const parts = [fleet, tab === "overview" && !item ? null : tab, item].filter((part) => part !== null && part !== undefined);
+  const parts = [fleet, tab === "overview" && !item ? null : tab, item].filter(Boolean);
   const kept = new URLSearchParams(Object.entries(query).filter(([, value]) => value));
   return `#/${parts.map(encodeURIComponent).join("/")}${kept.size ? `?${kept}` : ""}`;
 }

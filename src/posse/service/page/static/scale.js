@@ -1,6 +1,6 @@
 // Round numbers for axes.
 
-export function niceStep(range, most) {
+function niceStep(range, most) {
   const rough = range / Math.max(most, 1);
   const power = 10 ** Math.floor(Math.log10(rough));
   const factor = [1, 2, 5, 10].find((candidate) => candidate * power >= rough * 0.999) ?? 10;
@@ -26,7 +26,8 @@ export function extent(values, air = 0.06) {
   return [low - room, high + room];
 }
 
-const TIMES = [60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800].map((seconds) => seconds * 1000);
+const MINUTE = 60_000;
+const TIMES = [1, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880].map((minutes) => minutes * MINUTE);
 
 // Times on round hours or days of the reader's clock, at most so many.
 export function timeTicks(start, end, most) {

@@ -12,13 +12,15 @@ const Z = 1.96;
 function rowsOf(columns, arm) {
   return columns.map((name, k) => {
     const [mean, sd] = [arm.mean[k], arm.sd[k]];
-    return { name, label: true, value: mean, half: Z * sd, low: mean - Z * sd, high: mean + Z * sd, mark: arm.population_mean[k] };
+    const half = Z * sd;
+    return { name, label: true, value: mean, half, low: mean - half, high: mean + half, mark: arm.population_mean[k] };
   });
 }
 
 function shareBar() {
   const part = svg("rect", { class: "own", x: 0, y: 0, height: 10 });
-  const bar = svg("svg", { class: "share", width: "100%", height: 10, "aria-hidden": "true" }, svg("rect", { class: "lent", width: "100%", height: 10, y: 0, x: 0 }), part);
+  const whole = svg("rect", { class: "lent", x: 0, y: 0, width: "100%", height: 10 });
+  const bar = svg("svg", { class: "share", width: "100%", height: 10, "aria-hidden": "true" }, whole, part);
   const text = h("p", { class: "share-text" });
   return {
     element: h("div", { class: "share-box" }, bar, text),
@@ -39,10 +41,21 @@ function armCard(arm) {
     head: "Column",
     unit: "reward per unit",
     columns: [
-      ["Mean ± 1.96 sd", (row) => `${number(row.value)} ± ${number(row.half)}`, "", (row) => `, population ${number(row.mark)}`],
+      [
+        "Mean ± 1.96 sd",
+        (row) => `${number(row.value)} ± ${number(row.half)}`,
+        "",
+        (row) => `, population ${number(row.mark)}`,
+      ],
     ],
   });
-  const element = h("li", { class: "card" }, h("h3", { class: "named" }, label(arm.arm), retired), share.element, h("div", { class: "scroll-y tall" }, graph.element));
+  const element = h(
+    "li",
+    { class: "card" },
+    h("h3", { class: "named" }, label(arm.arm), retired),
+    share.element,
+    h("div", { class: "scroll-y tall" }, graph.element),
+  );
   return { element, retired, share, graph };
 }
 
@@ -72,13 +85,20 @@ export function taskPanel({ fleet, route }) {
   const element = h(
     "div",
     { class: "stack" },
-    h("div", null, h("a", { class: "back", href: href(fleet, "tasks") }, "All tasks"), h("h2", { tabindex: "-1", "data-heading": true, class: "task-name" }, label(task)), facts),
+    h(
+      "div",
+      null,
+      h("a", { class: "back", href: href(fleet, "tasks") }, "All tasks"),
+      h("h2", { tabindex: "-1", "data-heading": true, class: "task-name" }, label(task)),
+      facts,
+    ),
     missing,
     known,
   );
 
   function draw(found) {
-    setText(facts, `${plural(found.decisions, "decision")}, ${plural(found.rewards, "reward")}, first seen ${fullDay(timeOf(found.first_time))}`);
+    const counts = `${plural(found.decisions, "decision")}, ${plural(found.rewards, "reward")}`;
+    setText(facts, `${counts}, first seen ${fullDay(timeOf(found.first_time))}`);
     const rows = found.arms.map((arm) => rowsOf(found.columns, arm));
     const domain = domainOf(rows.flat(), [0]);
     keyed(arms, found.arms, (arm) => arm.arm, armCard, (card, arm) => {

@@ -1,8 +1,8 @@
 // The tasks of a fleet: search by name, page by page.
 
 import { get, path } from "./api.js";
-import { code, empty, h, keyed, label, setHidden, setText } from "./dom.js";
-import { count, moment, timeOf } from "./format.js";
+import { code, empty, h, headRow, keyed, label, setHidden, setText } from "./dom.js";
+import { count, moment, plural, timeOf } from "./format.js";
 import { example } from "./overview.js";
 import { amend, href } from "./route.js";
 
@@ -15,15 +15,26 @@ export function tasksPanel({ fleet, route, latest, soon }) {
   let next = null;
   let timer = 0;
 
-  const field = h("input", { id: "search", type: "search", autocomplete: "off", spellcheck: "false", maxlength: "200", placeholder: "Part of a name" });
+  const field = h("input", {
+    id: "search",
+    type: "search",
+    autocomplete: "off",
+    spellcheck: "false",
+    maxlength: "1000",
+    placeholder: "Part of a name",
+  });
   field.value = search;
   const body = h("tbody");
-  const columns = [["Decisions"], ["Rewards"], ["First seen", "wide-only"]];
+  const columns = [
+    ["Decisions", "text"],
+    ["Rewards", "text"],
+    ["First seen", "text wide-only"],
+  ];
   const table = h(
     "table",
     { class: "plain" },
     h("caption", { class: "hidden-text" }, "Tasks"),
-    h("thead", null, h("tr", null, h("th", { scope: "col", class: "wide-name" }, "Task"), ...columns.map(([name, kind]) => h("th", { scope: "col", class: `text ${kind ?? ""}` }, name)))),
+    headRow([["Task", "wide-name"], ...columns]),
     body,
   );
   const none = empty("No tasks yet", "A task comes with its first decision:");
@@ -58,7 +69,7 @@ export function tasksPanel({ fleet, route, latest, soon }) {
   });
 
   function make(task) {
-    const cells = columns.map(([, kind]) => h("td", { class: `text ${kind ?? ""}` }));
+    const cells = columns.map(([, kind]) => h("td", { class: kind }));
     const link = h("a", { href: href(fleet, "tasks", task.task) }, label(task.task));
     return { element: h("tr", null, h("th", { scope: "row" }, link), ...cells), cells };
   }
@@ -93,8 +104,8 @@ export function tasksPanel({ fleet, route, latest, soon }) {
       following.disabled = next === null;
       setHidden(previous, only);
       setHidden(following, only);
-      if (answer.tasks.length === 0) setText(found, search ? `No task has “${search}” in its name.` : "No more tasks.");
-      else setText(found, only ? `${count(answer.tasks.length)} ${answer.tasks.length === 1 ? "task" : "tasks"}` : `Page ${page}`);
+      if (answer.tasks.length > 0) setText(found, only ? plural(answer.tasks.length, "task") : `Page ${page}`);
+      else setText(found, search && page === 1 ? `No task has “${search}” in its name.` : "No more tasks.");
     },
     stop() {
       clearTimeout(timer);

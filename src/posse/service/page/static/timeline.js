@@ -1,7 +1,7 @@
 // Decisions and rewards over time, with the mean reward below on the same axis.
 
-import { freshId, h, keyed, setText, svg } from "./dom.js";
-import { count, dayName, hourMinute, moment, number, stretch as stretchName } from "./format.js";
+import { freshId, h, headRow, keyed, setText, svg } from "./dom.js";
+import { count, dayName, hourMinute, moment, number, plural, stretch as stretchName } from "./format.js";
 import { extent, ticks, timeTicks } from "./scale.js";
 
 const LEFT = 48;
@@ -13,7 +13,7 @@ const NARROWEST = 6; // pixels for one bar
 const MULTIPLES = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60, 120, 240, 360, 720, 1440];
 
 // Whole stretches put together until there are at most so many; what the service left out had nothing.
-export function binned({ activity, stretch }, start, end, most) {
+function binned({ activity, stretch }, start, end, most) {
   const fits = (k) => (end - start) / (k * stretch * 1000) <= most;
   const size = (MULTIPLES.find(fits) ?? Math.ceil((end - start) / (stretch * 1000 * most))) * stretch * 1000;
   const first = Math.floor(start / size) * size;
@@ -84,7 +84,7 @@ export function timeline() {
         h(
           "table",
           { class: "plain" },
-          h("thead", null, h("tr", null, ...["From", "Decisions", "Rewards", "Mean reward"].map((name, k) => h("th", { scope: "col", class: k ? "text" : null }, name)))),
+          headRow([["From"], ["Decisions", "text"], ["Rewards", "text"], ["Mean reward", "text"]]),
           table,
         ),
       ),
@@ -98,7 +98,8 @@ export function timeline() {
   function say(bin, size) {
     const until = size >= 86400_000 ? "" : ` to ${hourMinute(bin.time + size)}`;
     const mean = bin.mean === null ? "" : `, mean reward ${number(bin.mean)}`;
-    return `${moment(bin.time, false)}${until}: ${count(bin.decisions)} decisions, ${count(bin.rewards)} rewards${mean}`;
+    const counts = `${plural(bin.decisions, "decision")}, ${plural(bin.rewards, "reward")}`;
+    return `${moment(bin.time, false)}${until}: ${counts}${mean}`;
   }
 
   function point() {
@@ -139,8 +140,9 @@ export function timeline() {
     const column = (bin, name, share) => {
       if (!bin[name]) return null;
       const thick = Math.max(bar * share, 1);
-      const top = above.y(bin[name]);
-      return svg("rect", { class: name, x: x(bin.time) + (bar - thick) / 2, width: thick, y: top, height: UPPER.top + UPPER.height - top, rx: Math.min(thick / 4, 2) });
+      const y = above.y(bin[name]);
+      const place = { x: x(bin.time) + (bar - thick) / 2, width: thick, y, height: UPPER.top + UPPER.height - y };
+      return svg("rect", { class: name, ...place, rx: Math.min(thick / 4, 2) });
     };
     upper.setAttribute("width", width);
     upper.setAttribute("height", UPPER.top + UPPER.height + 4);
@@ -157,15 +159,19 @@ export function timeline() {
       if (bin.mean === null) return;
       path += `${k && bins[k - 1].mean !== null ? "L" : "M"}${middle(bin).toFixed(1)},${below.y(bin.mean).toFixed(1)}`;
     });
+    const bottom = LOWER.top + LOWER.height;
+    const radius = bar > 8 ? 2.5 : 1.75;
+    const middleOfAll = { x: width / 2, y: bottom / 2, "text-anchor": "middle" };
+    const nothing = svg("text", middleOfAll, "No rewards in this time");
     lower.setAttribute("width", width);
     lower.setAttribute("height", LOWER.top + LOWER.height + AXIS);
     lower.replaceChildren(
       ...(means.length ? below.lines : []),
-      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: LOWER.top + LOWER.height, y2: LOWER.top + LOWER.height }),
-      ...timeAxis(first, last, width, x, LOWER.top + LOWER.height),
+      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: bottom, y2: bottom }),
+      ...timeAxis(first, last, width, x, bottom),
       svg("path", { class: "mean", d: path }),
-      ...means.map((bin) => svg("circle", { class: "mean-dot", cx: middle(bin), cy: below.y(bin.mean), r: bar > 8 ? 2.5 : 1.75 })),
-      ...(means.length ? [] : [svg("text", { x: width / 2, y: LOWER.height / 2 + 10, "text-anchor": "middle" }, "No rewards in this time")]),
+      ...means.map((bin) => svg("circle", { class: "mean-dot", cx: middle(bin), cy: below.y(bin.mean), r: radius })),
+      ...(means.length ? [] : [nothing]),
     );
 
     keyed(

@@ -6,6 +6,7 @@ import { NONE, count, number, percent, sentence } from "./format.js";
 import { domainOf, intervals, legend } from "./intervals.js";
 import { amend, href } from "./route.js";
 
+const ABOUT = "What it earned per decision, and what a baseline would have earned in its place.";
 const PATIENCE = 120_000; // milliseconds; a long log takes its time
 
 function baselineName(name) {
@@ -22,14 +23,17 @@ function rowOf(name, found) {
 
 function verdict({ difference, baseline, confidence }) {
   if (!difference) return "The log has no difference to tell.";
-  const than = baseline.name.startsWith("arm:") ? `always choosing ${baseline.name.slice(4)}` : "choosing every arm alike";
+  const arm = baseline.name.startsWith("arm:") ? baseline.name.slice(4) : null;
+  const than = arm === null ? "choosing every arm alike" : `always choosing ${arm}`;
+  const size = number(Math.abs(difference.value));
   const sure = `${percent(confidence)} interval: ${interval(difference)}`;
+  const found = `difference is ${number(difference.value)} per decision`;
   if (difference.low === null || difference.high === null) {
-    return `The difference to ${than} is ${number(difference.value)} per decision; the log has too little for an interval.`;
+    return `Compared with ${than}, the ${found}; the log has too little for an interval.`;
   }
-  if (difference.low > 0) return `The policy earns ${number(difference.value)} more per decision than ${than} (${sure}).`;
-  if (difference.high < 0) return `The policy earns ${number(-difference.value)} less per decision than ${than} (${sure}).`;
-  return `The log cannot tell the policy from ${than} yet: the difference is ${number(difference.value)} per decision (${sure}).`;
+  if (difference.low > 0) return `The policy earns ${size} more per decision than ${than} (${sure}).`;
+  if (difference.high < 0) return `The policy earns ${size} less per decision than ${than} (${sure}).`;
+  return `The log cannot tell the policy from ${than} yet: the ${found} (${sure}).`;
 }
 
 export function valuePanel({ fleet, route, latest, soon }) {
@@ -46,7 +50,7 @@ export function valuePanel({ fleet, route, latest, soon }) {
   const gap = intervals({ caption: "Difference", head: "", unit: "difference per decision", columns });
   const refusal = empty("The log cannot say", "");
   refusal.hidden = true;
-  const none = empty("No rewards yet", "The value is estimated from decisions and their rewards. Come back when there are some.");
+  const none = empty("No rewards yet", "The value is estimated from decisions and their rewards.");
   none.hidden = true;
   const result = h(
     "div",
@@ -61,7 +65,7 @@ export function valuePanel({ fleet, route, latest, soon }) {
   const card = h(
     "div",
     { class: "card stack value-card", hidden: true },
-    h("div", null, h("h2", null, "Value of the policy"), h("p", { class: "hint" }, "What it earned per decision, and what a baseline would have earned in its place.")),
+    h("div", null, h("h2", null, "Value of the policy"), h("p", { class: "hint" }, ABOUT)),
     h("div", { class: "field" }, h("label", { for: "baseline" }, "Compare with"), select),
     text,
     refusal,
