@@ -21,17 +21,19 @@ export function svg(tag, attributes, ...children) {
 }
 
 // A name that a user gave: cut by the style sheet when long, kept apart from the direction of the text around it.
-// Where it may wrap, it does so between its parts.
 export function label(name) {
-  const element = h("bdi", { class: "label" });
-  setLabel(element, name);
-  return element;
+  return h("bdi", { class: "label", title: name }, name);
 }
 
 export function setLabel(element, name) {
-  if (element.title === name && element.hasChildNodes()) return;
-  element.title = name;
-  element.replaceChildren(...name.split(/(?<=[=_/.-])/u).flatMap((part, k) => (k ? [h("wbr"), part] : [part])));
+  setText(element, name);
+  if (element.title !== name) element.title = name;
+}
+
+// The name of a column, which may wrap between its parts: weather=sun.
+export function columnLabel(name) {
+  const parts = name.split(/(?<=[=_/.-])/u).flatMap((part, k) => (k ? [h("wbr"), part] : [part]));
+  return h("bdi", { class: "label", title: name }, ...parts);
 }
 
 export function setText(node, text) {

@@ -1,6 +1,6 @@
 // A symmetric matrix as a coloured table: every cell is a cell of the table, so its number can be read out too.
 
-import { h, label, onChange, setText } from "./dom.js";
+import { columnLabel, h, label, onChange, setText } from "./dom.js";
 import { number } from "./format.js";
 
 const MOST = 40; // columns; more cannot be told apart
@@ -97,7 +97,7 @@ export function heatmap(name) {
     const head = h("tr", null, h("td"), ...kept.map((k) => h("th", { scope: "col" }, label(columns[k]))));
     const cell = (row, column) => h("td", { tabindex: "-1", "data-row": row, "data-column": column }, h("span"));
     cells = kept.map((_, row) => kept.map((__, column) => cell(row, column)));
-    const rows = kept.map((k, row) => h("tr", null, h("th", { scope: "row" }, label(columns[k])), ...cells[row]));
+    const rows = kept.map((k, row) => h("tr", null, h("th", { scope: "row" }, columnLabel(columns[k])), ...cells[row]));
     const caption = h("caption", { class: "hidden-text" }, `${name}, ${what}`);
     table.replaceChildren(caption, h("thead", null, head), h("tbody", null, ...rows));
     table.classList.toggle("written", kept.length <= WRITTEN);

@@ -1,6 +1,6 @@
 // A table whose rows draw a number with its interval on one common axis. The numbers are there as text too.
 
-import { h, keyed, label, onChange, setText, svg } from "./dom.js";
+import { columnLabel, h, keyed, onChange, setText, svg } from "./dom.js";
 import { number } from "./format.js";
 import { extent, ticks } from "./scale.js";
 
@@ -79,7 +79,7 @@ export function intervals({ caption, head, columns, unit }) {
       h("td", { class: `text ${name ?? ""}` }, h("span"), aside ? h("span", { class: "hidden-text" }) : null),
     );
     const draw = onChange((data, domain, grid) => drawRow(graph, data, domain, grid));
-    const head = h("th", { scope: "row" }, row.label ? label(row.name) : row.name);
+    const head = h("th", { scope: "row" }, row.label ? columnLabel(row.name) : row.name);
     return { element: h("tr", null, head, h("td", { class: "graph" }, graph), ...cells), cells, draw };
   }
 
