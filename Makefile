@@ -42,6 +42,7 @@ bench: .venv/ready
 	$(BIN)/posse bench step
 	$(BIN)/posse bench simulate
 	$(BIN)/posse bench peers
+	$(BIN)/posse bench serve --postgres
 	$(BIN)/posse bench scale
 
 report: .venv/ready

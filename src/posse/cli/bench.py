@@ -11,6 +11,7 @@ import typer
 
 from posse.cli.console import table_console
 from posse.cli.options import available_cores, make_folder
+from posse.cli.load import serve
 from posse.cli.peers import peers
 from posse.cli.speed import scale, simulate, step
 from posse.errors import InvalidValue
@@ -25,6 +26,7 @@ app.command()(step)
 app.command()(scale)
 app.command()(peers)
 app.command()(simulate)
+app.command()(serve)
 
 LONGEST_NAME = 14  # of a setting: names are typed after --only, so they are never cut
 WIDE = 130  # columns from which an interval fits on the line of its ratio

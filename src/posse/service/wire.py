@@ -14,19 +14,21 @@ LARGEST_HEAD = 1 << 16  # bytes of a request before its body
 class LimitedProtocol(HttpToolsProtocol):
     """Ends connections whose request has no end of headers: they would be taken into memory without any key."""
 
-    _in_head, _head = True, 0
+    _in_head, _head, _heads = True, 0, 0
 
     def data_received(self, data: bytes) -> None:
         """Take what came."""
+        before, heads = self._in_head, self._heads
         super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
+        # Bodies have a limit of their own: only what is nothing but a head counts.
+        if before and self._in_head and heads == self._heads and not self.transport.is_closing():
             self._head += len(data)
             if self._head > LARGEST_HEAD:
                 self._refuse()
 
     def on_headers_complete(self) -> None:
         """Go on with the body."""
-        self._in_head, self._head = False, 0
+        self._in_head, self._head, self._heads = False, 0, self._heads + 1
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

@@ -173,7 +173,7 @@ class SqliteStorage(SqlStorage):
 
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
-        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA cache_size = -16384")
         return connection
 
     @contextmanager

@@ -1,0 +1,273 @@
+"""What can be asked of the service: one function per route, from arguments to a request and how to read its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+from uuid import uuid4
+
+from posse.client import values
+from posse.client.plain import to_json
+from posse.client.values import Decision
+from posse.errors import InvalidValue, MissingFile
+
+T = TypeVar("T")
+Context = Mapping[str, Any] | Sequence[Any]
+Rewards = Mapping[str, float] | Iterable[tuple[Decision | str, float]]
+
+FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """A request, and how its answer is read.
+
+    Parameters
+    ----------
+    method, path : str
+        The path is percent-encoded.
+    read : callable
+        From the JSON of the answer to its value.
+    params, headers : dict
+    body : bytes or None
+        JSON.
+    save_to : Path or None
+        The file that takes the answer's body as it comes, in place of memory.
+    accept : tuple of int
+        Statuses above 299 that are answers too.
+    done_by : str
+        The code of an error which says, after a try whose answer was lost, that this try had done it.
+    then : Call or None
+        What gives the value in that case.
+    """
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    params: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    save_to: Path | None = None
+    accept: tuple[int, ...] = ()
+    done_by: str = ""
+    then: Call[T] | None = None
+
+
+def create_fleet(name: str, arms: Sequence[str], features: Any, settings: Mapping[str, Any]) -> Call[values.Fleet]:
+    """Create a fleet; the same definition again changes nothing."""
+    body = to_json({"arms": list(_listed(arms)), **declared(features), **settings}, "definition")
+    return Call(method="PUT", path=_fleet(name), read=values.fleet_of, body=body)
+
+
+def fleet(name: str) -> Call[values.Fleet]:
+    """Return a fleet."""
+    return Call(method="GET", path=_fleet(name), read=values.fleet_of)
+
+
+def fleets() -> Call[list[values.Fleet]]:
+    """Return all fleets."""
+    return Call(method="GET", path="/v1/fleets", read=values.fleets_of)
+
+
+def delete_fleet(name: str) -> Call[None]:
+    """Delete a fleet."""
+    return Call(method="DELETE", path=_fleet(name), read=values.nothing_of, done_by="unknown_fleet")
+
+
+def add_arm(name: str, arm: str) -> Call[values.Fleet]:
+    """Add an arm, or take one back."""
+    body = to_json({"arm": _name(arm, "arm")}, "arm")
+    path = f"{_fleet(name)}/arms"
+    return Call(method="POST", path=path, read=values.fleet_of, body=body, done_by="arm_exists", then=fleet(name))
+
+
+def retire_arm(name: str, arm: str) -> Call[values.Fleet]:
+    """Retire an arm."""
+    return Call(method="DELETE", path=f"{_fleet(name)}/arms/{_part(arm, 'arm')}", read=values.fleet_of)
+
+
+def decide(
+    name: str, task: str, context: Context, *, eligible: Sequence[str] | None, explore: bool, key: str | None
+) -> Call[list[Decision]]:
+    """Decide, under a key that makes a second try the same request; a list of one, as a batch gives a list."""
+    body = to_json(question(task, context, eligible, explore), "the decision")
+    path = f"{_fleet(name)}/decisions"
+    headers = _once(key)
+    return Call(method="POST", path=path, read=lambda data: [values.decision_of(data)], body=body, headers=headers)
+
+
+def decide_many(name: str, questions: Sequence[Mapping[str, Any]], key: str | None) -> Call[list[Decision]]:
+    """Decide many."""
+    body = to_json({"decisions": questions}, "the batch")
+    path = f"{_fleet(name)}/decisions/batch"
+    return Call(method="POST", path=path, read=values.decisions_of, body=body, headers=_once(key))
+
+
+def question(task: str, context: Context, eligible: Sequence[str] | None, explore: bool) -> dict[str, Any]:
+    """Return what a decision is asked with."""
+    if not isinstance(context, (Mapping, list, tuple)) and not hasattr(context, "tolist"):
+        raise InvalidValue(
+            f"context must be values by feature, or all of them in their order, but {type(context).__name__} came; "
+            'send e.g. {"hour": 9.5}'
+        )
+    arms = None if eligible is None else [_name(arm, "eligible arm") for arm in _listed(eligible)]
+    return {"task": _name(task, "task"), "context": context, "eligible": arms, "explore": bool(explore)}
+
+
+def questions(asked: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries of a batch, each checked, from mappings with the arguments of one decision."""
+    known = {"task", "context", "eligible", "explore", "key"}
+    result = []
+    for position, one in enumerate(asked):
+        if not isinstance(one, Mapping) or not {"task", "context"} <= set(one) <= known:
+            raise InvalidValue(
+                f"decision {position} must be a mapping with task and context, and maybe eligible, explore and key, "
+                f"but {sorted(map(str, one)) if isinstance(one, Mapping) else type(one).__name__} came"
+            )
+        entry = question(one["task"], one["context"], one.get("eligible"), one.get("explore", True))
+        result.append(entry | ({"key": one["key"]} if one.get("key") is not None else {}))
+    return result
+
+
+def reward(decision_id: str, value: float) -> Call[bool]:
+    """Reward a decision."""
+    path = f"/v1/decisions/{_part(decision_id, 'decision id')}/reward"
+    return Call(method="POST", path=path, read=values.news_of, body=to_json({"reward": value}, "reward"))
+
+
+def reward_many(rewards: Sequence[tuple[str, float]]) -> Call[values.RewardCounts]:
+    """Reward many decisions: all or none."""
+    body = to_json({"rewards": [{"id": name, "reward": value} for name, value in rewards]}, "the batch")
+    return Call(method="POST", path="/v1/rewards", read=values.counts_of, body=body)
+
+
+def rewarded_id(decision: Decision | str) -> str | None:
+    """Return the id that a reward names, or None for a fallback, which takes none."""
+    if isinstance(decision, Decision):
+        return decision.id
+    return _name(decision, "decision id")
+
+
+def rewards_of(rewards: Rewards) -> list[tuple[str, float]]:
+    """Return ids and rewards, fallbacks left out."""
+    pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
+    named = ((rewarded_id(decision), value) for decision, value in pairs)
+    return [(decision_id, value) for decision_id, value in named if decision_id is not None]
+
+
+def decision(decision_id: str) -> Call[values.LogRow]:
+    """Return a decision as it is logged."""
+    return Call(method="GET", path=f"/v1/decisions/{_part(decision_id, 'decision id')}", read=values.log_row_of)
+
+
+def tasks(name: str, search: str, after: str, limit: int) -> Call[tuple[list[values.TaskRow], str | None]]:
+    """Return a page of tasks."""
+    params = {"search": search, "after": after, "limit": str(limit)}
+    params = {key: value for key, value in params.items() if value}
+    return Call(method="GET", path=f"{_fleet(name)}/tasks", read=values.tasks_of, params=params)
+
+
+def task(name: str, task: str) -> Call[values.Task]:
+    """Return a task with what is believed about it."""
+    return Call(method="GET", path=f"{_fleet(name)}/tasks/{_part(task, 'task')}", read=values.task_of)
+
+
+def erase(name: str, task: str) -> Call[None]:
+    """Erase a task."""
+    path = f"{_fleet(name)}/tasks/{_part(task, 'task')}"
+    return Call(method="DELETE", path=path, read=values.nothing_of, done_by="unknown_task")
+
+
+def export(name: str, task: str) -> Call[dict[str, Any]]:
+    """Return all that is kept about a task."""
+    return Call(method="GET", path=f"{_fleet(name)}/export/{_part(task, 'task')}", read=values.export_of)
+
+
+def history(name: str, task: str, before: int | None, limit: int) -> Call[tuple[list[values.LogRow], int | None]]:
+    """Return a page of a task's decisions, the newest first."""
+    params = {"limit": str(limit)} | ({} if before is None else {"before": str(before)})
+    path = f"{_fleet(name)}/history/{_part(task, 'task')}"
+    return Call(method="GET", path=path, read=values.history_of, params=params)
+
+
+def pending(name: str, limit: int) -> Call[values.Pending]:
+    """Return decisions that wait for their rewards, the oldest first."""
+    return Call(method="GET", path=f"{_fleet(name)}/pending", read=values.pending_of, params={"limit": str(limit)})
+
+
+def population(name: str) -> Call[values.Population]:
+    """Return what the tasks have in common."""
+    return Call(method="GET", path=f"{_fleet(name)}/population", read=values.population_of)
+
+
+def activity(name: str, minutes: int) -> Call[values.Activity]:
+    """Return what happened lately."""
+    return Call(
+        method="GET", path=f"{_fleet(name)}/activity", read=values.activity_of, params={"minutes": str(minutes)}
+    )
+
+
+def value(name: str, baseline: str, rows: int) -> Call[values.Value]:
+    """Return the value of the policy against a baseline."""
+    params = {"baseline": baseline, "rows": str(rows)}
+    return Call(method="GET", path=f"{_fleet(name)}/value", read=values.value_of, params=params)
+
+
+def log(name: str, path: str | Path) -> Call[None]:
+    """Save the log to a file."""
+    target = Path(path)
+    if target.suffix not in FORMATS:
+        raise InvalidValue(f"the log is written to a .jsonl or .parquet file, but {target.name!r} came; rename it")
+    if not target.parent.is_dir():
+        raise MissingFile(f"there is no folder {target.parent}; make it first")
+    params = {"format": FORMATS[target.suffix]}
+    return Call(method="GET", path=f"{_fleet(name)}/log", read=values.nothing_of, params=params, save_to=target)
+
+
+def health() -> Call[values.Health]:
+    """Return whether the service takes requests."""
+    return Call(method="GET", path="/readyz", read=values.health_of, accept=(503,))
+
+
+def declared(features: Any) -> dict[str, Any]:
+    """Return features as a definition has them; a FeatureSpec and its features say themselves what they are."""
+    if callable(getattr(features, "to_json", None)):
+        whole = features.to_json()
+        return {"features": whole["features"], "intercept": whole["intercept"]}
+    if isinstance(features, str):
+        raise InvalidValue(f"features must be a list, but the text {features!r} came; use [{features!r}]")
+    return {"features": [one.to_json() if callable(getattr(one, "to_json", None)) else one for one in features]}
+
+
+def _once(key: str | None) -> dict[str, str]:
+    if key is None:
+        return {"Idempotency-Key": str(uuid4())}
+    if not (isinstance(key, str) and key and key.isascii() and key.isprintable()):
+        raise InvalidValue(f"key must be printable ASCII text, since it travels in a header, but {key!r} came")
+    return {"Idempotency-Key": key}
+
+
+def _fleet(name: str) -> str:
+    return f"/v1/fleets/{_part(name, 'fleet')}"
+
+
+def _part(name: str, what: str) -> str:
+    return quote(_name(name, what), safe="")
+
+
+def _name(name: str, what: str) -> str:
+    # Empty names and dots would make the path of another route.
+    if not isinstance(name, str):
+        raise InvalidValue(f"{what} must be text, but {name!r} came; use str({name!r})")
+    if name in ("", ".", ".."):
+        raise InvalidValue(f"{what} must be a name, but {name!r} came")
+    return name
+
+
+def _listed(arms: Sequence[str]) -> Sequence[str]:
+    if isinstance(arms, str):
+        raise InvalidValue(f"arms come in a list, but the text {arms!r} came; use [{arms!r}]")
+    return arms
