@@ -1,0 +1,223 @@
+"""``posse serve`` starts, says where, and refuses what would not be safe or could not work."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+
+import pytest
+from typer.testing import CliRunner
+
+from posse.cli.main import app
+from posse.errors import InvalidValue, PosseError, StorageMismatch
+from posse.service.keys import new_key
+from posse.service.running import require_safe
+from posse.service.settings import Settings
+from posse.storage import open_storage
+
+COMMAND = [sys.executable, "-c", "from posse.cli.main import main; main()", "serve"]
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    """Call the command in this process; for what is refused before anything is served."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("POSSE_DATABASE", raising=False)
+
+    def call(*arguments):
+        return CliRunner().invoke(app, ["serve", *map(str, arguments)], catch_exceptions=False)
+
+    return call
+
+
+class Launched:
+    """The command as a process, and what it says."""
+
+    def __init__(self, arguments, cwd, env):
+        self.process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **env},
+        )  # fmt: skip
+        self.said, self.errors = [], []
+        self.listeners = [
+            threading.Thread(target=lambda: self.said.extend(iter(self.process.stdout.readline, ""))),
+            threading.Thread(target=lambda: self.errors.extend(iter(self.process.stderr.readline, ""))),
+        ]
+        for listener in self.listeners:
+            listener.start()
+
+    def url(self):
+        """The address that it prints; None if it ends before."""
+        while True:
+            ended = self.process.poll() is not None
+            found = re.search(r"http://[^\s]+", "".join(self.said))
+            if found or ended:
+                return found and found[0]
+            time.sleep(0.005)
+
+    def end(self, number=signal.SIGKILL):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        status = self.process.wait(30)
+        for listener in self.listeners:
+            listener.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status
+
+
+@pytest.fixture
+def launch(tmp_path):
+    started = []
+
+    def start(*arguments, env=None):
+        started.append(Launched(arguments, tmp_path, env or {}))
+        return started[-1]
+
+    yield start
+    for launched in started:
+        launched.end()
+
+
+def ask(url):
+    end = time.monotonic() + 20
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code != 503 or time.monotonic() > end:
+                    return error.code
+        except OSError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.05)
+
+
+def test_help_says_what_can_be_set(invoke):
+    text = re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", invoke("--help").stdout))
+    for option in ("--config", "--database", "--host", "--port", "--workers", "--demo", "--verbose"):
+        assert option in text
+    for words in ("SQLite", "postgresql://", "127.0.0.1", "8080", "keys", "POSSE_DATABASE"):
+        assert words in text
+
+
+def test_others_than_this_machine_are_served_with_keys_only(invoke, tmp_path):
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
+        with pytest.raises(InvalidValue, match=r"without API keys .* this machine only.*posse keys create"):
+            invoke("--host", host)
+    storage = open_storage(tmp_path / "posse.db")
+    storage.add_key(new_key(["read"], "", 0.0)[1])
+    storage.close()
+    assert require_safe(Settings(database=str(tmp_path / "posse.db"), host="0.0.0.0")) == 1
+
+
+def test_a_refusal_is_one_line_and_status_2(tmp_path):
+    done = subprocess.run([*COMMAND, "--host", "0.0.0.0", "--port", "0"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("posse: without API keys")
+    assert done.stderr.count("\n") == 1
+
+
+def test_processes_share_postgres_only(invoke):
+    with pytest.raises(InvalidValue, match=r"2 processes cannot share the SQLite file.*--workers 1"):
+        invoke("--workers", "2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--port", "70000"], "65535"),
+        (["--workers", "0"], "workers"),
+        (["--config", "none.toml"], "cannot read the settings"),
+        (["--database", "none/posse.db"], "folder"),
+        (["--database", "mysql://host/name"], "no storage is known"),
+        (["--database", ":memory:"], "a storage is a file"),
+        (["--host", "no such host"], "without API keys|cannot listen"),
+    ],
+)
+def test_what_cannot_work_is_said_at_once(invoke, arguments, words):
+    with pytest.raises(PosseError, match=words):
+        invoke("--port", "0", *arguments)
+
+
+@pytest.mark.parametrize("data", [b"hello", b"SQLite format 3\0" + b"x" * 500])
+def test_a_file_that_is_something_else_is_left_alone(invoke, tmp_path, data):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(data)
+    with pytest.raises(StorageMismatch):
+        invoke("--database", path)
+    assert path.read_bytes() == data
+
+
+def test_a_port_that_is_taken_is_refused(invoke):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidValue, match=f"cannot listen to 127.0.0.1:{port}.*another --port"):
+            invoke("--port", port)
+
+
+def test_it_starts_with_nothing_said_and_tells_where(launch, tmp_path):
+    first = launch("--port", "0")
+    url = first.url()
+    assert ask(f"{url}/healthz") == 200
+    assert ask(f"{url}/readyz") == 200
+    assert ask(f"{url}/v1/fleets") == 200
+    assert (tmp_path / "posse.db").exists()
+    assert (tmp_path / "posse.db").stat().st_mode & 0o077 == 0
+
+    second = launch("--port", "0")
+    assert second.wait() == 2
+    assert second.said == [], "it said that it serves, and does not"
+    assert "another posse serve uses" in "".join(second.errors)
+    assert "Traceback" not in "".join(second.errors)
+    assert ask(f"{url}/readyz") == 200
+
+    assert first.end(signal.SIGTERM) in (0, -signal.SIGTERM)
+    said = "".join(first.said)
+    assert "posse.db" in said
+    assert "no API keys" in said
+    assert "Traceback" not in "".join(first.errors)
+
+
+def test_a_connection_right_after_the_address_was_printed_is_taken(launch):
+    host, port = launch("--port", "0").url().removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5):
+        pass
+
+
+def test_with_keys_it_listens_to_others_and_asks_for_them(launch, tmp_path):
+    storage = open_storage(tmp_path / "kept.db")
+    key, row = new_key(["read"], "", 0.0)
+    storage.add_key(row)
+    storage.close()
+    (tmp_path / "posse.toml").write_text('host = "0.0.0.0"\nport = 0\n')
+    launched = launch("--config", "posse.toml", env={"POSSE_DATABASE": "kept.db"})
+    local = f"http://127.0.0.1:{launched.url().rpartition(':')[2]}"
+    assert ask(f"{local}/readyz") == 200
+    assert ask(f"{local}/v1/fleets") == 401
+    request = urllib.request.Request(f"{local}/v1/fleets", headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        assert answer.status == 200
+    launched.end()
+    assert key.rpartition("_")[2] not in "".join(launched.said + launched.errors)
+
+
+def test_a_password_is_not_printed():
+    from posse.cli.serve import _without_password
+
+    for address in ("postgresql://user:secret@host:5432/name", "postgresql://user:s%40cret@host/name?x=1"):
+        assert "cret" not in _without_password(address)
+        assert "host" in _without_password(address)
+    assert _without_password("some/posse.db") == "some/posse.db"
+    assert "secret" not in _without_password("postgresql://host/name?user=me&password=secret")
