@@ -47,9 +47,28 @@ def private_postgres(folder: Path) -> Iterator[str]:
         shutil.chown(data, owner, owner)
     log = folder / "postgres.log"
     with log.open("wb") as out:
-        making = [programs / "initdb", "-D", data, "-U", "posse", "-A", "trust", "-E", "UTF8", "--locale=C"]
+        making: list[str | Path] = [
+            programs / "initdb",
+            "-D",
+            data,
+            "-U",
+            "posse",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ]
         _check(subprocess.run(making, stdout=out, stderr=out, user=owner, group=owner, cwd="/").returncode, log)
-        running = [programs / "postgres", "-D", data, "-p", str(port), "-c", "listen_addresses=127.0.0.1"]
+        running: list[str | Path] = [
+            programs / "postgres",
+            "-D",
+            data,
+            "-p",
+            str(port),
+            "-c",
+            "listen_addresses=127.0.0.1",
+        ]
         running += ["-c", "unix_socket_directories="]
         server = subprocess.Popen(running, stdout=out, stderr=out, user=owner, group=owner, cwd="/")
         try:

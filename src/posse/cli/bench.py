@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posse.cli.console import table_console
-from posse.cli.options import available_cores, make_folder
 from posse.cli.load import serve
+from posse.cli.options import available_cores, make_folder
 from posse.cli.peers import peers
 from posse.cli.speed import scale, simulate, step
 from posse.errors import InvalidValue

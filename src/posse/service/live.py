@@ -74,11 +74,10 @@ class LiveFleet:
     def _start_again(self) -> None:
         row = self._storage.fleet(self.name)
         if row is not None:
-            leading, self._started_from = self.replica.leading, row.snapshot
-            replica, self.applied = _from_snapshot(self._storage, row)
-            replica.leading = leading
+            replica, number = _from_snapshot(self._storage, row)
+            replica.leading = self.replica.leading
             replica.start_apart(row.decisions)
-            self.replica = replica
+            self.replica, self.applied, self._started_from = replica, number, max(number, row.snapshot)
 
     def apply(self, before: int, changes: list[Change]) -> None:
         """Apply changes that this process has just written, and others that came before them, if any."""

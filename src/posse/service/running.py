@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -95,7 +97,15 @@ def _leave(_number: int, _frame: object) -> None:
 def app_from_environment() -> FastAPI:
     """Return the service with the settings of the process that started this one."""
     values = json.loads(os.environ[ENVIRONMENT])
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="posse-parent", daemon=True).start()
     return create_app(Settings(**{**values, "limits": Limits(**values["limits"])}))
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process when the one that looks after it is gone: it would hold the port for nobody."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _listen(settings: Settings) -> socket.socket:
