@@ -42,7 +42,7 @@ class LoadPlan:
     n_tasks, n_arms, n_features : int
         Its tasks are ``task-0``, ..., its arms ``arm-0``, ..., its features ``x0``, ...
     connections : int
-        How many pairs are under way at once. To each service, with several services.
+        How many pairs are under way at once, for each service.
     seconds, warm : float
         For so long is counted, after so long is not.
     rate : float or None
@@ -365,7 +365,7 @@ class Load:
 
     async def run(self) -> LoadResult:
         """Make all requests and return what was seen."""
-        lanes = [Lane(self) for _ in range(self.plan.connections)]
+        lanes = [Lane(self) for _ in range(self.plan.connections * len(self.plan.ports))]
         await asyncio.gather(*(lane.connect() for lane in lanes))
         started, processor = time.perf_counter(), time.process_time()
         self.tally = Tally(started + self.plan.warm, started + self.plan.warm + self.plan.seconds)

@@ -104,7 +104,7 @@ def _owner() -> str | None:
 
 
 def _await(programs: Path, port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    asking = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    asking: list[str | Path] = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
     for _ in range(300):
         if server.poll() is not None:
             _check(server.returncode or 1, log)

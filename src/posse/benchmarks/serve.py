@@ -45,7 +45,7 @@ class Plan:
     seconds, warm : float
         For so long is counted, after so long is not.
     connections : int
-        Pairs under way at once.
+        Pairs under way at once, for each process of the service.
     rate : float or None
         Pairs a second that arrive at random; None: as many as there can be.
     sqlite, postgres : bool

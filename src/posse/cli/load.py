@@ -26,7 +26,8 @@ def serve(
     out: Annotated[Path, typer.Option(help="Folder for the report and the picture.")] = Path("bench"),
     seconds: Annotated[float | None, typer.Option(help="How long is measured, at most an hour. Default: 60.")] = None,
     connections: Annotated[
-        int | None, typer.Option(help="Pairs of a decision and its reward under way at once. Default: 16.")
+        int | None,
+        typer.Option(help="Pairs of a decision and its reward under way at once, for each process. Default: 16."),
     ] = None,
     rate: Annotated[
         float | None,
@@ -96,7 +97,7 @@ def runs_table(report: ServeReport) -> Table:
     plan = report.plan
     size = f"N={plan.n_tasks:,} K={plan.n_arms} d={plan.n_features}"
     table = titled_table(
-        f"{size}, {plan.connections} connections, {plan.seconds:g} s",
+        f"{size}, {plan.connections} connections a process, {plan.seconds:g} s",
         ["storage"],
         [
             "pro-\ncesses",

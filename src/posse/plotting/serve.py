@@ -46,7 +46,7 @@ def plot_serve(report: Mapping[str, Any], paths: Sequence[str | Path]) -> None:
     cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
     note = (
         f"{plan['n_tasks']:,} tasks, {plan['n_arms']} arms, {plan['n_features']} features, {plan['connections']} "
-        "connections; load and service on one machine. "
+        "connections a process; load and service on one machine. "
         + "; ".join(f"{run['storage']}: {_processes(run['deciders'])}" for run in runs)
         + f". {machine['processor']}, {cores}; posse {machine['posse']}."
     )

@@ -115,9 +115,7 @@ class Engine:
     def look_for(self, name: str) -> None:
         """Load a fleet that another process may just have made; reads the storage."""
         self.require_ready()
-        row = self.storage.fleet(name)
-        if row is not None:
-            self._load(row)
+        self._load(name)
 
     def require_ready(self) -> None:
         """Raise until all fleets are in memory."""
@@ -129,13 +127,18 @@ class Engine:
         if not self._opened:
             self.require_ready()
 
-    def _load(self, row: FleetRow) -> None:
+    def _load(self, name: str) -> LiveFleet | None:
         with self._loading:
-            live = self._fleets.get(row.name)
+            # Read here, and not before: whoever deletes a fleet waits for this lock before letting go of it.
+            row = self.storage.fleet(name)
+            live = self._fleets.get(name)
+            if row is None:
+                return None
             if live is None or live.created != row.created:
                 live = LiveFleet(self.storage, row, self.settings.limits.number)
                 live.replica.leading = self.leading
-                self._fleets[row.name] = live
+                self._fleets[name] = live
+            return live
 
     def check(self) -> int:
         """Return how many fleets there are if the database answers, else raise."""
@@ -151,7 +154,8 @@ class Engine:
         """Learn what was just written; on the thread that writes."""
         for name, changes in written.changes.items():
             live = self._fleets.get(name)
-            if live is not None:
+            # Where other processes wrote in between, all of it is read together by the keeper, soon after.
+            if live is not None and live.applied == written.before[name]:
                 live.apply(written.before[name], changes)
 
     # What happens by itself.
@@ -161,7 +165,10 @@ class Engine:
         self.problem = (
             "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
         )
-        warm()
+        try:
+            warm()
+        except Exception:
+            logger.exception("compiled code could not be tried; the first requests may wait for it")
         self.problem = "fleets are being loaded"
         while not self._stop.is_set():
             try:
@@ -210,11 +217,10 @@ class Engine:
             row = rows.get(name)
             if row is None or row.created != live.created:
                 self.drop(name)
-        for row in rows.values():
-            self._load(row)
-            live = self._fleets[row.name]
-            if row.changes > live.applied:
-                live.follow()
+        for name, row in rows.items():
+            found = self._fleets.get(name) or self._load(name)
+            if found is not None and row.changes > found.applied:
+                found.follow()
         return rows
 
     def _look_after(self, live: LiveFleet, row: FleetRow) -> None:
@@ -232,8 +238,9 @@ class Engine:
         self._prune(live, now)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
-        self.storage.add_population(live.name, population)
-        live.follow()
+        if live.is_there():
+            self.storage.add_population(live.name, population)
+            live.follow()
 
     def snapshot(self, live: LiveFleet) -> None:
         """Write a snapshot of a fleet, which replaces all before it."""

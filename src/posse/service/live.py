@@ -56,7 +56,7 @@ class LiveFleet:
         with self._lock:
             while True:
                 changes = self._storage.changes(self.name, self.applied, AT_ONCE)
-                if changes and self._was_pruned():
+                if self._was_pruned():
                     self._start_again()
                     continue
                 self._apply(changes)
@@ -79,6 +79,11 @@ class LiveFleet:
             replica.start_apart(row.decisions)
             self.replica, self.applied, self._started_from = replica, number, max(number, row.snapshot)
 
+    def is_there(self) -> bool:
+        """Whether this is still the fleet of its name: it may have been deleted, and another made."""
+        row = self._storage.fleet(self.name)
+        return row is not None and row.created == self.created
+
     def apply(self, before: int, changes: list[Change]) -> None:
         """Apply changes that this process has just written, and others that came before them, if any."""
         with self._lock:
@@ -99,8 +104,7 @@ class LiveFleet:
                 elif kind == "erase":
                     self.replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
                 elif kind == "population" and not self.replica.leading:
-                    self.replica.adopt(change.data)
-                    self._published = self.replica.estimate
+                    self._adopt(change)
                 self.applied = change.number
 
     def _learn(self, changes: list[Change], *, catching_up: bool = False) -> None:
@@ -140,10 +144,20 @@ class LiveFleet:
                     self._apply(group)
             if len(changes) < AT_ONCE:
                 break
-        if population is not None and self.replica.adopt(population.data):
-            self._published = self.replica.estimate
-        elif erased and self.replica.n_rewards:
+        adopted = population is not None and self._adopt(population)
+        if erased and not adopted and self.replica.n_rewards:
             self.replica.refresh()
+
+    def _adopt(self, population: Change) -> bool:
+        try:
+            adopted = self.replica.adopt(population.data)
+        except PosseError as error:
+            # Of another version, say. Whoever leads estimates another, so there is no reason to stop here.
+            logger.warning("population %d of fleet %r is not taken: %s", population.number, self.name, error)
+            return False
+        if adopted:
+            self._published = self.replica.estimate
+        return adopted
 
     @property
     def published(self) -> bool:
@@ -171,7 +185,8 @@ class LiveFleet:
             path = Path(folder) / "snapshot"
             write(path)
             del write
-            snapshot = run(lambda: self._storage.start_snapshot(self.name, number, time))
+            # On the thread that writes, so that no other fleet gets this name in between.
+            snapshot = run(lambda: self._storage.start_snapshot(self.name, number, time) if self.is_there() else None)
             if snapshot is None:
                 return None
             with path.open("rb") as stream:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from posse.errors import InvalidValue, PosseError, StorageUnavailable
 from posse.storage import NewDecision, NewReward, Outcome, Storage, Written
 
 MOST = 500  # groups in one transaction
+QUICK = 0.001  # seconds of a write that is not worth waiting for others
+GATHER, LONGEST_GATHER = 0.4, 0.003  # how long others are waited for: part of a write, and seconds at most
 Group = Sequence[NewDecision | NewReward]
 Result = TypeVar("Result")
 
@@ -36,6 +39,7 @@ class Writer:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="posse-writer", daemon=True)
         self._closing, self._closed = threading.Lock(), False
+        self._took = 0.0  # seconds of a write, on average
         self._thread.start()
 
     @property
@@ -79,6 +83,9 @@ class Writer:
     def _work(self) -> None:
         while True:
             items = [self._queue.get()]
+            if self._took > QUICK:
+                # What comes while others are written waits anyway; a little more of it makes fewer, larger commits.
+                time.sleep(min(GATHER * self._took, LONGEST_GATHER))
             while len(items) < MOST:
                 try:
                     items.append(self._queue.get_nowait())
@@ -95,8 +102,10 @@ class Writer:
 
     def _write(self, items: list[Any]) -> None:
         answers: list[Any]
+        begin = time.perf_counter()
         try:
             written = self._storage.write([group for group, _, _ in items])
+            self._took = 0.9 * self._took + 0.1 * (time.perf_counter() - begin)
             answers = list(written.outcomes)
         except InvalidValue as error:
             if len(items) > 1:

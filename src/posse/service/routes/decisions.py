@@ -79,8 +79,10 @@ DecisionId = Annotated[str, Path(max_length=LONGEST_ID, examples=["3f1c0a9b2d4e-
 async def decide(request: Request) -> Response:
     """Choose an arm for one context."""
     engine = engine_of(request)
-    live = await live_of(engine, request.path_params["fleet"])
+    name = request.path_params["fleet"]
+    await live_of(engine, name)
     body = await read_ask(request)
+    live = await live_of(engine, name)  # a body may take its time, and the fleet be another by now
     key = request.headers.get("idempotency-key")
     made, entry = new_decision(engine, live, body, key, None)
     (outcome,) = await engine.writer.write([entry])
@@ -100,6 +102,7 @@ async def decide_many(
 ) -> Response:
     """Choose arms for many contexts, all or none."""
     require_batch(engine, body.decisions, "decisions")
+    live = await live_of(engine, live.name)  # as above
 
     def make() -> list[tuple[dict[str, Any], NewDecision]]:
         keys = [ask.key or (None if key is None else f"{key}/{i}") for i, ask in enumerate(body.decisions)]
