@@ -22,7 +22,9 @@ from posse.client.conversation import Conversation, Fallback, Patience, Send
 from posse.errors import InvalidValue, SavedFileError
 
 FAILURES = (httpx.TransportError, httpx.DecodingError)
-# A service drops connections that were idle for 5 s; a client that drops them first never sends into a closed one.
+# Seconds for which a file may not begin or go on: the service makes a whole table before it sends any of it.
+SAVING = 600.0
+# A service drops connections that were idle for 75 s; a client that drops them first never sends into a closed one.
 LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)
 
 
@@ -79,6 +81,8 @@ def request_of(http: httpx.Client | httpx.AsyncClient, step: Send, timeout: http
     if step.until is not None:
         left = max(0.001, step.until - time.monotonic())
         limits = {name: left if value is None else min(value, left) for name, value in limits.items()}
+    if call.save_to is not None:
+        limits["read"] = max(timeout.read or 0.0, SAVING)
     return http.build_request(
         call.method,
         call.path,

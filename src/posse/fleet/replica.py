@@ -98,7 +98,7 @@ class Replica(Posse):
         self,
         tasks: Sequence[Label],
         arms: Sequence[Label],
-        contexts: Sequence[Any],
+        contexts: Any,
         rewards: Sequence[float],
         *,
         catching_up: bool = False,
@@ -110,7 +110,7 @@ class Replica(Posse):
         """
         if not rewards:
             return
-        X = self._features.encode_many(list(contexts))
+        X = self._features.encode_many(contexts)
         y = np.array(rewards, dtype=np.float64)
         with self._lock:
             positions: dict[Label, int] = {}

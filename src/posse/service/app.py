@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -51,8 +52,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     engine = Engine(settings)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        app.state.alone = anyio.CapacityLimiter(1)
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         engine.start()

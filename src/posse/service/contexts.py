@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.features.categories import OneHot
@@ -29,6 +31,7 @@ class Contexts:
 
     def __init__(self, features: FeatureSpec, largest: float = 1e9) -> None:
         self._features = features
+        self._numbers = all(isinstance(feature, Numeric) for feature in features.features)
         self._columns: list[tuple[str, Callable[[Any], Any]]] = [
             (
                 feature.name,
@@ -43,6 +46,14 @@ class Contexts:
         """Return the raw values by name."""
         values = self._features.raw(context)
         return {name: turn(value) for (name, turn), value in zip(self._columns, values, strict=True)}
+
+    def logged(self, contexts: list[dict[str, Any]]) -> Any:
+        """Return contexts of the log in the form that is encoded fastest: a matrix, if they are numbers throughout."""
+        if self._numbers and len(contexts) > 1:
+            rows = [list(context.values()) for context in contexts]
+            if all(None not in row for row in rows) and list(contexts[0]) == list(self._features.names):
+                return np.array(rows, dtype=np.float64)
+        return contexts
 
 
 def _kind(feature: Any) -> type:

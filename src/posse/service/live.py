@@ -112,7 +112,7 @@ class LiveFleet:
             self.replica.learn(
                 [change.task for change in changes],
                 [change.arm for change in changes],
-                [from_json(change.body)["context"] for change in changes],
+                self.contexts.logged([from_json(change.body)["context"] for change in changes]),
                 [change.reward for change in changes],
                 catching_up=catching_up,
             )

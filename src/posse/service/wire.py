@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -9,12 +10,29 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from posse.service.errors import error_body
 
 LARGEST_HEAD = 1 << 16  # bytes of a request before its body
+REQUEST_SECONDS = 60.0  # from its first byte, or from connecting, to its last
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """Ends connections whose request has no end of headers: they would be taken into memory without any key."""
+    """Ends connections whose request has no end of headers, or does not come to its end: neither needs a key."""
 
-    _in_head, _head, _heads = True, 0, 0
+    _in_head, _head, _heads, _begun = True, 0, 0, False
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._late = self.loop.call_later(REQUEST_SECONDS, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._in_time()
+        super().connection_lost(exc)
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
     def data_received(self, data: bytes) -> None:
         """Take what came."""
@@ -25,6 +43,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self._head += len(data)
             if self._head > LARGEST_HEAD:
                 self._refuse()
+        # Most requests come whole and need no clock.
+        if self._begun and self._late is None:
+            self._late = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def on_message_begin(self) -> None:
+        """Wait for the rest of a request."""
+        self._begun = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Go on with the body."""
@@ -33,7 +59,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next request."""
-        self._in_head, self._head = True, 0
+        self._in_head, self._head, self._begun = True, 0, False
+        self._in_time()
         super().on_message_complete()
 
     def send_400_response(self, *_: Any) -> None:

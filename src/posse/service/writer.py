@@ -14,6 +14,7 @@ from posse.errors import InvalidValue, PosseError, StorageUnavailable
 from posse.storage import NewDecision, NewReward, Outcome, Storage, Written
 
 MOST = 500  # groups in one transaction
+MOST_ENTRIES = 5000  # after which no further group is added: others wait for it, and databases give up on long ones
 QUICK = 0.001  # seconds of a write that is not worth waiting for others
 GATHER, LONGEST_GATHER = 0.4, 0.003  # how long others are waited for: part of a write, and seconds at most
 Group = Sequence[NewDecision | NewReward]
@@ -86,11 +87,13 @@ class Writer:
             if self._took > QUICK:
                 # What comes while others are written waits anyway; a little more of it makes fewer, larger commits.
                 time.sleep(min(GATHER * self._took, LONGEST_GATHER))
-            while len(items) < MOST:
+            size = _size(items[0])
+            while len(items) < MOST and size < MOST_ENTRIES:
                 try:
                     items.append(self._queue.get_nowait())
                 except queue.Empty:
                     break
+                size += _size(items[-1])
             groups = [item for item in items if item is not None and len(item) == 3]
             if groups:
                 self._write(groups)
@@ -139,6 +142,11 @@ class Writer:
             done.put((False, job()))
         except BaseException as error:
             done.put((True, error))
+
+
+def _size(item: Any) -> int:
+    """Return how many entries an item has; jobs and the end have none."""
+    return len(item[0]) if item is not None and len(item) == 3 else 0
 
 
 def _resolve(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
+import anyio
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Path, Request
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
@@ -14,9 +17,13 @@ from starlette.responses import Response
 from posse.service.access import require
 from posse.service.definition import require_label
 from posse.service.engine import Engine, unknown_fleet
+from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
 
 Handler = Callable[[Request], Awaitable[Response]]
+Result = TypeVar("Result")
+
+MOST_WAITING = 16  # requests that wait for something that is done one at a time
 
 FLEET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
@@ -68,6 +75,14 @@ async def _ready(request: Request) -> Engine:
 
 Live = Annotated[LiveFleet, Depends(_fleet)]
 Ready = Annotated[Engine, Depends(_ready)]
+
+
+async def run_alone(request: Request, function: Callable[..., Result], *values: Any) -> Result:
+    """Do what takes a core and much memory for a while: one at a time, and not on the threads that all others need."""
+    limiter: anyio.CapacityLimiter = request.app.state.alone
+    if limiter.statistics().tasks_waiting >= MOST_WAITING:
+        raise ApiError("rate_limited", "too many tables and values are asked for at once; try again", retry_after=5)
+    return await anyio.to_thread.run_sync(partial(function, *values), limiter=limiter)
 
 
 def scope(name: str) -> list[Any]:

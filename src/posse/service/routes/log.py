@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import Query
-from starlette.concurrency import run_in_threadpool
+from fastapi import Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from posse.service.describing import READING, failures
 from posse.service.export import json_lines, rows_of, write_parquet
-from posse.service.routes.common import Live, Ready, new_router, scope
+from posse.service.routes.common import Live, Ready, new_router, run_alone, scope
 
 router = new_router(tags=["log"])
 
@@ -38,6 +37,7 @@ JSON_LINES = "application/x-ndjson"
     },
 )
 async def log(
+    request: Request,
     engine: Ready,
     live: Live,
     format: Annotated[Literal["jsonl", "parquet"], Query(description="jsonl or parquet")] = "jsonl",  # noqa: A002
@@ -50,7 +50,7 @@ async def log(
     folder = tempfile.TemporaryDirectory(prefix="posse-")
     path = Path(folder.name) / "log.parquet"
     try:
-        await run_in_threadpool(lambda: write_parquet(rows_of(engine.storage, live.name), path))
+        await run_alone(request, write_parquet, rows_of(engine.storage, live.name), path)
     except BaseException:
         folder.cleanup()
         raise

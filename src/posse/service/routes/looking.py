@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -13,7 +13,7 @@ from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
 from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, new_router, scope
+from posse.service.routes.common import Live, Ready, new_router, run_alone, scope
 from posse.service.routes.tasks import Limit
 from posse.service.value import MOST_ROWS, value_of
 from posse.storage import PENDING
@@ -113,6 +113,7 @@ async def activity(
     responses={200: with_example(schemas.ValueAnswer), **failures(*READING, 404)},
 )
 async def value(
+    request: Request,
     engine: Ready,
     live: Live,
     baseline: Annotated[
@@ -121,4 +122,4 @@ async def value(
     rows: Annotated[int, Query(ge=10, le=MOST_ROWS, description="How many of the newest decisions.")] = 20_000,
 ) -> Response:
     """Return what the policy earned, and what the baseline would have."""
-    return answer(await run_in_threadpool(value_of, engine, live, baseline, rows))
+    return answer(await run_alone(request, value_of, engine, live, baseline, rows))
