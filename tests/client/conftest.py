@@ -38,6 +38,9 @@ def perform(act, connection, stop):
                     raise ConnectionAbortedError
             except TimeoutError:
                 pass
+    elif act == "late":
+        stop.wait(0.5)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
     elif act == "drip":
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
         for _ in range(250):  # no longer than 5 s, so that a client without a deadline fails and does not hang

@@ -177,6 +177,13 @@ def test_a_saved_log_is_whole_or_not_there(make, server, tmp_path, fault):
     assert [one.name for one in tmp_path.iterdir()] == ["log.jsonl"]
 
 
+def test_a_log_that_takes_long_to_make_is_waited_for(make, server, tmp_path):
+    server.acts = ["late"]
+    path = make(server.url, timeout=0.1, deadline=0.2, retries=0).log("shops", tmp_path / "log.parquet")
+    assert path.read_bytes() == b"late"
+    assert len(server.requests) == 1
+
+
 def test_a_log_goes_to_a_file_of_a_known_kind_in_a_folder_that_is_there(make, server, tmp_path):
     server.acts = [(200, LINES)]
     with pytest.raises(InvalidValue, match=r"\.jsonl or \.parquet"):

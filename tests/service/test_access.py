@@ -7,7 +7,10 @@ import time
 import pytest
 
 from posse.service.access import LOOPBACK, RateLimiter
+from posse.service.engine import AWAY, Engine
+from posse.service.errors import ApiError
 from posse.service.keys import SCOPES, new_key
+from posse.service.settings import Settings
 from posse.storage import open_storage
 
 OPEN = None  # needs no key
@@ -205,7 +208,18 @@ def test_names_of_this_machine_are_answered(service, host):
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]", "", "0.0.0.0"],
+    [
+        "evil.example",
+        "evil.example:8080",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example",
+        "[::2]",
+        "",
+        "0.0.0.0",
+        "localhost:80@evil.example",
+        "[::1].evil.example",
+        "localhost:",
+    ],
 )
 @pytest.mark.parametrize("route", [*GUARDED, ("GET", "/")], **AS_TEXT)
 def test_a_page_of_another_site_cannot_ask_by_its_own_name(service, shape, host, route):
@@ -221,6 +235,25 @@ def test_a_page_of_another_site_cannot_ask_by_our_name(service, shape, site, rou
 @pytest.mark.parametrize("site", ["same-origin", "none"])
 def test_our_own_page_may_ask(service, site):
     assert service.get("/v1/fleets", headers={"sec-fetch-site": site}).status_code == 200
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
+def test_a_proxy_does_not_open_a_service_without_keys_to_others(service, shape, header):
+    shape(service.get("/v1/fleets", headers={header: "192.0.2.7"}), 403, "host_refused")
+
+
+def test_nobody_is_told_where_the_database_is(wait_for, caplog):
+    engine = Engine(Settings(database="postgresql://merchant:wordy@127.0.0.1:1/shops"))
+    engine.start()
+    try:
+        wait_for(lambda: engine.problem == AWAY)
+        wait_for(lambda: "127.0.0.1" in caplog.text)
+        with pytest.raises(ApiError, match="the log of this service") as caught:
+            engine.require_keys()
+        assert "127.0.0.1" not in caught.value.message
+    finally:
+        engine.stop()
+    assert "wordy" not in caplog.text
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7"])

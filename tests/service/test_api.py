@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import time
 from collections import Counter
 from datetime import datetime
@@ -14,6 +15,7 @@ from posse import Posse
 from posse.logs import check_log, read_log
 from posse.model import Statistics, posterior
 from posse.offline import Always, Logged, Uniform, evaluate
+from posse.service.routes.common import MOST_WAITING
 
 ARMS = ["coffee", "cake", "newspaper"]
 TASKS = [f"store-{i}" for i in range(6)]
@@ -29,10 +31,10 @@ def encoded(context):
 class World:
     """A fleet that was asked and rewarded, and a plain account of all of it."""
 
-    def __init__(self, service, name, n_tasks=6):
+    def __init__(self, service, name, n_tasks=6, **settings):
         self.service, self.name = service, name
         rng = np.random.default_rng(3)
-        service.make_fleet(name, floor=0.2)
+        service.make_fleet(name, floor=0.2, **settings)
         effects = rng.normal(size=(3, n_tasks, 4)) * [1, 0.1, 1, 1] + rng.normal(size=(3, 1, 4))
         self.decisions, self.rows, self.pending = [], [], []
         for step in range(N):
@@ -304,7 +306,8 @@ def test_the_log_is_a_file_that_the_library_reads(service, world, tmp_path, log_
 @pytest.fixture(scope="module")
 def valued(service):
     """A fleet like the other one, of which nothing else is asked."""
-    return World(service, "valued", n_tasks=40)
+    # One that chooses by chance: whatever was drawn, the log can tell what any arm would have earned.
+    return World(service, "valued", n_tasks=40, policy="random")
 
 
 @pytest.mark.parametrize(("baseline", "target"), [("uniform", Uniform()), ("arm:cake", Always("cake"))])
@@ -349,6 +352,36 @@ def test_value_of_a_fleet_that_never_tries_a_baseline_is_refused_in_words(servic
     found = service.read("/v1/fleets/sure/value?baseline=arm:cake")
     assert found["baseline"] is None
     assert found["refusal"]
+
+
+def test_many_who_ask_for_values_keep_nobody_else_waiting(start, shape, wait_for, rainy, monkeypatch):
+    service = start()
+    service.make_fleet()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def evaluate(*_):
+        begun.set()
+        go_on.wait(20)
+        return {}
+
+    monkeypatch.setattr("posse.service.routes.looking.value_of", evaluate)
+    asked = [("GET", f"/v1/fleets/stores/value?rows={10 + i}", {}) for i in range(30)]
+    answers = []
+    people = threading.Thread(target=lambda: answers.extend(service.together(asked)))
+    people.start()
+    begun.wait(20)
+    wait_for(lambda: service.app.state.alone.asked == 1 + MOST_WAITING)
+    try:
+        batch = {"decisions": [{"task": "t", "context": rainy}] * 20}
+        assert service.post("/v1/fleets/stores/decisions/batch", json=batch).status_code == 200
+        assert service.get("/readyz").status_code == 200
+    finally:
+        go_on.set()
+        people.join()
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert len(answers) - len(refused) == 1 + MOST_WAITING
+    for answer in refused:
+        shape(answer, 429, "rate_limited")
 
 
 def test_value_of_a_fleet_made_anew_is_its_own(service, rainy):
@@ -687,6 +720,7 @@ def test_old_rows_leave_the_log_and_what_they_taught_stays(start, wait_for, rain
     clock.ahead = 121
     newest = service.decide("t", rainy, fleet="forgetful")
     service.reward(newest, 1.0)
+    wait_for(lambda: not service.live("forgetful").replica._is_refreshing())  # the population is estimated beside it
     after = service.task("t", "forgetful")
     assert after["rewards"] == before["rewards"] + 1
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 import time
 
 import numpy as np
@@ -419,3 +420,73 @@ def test_a_second_service_on_the_same_file_is_refused(start):
     with pytest.raises(InvalidValue, match="another posse serve uses"):
         start(service.settings.database)
     service.make_fleet(features=FEATURES)
+
+
+AGED = {"arms": ["x", "y"], "features": ["age"]}
+
+
+def replace_fleet(service):
+    """What an administrator does: the same name for something else."""
+    assert service.delete("/v1/fleets/stores").status_code == 204
+    assert service.put("/v1/fleets/stores", json=AGED).status_code == 201
+
+
+def test_a_snapshot_of_a_deleted_fleet_is_not_one_of_the_next_with_its_name(start, tmp_path):
+    service = start()
+    service.make_fleet(features=FEATURES)
+    feed(service)
+    old, run = service.live(), service.engine.writer.run
+
+    def run_late(job):
+        # The file was being written meanwhile.
+        if service.live() is old:
+            replace_fleet(service)
+        return run(job)
+
+    assert old.write_snapshot(run_late, 0.0) is None
+    service.engine._publish(old, old.replica.dump_population())
+    row = service.engine.storage.fleet("stores")
+    assert (row.snapshot, row.changes) == (0, 0)
+    service.reward(service.decide("t", {"age": 1.0}), 2.0)
+    service.stop()
+    again = start(tmp_path / "posse.db")
+    assert again.live().replica.arms == ("x", "y")
+    assert again.live().replica.n_rewards == 1
+
+
+def test_a_fleet_that_is_replaced_while_fleets_are_looked_for_is_the_new_one(start, monkeypatch):
+    service = start()
+    service.make_fleet(features=FEATURES)
+    storage, replaced = service.engine.storage, threading.Event()
+    fleets = storage.fleets
+
+    def read():
+        rows = fleets()
+        if threading.current_thread().name == "posse-keeper" and not replaced.is_set():
+            replace_fleet(service)
+            replaced.set()
+        return rows
+
+    monkeypatch.setattr(storage, "fleets", read)
+    assert replaced.wait(10)
+    for _ in range(20):
+        service.reward(service.decide("t", {"age": 1.0}), 2.0)
+    assert service.live().replica.n_rewards == 20
+
+
+def test_a_population_of_another_version_is_left_aside(start, tmp_path, wait_for, caplog):
+    service = start(snapshot_seconds=1e6)
+    service.make_fleet(features=FEATURES)
+    feed(service)
+    wait_for(lambda: service.live().published)
+    known = statistics_of(service)
+    service.stop()
+    with sqlite3.connect(tmp_path / "posse.db") as database:
+        database.execute("DELETE FROM snapshot_parts")
+        database.execute("DELETE FROM snapshots")
+        database.execute("UPDATE changes SET data = ? WHERE kind = 'population'", (b'{"of": "tomorrow"}',))
+    database.close()
+    again = start(tmp_path / "posse.db")
+    assert "is not taken" in caplog.text
+    assert statistics_of(again).keys() == known.keys()
+    wait_for(lambda: again.live().published)

@@ -2,10 +2,14 @@
 
 import json
 import socket
+import threading
 import time
 from urllib.parse import quote
 
 import pytest
+import uvicorn
+
+from posse.service import wire
 
 ASK = json.dumps({"task": "t", "context": {"hour": 1, "weather": "sun"}}).encode()
 HEAD = b"POST /v1/fleets/stores/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -204,3 +208,48 @@ def test_a_large_log_is_streamed(served):
     with served.client.stream("GET", "/v1/fleets/large/log") as answer:
         next(answer.iter_bytes())
     assert served.counts("large")["decisions"] == 5000
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """The protocol with little patience in front of an application that reads bodies; the address is its own."""
+    monkeypatch.setattr(wire, "REQUEST_SECONDS", 0.5)
+
+    async def app(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    config = uvicorn.Config(app, port=0, http=wire.LimitedProtocol, lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()
+    server.should_exit = True
+    thread.join()
+
+
+WHOLE = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"
+
+
+@pytest.mark.parametrize("start", [b"", WHOLE[:9], WHOLE[:-2], WHOLE + WHOLE[:9]])
+def test_a_connection_whose_request_does_not_come_to_its_end_is_closed(hurried, start):
+    begin = time.monotonic()
+    with socket.create_connection(hurried, timeout=10) as connection:
+        connection.sendall(start)
+        while connection.recv(65536):
+            pass
+    assert 0.3 < time.monotonic() - begin < 5
+
+
+def test_a_connection_may_rest_between_requests(hurried):
+    with socket.create_connection(hurried, timeout=10) as connection:
+        for _ in range(3):
+            connection.sendall(WHOLE[:20])
+            time.sleep(0.2)
+            connection.sendall(WHOLE[20:])
+            assert connection.recv(65536).endswith(b"ok")
+            time.sleep(0.8)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from posse.errors import PosseError, StorageUnavailable
-from posse.service.writer import MOST, Writer
+from posse.service.writer import MOST, MOST_ENTRIES, Writer
 from posse.storage import ACCEPTED, CONFLICT, SAME, UNKNOWN, NewDecision, NewReward, open_storage
 
 BODY = '{"context": {}, "eligible": ["a"], "probabilities": [1.0], "mean": [0.0], "sd": [1.0]}'
@@ -93,6 +93,14 @@ def test_more_than_a_transaction_takes_goes_into_the_next(slow, learned):
     held_up(slow, writer, [[decision(i)] for i in range(1, MOST + 101)])
     assert slow.sizes == [1, MOST, 100]
     writer.close()
+
+
+def test_large_groups_do_not_make_a_transaction_without_end(slow, writer):
+    groups = [[decision(1 + 1000 * i + j) for j in range(1000)] for i in range(12)]
+    answers = held_up(slow, writer, groups)
+    assert slow.sizes == [1, 5, 5, 2]
+    assert MOST_ENTRIES == 5000
+    assert {kind for answer in kinds(answers) for kind in answer} == {ACCEPTED}
 
 
 def test_groups_of_one_commit_get_their_own_answers(slow, writer):

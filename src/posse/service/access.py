@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -12,6 +13,10 @@ from posse.service.engine import Engine
 from posse.service.errors import ApiError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
+"""Headers of proxies: whoever asks through one may be anybody."""
+
 MOST_BUCKETS = 10_000  # keys and addresses that are remembered
 
 
@@ -66,6 +71,8 @@ class Gate:
             self.check_host(request)
             if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
                 raise _for_this_machine()
+            if any(name in FORWARDED for name, _ in request.scope["headers"]):
+                raise _for_this_machine()
             who = host
         else:
             try:
@@ -86,9 +93,7 @@ class Gate:
 
     def check_host(self, request: Request) -> None:
         """Raise if a service for this machine alone is asked under another machine's name."""
-        name = request.headers.get("host", "")
-        name = name[1 : name.find("]")] if name.startswith("[") else name.partition(":")[0]
-        if name.lower() not in LOOPBACK:
+        if HERE.fullmatch(request.headers.get("host", "")) is None:
             raise _for_this_machine()
 
     def _holder(self, given: str | None, scope: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,6 +25,7 @@ from posse.service.errors import ApiError, api_error, error_body, invalid_field
 from posse.service.lane import Handler, Lane
 from posse.service.metrics import Metrics
 from posse.service.routes import decisions, fleets, health, log, looking, page, tasks
+from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
 THREADS = 8  # requests that wait for the database side by side
@@ -54,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        app.state.alone = anyio.CapacityLimiter(1)
+        app.state.alone = Alone()
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         engine.start()

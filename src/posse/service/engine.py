@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from posse.errors import InvalidValue, PosseError, StorageUnavailable
+from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
@@ -23,6 +23,7 @@ MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads 
 PRUNE_SECONDS = 60.0
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
+AWAY = "the database does not answer (the log of this service says more)"
 CALM = 20  # a snapshot is written at most in one part of so many of the time
 
 logger = logging.getLogger("posse.service")
@@ -64,7 +65,7 @@ class Engine:
         except StorageUnavailable as error:
             if self.settings.embedded:
                 raise
-            self.problem = str(error)
+            self.problem = AWAY
             logger.warning("%s; trying again", error)
         self._keeper.start()
 
@@ -95,6 +96,8 @@ class Engine:
                 raise
         self.storage = storage
         self.keys.replace(storage.keys())
+        if not self.settings.embedded and not self.keys.needed:
+            logger.warning("there are no API keys, so this service answers this machine only; see `posse keys create`")
         self.writer = Writer(storage, self._written, self.settings.limits.waiting)
         self._opened = True
 
@@ -142,8 +145,16 @@ class Engine:
 
     def check(self) -> int:
         """Return how many fleets there are if the database answers, else raise."""
-        self.storage.ping()
+        try:
+            self.storage.ping()
+        except StorageUnavailable as error:
+            raise StorageUnavailable(f"{self._public(error)}; try again in a second") from error
         return len(self._fleets)
+
+    def _public(self, error: PosseError) -> str:
+        """Return what anybody may know: a server's words name its address, its user and, misread, bits of passwords."""
+        shared = isinstance(error, StorageUnavailable | StorageMismatch) and not self.settings.embedded
+        return AWAY if shared else str(error)
 
     def drop(self, name: str) -> None:
         """Let go of a fleet that was deleted."""
@@ -169,7 +180,7 @@ class Engine:
             warm()
         except Exception:
             logger.exception("compiled code could not be tried; the first requests may wait for it")
-        self.problem = "fleets are being loaded"
+        self.problem, warned = "fleets are being loaded", ""
         while not self._stop.is_set():
             try:
                 if not self._opened:
@@ -179,15 +190,15 @@ class Engine:
                 rows = self._follow()
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
-                self.ready, self.problem = True, ""
+                self.ready, self.problem, warned = True, "", ""
                 if self.leading:
                     for name, live in list(self._fleets.items()):
                         if name in rows:
                             self._look_after(live, rows[name])
             except PosseError as error:
-                if str(error) != self.problem:
+                if str(error) != warned:
                     logger.warning("%s; trying again", error)
-                self.problem = str(error)
+                self.problem, warned = self._public(error), str(error)
                 self._stop.wait(0.5)
             except Exception:
                 logger.exception("looking after the fleets failed; trying again")
@@ -239,7 +250,7 @@ class Engine:
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
         if live.is_there():
-            self.storage.add_population(live.name, population)
+            live.own_population = self.storage.add_population(live.name, population)
             live.follow()
 
     def snapshot(self, live: LiveFleet) -> None:
@@ -251,7 +262,7 @@ class Engine:
 
     def _expire(self, live: LiveFleet, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]
-        if lifetime is None or now < self._expire_at.get(live.name, 0.0):
+        if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS):
             return
         self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
         count = AT_ONCE
@@ -267,7 +278,7 @@ class Engine:
 
     def _prune(self, live: LiveFleet, now: float) -> None:
         retention = live.definition["retention"]
-        if retention is None or now < self._prune_at.get(live.name, 0.0):
+        if retention is None or _later(self._prune_at.get(live.name, 0.0) - now, PRUNE_SECONDS):
             return
         self._prune_at[live.name] = now + min(retention / 10, PRUNE_SECONDS)
         while self.writer.run(lambda: self.storage.prune(live.name, now - retention)) and not self._stop.is_set():
@@ -312,6 +323,11 @@ class Engine:
 
         while not self.writer.run(job):
             pass
+
+
+def _later(seconds: float, most: float) -> bool:
+    """Whether something is to be done later; much later means that the clock was set back, and it is done now."""
+    return 0 < seconds <= most
 
 
 def require_alone(storage: Storage, settings: Settings) -> None:

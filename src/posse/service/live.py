@@ -45,6 +45,7 @@ class LiveFleet:
         self._lock = threading.RLock()
         self.replica, self.applied = _from_snapshot(storage, row)
         self._started_from = 0
+        self.own_population = 0  # the number of the one that this process wrote last
         self.contexts = Contexts(self.replica.features, largest)
         self._published = -1
         self._catch_up()
@@ -103,7 +104,7 @@ class LiveFleet:
                     match_arms(self.replica, self.definition)
                 elif kind == "erase":
                     self.replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
-                elif kind == "population" and not self.replica.leading:
+                elif kind == "population" and change.number != self.own_population:
                     self._adopt(change)
                 self.applied = change.number
 

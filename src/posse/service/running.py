@@ -65,7 +65,7 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
     host, port = bound.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     options: dict[str, Any] = {
-        "log_config": None, "access_log": False, "server_header": False, "date_header": False, "proxy_headers": False,
+        "log_config": None, "access_log": False, "server_header": False, "proxy_headers": False,
         "timeout_keep_alive": 75, "timeout_graceful_shutdown": 10, "lifespan": "on", "http": LimitedProtocol,
     }  # fmt: skip
     if settings.workers == 1:

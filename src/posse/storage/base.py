@@ -84,6 +84,9 @@ class NewDecision:
         The idempotency key of the request.
     digest : str
         Of all that was asked, so that a key is not used for something else. Empty without a key.
+    created : float or None
+        When the fleet was made that decided; if there is another of this name by now, the decision is UNKNOWN. None
+        does not ask.
     """
 
     fleet: str
@@ -97,6 +100,7 @@ class NewDecision:
     version: str
     key: str | None = None
     digest: str = ""
+    created: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ class Counters:
     time_to_live: float | None
     number: int
     changes: int
+    created: float
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ def judge(groups: Sequence[Sequence[Entry]], found: Found) -> Verdict:
 
 def _decide(entry: NewDecision, found: Found, accepted: list[tuple[int, int, NewDecision]]) -> Outcome:
     fleet = found.fleets.get(entry.fleet)
-    if fleet is None:
+    if fleet is None or (entry.created is not None and entry.created != fleet.created):
         return Outcome(UNKNOWN)
     if entry.key is not None:
         earlier = found.keyed.get((entry.fleet, entry.key))

@@ -348,7 +348,9 @@ def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
             tasks.add(pair)
     fleets = {}
     for name in {*wanted.fleets, *(row.fleet for row in decisions.values())}:
-        row = execute("SELECT id, name, time_to_live, number, changes FROM fleets WHERE name = ?", (name,)).fetchone()
+        row = execute(
+            "SELECT id, name, time_to_live, number, changes, created FROM fleets WHERE name = ?", (name,)
+        ).fetchone()
         if row is not None:
             fleets[name] = Counters(*row)
     return Found(fleets, decisions, keyed, tasks)

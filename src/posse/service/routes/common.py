@@ -77,12 +77,30 @@ Live = Annotated[LiveFleet, Depends(_fleet)]
 Ready = Annotated[Engine, Depends(_ready)]
 
 
-async def run_alone(request: Request, function: Callable[..., Result], *values: Any) -> Result:
-    """Do what takes a core and much memory for a while: one at a time, and not on the threads that all others need."""
-    limiter: anyio.CapacityLimiter = request.app.state.alone
-    if limiter.statistics().tasks_waiting >= MOST_WAITING:
-        raise ApiError("rate_limited", "too many tables and values are asked for at once; try again", retry_after=5)
-    return await anyio.to_thread.run_sync(partial(function, *values), limiter=limiter)
+class Alone:
+    """Does what takes a core and much memory for a while: one at a time, not on the threads that all others need."""
+
+    def __init__(self) -> None:
+        self._limiter = anyio.CapacityLimiter(1)
+        self.asked = 0
+
+    async def run(self, function: Callable[..., Result], *values: Any) -> Result:
+        """Return what a function returns when it is its turn, or raise if too many wait."""
+        if self.asked > MOST_WAITING:
+            raise ApiError("rate_limited", "too many tables and values are asked for at once; try again", retry_after=5)
+        self.asked += 1
+        try:
+            return await anyio.to_thread.run_sync(partial(function, *values), limiter=self._limiter)
+        finally:
+            self.asked -= 1
+
+
+async def _alone(request: Request) -> Alone:
+    alone: Alone = request.app.state.alone
+    return alone
+
+
+TakingTurns = Annotated[Alone, Depends(_alone)]
 
 
 def scope(name: str) -> list[Any]:

@@ -216,6 +216,7 @@ def new_decision(
         version=__version__,
         key=key,
         digest="" if key is None else _digest(ask),
+        created=live.created,
     )
     return decision_answer(live.name, decision), entry
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import Query, Request
+from fastapi import Query
 from starlette.responses import Response, StreamingResponse
 
 from posse.service.describing import READING, failures
 from posse.service.export import json_lines, rows_of, write_parquet
-from posse.service.routes.common import Live, Ready, new_router, run_alone, scope
+from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
 
 router = new_router(tags=["log"])
 
@@ -37,9 +37,9 @@ JSON_LINES = "application/x-ndjson"
     },
 )
 async def log(
-    request: Request,
     engine: Ready,
     live: Live,
+    alone: TakingTurns,
     format: Annotated[Literal["jsonl", "parquet"], Query(description="jsonl or parquet")] = "jsonl",  # noqa: A002
 ) -> Response:
     """Stream the log."""
@@ -50,7 +50,7 @@ async def log(
     folder = tempfile.TemporaryDirectory(prefix="posse-")
     path = Path(folder.name) / "log.parquet"
     try:
-        await run_alone(request, write_parquet, rows_of(engine.storage, live.name), path)
+        await alone.run(write_parquet, rows_of(engine.storage, live.name), path)
     except BaseException:
         folder.cleanup()
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Query, Request
+from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -13,7 +13,7 @@ from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
 from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, new_router, run_alone, scope
+from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
 from posse.service.routes.tasks import Limit
 from posse.service.value import MOST_ROWS, value_of
 from posse.storage import PENDING
@@ -113,13 +113,13 @@ async def activity(
     responses={200: with_example(schemas.ValueAnswer), **failures(*READING, 404)},
 )
 async def value(
-    request: Request,
     engine: Ready,
     live: Live,
+    alone: TakingTurns,
     baseline: Annotated[
         str, Query(max_length=1010, description="uniform, or arm:NAME", examples=["uniform"])
     ] = "uniform",
     rows: Annotated[int, Query(ge=10, le=MOST_ROWS, description="How many of the newest decisions.")] = 20_000,
 ) -> Response:
     """Return what the policy earned, and what the baseline would have."""
-    return answer(await run_alone(request, value_of, engine, live, baseline, rows))
+    return answer(await alone.run(value_of, engine, live, baseline, rows))
