@@ -454,6 +454,18 @@ def test_snapshot_that_comes_too_late_replaces_nothing(storage):
     assert storage._read("SELECT number FROM snapshots") == [(8,)]
 
 
+def test_the_newest_population_is_at_hand(storage, make, write):
+    assert storage.population("stores") is None
+    assert storage.population("nobody") is None
+    storage.add_population("stores", b"old")
+    number = storage.add_population("stores", b"new")
+    found = storage.population("stores")
+    assert (found.number, found.kind, found.data) == (number, "population", b"new")
+    write(make.decision("a"), make.reward("a"))
+    storage.erase("stores", "north")
+    assert storage.population("stores") is None  # the task had its part in it
+
+
 def test_snapshot_from_before_an_erasure_stays_until_it_is_replaced(storage, make, write):
     write(make.decision("a"), make.reward("a"))
     snapshot_of(storage, 1, b"holds north")

@@ -104,6 +104,7 @@ class LiveFleet:
                     match_arms(self.replica, self.definition)
                 elif kind == "erase":
                     self.replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
+                    self._published = -1  # populations from before have left the log
                 elif kind == "population" and change.number != self.own_population:
                     self._adopt(change)
                 self.applied = change.number
@@ -145,6 +146,9 @@ class LiveFleet:
                     self._apply(group)
             if len(changes) < AT_ONCE:
                 break
+        if population is None:
+            # The snapshot may have one that was never published: whoever wrote it died before it could.
+            population = self._storage.population(self.name)
         adopted = population is not None and self._adopt(population)
         if erased and not adopted and self.replica.n_rewards:
             self.replica.refresh()

@@ -339,6 +339,10 @@ class Storage(ABC):
         """
 
     @abstractmethod
+    def population(self, fleet: str) -> Change | None:
+        """Return the newest population, or None if there is none."""
+
+    @abstractmethod
     def start_snapshot(self, fleet: str, number: int, time: float) -> int | None:
         """Begin a snapshot of the state after change ``number``; return its id, or None if the fleet is gone."""
 

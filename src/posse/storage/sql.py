@@ -307,6 +307,14 @@ class SqlStorage(Storage):
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", locked[0])
             return _note(session, locked, "population", data)
 
+    def population(self, fleet: str) -> Change | None:
+        found = self._read(
+            "SELECT number, data FROM changes WHERE fleet = (SELECT id FROM fleets WHERE name = ?) "
+            "AND kind = 'population' ORDER BY number DESC LIMIT 1",
+            fleet,
+        )
+        return Change(found[0][0], "population", data=bytes(found[0][1])) if found else None
+
     def start_snapshot(self, fleet: str, number: int, time: float) -> int | None:
         with self._writing() as session:
             locked = self._lock(session, fleet)
