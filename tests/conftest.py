@@ -1,7 +1,9 @@
 """Shared by all tests."""
 
+import fcntl
 import importlib.util
 import itertools
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +20,40 @@ KERNELS = Path(posse.__file__).parent / "kernels"
 # to compile a kernel.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+
+LONG = (
+    "faults/test_kill.py",
+    "reproduction/test_quick.py",
+    "test_schemathesis.py",
+    "faults/test_learner.py",
+    "test_page.py",
+    "faults/test_stop.py",
+    "faults/test_disk.py",
+    "faults/test_workers.py",
+    "faults/test_database_away.py",
+)
+"""Files with few tests that take long: they go first, or one worker would have them all at the end."""
+
+
+@pytest.fixture(scope="session")
+def compiled():
+    """What a service needs is compiled, so that those which tests start are ready in seconds; one worker does it."""
+    from posse.service.warming import warm
+
+    with open(Path(tempfile.gettempdir()) / f"posse-tests-{os.getuid()}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        warm()
+
+
+def pytest_collection_modifyitems(items):
+    place = {name: number for number, name in enumerate(LONG)}
+
+    def order(item):
+        path = item.path.as_posix()
+        return next((place[name] for name in LONG if path.endswith(name)), len(LONG))
+
+    items.sort(key=order)
 
 
 def pytest_configure() -> None:

@@ -14,6 +14,8 @@ from posse.benchmarks.serve import POSTGRES, QUICK, SQLITE, Plan, ServeReport, S
 from posse.benchmarks.started import NotStarted, family, processor_seconds, resident, services
 from posse.errors import InvalidValue
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 

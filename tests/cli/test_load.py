@@ -11,6 +11,8 @@ from posse.benchmarks.serve import QUICK, Plan, ServeReport, ServeRun
 from posse.cli import load
 from posse.errors import InvalidValue, MissingDependency
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 pytest.importorskip("fastapi")
 
 

@@ -20,6 +20,8 @@ from posse.service.running import require_safe
 from posse.service.settings import Settings
 from posse.storage import open_storage
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 COMMAND = [sys.executable, "-c", "from posse.cli.main import main; main()", "serve"]
 
 

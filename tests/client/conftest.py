@@ -12,6 +12,11 @@ import pytest
 from posse.client import AsyncClient, Client
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _soon_ready(compiled):
+    """Services that tests start do not wait for the compiler."""
+
+
 @dataclass
 class Request:
     method: str

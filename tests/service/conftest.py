@@ -20,6 +20,12 @@ from posse.service.keys import new_key
 from posse.service.settings import Limits, Settings
 from posse.storage import open_storage
 
+
+@pytest.fixture(scope="session", autouse=True)
+def _soon_ready(compiled):
+    """Services that tests start do not wait for the compiler."""
+
+
 HOME = "http://127.0.0.1"
 WAIT = 20.0  # seconds after which something that should come is given up
 STORES = {

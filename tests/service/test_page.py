@@ -331,7 +331,7 @@ def test_an_arm_shows_its_population(api, visit):
     page = visit(api.address, "#/stores")
     open_tab(page, "Arms")
     population = api.read("/v1/fleets/stores/population")
-    page.locator("table.choose").wait_for()
+    page.locator("table.choose tbody tr").first.wait_for()
     rows = [texts(row.locator("td")) for row in page.locator("table.choose tbody tr").all()]
     assert rows == [[shown(a["tasks"]), shown(a["rewards"]), shown(a["noise_sd"])] for a in population["arms"]]
     assert (

@@ -28,6 +28,7 @@ from posse.service.routes import decisions, fleets, health, log, looking, page, 
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
+PATIENCE = 60.0  # seconds for which a process among others waits to be ready; then it says why it is not
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
@@ -58,6 +59,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         engine.start()
+        if settings.workers > 1:
+            # Others answer on the same port: a process that is not ready yet would refuse what they could take.
+            await run_in_threadpool(engine.wait_until_ready, PATIENCE)
         try:
             yield
         finally:

@@ -120,6 +120,12 @@ class Engine:
         self.require_ready()
         self._load(name)
 
+    def wait_until_ready(self, seconds: float) -> None:
+        """Return when all fleets are in memory, or after so long."""
+        end = time.monotonic() + seconds
+        while not self.ready and time.monotonic() < end:
+            time.sleep(0.02)
+
     def require_ready(self) -> None:
         """Raise until all fleets are in memory."""
         if not self.ready:

@@ -101,6 +101,7 @@ def filled(path, n_decisions, n_tasks, definition=DEFINITION, rewarded=0.9):
             storage.write(groups)
 
 
+@pytest.mark.slow
 def test_a_long_log_is_back_in_seconds_with_and_without_a_snapshot(services):
     service = services(snapshot_seconds=3600)
     filled(service.database, 100_000, 1000)  # as many tasks as one page of a list may have

@@ -21,7 +21,7 @@ def snapshots(database):
     return finished, changes
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_it_ends_in_order_under_load(services, loads, number):
     service = services(snapshot_seconds=3600)
     service.start()
