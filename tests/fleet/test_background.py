@@ -626,13 +626,16 @@ def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=decide_and_reward, args=(seed,)) for seed in range(6)]
     sys.setswitchinterval(1e-5)
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(120)
+        for first in range(0, 24, 6):
+            threads = [threading.Thread(target=decide_and_reward, args=(seed,)) for seed in range(first, first + 6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(120)
+            if fleet._store._room.generation[0] > installed + 1:
+                break  # estimates stand back behind decisions: on a busy machine one may take all this time
     finally:
         sys.setswitchinterval(interval)
     assert not failures

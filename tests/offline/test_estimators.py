@@ -74,6 +74,7 @@ def test_the_expectation_over_all_logs_is_the_truth():
     assert mean["weight"] == pytest.approx(1.0, rel=1e-14)
 
 
+@pytest.mark.slow
 def test_the_expectation_is_the_truth_with_a_model_that_was_learned_from_the_log():
     # Five rows in two folds; the model of a fold sees what the arms of the other happened to be. All 32 logs.
     rng = np.random.default_rng(3)

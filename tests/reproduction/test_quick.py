@@ -99,6 +99,7 @@ def test_the_claims_are_printed_and_the_files_named(quick):
     assert f"wrote {out / 'claims.json'}" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_second_run_adds_nothing_and_is_fast(quick, posse, files_of):
     out, first, arguments = quick
     before = files_of(out)

@@ -408,7 +408,7 @@ def test_tasks_are_found_by_name_and_page_by_page(api, visit):
 @browser_needed
 def test_a_task_shows_beliefs_borrowing_and_history(api, visit):
     page = visit(api.address, f"#/stores/tasks/{BUSY}")
-    page.locator(".posterior .card").first.wait_for()
+    page.locator(".posterior .card h3 .label").first.wait_for()
     task = api.read(f"/v1/fleets/stores/tasks/{BUSY}")
     cards = page.locator(".posterior .card").all()
     assert [card.locator("h3 .label").text_content() for card in cards] == [arm["arm"] for arm in task["arms"]]
@@ -683,7 +683,8 @@ def test_labels_are_text_and_nothing_else(api, visit):
         seen(page.locator("h2.task-name"), task)
         assert page.url.endswith(quote(task, safe="!'()*-._~"))
         wait_for(lambda: page.locator(".event").count() == 2)
-        assert sorted(texts(page.locator(".posterior h3 .label"))) == sorted(HOSTILE)
+        arms = page.locator(".posterior h3 .label")
+        wait_for(lambda arms=arms: sorted(texts(arms)) == sorted(HOSTILE))
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.go_back()
     for tab in ("Overview", "Arms", "Pending", "Value", "Log"):

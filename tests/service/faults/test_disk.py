@@ -130,6 +130,7 @@ def test_a_full_temporary_folder_stops_snapshots_and_nothing_else(services, load
     assert service.complaints() == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_does_not_write_is_waited_out(services, loads):
     """Every write fails with an error, and then none does; this needs no disk of its own."""
     service = services(snapshot_seconds=0.3)

@@ -5,6 +5,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from .checking import check_all, check_learned, decide, make_fleet, read_log, settle_learned
 from .serving import BROKEN, Connection, settle
 
@@ -80,6 +82,7 @@ def test_workers_share_a_port_and_outlive_each_other(services, loads, postgres_u
     assert service.complaints() == []
 
 
+@pytest.mark.slow
 def test_workers_end_when_their_parent_is_gone(services, loads, postgres_url):
     """Nobody would start them again when they die, and they would hold the port."""
     service = services("service", "--workers", "2", database=postgres_url)
