@@ -42,3 +42,17 @@ def test_an_error_is_raised_when_all_have_ended(four_workers):
     with pytest.raises(ValueError, match="part 0"):
         threads.spread(work, threads.MANY_ROWS)
     assert sorted(ended) == [1, 2, 3]
+
+
+def test_work_is_done_by_who_asks_where_no_thread_can_start(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    threads.pool.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(threads, "workers", lambda: 4)
+        patch.setattr(threading.Thread, "start", refuse)
+        seen = []
+        threads.spread(lambda part, parts: seen.append((part, parts, threading.current_thread())), threads.MANY_ROWS)
+    threads.pool.cache_clear()
+    assert seen == [(part, 4, threading.current_thread()) for part in range(4)]
