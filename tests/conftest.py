@@ -1,10 +1,8 @@
 """Shared by all tests."""
 
 import fcntl
-import importlib.util
 import itertools
 import os
-import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 import posse
+from posse.benchmarks.postgres import Server, binaries
 
 KERNELS = Path(posse.__file__).parent / "kernels"
 
@@ -65,23 +64,15 @@ def pytest_configure() -> None:
             cached.unlink(missing_ok=True)
 
 
-def _neighbour(name):
-    """A module beside this file; folders of tests are not on the path."""
-    spec = importlib.util.spec_from_file_location(f"posse_tests_{name}", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def postgres_server():
     """A PostgreSQL server of this worker's own; a test that stops it starts it again."""
     with tempfile.TemporaryDirectory(prefix="posse-postgres-") as folder:
-        server = _neighbour("postgres").start_postgres(Path(folder))
-        if server is None:
+        if binaries() is None:
             pytest.skip("PostgreSQL's server is not installed: apt-get install postgresql")
+        server = Server(Path(folder))
         try:
+            server.start()
             yield server
         finally:
             server.kill()
