@@ -21,6 +21,7 @@ from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
 from posse.fleet.soundness import beliefs_follow, contradiction, ledger_contradiction
+from posse.kernels.evidence import WORKING_ROOM
 from posse.kernels.fleet import list_first
 from posse.model.prior import Prior
 
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 KIND, VERSION = "fleet", 1
 MOST_TASKS = 2**40
 
-PER_ARM = ("covariance", "noise_variance", "shared_precision", "shared_covariance", "shared_moment", "shared_mean")
+PER_ARM = (
+    "covariance", "noise_variance", "shared_precision", "shared_location", "shared_covariance", "shared_moment",
+    "shared_mean",
+)  # fmt: skip
 REBUILT = (  # what may hold anything: it is computed again if it does not follow from the rest
     "evidence_inverse", "evidence_last_move", "evidence_second_moment", "evidence_summaries", "arm_shared_covariance",
     "arm_shared_mean", "arm_shared_moment", "pair_local_covariance", "pair_local_mean",
@@ -45,7 +49,7 @@ BUFFERS = (
     "evidence",
     "robust",
     "distance",
-    "measures",
+    *WORKING_ROOM,
 )  # not worth a place
 
 Fleet = TypeVar("Fleet", bound="Posse")
@@ -129,6 +133,7 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         start = behaviour.start
         arrays["start_covariance"], arrays["start_noise_variance"] = start.covariance, start.noise_variance
         arrays["start_shared_precision"] = start.shared_precisions
+        arrays["start_shared_location"] = start.shared_location
     arrays |= _label_arrays(fleet._tasks)
     ledgers = []
     for number, ledger in enumerate(fleet._ledgers()):
@@ -238,7 +243,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         prior = Prior(
             covariance=reader.array("start_covariance", (first_arms, d, d)),
             noise_variance=reader.array("start_noise_variance", (first_arms,)),
-            shared_precision=reader.array("start_shared_precision", (first_arms, d)),
+            shared_precision=reader.array("start_shared_precision", (first_arms, d, d)),
+            shared_location=reader.array("start_shared_location", (first_arms, d)),
         )
     fleet = cls(
         arms=names[:first_arms],
@@ -372,8 +378,8 @@ def _restore_arms(fleet: Posse, reader: _Reader) -> None:
     for name in PER_ARM:
         target = getattr(belief, name)
         target[...] = reader.array(f"arm_{name}", target.shape)
-    if not ((belief.noise_variance > 0).all() and (belief.shared_precision > 0).all()):
-        raise reader.damaged("a variance or precision of an arm is not greater than 0")
+    if not ((belief.noise_variance > 0).all()):
+        raise reader.damaged("a noise variance of an arm is not greater than 0")
     # The population must be one: a Prior checks that.
     _ = fleet._store.prior
     parts: tuple[tuple[str, Any], ...] = (("memory", memory), ("evidence", memory.evidence))

@@ -15,14 +15,15 @@ import numpy as np
 from posse.errors import InvalidValue
 from posse.fleet.refresh import Live, Refresh
 from posse.kernels import estimators
+from posse.kernels.evidence import WORKING_ROOM
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from posse.fleet.core import Core
 
-IN_FORCE = ("covariance", "noise_variance", "shared_precision")  # of the belief
-NOT_SHARED = ("distance", "measures")  # room to work in
+IN_FORCE = ("covariance", "noise_variance", "shared_precision", "shared_location")  # of the belief
+NOT_SHARED = ("distance", *WORKING_ROOM)
 
 
 def is_shared(fleet: Core) -> bool:

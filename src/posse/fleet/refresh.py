@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from posse.kernels import evidence as kernels
+from posse.kernels.arms import pool_arms, share_arms
 from posse.kernels.kept import Block, new_block
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
-from posse.kernels.passes import finish_information, finish_moments, prepare_moments
+from posse.kernels.passes import finish_moments, prepare_moments, unwhiten
 from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.threads import pool, workers
 
@@ -30,7 +31,8 @@ MANY = 2000  # pairs with rewards from which on threads are worth their start
 LAST_STEPS = 4  # at most, over all pairs, once those of some have settled
 COARSE = 8192  # pairs of an arm that are enough to come close; with several times as many, these go first
 POPULATION = (
-    "rewards", "covariance", "noise_variance", "shared_precision", "shared_covariance", "shared_moment", "shared_mean",
+    "rewards", "covariance", "noise_variance", "shared_precision", "shared_location", "shared_covariance",
+    "shared_moment", "shared_mean",
 )  # fmt: skip
 
 
@@ -118,7 +120,7 @@ class Refresh:
         n_blocks = int((-(-most // BLOCK)).sum())
         self._information = np.empty((n_blocks, d, d + 1))
         self._moments, self._counts = np.empty((n_blocks, d, d)), np.empty((n_blocks, N_COUNTS))
-        self._measures = np.empty((n_blocks, d + 1))
+        self._measures = np.empty((n_blocks, d + 1, d + 1))
         self._freedom, self._distance = np.empty(n_tasks), np.empty(n_tasks)
         self._distances = [np.empty(size if self.robust else 0) for size in most.tolist()]
         self._nowhere, self._no_mean = np.empty((0, 0)), np.empty((0, d))
@@ -151,17 +153,18 @@ class Refresh:
         population, evidence = self.population, self.evidence
         total = float(population.rewards.sum())
         everyone = self.rows
+        scatter = float(evidence.reward_scatter[0])
         self._measure(source, everyone, total)
         evidence.steps[0] = 0.0
         if not evidence.reward_square[0] > 0.0:
             # Nothing but zeros so far: no scale to learn. Any size will do, as long as features are standardised.
-            evidence.reward_square[0] = 1.0
+            evidence.reward_square[0], evidence.reward_scatter[0] = 1.0, 1.0
             kernels.admit_features(population, evidence)
             kernels.set_start(population, evidence)
             self._rebuild(source, everyone)
-            evidence.reward_square[0] = 0.0
+            evidence.reward_square[0], evidence.reward_scatter[0] = 0.0, 0.0
             return
-        fresh = evidence.refreshed_at[0] < self.n_arms
+        fresh = kernels.starts_again(population, evidence, scatter)
         evidence.refreshed_at[0] = total
         news = kernels.admit_features(population, evidence) or fresh
         if fresh:
@@ -173,12 +176,12 @@ class Refresh:
         if sample is not None or any(4 * part.size < rows.size for part, rows in zip(some, everyone, strict=True)):
             rewards = population.rewards.copy()
             self._count_rewards(source, some)
-            self._rebuild(source, some, scaled=news)
+            self._rebuild(source, some, shared=news)
             news = True
             self._climb(source, some, steps, settled)
             population.rewards[:] = rewards
             steps = min(steps, LAST_STEPS)
-        self._rebuild(source, everyone, scaled=news)
+        self._rebuild(source, everyone, shared=news)
         if sample is None:
             self._climb(source, everyone, steps, settled)
         elif self.robust:
@@ -187,7 +190,7 @@ class Refresh:
 
     def look_from(self, source: Source) -> None:
         """Compute what follows from the population at hand, which was estimated elsewhere."""
-        self._rebuild(source, self.rows, scaled=False)
+        self._rebuild(source, self.rows, shared=False)
 
     def is_finite(self) -> bool:
         """Whether what was estimated is a number throughout."""
@@ -222,9 +225,9 @@ class Refresh:
         return some
 
     def _measure(self, source: Source, rows: list[IntArray], total: float) -> None:
-        def work(_arm: int, pairs: Pairs, _room: Room, index: int) -> None:
+        def work(_arm: int, pairs: Pairs, room: Room, index: int) -> None:
             self._measures[index] = 0.0
-            kernels.measure_rows(pairs.sums, pairs.rows, self._measures[index])
+            kernels.measure_rows(pairs.sums, pairs.rows, room.buffers.matrices[0], self._measures[index])
 
         blocks = self._each(source, rows, work)
         self.evidence.measures[:] = self._measures[:blocks].sum(axis=0)
@@ -238,22 +241,27 @@ class Refresh:
         for arm, part in self._parts(rows):
             self.population.rewards[arm] = self._counts[part, 0].sum()
 
-    def _rebuild(self, source: Source, rows: list[IntArray], *, scaled: bool = True) -> None:
+    def _rebuild(self, source: Source, rows: list[IntArray], *, shared: bool = True) -> None:
         """Compute what follows from the prior alone, and from the pairs of these rows about the shared means.
 
-        Unless ``scaled``, the precision of the shared means stays that of the prior in force, though features have been
-        measured again: the first step starts from the posterior as it is.
+        Unless ``shared``, the priors of the shared means stay those in force: the first step starts from the posterior
+        as it is.
         """
-        precision = self.population.shared_precision.copy()
         with self._room() as room:
             for arm in range(self.n_arms):
                 kernels.set_population(self.population, self.evidence, arm, self.root[arm], room.buffers)
-        if not scaled:
-            self.population.shared_precision[...] = precision
         self.sum_information(source, rows, self.information)
+        self._unwhiten()
         with self._room() as room:
-            for arm in range(self.n_arms):
-                finish_information(self.population, arm, self.root[arm], self.information[arm], room.buffers)
+            if shared:
+                pool_arms(self.evidence, room.buffers)
+                share_arms(self.population, self.evidence, room.buffers)
+            kernels.finish_arms(self.population, self.evidence, room.buffers)
+
+    def _unwhiten(self) -> None:
+        """Bring what pairs say about the shared means to the features' units."""
+        for arm in range(self.n_arms):
+            unwhiten(self.root[arm], self.information[arm], self.evidence.information[arm], self.evidence.moment[arm])
 
     def sum_information(self, source: Source, rows: list[IntArray], out: Array) -> None:
         """Write what the pairs of these rows say about the shared means, shape (n_arms, d, d + 1)."""
@@ -279,10 +287,10 @@ class Refresh:
             self._information = np.empty((n_blocks, self.n_features, self.n_features + 1))
 
     def finish(self) -> None:
-        """Compute the shared means again from the information at hand."""
+        """Compute the shared means again from the information at hand, under their priors in force."""
+        self._unwhiten()
         with self._room() as room:
-            for arm in range(self.n_arms):
-                finish_information(self.population, arm, self.root[arm], self.information[arm], room.buffers)
+            kernels.finish_arms(self.population, self.evidence, room.buffers)
 
     def _summarise(self, source: Source, rows: list[IntArray]) -> list[Array]:
         """Take the second moments of all pairs; return, if outliers are modelled, their distances by arm."""

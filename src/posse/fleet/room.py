@@ -56,7 +56,8 @@ def new_room(n_arms: int, n_tasks: int, n_slots: int, d: int) -> Room:
         rewards=np.zeros(n_arms),
         covariance=np.zeros((n_arms, d, d)),
         noise_variance=np.ones(n_arms),
-        shared_precision=np.ones((n_arms, d)),
+        shared_precision=np.zeros((n_arms, d, d)),
+        shared_location=np.zeros((n_arms, d)),
         task_weight=np.ones(n_tasks),
         local_covariance=np.zeros((n_slots, triangle)),
         local_mean=np.zeros((n_slots, d)),
@@ -130,8 +131,8 @@ def with_more_arms(room: Room, at_least: int) -> Room:
     slot = np.full((belief.slot.shape[0], size), -1, dtype=np.int64)
     slot[:, : belief.slot.shape[1]] = belief.slot
     names = (
-        "seen", "n_seen", "rewards", "covariance", "noise_variance", "shared_precision", "shared_covariance",
-        "shared_moment", "shared_mean",
+        "seen", "n_seen", "rewards", "covariance", "noise_variance", "shared_precision", "shared_location",
+        "shared_covariance", "shared_moment", "shared_mean",
     )  # fmt: skip
     more: dict[str, Any] = {name: longer(getattr(belief, name), size) for name in names}
     return room._replace(

@@ -28,7 +28,8 @@ def contradiction(store: Store, whole: bool) -> str | None:
     d = store.n_features
     if not all(pool().map(lambda arm: bool(all_sums_sound(belief, arm, np.empty((d, d)))), range(store.n_arms))):
         return "it has sums that no rewards can have"
-    sizes = (np.diagonal(belief.covariance, axis1=1, axis2=2), belief.noise_variance, belief.shared_precision)
+    precisions = np.diagonal(belief.shared_precision, axis1=1, axis2=2)
+    sizes = (np.diagonal(belief.covariance, axis1=1, axis2=2), belief.noise_variance, precisions)
     if not all((values <= MOST).all() for values in sizes) or not all((values >= LEAST).all() for values in sizes[1:]):
         return "its population has numbers that no rewards can give"
     listed = np.zeros(store.n_tasks, dtype=np.bool_)
@@ -44,7 +45,7 @@ def contradiction(store: Store, whole: bool) -> str | None:
     if store.method != estimators.EVIDENCE:
         return None
     evidence = store.memory.evidence
-    positive = (evidence.shared_scale, evidence.target_level, evidence.feature_square)
+    positive = (evidence.shared_scale, evidence.target_weight, evidence.feature_square)
     if not all((values > 0).all() for values in positive) or not (evidence.reward_square >= 0).all():
         return "a scale of the population is not greater than 0"
     at = float(evidence.refreshed_at[0])
@@ -60,7 +61,8 @@ def beliefs_follow(store: Store) -> bool:
         shared = belief.shared_covariance[arm]
         if not cauchy_schwarz(shared):
             return False
-        if (np.diagonal(shared) * belief.shared_precision[arm] > 1 + SLACK).any():
+        # Rewards only ever narrow what is believed about a shared mean.
+        if (np.diagonal(shared) > (1 + SLACK) * np.diagonal(np.linalg.inv(belief.shared_precision[arm]))).any():
             return False
         if not solves(shared, belief.shared_moment[arm], belief.shared_mean[arm]):
             return False

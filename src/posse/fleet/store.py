@@ -32,7 +32,8 @@ from posse.kernels.propensity import score_room
 from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
-from posse.model.evidence import STUDENT_FREEDOM
+from posse.model.evidence import STUDENT_FREEDOM, expected_arm
+from posse.model.prior import one_arm
 from posse.threads import MANY_ROWS, pool, spread, workers
 from posse.undisturbed import undisturbed
 
@@ -176,19 +177,18 @@ class Store:
         memory = _with_one_arm_more(self.memory, self._new_memory(self.n_arms + 1))
         evidence = memory.evidence
         learned = self.method == estimators.EVIDENCE and evidence.refreshed_at[0] > 0
-        covariance = evidence.target.copy() if learned and evidence.target.any() else self.start.covariance[0].copy()
-        evidence.inverse[arm] = np.linalg.inv(covariance)
-        noise = 1 / (1 / self.belief.noise_variance).mean() if learned else self.start.noise_variance[0]
-        precision = evidence.shared_scale[0] * evidence.feature_square if learned else self.start.shared_precisions[0]
+        newcomer = expected_arm(evidence) if learned else one_arm(self.start)
+        evidence.inverse[arm] = np.linalg.inv(newcomer.covariance[0])
         ground = self._ground(room, scores)
         # From here on nothing can fail.
         self._room, self.memory, self._scores, self.ground = room, memory, scores, ground
         self.version += 1
         self.n_arms += 1
         self._cut()
-        self.belief.covariance[arm] = covariance
-        self.belief.noise_variance[arm] = noise
-        self.belief.shared_precision[arm] = precision
+        self.belief.covariance[arm] = newcomer.covariance[0]
+        self.belief.noise_variance[arm] = newcomer.noise_variance[0]
+        self.belief.shared_precision[arm] = newcomer.shared_precisions[0]
+        self.belief.shared_location[arm] = newcomer.shared_location[0]
         self._rebuild_arm(arm)
         return arm
 
@@ -452,6 +452,7 @@ class Store:
             (belief.covariance, self.start.covariance),
             (belief.noise_variance, self.start.noise_variance),
             (belief.shared_precision, self._start_precisions),
+            (belief.shared_location, self.start.shared_location),
         ):
             # Arms that came later start as the first one did.
             mine[:n], mine[n:] = given, given[0]
@@ -546,6 +547,7 @@ class Store:
             covariance=room.covariance[arms],
             noise_variance=room.noise_variance[arms],
             shared_precision=room.shared_precision[arms],
+            shared_location=room.shared_location[arms],
             task_weight=room.task_weight[tasks],
             local_covariance=room.local_covariance,
             local_mean=room.local_mean,

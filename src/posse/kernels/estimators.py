@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import kernel, woven_kernel
-from posse.kernels.evidence import QUIET, SETTLED, STEPS, Evidence, evidence_due, new_evidence, refresh_evidence
+from posse.kernels.evidence import SETTLED, STEPS, Evidence, evidence_due, new_evidence, refresh_evidence
+from posse.kernels.levels import QUIET
 from posse.kernels.linalg import (
     least_squares,
     ordinary_least_squares,

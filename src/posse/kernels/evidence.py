@@ -1,13 +1,15 @@
 """The evidence prior: the whole population by regularised marginal likelihood, from the sums alone.
 
-Three layers, from what is known first to what is known last:
+Layers, from what is known first to what is known last:
 
-1. three numbers shared by all arms (noise, scale of the covariances, scale of the shared means): one Fisher-scoring
-   step on the evidence, held by log-normal priors around starts of the size of the data;
-2. a target that all arms' covariances share: their harmonic mean, shrunk to the identity in standardised features;
-3. a covariance and a noise variance per arm: one EM step, drawn to the target and to the common noise.
+1. the population of the arms: a common mean of their shared means, and their spread (:mod:`posse.kernels.arms`);
+2. two levels, of the noise and of the covariances: every arm has its own, drawn to the arms' centre with heavy tails,
+   so that an arm unlike the others is let go (:mod:`posse.kernels.levels`);
+3. a shape that all arms' covariances share, shrunk to the identity in standardised features;
+4. a covariance per arm: one EM step of its shape, drawn to the common one.
 
-Everything is relative to the mean square of the rewards and of each feature, so units do not matter.
+Everything is relative to the scatter of the rewards and to the mean square of each feature, so units do not matter;
+and with an intercept among the features, neither does a constant that is added to all rewards.
 """
 
 from __future__ import annotations
@@ -17,135 +19,214 @@ from typing import NamedTuple
 
 import numpy as np
 
+from posse.kernels.arms import INFORMATION, POOLED, SLOPE, gather_arms, pool_arms, share_arms
 from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
+from posse.kernels.levels import (
+    COUNT,
+    COVARIANCE_SHARE,
+    LEVEL,
+    LEVEL_LEVEL,
+    LEVEL_SLOPE,
+    LOG_LEVEL,
+    LOG_NOISE,
+    LOG_SD,
+    MEAN_SHARE,
+    N_SLOPES,
+    NOISE,
+    NOISE_LEVEL,
+    NOISE_NOISE,
+    NOISE_SHARE,
+    NOISE_SLOPE,
+    clip,
+    curvature,
+    move_levels,
+)
 from posse.kernels.linalg import (
     cross_product,
-    diagonal_entry,
     dot,
     factor,
-    invert,
+    factor_semidefinite,
     invert_factor,
     log_determinant,
     multiply,
+    whole,
 )
 from posse.kernels.passes import (
     LEVERAGE,
-    MEAN_INFORMATION,
-    MEAN_SQUARE,
+    N_SUMMARIES,
+    NOISE_SCATTER,
     RESIDUAL,
     REWARDS,
     SQUARED_LEVERAGE,
+    TASK_SCATTER,
     TASKS,
-    finish_information,
     finish_moments,
     prepare_moments,
+    unwhiten,
 )
-from posse.kernels.posterior import Belief, Buffers
+from posse.kernels.posterior import Belief, Buffers, finish
 from posse.kernels.sums import Sums
 from posse.types import Array, BoolArray, IntArray
 
-TARGET_WEIGHT = 15.0  # of the target in an arm's covariance, in tasks
-IDENTITY_WEIGHT = 3.0  # of the standardised identity in the target, in fully observed (arm, task) pairs
-NOISE_WEIGHT = 30.0  # of the common noise variance in an arm's, in rewards
-LOG_SD = 2.0  # of the log-normal priors of the three pooled numbers
-LARGEST_MOVE = 1.5  # of a pooled log-number in one step
-NOISE_SHARE, COVARIANCE_SHARE, MEAN_SHARE = 0.5, 0.1, 0.4  # starts, as shares of the mean square reward
+PRIOR_PAIRS = 50.0  # fully observed (arm, task) pairs from which on data say how alike shapes are
+
 STEPS = 3  # at most, per refresh of a policy
 SETTLED = 0.2  # a refresh ends when nothing moved by more
 OVERRELAXATION = 0.5  # how much further than the EM step to go once steps are small
+OTHER_SCALE = 10.0  # times smaller scatter than was believed: learn anew
+GAUSSIAN = 50.0  # degrees of freedom, doubled, with which noise is believed to be Gaussian
+FEWEST = 3  # rewards beyond the number of features from which on their scatter is known
 
 REGULAR = 1e-10  # the least share of a feature's variance in the population that other features leave unexplained
-QUIET = (
-    1e-9  # the least noise variance, as a share of the mean square reward: quieter rewards leave no digits to work with
-)
+
+
+WORKING_ROOM = ("measures", "information", "moment", "leaning", "message", "after", "slopes", "pooled")
+"""Fields of :class:`Evidence` that mean nothing between two refreshes."""
 
 
 class Evidence(NamedTuple):
     """What the evidence prior remembers between refreshes, and room to work in.
 
-    ``shared_scale[0]`` is the precision of the shared means in standardised features; ``robust`` the degrees of freedom
-    of the population's Student law, 0 for a Gaussian one.
+    ``shared_scale[0]`` is the precision of the arms' shared means around their common mean, in standardised features;
+    ``robust`` the degrees of freedom of the population's Student law, 0 for a Gaussian one.
     """
 
     shared_scale: Array  # (1,)
+    arm_mean: Array  # (d,) the common mean of the arms' shared means
+    arm_covariance: Array  # (d, d) how uncertain it is
+    arm_precision: Array  # (d,) of the common mean before any reward
+    centre: Array  # (2,) of the arms' log noise variances and of the log levels of their covariances
     refreshed_at: Array  # (1,) rewards of all arms at the last refresh
     feature_seen: BoolArray  # (d,)
     reward_square: Array  # (1,) mean square of the rewards
+    reward_scatter: Array  # (1,) their variance around what one regression for all arms and tasks explains
     feature_square: Array  # (d,) mean squares of the features
     robust: float
     second_moment: Array  # (K, d, d)
     inverse: Array  # (K, d, d) inverse covariances
-    target: Array  # (d, d)
-    target_level: Array  # (1,) its mean variance in standardised features
+    target: Array  # (d, d) the common shape; its mean variance in standardised features is 1
     identity_share: Array  # (1,) weight of the standardised identity in it
+    target_weight: Array  # (1,) its own in an arm's covariance, in tasks
+    pooled: Array  # (d, d) room
     distance: (
         Array  # (K, N) how far an arm's pairs, in the order of `seen`, are from the shared mean; N = 0 if Gaussian
     )
-    summaries: Array  # (K, 7)
-    measures: Array  # (d + 1,) sums of squares of features and rewards
+    summaries: Array  # (K, 9)
+    overdispersion: Array  # (2,) how much less squares say than Gaussian ones would: about noise, and about tasks
+    measures: Array  # (d + 1, d + 1) sums of products of features and, last, rewards
+    information: Array  # (K, d, d) what the tasks of an arm say about its shared mean
+    moment: Array  # (K, d)
+    leaning: Array  # (K, d, d) room for posse.kernels.arms
+    message: Array  # (K, d, d + 1)
+    after: Array  # (K, d, d + 1)
+    arm_summary: Array  # (3,)
+    slopes: Array  # (K, 8) room for posse.kernels.levels
     steps: Array  # (1,) steps of the last refresh
     last_move: Array  # (1,) largest relative move of the last step
 
 
 def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> Evidence:
     """Memory of an evidence prior that has seen nothing."""
+    d = n_features
     return Evidence(
         shared_scale=np.ones(1),
+        arm_mean=np.zeros(d),
+        arm_covariance=np.eye(d),
+        arm_precision=np.ones(d),
+        centre=np.zeros(2),
         refreshed_at=np.zeros(1),
-        feature_seen=np.zeros(n_features, dtype=np.bool_),
+        feature_seen=np.zeros(d, dtype=np.bool_),
         reward_square=np.zeros(1),
-        feature_square=np.ones(n_features),
+        reward_scatter=np.zeros(1),
+        feature_square=np.ones(d),
         robust=float(robust),
-        second_moment=np.zeros((n_arms, n_features, n_features)),
-        inverse=np.zeros((n_arms, n_features, n_features)),
-        target=np.zeros((n_features, n_features)),
-        target_level=np.ones(1),
+        second_moment=np.zeros((n_arms, d, d)),
+        inverse=np.zeros((n_arms, d, d)),
+        target=np.eye(d),
         identity_share=np.ones(1),
+        target_weight=np.full(1, 3.0 * d + 6.0),
+        pooled=np.zeros((d, d)),
         distance=np.zeros((n_arms, n_tasks if robust > 0 else 0)),
-        summaries=np.zeros((n_arms, 7)),
-        measures=np.zeros(n_features + 1),
+        summaries=np.zeros((n_arms, N_SUMMARIES)),
+        overdispersion=np.ones(2),
+        measures=np.zeros((d + 1, d + 1)),
+        information=np.zeros((n_arms, d, d)),
+        moment=np.zeros((n_arms, d)),
+        leaning=np.zeros((n_arms, d, d)),
+        message=np.zeros((n_arms, d, d + 1)),
+        after=np.zeros((n_arms, d, d + 1)),
+        arm_summary=np.zeros(3),
+        slopes=np.zeros((n_arms, N_SLOPES)),
         steps=np.zeros(1),
         last_move=np.full(1, np.inf),
     )
 
 
 @kernel
-def measure_rows(sums: Sums, rows: IntArray, measures: Array) -> None:
-    """Add the squares of all features, and last those of the rewards, of some slots."""
+def measure_rows(sums: Sums, rows: IntArray, room: Array, measures: Array) -> None:
+    """Add products of all features and, last, rewards of some slots: the upper triangle. ``room`` is (d, d)."""
     d = sums.moment.shape[1]
     for position in range(rows.shape[0]):
         row = rows[position]
+        gram = whole(sums.gram[row], room)
         for i in range(d):
-            measures[i] += diagonal_entry(sums.gram[row], i, d)
-        measures[d] += sums.sum_of_squares[row]
+            for j in range(i, d):
+                measures[i, j] += gram[i, j]
+            measures[i, d] += sums.moment[row, i]
+        measures[d, d] += sums.sum_of_squares[row]
 
 
 @kernel
 def set_measures(measures: Array, rewards: float, evidence: Evidence) -> None:
-    """Write the mean squares of rewards and features; a feature that was always zero gets the mean of the others."""
+    """Write the mean squares of rewards and features, and the scatter of the rewards.
+
+    A feature that was always zero gets the mean of the others.
+    """
     squares = evidence.feature_square
     d = squares.shape[0]
     known = 0
     mean = 0.0
     for i in range(d):
-        squares[i] = measures[i] / rewards if rewards > 0.0 else 0.0
+        squares[i] = measures[i, i] / rewards if rewards > 0.0 else 0.0
         if squares[i] > 0.0:
             mean += squares[i]
             known += 1
     for i in range(d):
         if not squares[i] > 0.0:
             squares[i] = mean / known if known > 0 else 1.0
-    evidence.reward_square[0] = measures[d] / rewards if rewards > 0.0 else 0.0
+    evidence.reward_square[0] = measures[d, d] / rewards if rewards > 0.0 else 0.0
+    evidence.reward_scatter[0] = scatter_of(measures, rewards)
 
 
 @kernel
-def measure(belief: Belief, evidence: Evidence) -> None:
-    """Write the mean squares of rewards and features over all rewards."""
-    for i in range(evidence.measures.shape[0]):
-        evidence.measures[i] = 0.0
+def scatter_of(measures: Array, rewards: float) -> float:
+    """Return the variance of the rewards around one regression for all arms and tasks.
+
+    Too few rewards, or rewards that a regression explains to the last digit (all the same, say), have no scatter that
+    could be known: their mean square stands in, which is never too small.
+    """
+    d = measures.shape[0] - 1
+    mean_square = measures[d, d] / rewards if rewards > 0.0 else 0.0
+    root = np.empty((d + 1, d + 1))
+    factor_semidefinite(measures, root)
+    freedom = rewards
+    for i in range(d):
+        if root[i, i] > 0.0:
+            freedom -= 1.0
+    left = root[d, d] * root[d, d]
+    if freedom < FEWEST or not left > 0.0:
+        return mean_square
+    return min(left / (freedom - 2.0), mean_square)
+
+
+@kernel
+def measure(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Measure rewards and features over all rewards."""
+    evidence.measures[:] = 0.0
     for arm in range(belief.rewards.shape[0]):
-        measure_rows(belief.sums, belief.seen[arm, : belief.n_seen[arm]], evidence.measures)
+        rows = belief.seen[arm, : belief.n_seen[arm]]
+        measure_rows(belief.sums, rows, buffers.matrices[0], evidence.measures)
     set_measures(evidence.measures, total_rewards(belief), evidence)
 
 
@@ -157,17 +238,15 @@ def pairs_of(belief: Belief, arm: int) -> Pairs:
 
 @kernel
 def set_population(belief: Belief, evidence: Evidence, arm: int, root: Array, buffers: Buffers) -> None:
-    """Write what follows from an arm's prior alone: the factor R, its inverse square, and the shared precision."""
-    for i in range(belief.covariance.shape[1]):
-        belief.shared_precision[arm, i] = evidence.shared_scale[0] * evidence.feature_square[i]
+    """Write what follows from an arm's covariance alone: the factor R and its inverse square."""
     factor(belief.covariance[arm], root)
     invert_factor(root, buffers.matrices[0])
     cross_product(buffers.matrices[0], evidence.inverse[arm])
 
 
 @kernel
-def rebuild_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
-    """Rebuild one arm under the prior in force, and the inverse that the next step needs."""
+def condition_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
+    """Condition all pairs of an arm under its population, and note what they say about its shared mean."""
     d = belief.covariance.shape[1]
     root = buffers.matrices[2]
     set_population(belief, evidence, arm, root, buffers)
@@ -176,29 +255,55 @@ def rebuild_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) 
         pairs_of(belief, arm), root, belief.noise_variance[arm], belief.local_covariance, belief.local_mean, True,
         buffers.lanes, information,
     )  # fmt: skip
-    finish_information(belief, arm, root, information, buffers)
+    unwhiten(root, information, evidence.information[arm], evidence.moment[arm])
+
+
+@kernel
+def finish_arms(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Compute the posterior of every arm's shared mean from what its tasks say and its prior in force."""
+    n_arms, d = belief.shared_mean.shape
+    precision = buffers.matrices[5]
+    for arm in range(n_arms):
+        for i in range(d):
+            belief.shared_moment[arm, i] = evidence.moment[arm, i]
+            for j in range(d):
+                precision[i, j] = evidence.information[arm, i, j]
+        finish(belief, arm, precision, buffers)
 
 
 @woven_kernel
 def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
-    """Rebuild every arm under the prior in force, and the inverses that the next step needs."""
+    """Rebuild every arm under the population in force: pairs, the arms' common mean, shared means."""
     for arm in range(belief.rewards.shape[0]):
-        rebuild_arm(belief, evidence, arm, buffers)
+        condition_arm(belief, evidence, arm, buffers)
+    pool_arms(evidence, buffers)
+    share_arms(belief, evidence, buffers)
+    finish_arms(belief, evidence, buffers)
 
 
 @kernel
 def set_start(belief: Belief, evidence: Evidence) -> None:
     """Set the prior to its start, which has the size of the data; the posterior is not rebuilt."""
     n_arms, d = belief.shared_mean.shape
-    size = evidence.reward_square[0]
+    size = evidence.reward_scatter[0]
     evidence.shared_scale[0] = d / (MEAN_SHARE * size)
+    for i in range(d):
+        # As far from 0 as the rewards themselves, until they say more.
+        evidence.arm_mean[i] = 0.0
+        for j in range(d):
+            evidence.arm_covariance[i, j] = 0.0
+        evidence.arm_covariance[i, i] = evidence.reward_square[0] / evidence.feature_square[i]
+    evidence.centre[NOISE], evidence.centre[LEVEL] = math.log(NOISE_SHARE * size), math.log(COVARIANCE_SHARE * size / d)
+    for i in range(d):
+        for j in range(d):
+            evidence.target[i, j] = 0.0
+        evidence.target[i, i] = 1.0 / evidence.feature_square[i]
+    evidence.target_weight[0] = target_weight(d)
     for arm in range(n_arms):
         belief.noise_variance[arm] = NOISE_SHARE * size
         for i in range(d):
             for j in range(d):
-                belief.covariance[arm, i, j] = 0.0
-            belief.covariance[arm, i, i] = COVARIANCE_SHARE * size / (d * evidence.feature_square[i])
-    evidence.target_level[0] = COVARIANCE_SHARE * size / d
+                belief.covariance[arm, i, j] = COVARIANCE_SHARE * size / d * evidence.target[i, j]
 
 
 @woven_kernel
@@ -219,7 +324,7 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
     for i in range(d):
         if evidence.feature_seen[i]:
             continue
-        if not evidence.measures[i] > 0.0:
+        if not evidence.measures[i, i] > 0.0:
             continue
         evidence.feature_seen[i] = True
         any_new = True
@@ -232,7 +337,7 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
                 belief.covariance[arm, i, j] = 0.0
                 belief.covariance[arm, j, i] = 0.0
             if d == 1:
-                scale = COVARIANCE_SHARE * evidence.reward_square[0]
+                scale = COVARIANCE_SHARE * evidence.reward_scatter[0]
             belief.covariance[arm, i, i] = scale / evidence.feature_square[i]
     return any_new
 
@@ -272,52 +377,129 @@ def standardised_trace(matrix: Array, feature_square: Array) -> float:
 
 
 @kernel
-def set_target(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
-    """Write the target: the arms' harmonic mean, shrunk to the standardised identity while little was observed.
-
-    The harmonic mean is the target that the arms' penalties themselves like best, so that target, arms and common level
-    climb one objective instead of pulling at each other.
-    """
-    n_arms, d = belief.shared_mean.shape
-    precision, target = buffers.matrices[2], evidence.target
-    pairs = 0.0
-    for arm in range(n_arms):
-        pairs += evidence.summaries[arm, SQUARED_LEVERAGE] / d
-    share = IDENTITY_WEIGHT / (IDENTITY_WEIGHT + max(pairs, 1e-9))
-    evidence.identity_share[0] = share
-    for i in range(d):
-        for j in range(d):
-            precision[i, j] = 0.0
-            for arm in range(n_arms):
-                precision[i, j] += (1.0 - share) * evidence.inverse[arm, i, j] / n_arms
-        precision[i, i] += share * evidence.feature_square[i] / evidence.target_level[0]
-    invert(precision, buffers.matrices[0], buffers.matrices[1], target)
-    evidence.target_level[0] = standardised_trace(target, evidence.feature_square) / d
+def level_of(covariance: Array, feature_square: Array) -> float:
+    """Return the mean variance of a covariance in standardised features."""
+    return standardised_trace(covariance, feature_square) / covariance.shape[0]
 
 
 @kernel
-def improve_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> float:
-    """One EM step of an arm's covariance, drawn to the target; return its largest relative move on the diagonal."""
+def set_target(belief: Belief, evidence: Evidence) -> None:
+    """Learn the shape that arms are drawn to, how strongly they are, and how strongly it is to the identity.
+
+    A shape is a covariance at mean variance 1 in standardised features, so an arm whose coefficients hardly differ
+    between tasks, or differ wildly, weighs no more than the others. What the data alone say about shapes scatters, by a
+    variance that is known: (tr T^2 + d^2) over the number of pairs that they were learned from. Where shapes scatter
+    no more than that, around the identity or around the common shape, they are drawn all the way; what they scatter
+    beyond it is theirs (as Ledoit and Wolf shrink one covariance).
+    """
+    n_arms, d = belief.shared_mean.shape
+    target, squares = evidence.target, evidence.feature_square
+    pooled = evidence.pooled
+    noise = float(d * d)
+    for i in range(d):
+        for j in range(d):
+            noise += target[i, j] * target[i, j] * squares[i] * squares[j]
+            pooled[i, j] = 0.0
+    noise *= evidence.overdispersion[LEVEL]
+    pairs, own = 0.0, 0.0
+    counted = 0
+    for arm in range(n_arms):
+        observed = evidence.summaries[arm, SQUARED_LEVERAGE] / d
+        if not observed > 0.0:
+            continue
+        covariance, moment = belief.covariance[arm], evidence.second_moment[arm]
+        level, seen = level_of(covariance, squares), evidence.summaries[arm, TASKS]
+        pairs += observed
+        counted += 1
+        # Where the arm's data alone would put its shape: an EM step less its drag.
+        trace = 0.0
+        for i in range(d):
+            trace += (covariance[i, i] + (moment[i, i] - seen * covariance[i, i]) / observed) / level * squares[i] / d
+        for i in range(d):
+            for j in range(d):
+                surplus = (moment[i, j] - seen * covariance[i, j]) / level
+                pooled[i, j] += observed * covariance[i, j] / level + surplus
+                apart = covariance[i, j] / level + surplus / observed - trace * target[i, j]
+                own += observed * apart * apart * squares[i] * squares[j]
+    if not pairs > 0.0:
+        return
+    trace = 0.0
+    for i in range(d):
+        trace += pooled[i, i] * squares[i] / (pairs * d)
+    apart = 0.0
+    for i in range(d):
+        for j in range(d):
+            value = pooled[i, j] / pairs
+            value -= trace / squares[i] if i == j else 0.0
+            apart += value * value * squares[i] * squares[j]
+    identity = shrinkage(pairs * apart - noise, noise, pairs, float(d * d))
+    evidence.identity_share[0] = identity / (identity + pairs)
+    evidence.target_weight[0] = shrinkage(own - counted * noise, noise, pairs, target_weight(d))
+    for i in range(d):
+        for j in range(d):
+            target[i, j] = 0.0
+    for arm in range(n_arms):
+        if evidence.summaries[arm, SQUARED_LEVERAGE] > 0.0:
+            level = level_of(belief.covariance[arm], squares)
+            for i in range(d):
+                for j in range(d):
+                    target[i, j] += evidence.second_moment[arm, i, j] / level
+    for i in range(d):
+        target[i, i] += identity / squares[i]
+    level = level_of(target, squares)
+    for i in range(d):
+        for j in range(d):
+            target[i, j] /= level
+
+
+@kernel
+def target_weight(d: int) -> float:
+    """Return the weight of the common shape in an arm's covariance, in tasks, while nothing else is known."""
+    return 3.0 * d + 6.0
+
+
+@kernel
+def shrinkage(surplus: float, noise: float, pairs: float, start: float) -> float:
+    """Return how many pairs a shape is worth that others are drawn to.
+
+    ``surplus`` is how far they lie from it beyond their ``noise``. Pairs that count as much as PRIOR_PAIRS well-known
+    ones say ``start``.
+    """
+    return noise * (pairs + PRIOR_PAIRS) / (max(surplus, 0.0) + PRIOR_PAIRS * noise / start)
+
+
+@kernel
+def improve_arm(belief: Belief, evidence: Evidence, arm: int, level: float, buffers: Buffers) -> float:
+    """One EM step of the shape of an arm's covariance, at a new level; return its largest relative move."""
     covariance, inverse = belief.covariance[arm], evidence.inverse[arm]
     second_moment, target = evidence.second_moment[arm], evidence.target
     change, relative = buffers.matrices[0], buffers.matrices[1]
     d = covariance.shape[0]
-    tasks = evidence.summaries[arm, TASKS]
+    tasks, weight = evidence.summaries[arm, TASKS], evidence.target_weight[0]
+    old = level_of(covariance, evidence.feature_square)
     for i in range(d):
         for j in range(d):
-            value = (second_moment[i, j] + TARGET_WEIGHT * target[i, j]) / (tasks + TARGET_WEIGHT)
+            value = (second_moment[i, j] + weight * old * target[i, j]) / (tasks + weight)
             change[i, j] = value - covariance[i, j]
             covariance[i, j] = value
     multiply(change, inverse, relative)
-    move = 0.0
+    # The level is not EM's to set: what counts as a move of the shape is what is left at the new one.
+    factor_to_level = level / level_of(covariance, evidence.feature_square)
+    move, raw = 0.0, 0.0
     for i in range(d):
-        move = max(move, abs(relative[i, i]))
-    if move < 0.5:
+        raw = max(raw, abs(relative[i, i]))
+        move = max(move, abs((1.0 + relative[i, i]) * factor_to_level - 1.0))
+    if raw < 0.5:
         # Sigma + kappa (Sigma Sigma_old^-1 - I) Sigma stays positive definite, unlike a longer step along the change.
         multiply(relative, covariance, change)
         for i in range(d):
             for j in range(d):
                 covariance[i, j] += OVERRELAXATION * 0.5 * (change[i, j] + change[j, i])
+    factor_to_level = level / level_of(covariance, evidence.feature_square)
+    for i in range(d):
+        for j in range(d):
+            covariance[i, j] *= factor_to_level
+    keep_regular(covariance, buffers.matrices[0])
     return move
 
 
@@ -336,66 +518,52 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
 
 
 @kernel
+def overdispersion(summaries: Array, column: int) -> float:
+    """Return how much more squares scatter over pairs than under a Gaussian law, over all arms; at least 1."""
+    scatter, freedom = GAUSSIAN, GAUSSIAN
+    for arm in range(summaries.shape[0]):
+        scatter += summaries[arm, column]
+        freedom += summaries[arm, column + 1]
+    return max(scatter / freedom, 1.0)
+
+
+@kernel
 def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     """Improve the whole prior once from the summaries of all arms; return the largest relative move."""
     n_arms, d = belief.shared_mean.shape
-    size = evidence.reward_square[0]
+    size = evidence.reward_scatter[0]
+    gather_arms(belief, evidence, buffers)
+    pool_arms(evidence, buffers)
     held = 1.0 / (LOG_SD * LOG_SD)
-    slope_noise, slope_scale, slope_mean = 0.0, 0.0, 0.0
-    noise_noise, noise_scale, scale_scale, mean_mean = held, 0.0, held, held
-    log_noise, log_scale = 0.0, 0.0
+    distance = -math.log(evidence.shared_scale[0]) - math.log(MEAN_SHARE * size / d)
+    slope = evidence.arm_summary[SLOPE]
+    move_mean = clip((slope - held * distance) / (curvature(evidence.arm_summary[INFORMATION], slope) + held))
+
+    # Rare clicks, heavy tails: few rewards carry all the variance, and the others say nothing about it.
+    over = evidence.overdispersion
+    over[NOISE] = overdispersion(evidence.summaries, NOISE_SCATTER)
+    over[LEVEL] = overdispersion(evidence.summaries, TASK_SCATTER)
     for arm in range(n_arms):
         summary = evidence.summaries[arm]
         explained = 0.0
         for i in range(d):
             explained += dot(evidence.inverse[arm, i], evidence.second_moment[arm, i])
-        slope_noise += 0.5 * (summary[RESIDUAL] / belief.noise_variance[arm] - summary[REWARDS])
-        slope_scale += 0.5 * (explained - summary[TASKS] * d)
-        slope_mean += 0.5 * (summary[MEAN_SQUARE] - d)
+        slopes = evidence.slopes[arm]
         leverage, squared = summary[LEVERAGE], summary[SQUARED_LEVERAGE]
-        noise_noise += 0.5 * (summary[REWARDS] - 2.0 * leverage + squared)
-        noise_scale += 0.5 * (leverage - squared)
-        scale_scale += 0.5 * squared
-        mean_mean += 0.5 * summary[MEAN_INFORMATION]
-        log_noise += math.log(belief.noise_variance[arm]) / n_arms
-        log_scale += math.log(standardised_trace(belief.covariance[arm], evidence.feature_square) / d) / n_arms
-    slope_noise -= held * (log_noise - math.log(NOISE_SHARE * size))
-    slope_scale -= held * (log_scale - math.log(COVARIANCE_SHARE * size / d))
-    slope_mean -= held * (-math.log(evidence.shared_scale[0]) - math.log(MEAN_SHARE * size / d))
-    determinant = noise_noise * scale_scale - noise_scale * noise_scale
-    move_noise = clip((scale_scale * slope_noise - noise_scale * slope_scale) / determinant)
-    move_scale = clip((noise_noise * slope_scale - noise_scale * slope_noise) / determinant)
-    move_mean = clip(slope_mean / mean_mean)
-    move = max(abs(move_scale), abs(move_mean))
-
-    set_target(belief, evidence, buffers)
-    common_noise = 0.0
+        slopes[LOG_NOISE] = math.log(belief.noise_variance[arm])
+        slopes[LOG_LEVEL] = math.log(level_of(belief.covariance[arm], evidence.feature_square))
+        slopes[NOISE_SLOPE] = 0.5 * (summary[RESIDUAL] / belief.noise_variance[arm] - summary[REWARDS]) / over[NOISE]
+        slopes[LEVEL_SLOPE] = 0.5 * (explained - summary[TASKS] * d) / over[LEVEL]
+        slopes[NOISE_NOISE] = max(0.5 * (summary[REWARDS] - 2.0 * leverage + squared), 0.0) / over[NOISE]
+        slopes[NOISE_LEVEL] = 0.5 * (leverage - squared) / math.sqrt(over[NOISE] * over[LEVEL])
+        slopes[LEVEL_LEVEL] = curvature(0.5 * squared / over[LEVEL], slopes[LEVEL_SLOPE])
+        slopes[COUNT] = summary[REWARDS] / over[NOISE]
+    move = max(abs(move_mean), move_levels(evidence.slopes, evidence.centre, size, d))
+    set_target(belief, evidence)
     for arm in range(n_arms):
-        common_noise += 1.0 / (n_arms * belief.noise_variance[arm])
-    common_noise = 1.0 / common_noise
-    new_log_noise, new_log_scale = 0.0, 0.0
-    for arm in range(n_arms):
-        move = max(move, improve_arm(belief, evidence, arm, buffers))
-        summary = evidence.summaries[arm]
-        belief.noise_variance[arm] = (summary[RESIDUAL] + NOISE_WEIGHT * common_noise) / (
-            summary[REWARDS] + NOISE_WEIGHT
-        )
-        new_log_noise += math.log(belief.noise_variance[arm]) / n_arms
-        new_log_scale += math.log(standardised_trace(belief.covariance[arm], evidence.feature_square) / d) / n_arms
-    # The common level is the scoring step's; EM only moves the arms relative to each other.
-    noise_factor = math.exp(log_noise + move_noise - new_log_noise)
-    scale_factor = math.exp(log_scale + move_scale - new_log_scale)
-    final_log_noise = 0.0
-    for arm in range(n_arms):
-        belief.noise_variance[arm] = max(belief.noise_variance[arm] * noise_factor, QUIET * size)
-        final_log_noise += math.log(belief.noise_variance[arm]) / n_arms
-        for i in range(d):
-            for j in range(d):
-                belief.covariance[arm, i, j] *= scale_factor
-        keep_regular(belief.covariance[arm], buffers.matrices[0])
-    # What counts is how far the noise went, not how far it would go below its floor.
-    move = max(move, abs(final_log_noise - log_noise))
-    evidence.target_level[0] *= scale_factor
+        level = math.exp(evidence.slopes[arm, LOG_LEVEL])
+        move = max(move, improve_arm(belief, evidence, arm, level, buffers))
+        belief.noise_variance[arm] = math.exp(evidence.slopes[arm, LOG_NOISE])
     evidence.shared_scale[0] *= math.exp(-move_mean)
     return move
 
@@ -415,12 +583,6 @@ def keep_regular(covariance: Array, root: Array) -> None:
             return
         for i in range(d):
             covariance[i, i] *= 1.0 + 10.0 * REGULAR
-
-
-@kernel
-def clip(move: float) -> float:
-    """Return a move of a pooled log-number, kept within bounds."""
-    return min(max(move, -LARGEST_MOVE), LARGEST_MOVE)
 
 
 @kernel
@@ -461,27 +623,32 @@ def weigh_tasks(belief: Belief, evidence: Evidence) -> float:
 
 
 @kernel
-def log_evidence_of(belief: Belief, arm: int, buffers: Buffers) -> float:
-    """Return the log evidence of one arm from the posterior in force: the value of posse.model.log_evidence."""
-    d = belief.shared_mean.shape[1]
+def log_evidence_of(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
+    """Return the log evidence of all arms from the posterior in force, the arms' common mean integrated out."""
+    n_arms, d = belief.shared_mean.shape
     root = buffers.matrices[0]
-    s2 = belief.noise_variance[arm]
-    factor(belief.covariance[arm], root)
-    covariance = log_determinant(root)
-    total = 0.0
-    for position in range(belief.n_seen[arm]):
-        row = belief.seen[arm, position]
-        factor(belief.local_covariance[row], root)
-        # det(I + A Sigma / s2) = det(Sigma / s2) / det(Ct)
-        total += covariance - d * math.log(s2 * belief.task_weight[belief.task_of[row]]) - log_determinant(root)
-        total += belief.sums.counts[row] * math.log(2.0 * math.pi * s2)
-        explained = dot(belief.sums.moment[row], belief.local_mean[row])
-        total += (belief.sums.sum_of_squares[row] - explained) / s2
-    factor(belief.shared_covariance[arm], root)
-    total -= log_determinant(root)
+    log_scale = d * math.log(evidence.shared_scale[0])
     for i in range(d):
-        total -= math.log(belief.shared_precision[arm, i])
-    return -0.5 * (total - dot(belief.shared_moment[arm], belief.shared_mean[arm]))
+        log_scale += math.log(evidence.feature_square[i])
+    total = 0.0
+    for arm in range(n_arms):
+        s2 = belief.noise_variance[arm]
+        factor(belief.covariance[arm], root)
+        covariance = log_determinant(root)
+        for position in range(belief.n_seen[arm]):
+            row = belief.seen[arm, position]
+            factor(belief.local_covariance[row], root)
+            # det(I + A Sigma / s2) = det(Sigma / s2) / det(Ct)
+            total += covariance - d * math.log(s2 * belief.task_weight[belief.task_of[row]]) - log_determinant(root)
+            total += belief.sums.counts[row] * math.log(2.0 * math.pi * s2)
+            explained = dot(belief.sums.moment[row], belief.local_mean[row])
+            total += (belief.sums.sum_of_squares[row] - explained) / s2
+        # The shared mean under N(0, 1 / Lambda): det (Lambda + G) / det Lambda, and g'(Lambda + G)^-1 g.
+        factor(evidence.leaning[arm], root)
+        total -= log_determinant(root) + log_scale
+        for i in range(d):
+            total -= evidence.moment[arm, i] * dot(evidence.leaning[arm, i], evidence.moment[arm])
+    return -0.5 * total + evidence.arm_summary[POOLED]
 
 
 @kernel
@@ -491,6 +658,17 @@ def total_rewards(belief: Belief) -> float:
     for arm in range(belief.rewards.shape[0]):
         total += belief.rewards[arm]
     return total
+
+
+@kernel
+def starts_again(belief: Belief, evidence: Evidence, scatter: float) -> bool:
+    """Whether the prior is to be learned from its start: before every arm can have a reward, or on another scale.
+
+    ``scatter`` is that of the rewards at the last refresh. Few rewards near 100 look as if they scattered by 100; when
+    more of them say otherwise, what was learned on that scale is of no use.
+    """
+    early = evidence.refreshed_at[0] < belief.rewards.shape[0]
+    return early or scatter > OTHER_SCALE * evidence.reward_scatter[0]
 
 
 @woven_kernel
@@ -504,16 +682,17 @@ def evidence_due(belief: Belief, evidence: Evidence, growth: float) -> bool:
 def refresh_evidence(belief: Belief, evidence: Evidence, steps: int, settled: float, buffers: Buffers) -> None:
     """Improve the prior of all arms by a few warm-started steps, and rebuild every posterior."""
     total = total_rewards(belief)
-    measure(belief, evidence)
+    scatter = evidence.reward_scatter[0]
+    measure(belief, evidence, buffers)
     evidence.steps[0] = 0.0
     if not evidence.reward_square[0] > 0.0:
         # Nothing but zeros so far: no scale to learn. Any size will do, as long as features are standardised.
-        evidence.reward_square[0] = 1.0
+        evidence.reward_square[0], evidence.reward_scatter[0] = 1.0, 1.0
         admit_features(belief, evidence)
         start(belief, evidence, buffers)
-        evidence.reward_square[0] = 0.0
+        evidence.reward_square[0], evidence.reward_scatter[0] = 0.0, 0.0
         return
-    fresh = evidence.refreshed_at[0] < belief.rewards.shape[0]
+    fresh = starts_again(belief, evidence, scatter)
     evidence.refreshed_at[0] = total
     admitted = admit_features(belief, evidence)
     if fresh:

@@ -278,7 +278,21 @@ def sum_information(
             out[i, j] = over_lanes(total, i * w + j)
 
 
-LEVERAGE, SQUARED_LEVERAGE, RESIDUAL, SPREAD, N_COUNTS = 0, 1, 2, 3, 4  # what sum_moments counts beside the matrix
+# What sum_moments counts beside the matrix. From UNEVEN on: how unevenly squared residuals, and then squared
+# deviations of tasks, fall on pairs. That is, of r and the degrees of freedom f that it has: r, f, r^2, r f and f^2.
+LEVERAGE, SQUARED_LEVERAGE, RESIDUAL, SPREAD, UNEVEN = range(5)
+N_UNEVEN = 5
+N_COUNTS = UNEVEN + 2 * N_UNEVEN
+
+
+@inlined_kernel
+def add_uneven(counts: Array, first: int, value: float, freedom: float) -> None:
+    """Count one pair's squares."""
+    counts[first] += value
+    counts[first + 1] += freedom
+    counts[first + 2] += value * value
+    counts[first + 3] += value * freedom
+    counts[first + 4] += freedom * freedom
 
 
 @kernel
@@ -323,6 +337,7 @@ def sum_moments(
     fill(0.0, sum_squares, d * w * LANES)
     fill(0.0, sum_moment, d * w * LANES)
     residual, length_of_all, settled = 0.0, 0.0, 0.0
+    counts[:] = 0.0
     for first in range(0, pairs.rows.shape[0], LANES):
         n = load(pairs, first, s2, room, data, noise, weight)
         condition(d, upper, lower, data, noise, half, both, middle, inverse)
@@ -355,12 +370,18 @@ def sum_moments(
                 value = deviation[i * LANES + lane]
                 explained += value * gradient[i * LANES + lane]
                 length += value * value
-            residual += max(squares[lane] - explained - noise[lane] * length, 0.0)
+            own = max(squares[lane] - explained - noise[lane] * length, 0.0)
+            leverage = 0.0
+            for i in range(d):
+                leverage += both[(i * w + i) * LANES + lane]
+            free = max(pairs.sums.counts[pairs.rows[first + lane]] - leverage, 0.0)
+            residual += own
+            add_uneven(counts, UNEVEN, own, free)
+            add_uneven(counts, UNEVEN + N_UNEVEN, weight[lane] * length, leverage)
             length_of_all += weight[lane] * length
             if robust:
-                leverage, shared_trace, crossed_trace = 0.0, 0.0, 0.0
+                shared_trace, crossed_trace = 0.0, 0.0
                 for i in range(d):
-                    leverage += both[(i * w + i) * LANES + lane]
                     for j in range(d):
                         value = crossed[(i * d + j) * LANES + lane]
                         shared_trace += value * value
@@ -375,7 +396,6 @@ def sum_moments(
             add_products(sum_moment, i * step + here, d - i, crossed, here, step, crossed, here, step, w)
         add_rows(sum_v, both, d * w)
         add_squares(sum_squares, both, d * w)
-    counts[LEVERAGE], counts[SQUARED_LEVERAGE] = 0.0, 0.0
     counts[RESIDUAL] = residual
     # tr(V P) - tr(V P V) of all pairs, with their weights; tr(V P) = sum of H o (H V).
     counts[SPREAD] = settled + length_of_all

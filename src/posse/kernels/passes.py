@@ -15,7 +15,10 @@ from posse.kernels.posterior import Buffers, finish
 from posse.types import Array
 
 # Columns of a summary.
-TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, MEAN_SQUARE, MEAN_INFORMATION = range(7)
+TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, NOISE_SCATTER, NOISE_FREEDOM, TASK_SCATTER, TASK_FREEDOM = range(
+    9
+)
+N_SUMMARIES = 9
 
 
 @inlined_kernel
@@ -40,10 +43,9 @@ def divide_rows(upper: Array, rhs: Array) -> None:
 
 
 @kernel
-def finish_information(belief: Any, arm: int, root: Array, information: Array, buffers: Buffers) -> None:
-    """Turn the sum of [V, z] over all pairs of an arm into its shared mean and covariance."""
+def unwhiten(root: Array, information: Array, precision: Array, moment: Array) -> None:
+    """Bring the sum of [V, z] over all pairs of an arm to the features' units: G and g of its shared mean."""
     d = root.shape[0]
-    precision = buffers.matrices[5]
     for i in range(d):
         for j in range(d):
             precision[i, j] = 0.5 * (information[i, j] + information[j, i])
@@ -51,12 +53,18 @@ def finish_information(belief: Any, arm: int, root: Array, information: Array, b
     divide_rows(root, precision)
     transpose(precision)
     divide_rows(root, precision)
-    moment = belief.shared_moment[arm]
     for i in range(d - 1, -1, -1):
         moment[i] = information[i, d]
         for k in range(i + 1, d):
             moment[i] -= root[i, k] * moment[k]
         moment[i] /= root[i, i]
+
+
+@kernel
+def finish_information(belief: Any, arm: int, root: Array, information: Array, buffers: Buffers) -> None:
+    """Turn the sum of [V, z] over all pairs of an arm into its shared mean and covariance."""
+    precision = buffers.matrices[5]
+    unwhiten(root, information, precision, belief.shared_moment[arm])
     finish(belief, arm, precision, buffers)
 
 
@@ -77,6 +85,20 @@ def prepare_moments(belief: Any, arm: int, root: Array, shared_root: Array, star
         for k in range(i):
             start[i] -= root[k, i] * start[k]
         start[i] /= root[i, i]
+
+
+@inlined_kernel
+def scatter_of_squares(counts: Array, first: int) -> tuple[float, float]:
+    """Return how far the squares of pairs are from their share, squared, and what that is under a Gaussian law.
+
+    With s the mean square per degree of freedom, (r / s - f)^2 is 2 f on average then. No squares, no answer.
+    """
+    value, freedom = counts[first], counts[first + 1]
+    if not (value > 0.0 and freedom > 0.0):
+        return 0.0, 0.0
+    mean = value / freedom
+    scatter = (counts[first + 2] / mean - 2.0 * counts[first + 3]) / mean + counts[first + 4]
+    return max(scatter, 0.0), 2.0 * freedom
 
 
 @kernel
@@ -112,17 +134,6 @@ def finish_moments(
     for i in range(d):
         for j in range(i):
             second_moment[i, j] = second_moment[j, i]
-    square = 0.0
-    information = 0.0
-    shared_mean, shared_covariance = belief.shared_mean[arm], belief.shared_covariance[arm]
-    for i in range(d):
-        precision = belief.shared_precision[arm, i]
-        square += precision * (shared_mean[i] * shared_mean[i] + shared_covariance[i, i])
-        information += 1.0 - 2.0 * shared_covariance[i, i] * precision
-        for j in range(d):
-            information += (
-                shared_covariance[i, j] * shared_covariance[i, j] * precision * belief.shared_precision[arm, j]
-            )
     summary[TASKS] = n_pairs
     summary[REWARDS] = belief.rewards[arm]
     leverage = counts[lanes.LEVERAGE]
@@ -130,5 +141,5 @@ def finish_moments(
     summary[RESIDUAL] = counts[lanes.RESIDUAL] + belief.noise_variance[arm] * (leverage + spread)
     summary[LEVERAGE] = leverage
     summary[SQUARED_LEVERAGE] = counts[lanes.SQUARED_LEVERAGE]
-    summary[MEAN_SQUARE] = square
-    summary[MEAN_INFORMATION] = max(information, 0.0)
+    summary[NOISE_SCATTER], summary[NOISE_FREEDOM] = scatter_of_squares(counts, lanes.UNEVEN)
+    summary[TASK_SCATTER], summary[TASK_FREEDOM] = scatter_of_squares(counts, lanes.UNEVEN + lanes.N_UNEVEN)

@@ -1,12 +1,13 @@
 """The hierarchical posterior, carried from reward to reward by exact rank-one updates.
 
-Symbols, for one arm and one task, with the prior (Sigma, s2, lambda) held fixed between two refreshes::
+Symbols, for one arm and one task, with the prior (Sigma, s2, Lambda, l) held fixed between two refreshes::
 
     Ct  = (A + s2 Sigma^-1)^-1        local covariance over s2; Sigma / s2 before the first reward
     m   = Ct b                        local mean, if the shared mean were zero
     H   = I - Ct A                    how much of the shared mean the task still leans on
-    Phi = (lambda I + sum_j G_j)^-1   covariance of the shared mean,  G_j = (A - A Ct A) / s2
-    r   = sum_j g_j,  m0 = Phi r      shared mean,                    g_j = (b - A m) / s2
+    Phi = (Lambda + sum_j G_j)^-1     covariance of the shared mean,  G_j = (A - A Ct A) / s2
+    r   = Lambda l + sum_j g_j        g_j = (b - A m) / s2, l is where the shared mean was believed to lie
+    m0  = Phi r                       shared mean
 
 A prediction at x has mean ``x'm + w'm0`` and variance ``s2 x'Ct x + w'Phi w`` with ``w = H'x = x - A Ct x``. No line
 inverts Sigma, so a singular one is as good as any other.
@@ -49,8 +50,8 @@ class Belief(NamedTuple):
     What belongs to one (arm, task) stands in one row of the arrays over rows, its slot. Only pairs with rewards need
     one, so a fleet of many tasks takes the room of what it has seen.
 
-    ``sums`` is what was learned; ``covariance, noise_variance, shared_precision`` is the prior; ``seen[k, :n_seen[k]]``
-    lists the slots with rewards of arm k in the order of their first one; the rest can be rebuilt from these. Rows of
+    ``sums`` is what was learned; ``covariance, noise_variance, shared_precision, shared_location`` is the prior;
+    ``seen[k, :n_seen[k]]`` lists the slots with rewards of arm k in the order of their first one; the rest can be rebuilt from these. Rows of
     ``local_covariance`` and ``local_mean`` mean something only for pairs that were seen. Symmetric matrices over slots
     may also be kept as their upper triangles, row after row, shape (S, d (d + 1) / 2).
     """
@@ -63,7 +64,8 @@ class Belief(NamedTuple):
     rewards: Array  # (K,) rewards of the arm in all tasks
     covariance: Array  # (K, d, d)
     noise_variance: Array  # (K,)
-    shared_precision: Array  # (K, d), the diagonal of lambda
+    shared_precision: Array  # (K, d, d) of the shared means before any reward
+    shared_location: Array  # (K, d) where they are believed to lie then
     task_weight: Array  # (N,) the task's own covariance is Sigma / weight; 1 unless outliers are modelled
     local_covariance: Array  # (S, d, d)
     local_mean: Array  # (S, d)
@@ -83,7 +85,8 @@ def belief_layout(n_axes: int) -> Belief:
         rewards=floats(1),
         covariance=floats(3),
         noise_variance=floats(1),
-        shared_precision=floats(2),
+        shared_precision=floats(3),
+        shared_location=floats(2),
         task_weight=floats(1),
         local_covariance=floats(n_axes),
         local_mean=floats(2),
@@ -318,11 +321,14 @@ def add_information(
 
 @kernel
 def finish(belief: Belief, arm: int, precision: Array, buffers: Buffers) -> None:
-    """Turn the sums over tasks into the shared mean and its covariance; ``precision`` is overwritten."""
+    """Turn the sums over tasks into the shared mean and its covariance: add its prior; ``precision`` is overwritten."""
     d = precision.shape[0]
+    prior, location = belief.shared_precision[arm], belief.shared_location[arm]
     largest = 0.0
     for i in range(d):
-        precision[i, i] += belief.shared_precision[arm, i]
+        for j in range(i, d):
+            precision[i, j] += prior[i, j]
+        belief.shared_moment[arm, i] += dot(prior[i], location)
         largest = max(largest, abs(precision[i, i]))
     mirror_upper(precision)
     # G = (A - A Ct A) / s2 cancels when a task has far more data than its prior is worth; what the rounding takes from

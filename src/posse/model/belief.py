@@ -12,6 +12,7 @@ from posse.model.prior import Prior
 
 if TYPE_CHECKING:
     from posse.model.statistics import Statistics
+    from posse.types import Array
 
 
 def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) -> Belief:
@@ -32,7 +33,8 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
         rewards=stats.count.sum(axis=1),
         covariance=prior.covariance.copy(),
         noise_variance=prior.noise_variance.copy(),
-        shared_precision=prior.shared_precisions.copy(),
+        shared_precision=prior.shared_precisions,
+        shared_location=prior.shared_location.copy(),
         task_weight=np.ones(n_tasks),
         # Entries of tasks without rewards are never read, and untouched pages cost no memory.
         local_covariance=np.empty((n_arms * n_tasks, d, d)),
@@ -52,11 +54,17 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
 
 def prior_of(belief: Belief) -> Prior:
     """Return the prior in force as a value of its own."""
-    precision = belief.shared_precision
-    # One number per arm where all features have the same.
-    same = (precision == precision[:, :1]).all()
     return Prior(
         covariance=belief.covariance.copy(),
         noise_variance=belief.noise_variance.copy(),
-        shared_precision=precision[:, 0].copy() if same else precision.copy(),
+        shared_precision=_plainest(belief.shared_precision),
+        shared_location=belief.shared_location,
     )
+
+
+def _plainest(precision: Array) -> Array:
+    """Return one number per arm, or one per feature, where matrices say no more than that."""
+    diagonal: Array = np.diagonal(precision, axis1=1, axis2=2).copy()
+    if (precision != diagonal[:, :, None] * np.eye(precision.shape[1])).any():
+        return precision.copy()
+    return diagonal[:, 0].copy() if (diagonal == diagonal[:, :1]).all() else diagonal

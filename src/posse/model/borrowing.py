@@ -60,7 +60,7 @@ def borrowing_of(belief: Belief, task: int, squares: Array | None = None) -> Bor
     for arm in range(n_arms):
         noise = float(belief.noise_variance[arm])
         spread = belief.covariance[arm] / belief.task_weight[task]
-        prior_precision = np.diag(belief.shared_precision[arm])
+        prior_precision = belief.shared_precision[arm]
         shared_precision = _inverse(belief.shared_covariance[arm])
         if counts[arm] > 0:
             gram = whole_matrix(belief.sums.gram[rows[arm]])

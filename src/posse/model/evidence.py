@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.kernels import estimators
+from posse.kernels import estimators, levels
 from posse.kernels import evidence as kernels
 from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.model.belief import new_belief, prior_of
@@ -32,7 +32,7 @@ def estimate_evidence(
     belief = new_belief(stats, start or Prior.isotropic(n_arms=K, n_features=d), buffers)
     memory = estimators.new_memory(K, stats.n_tasks, d, STUDENT_FREEDOM if robust else 0.0)
     evidence = memory.evidence
-    kernels.measure(belief, evidence)
+    kernels.measure(belief, evidence, buffers)
     nothing = not evidence.reward_square[0] > 0
     done, settled, gained = 0, nothing, np.empty(0)
     first = last = float("nan")
@@ -41,17 +41,19 @@ def estimate_evidence(
         if start is None:
             kernels.start(belief, evidence, buffers)
         else:
-            _lift(belief.covariance, evidence.feature_square, float(evidence.reward_square[0]))
-            evidence.shared_scale[0] = float(np.mean(start.shared_precisions / evidence.feature_square))
-            levels = np.einsum("kii,i->k", belief.covariance, evidence.feature_square) / d
-            evidence.target_level[0] = float(levels.mean())
+            _lift(belief.covariance, evidence.feature_square, float(evidence.reward_scatter[0]))
+            variances = np.diagonal(np.linalg.inv(start.shared_precisions), axis1=1, axis2=2)
+            evidence.shared_scale[0] = 1 / float(np.mean(variances * evidence.feature_square))
+            level = np.einsum("kii,i->k", belief.covariance, evidence.feature_square) / d
+            evidence.centre[:] = np.log(belief.noise_variance).mean(), np.log(level).mean()
             kernels.rebuild_all(belief, evidence, buffers)
-        first = _log_evidence(belief, buffers)
+        first = kernels.log_evidence_of(belief, evidence, buffers)
         gained, settled = _climb(belief, evidence, buffers, iterations)
         done = gained.size
-        last = _log_evidence(belief, buffers)
+        last = kernels.log_evidence_of(belief, evidence, buffers)
     report = evidence_report(
         belief,
+        evidence,
         stats,
         iterations=done,
         converged=settled,
@@ -63,8 +65,20 @@ def estimate_evidence(
     return PriorEstimate(prior_of(belief), report, belief.task_weight.copy())
 
 
+def expected_arm(evidence: kernels.Evidence) -> Prior:
+    """Return the prior of an arm that nothing is known about: arms are a population, and it is one of them."""
+    spread = np.diag(1 / (evidence.shared_scale[0] * evidence.feature_square))
+    return Prior(
+        covariance=np.exp(evidence.centre[levels.LEVEL]) * evidence.target[None],
+        noise_variance=np.exp(evidence.centre[levels.NOISE]),
+        shared_precision=np.linalg.inv(spread + evidence.arm_covariance)[None],
+        shared_location=evidence.arm_mean[None],
+    )
+
+
 def evidence_report(
     belief: Belief,
+    evidence: kernels.Evidence,
     stats: Statistics,
     *,
     iterations: int,
@@ -74,7 +88,7 @@ def evidence_report(
     objective: Array | None = None,
 ) -> PriorReport:
     """Return what an evidence prior rests on."""
-    K = stats.n_arms
+    K, weight = stats.n_arms, float(evidence.target_weight[0])
     tasks = belief.n_seen.copy()
     notes = list(limits(stats))
     size = stats.sum_of_squares.sum() / max(stats.count.sum(), 1.0)
@@ -92,7 +106,7 @@ def evidence_report(
         eigenvalues=eigenvalues(belief.covariance),
         threshold=np.zeros(K),
         eigenvalues_floored=np.zeros(K, dtype=np.int64),
-        target_weight=kernels.TARGET_WEIGHT / (tasks.astype(np.float64) + kernels.TARGET_WEIGHT),
+        target_weight=weight / (tasks.astype(np.float64) + weight),
         log_evidence=log_evidence,
         evidence_gained=evidence_gained,
         objective=np.empty(0) if objective is None else objective,
@@ -130,31 +144,29 @@ def limits(stats: Statistics) -> tuple[str, ...]:
 def _lift(covariance: Array, feature_square: Array, size: float) -> None:
     """Raise a start by a millionth of its level, or of the data's, in place: the steps need its inverse."""
     d = covariance.shape[1]
-    levels = np.einsum("kii,i->k", covariance, feature_square) / d
-    levels = np.maximum(levels, size / d)
-    covariance += 1e-6 * levels[:, None, None] * np.diag(1 / feature_square)
+    level = np.maximum(np.einsum("kii,i->k", covariance, feature_square) / d, size / d)
+    covariance += 1e-6 * level[:, None, None] * np.diag(1 / feature_square)
 
 
 def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterations: int) -> tuple[Array, bool]:
     """Step until nothing moves; return what each step added to the objective, and whether it came to rest.
 
-    The objective is the log evidence less the penalties, target and common noise at their best; only the share of the
-    identity in the target, which follows the data, is held within a step. A step that would lower it is shortened until
-    it does not. (Task weights of a robust population are expectations, not parameters: with them it is not compared.)
+    The objective is the log evidence less the penalties; the arms' centres and their common shape, which follow the arms,
+    are held within a step. A step that would lower it is shortened until it does not. (Task weights of a robust
+    population are expectations, not parameters: with them it is not compared.)
     """
     gained: list[float] = []
     plain = evidence.robust == 0.0
-    log_evidence = _log_evidence(belief, buffers)
+    log_evidence = kernels.log_evidence_of(belief, evidence, buffers)
     for _ in range(iterations):
         old = (belief.covariance.copy(), belief.noise_variance.copy(), evidence.shared_scale.copy())
-        level = float(evidence.target_level[0])
         move = kernels.step(belief, evidence, buffers)
         new = (belief.covariance.copy(), belief.noise_variance.copy(), evidence.shared_scale.copy())
         before = log_evidence - _penalty(*old, evidence)
         share = 1.0
         for halving in range(HALVINGS + 1):
             kernels.rebuild_all(belief, evidence, buffers)
-            log_evidence = _log_evidence(belief, buffers)
+            log_evidence = kernels.log_evidence_of(belief, evidence, buffers)
             gain = log_evidence - _penalty(*_parameters(belief, evidence), evidence) - before
             if not plain or gain >= 0 or halving == HALVINGS:
                 break
@@ -163,7 +175,6 @@ def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterati
         if plain and gain < 0:
             # Not even a thousandth of the step helps: the rest is rounding.
             _blend(belief, evidence, old, new, 0.0)
-            evidence.target_level[0] = level
             kernels.rebuild_all(belief, evidence, buffers)
             return np.asarray(gained), move < STUCK or _flat(gained, log_evidence, FLAT)
         gained.append(gain)
@@ -191,43 +202,16 @@ def _blend(
 
 
 def _penalty(covariance: Array, noise: Array, shared_scale: Array, evidence: kernels.Evidence) -> float:
-    """Return what the regularisation takes from the log evidence, target and common noise at their best."""
-    K, d = noise.size, covariance.shape[1]
-    size = float(evidence.reward_square[0])
-    share = float(evidence.identity_share[0])
-    inverse = np.linalg.inv(covariance)
-    scale = np.einsum("kii,i->k", covariance, evidence.feature_square) / d
-    target, level = _best_target(inverse.mean(axis=0), share, evidence.feature_square, float(scale.mean()))
-    log_target = np.linalg.slogdet(target)[1]
-    arms = np.linalg.slogdet(covariance)[1] - log_target + np.einsum("ij,kji->k", target, inverse)
-    total = 0.5 * kernels.TARGET_WEIGHT * float(arms.sum())
-    # The identity's pull on the target, at the weight that makes the best target the one above.
-    to_identity = float(np.diagonal(target) @ evidence.feature_square) / level + d * np.log(level)
-    total += 0.5 * kernels.TARGET_WEIGHT * K * share / (1 - share) * (to_identity - float(log_target))
-    common = 1 / (1 / noise).mean()
-    total += 0.5 * kernels.NOISE_WEIGHT * float((np.log(noise / common) + common / noise).sum())
-    logs = (
-        np.log(noise).mean() - np.log(kernels.NOISE_SHARE * size),
-        np.log(scale).mean() - np.log(kernels.COVARIANCE_SHARE * size / d),
-        -np.log(shared_scale[0]) - np.log(kernels.MEAN_SHARE * size / d),
-    )
-    held: float = sum(float(value) ** 2 for value in logs) / (2 * kernels.LOG_SD**2)
-    return float(total) + held
-
-
-def _best_target(precision: Array, share: float, feature_square: Array, level: float) -> tuple[Array, float]:
-    """Return the target at which the penalties of arms and identity are least, and its level."""
-    d = precision.shape[0]
-    for _ in range(200):
-        target: Array = np.asarray(
-            np.linalg.inv((1 - share) * precision + share * np.diag(feature_square) / level), dtype=np.float64
-        )
-        new = float(np.diagonal(target) @ feature_square) / d
-        if abs(new - level) <= 1e-13 * level:
-            break
-        level = new
-    return target, level
-
-
-def _log_evidence(belief: Belief, buffers: Buffers) -> float:
-    return float(sum(kernels.log_evidence_of(belief, arm, buffers) for arm in range(belief.rewards.size)))
+    """Return what the regularisation takes from the log evidence, given the arms' centres and common shape."""
+    d = covariance.shape[1]
+    level = np.einsum("kii,i->k", covariance, evidence.feature_square) / d
+    shape = covariance / level[:, None, None]
+    shapes = np.linalg.slogdet(shape)[1] + np.einsum("ij,kji->k", evidence.target, np.linalg.inv(shape))
+    total = 0.5 * float(evidence.target_weight[0]) * float(shapes.sum())
+    for pull, values, centre in (
+        (levels.NOISE_PULL, noise, evidence.centre[levels.NOISE]),
+        (levels.LEVEL_PULL, level, evidence.centre[levels.LEVEL]),
+    ):
+        total += 0.5 * pull * float(np.log1p((np.log(values) - centre) ** 2).sum())
+    start = levels.MEAN_SHARE * float(evidence.reward_scatter[0]) / d
+    return total + float(np.log(shared_scale[0] * start)) ** 2 / (2 * levels.LOG_SD**2)

@@ -51,8 +51,8 @@ def posterior(stats: Statistics, prior: Prior, task_weight: Array | None = None)
     With :math:`\tilde C_j = (A_j + \sigma^2 \Sigma^{-1})^{-1}` and :math:`H_j = I - \tilde C_j A_j`,
 
     .. math::
-        \Phi = \Bigl(\lambda I + \sum_j \tfrac{A_j - A_j \tilde C_j A_j}{\sigma^2}\Bigr)^{-1}, \quad
-        m_0 = \Phi \sum_j \tfrac{b_j - A_j \tilde C_j b_j}{\sigma^2}, \quad
+        \Phi = \Bigl(\Lambda + \sum_j \tfrac{A_j - A_j \tilde C_j A_j}{\sigma^2}\Bigr)^{-1}, \quad
+        m_0 = \Phi \Bigl(\Lambda \ell + \sum_j \tfrac{b_j - A_j \tilde C_j b_j}{\sigma^2}\Bigr), \quad
         m_j = H_j m_0 + \tilde C_j b_j, \quad
         C_j = \sigma^2 \tilde C_j + H_j \Phi H_j^\top .
 
@@ -104,7 +104,9 @@ def log_evidence(stats: Statistics, prior: Prior, task_weight: Array | None = No
     .. math::
         -\tfrac12 \Bigl\{ \sum_j \Bigl[ n_j \log 2\pi\sigma^2 + \log\det\bigl(I + A_j \Sigma / \sigma^2\bigr)
         + \frac{c_j - b_j^\top \tilde C_j b_j}{\sigma^2} \Bigr]
-        + \log\det \Phi^{-1} - d \log \lambda - r^\top \Phi\, r \Bigr\}
+        + \log\det \Phi^{-1} - \log\det \Lambda + \ell^\top \Lambda \ell - r^\top \Phi\, r \Bigr\}
+
+    with :math:`r = \Lambda \ell + \sum_j g_j`.
 
     Returns
     -------
@@ -126,7 +128,8 @@ def log_evidence(stats: Statistics, prior: Prior, task_weight: Array | None = No
     s2 = prior.noise_variance[:, None]
     explained = np.einsum("kna,knab,knb->kn", stats.moment, parts.local_covariance, stats.moment)
     per_task = stats.count * np.log(2 * np.pi * s2) + parts.log_determinant + (stats.sum_of_squares - explained) / s2
-    shared = slogdet(parts.precision)[1] - np.log(prior.shared_precisions).sum(axis=1)
+    shared = slogdet(parts.precision)[1] - slogdet(prior.shared_precisions)[1]
+    shared += np.einsum("ka,kab,kb->k", prior.shared_location, prior.shared_precisions, prior.shared_location)
     shared -= np.einsum("ka,ka->k", parts.moment, solve(parts.precision, parts.moment[..., None])[..., 0])
     result: Array = -0.5 * (per_task.sum(axis=1) + shared)
     return result
@@ -154,8 +157,9 @@ def _parts(stats: Statistics, prior: Prior, task_weight: Array | None) -> _Parts
     outer = cholesky(s2 * np.eye(d) + reach @ np.swapaxes(reach, -1, -2))
     seen = solve(outer, half)
     precision: Array = np.asarray((np.swapaxes(seen, -1, -2) @ seen).sum(axis=1), dtype=np.float64)
-    precision += prior.shared_precisions[:, :, None] * np.eye(d)
+    precision += prior.shared_precisions
     moment: Array = np.einsum("knab,kna->kb", seen, solve(outer, solution[..., None])[..., 0])
+    moment += np.einsum("kab,kb->ka", prior.shared_precisions, prior.shared_location)
     diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
     log_determinant = 2 * np.log(diagonal).sum(axis=-1) - d * np.log(prior.noise_variance)[:, None]
     return _Parts(local_covariance, _symmetric(precision), moment, log_determinant)

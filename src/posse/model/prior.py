@@ -20,7 +20,7 @@ class Prior:
     r"""The population of every arm: what is known about a task before its first reward.
 
     .. math::
-        \beta_0 \sim \mathcal N(0, I / \lambda), \qquad
+        \beta_0 \sim \mathcal N(\ell, \Lambda^{-1}), \qquad
         \beta_j \mid \beta_0 \sim \mathcal N(\beta_0, \Sigma), \qquad
         y = x^\top \beta_j + \mathcal N(0, \sigma^2)
 
@@ -30,9 +30,11 @@ class Prior:
         :math:`\Sigma`, how coefficients differ between tasks. Positive semidefinite is enough.
     noise_variance : array of shape (n_arms,), or one number for all arms
         :math:`\sigma^2`, greater than 0.
-    shared_precision : array of shape (n_arms,) or (n_arms, n_features), or one number
-        :math:`\lambda`, greater than 0: how close to zero the shared mean is believed to be; one per feature where
-        features come in different units.
+    shared_precision : array of shape (n_arms,), (n_arms, n_features) or (n_arms, n_features, n_features), or one number
+        :math:`\Lambda`, positive: how close to its location the shared mean is believed to be. One number stands for a
+        multiple of the identity, one per feature for a diagonal.
+    shared_location : array of shape (n_arms, n_features), or one number
+        :math:`\ell`, where the shared mean is believed to lie. Default 0.
 
     Examples
     --------
@@ -46,8 +48,16 @@ class Prior:
     covariance: Array
     noise_variance: Array
     shared_precision: Array
+    shared_location: Array
 
-    def __init__(self, *, covariance: ArrayLike, noise_variance: ArrayLike, shared_precision: ArrayLike = 1e-3) -> None:
+    def __init__(
+        self,
+        *,
+        covariance: ArrayLike,
+        noise_variance: ArrayLike,
+        shared_precision: ArrayLike = 1e-3,
+        shared_location: ArrayLike = 0.0,
+    ) -> None:
         matrices = checked_covariance(covariance, "prior covariance")
         if matrices.ndim != 3 or matrices.shape[0] == 0:
             raise ShapeError(
@@ -56,9 +66,13 @@ class Prior:
         object.__setattr__(self, "covariance", matrices)
         n_arms = matrices.shape[0]
         object.__setattr__(self, "noise_variance", _per_arm(noise_variance, "noise_variance", n_arms))
-        object.__setattr__(
-            self, "shared_precision", _per_arm(shared_precision, "shared_precision", n_arms, matrices.shape[:2])
-        )
+        object.__setattr__(self, "shared_precision", _precision(shared_precision, matrices.shape))
+        location = real_array(shared_location, "shared_location")
+        if location.ndim and location.shape != matrices.shape[:2]:
+            raise ShapeError(
+                f"shared_location must be one number or have shape {matrices.shape[:2]}, but its shape is {location.shape}"
+            )
+        object.__setattr__(self, "shared_location", np.array(np.broadcast_to(location, matrices.shape[:2])))
 
     @property
     def n_arms(self) -> int:
@@ -72,9 +86,13 @@ class Prior:
 
     @property
     def shared_precisions(self) -> Array:
-        """The shared precision of every (arm, feature), shape (n_arms, n_features)."""
-        columns = self.shared_precision if self.shared_precision.ndim == 2 else self.shared_precision[:, None]
-        return np.array(np.broadcast_to(columns, self.covariance.shape[:2]))
+        """The shared precision of every arm as a matrix, shape (n_arms, n_features, n_features)."""
+        given = self.shared_precision
+        if given.ndim == 3:
+            return given.copy()
+        columns = given if given.ndim == 2 else given[:, None]
+        matrices: Array = columns[:, :, None] * np.eye(self.n_features)
+        return matrices
 
     @classmethod
     def isotropic(
@@ -102,6 +120,37 @@ class Prior:
                 f"the prior is for {self.n_arms} arms and {self.n_features} features, "
                 f"but {n_arms} arms and {n_features} features are needed"
             )
+
+
+def one_arm(prior: Prior, arm: int = 0) -> Prior:
+    """Return the prior of one of the arms."""
+    return Prior(
+        covariance=prior.covariance[arm : arm + 1],
+        noise_variance=prior.noise_variance[arm : arm + 1],
+        shared_precision=prior.shared_precisions[arm : arm + 1],
+        shared_location=prior.shared_location[arm : arm + 1],
+    )
+
+
+def _precision(value: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Return a shared precision as numbers, diagonals or matrices; never the caller's own array."""
+    if np.ndim(value) < 3:
+        return _per_arm(value, "shared_precision", shape[0], shape[:2])
+    matrices = checked_covariance(value, "shared_precision")
+    if matrices.shape != shape:
+        raise ShapeError(f"shared_precision must have shape {shape} as matrices, but its shape is {matrices.shape}")
+    lowest = np.linalg.eigvalsh(_correlations(matrices)).min(axis=1)
+    if not (lowest > 0).all():
+        raise InvalidValue(f"shared_precision must be positive definite, but that of arm {int(lowest.argmin())} is not")
+    return matrices
+
+
+def _correlations(matrices: Array) -> Array:
+    """Return matrices with ones on the diagonal: whether one is positive does not depend on the features' units."""
+    size = np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
+    scale = np.where(size > 0, size, 1.0)
+    result: Array = matrices / (scale[:, :, None] * scale[:, None, :])
+    return result
 
 
 def _per_arm(value: ArrayLike, name: str, n_arms: int, also: tuple[int, ...] | None = None) -> Array:

@@ -125,6 +125,7 @@ class _Hierarchical(Policy):
         if self._method == estimators.EVIDENCE:
             return evidence_report(
                 self._belief,
+                self._memory.evidence,
                 stats,
                 iterations=int(self._memory.evidence.steps[0]),
                 converged=bool(self._memory.evidence.last_move[0] < SETTLED),

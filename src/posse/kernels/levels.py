@@ -1,0 +1,114 @@
+"""How noisy every arm is, and how much its coefficients differ between tasks: levels of its own, drawn to the others.
+
+For every arm the evidence asks for a move of two logarithms, that of its noise variance and that of the level of its
+covariance (their slopes, and the Fisher information about both). Arms are drawn to a centre by penalties that grow with
+the logarithm of the distance,
+
+    w log(1 + z^2),  z = log value of the arm - centre,
+
+a Student law: arms like the others share what they know, and an arm unlike them (one that always pays 0, say) is let
+go and lets the others go. The centre is held to a start of the size of the data.
+
+One step minimises the quadratic form of all of it at once: every arm's own move, and the centre, which is then a mean
+of the arms' wishes, each weighted by how well it is known and how ordinary it is.
+"""
+
+from __future__ import annotations
+
+import math
+
+from posse.kernels.compiler import kernel
+from posse.types import Array
+
+NOISE, LEVEL = 0, 1  # of a centre
+
+# Columns of an arm's slopes. The first two are moved by a step.
+LOG_NOISE, LOG_LEVEL, NOISE_SLOPE, LEVEL_SLOPE, NOISE_NOISE, NOISE_LEVEL, LEVEL_LEVEL, COUNT = range(
+    8
+)  # the count is that of rewards, each at what it says about the noise
+N_SLOPES = 8
+
+NOISE_PULL = 60.0  # towards the centre, in units of information: that of 120 rewards
+LEVEL_PULL = 15.0  # per feature: that of 30 well-known tasks
+LOG_SD = 2.0  # of the log-normal priors that hold the centres to their starts
+LARGEST_MOVE = 1.5  # of a logarithm in one step
+NOISE_SHARE, COVARIANCE_SHARE, MEAN_SHARE = 0.5, 0.1, 0.4  # starts, as shares of the scatter of the rewards
+SCARCE = 30.0  # rewards: with n of them an arm's noise is at least the share SCARCE / (n + SCARCE) of the centre's
+QUIET = 1e-9  # the least noise, as a share of the rewards' scatter: quieter rewards leave no digits to work with
+
+
+@kernel
+def clip(move: float) -> float:
+    """Return a move of a logarithm, kept within bounds."""
+    return min(max(move, -LARGEST_MOVE), LARGEST_MOVE)
+
+
+@kernel
+def curvature(information: float, slope: float) -> float:
+    """Return by how much the slope of a log variance falls per unit of it.
+
+    Where a variance is about to vanish, the evidence is linear in it, and its slope falls as fast as it is steep; the
+    expected information alone would step over the top for ever.
+    """
+    return max(information, -slope)
+
+
+@kernel
+def pull(weight: float, distance: float) -> float:
+    """Return how strongly an arm at this distance is drawn to the centre, as a precision."""
+    return weight / (1.0 + distance * distance)
+
+
+@kernel
+def least_noise(centre: float, rewards: float, size: float) -> float:
+    """Return the least log noise variance of an arm: it may not fall faster than its rewards justify."""
+    return max(centre + math.log(SCARCE / (rewards + SCARCE)), math.log(QUIET * size))
+
+
+@kernel
+def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
+    """Move the logarithms of all arms and their centres one step; return the largest move of any.
+
+    ``size`` is the scatter of the rewards.
+    """
+    n_arms = slopes.shape[0]
+    held = 1.0 / (LOG_SD * LOG_SD)
+    level_pull = LEVEL_PULL * d
+    # In distances from the old centres: (sum of what each arm holds) (new - old) = sum of what each arm asks for.
+    hold_nn, hold_nl, hold_ll = held, 0.0, held
+    ask_n = held * (math.log(NOISE_SHARE * size) - centre[NOISE])
+    ask_l = held * (math.log(COVARIANCE_SHARE * size / d) - centre[LEVEL])
+    for arm in range(n_arms):
+        row = slopes[arm]
+        at_n, at_l = row[LOG_NOISE] - centre[NOISE], row[LOG_LEVEL] - centre[LEVEL]
+        pull_n, pull_l = pull(NOISE_PULL, at_n), pull(level_pull, at_l)
+        nn, nl, ll = row[NOISE_NOISE] + pull_n, row[NOISE_LEVEL], row[LEVEL_LEVEL] + pull_l
+        determinant = nn * ll - nl * nl
+        wish_n, wish_l = row[NOISE_SLOPE] - pull_n * at_n, row[LEVEL_SLOPE] - pull_l * at_l
+        ask_n += pull_n * (at_n + (ll * wish_n - nl * wish_l) / determinant)
+        ask_l += pull_l * (at_l + (nn * wish_l - nl * wish_n) / determinant)
+        hold_nn += pull_n - pull_n * ll / determinant * pull_n
+        hold_nl += pull_n * nl / determinant * pull_l
+        hold_ll += pull_l - pull_l * nn / determinant * pull_l
+    determinant = hold_nn * hold_ll - hold_nl * hold_nl
+    new_n = clip((hold_ll * ask_n - hold_nl * ask_l) / determinant)
+    new_l = clip((hold_nn * ask_l - hold_nl * ask_n) / determinant)
+    move = max(abs(new_n), abs(new_l))
+    centre[NOISE] += new_n
+    centre[LEVEL] += new_l
+    for arm in range(n_arms):
+        row = slopes[arm]
+        at_n, at_l = row[LOG_NOISE] - centre[NOISE] + new_n, row[LOG_LEVEL] - centre[LEVEL] + new_l
+        pull_n, pull_l = pull(NOISE_PULL, at_n), pull(level_pull, at_l)
+        nn, nl, ll = row[NOISE_NOISE] + pull_n, row[NOISE_LEVEL], row[LEVEL_LEVEL] + pull_l
+        determinant = nn * ll - nl * nl
+        wish_n = row[NOISE_SLOPE] - pull_n * (at_n - new_n)
+        wish_l = row[LEVEL_SLOPE] - pull_l * (at_l - new_l)
+        move_n = clip((ll * wish_n - nl * wish_l) / determinant)
+        move_l = clip((nn * wish_l - nl * wish_n) / determinant)
+        noise = max(row[LOG_NOISE] + move_n, least_noise(centre[NOISE], row[COUNT], size))
+        # What counts is how far the noise went, not how far it would go below its floor.
+        move = max(move, max(abs(noise - row[LOG_NOISE]), abs(move_l)))
+        row[LOG_NOISE] = noise
+        row[LOG_LEVEL] += move_l
+    return move
