@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posse.cli.calibration import calibration
 from posse.cli.console import table_console
 from posse.cli.load import serve
 from posse.cli.options import available_cores, make_folder
@@ -27,6 +28,7 @@ app.command()(scale)
 app.command()(peers)
 app.command()(simulate)
 app.command()(serve)
+app.command()(calibration)
 
 LONGEST_NAME = 16  # of a setting: names are typed after --only, so they are never cut
 WIDE = 130  # columns from which an interval fits on the line of its ratio
