@@ -273,6 +273,7 @@ def test_evidence_with_fixed_features_rests_where_every_part_is_at_its_best():
         [prior.covariance[0, 0, 0] / alone.covariance[0, 0, 0], prior.noise_variance[0] / alone.noise_variance[0]]
     )
     assert_allclose(prior.covariance[0, :2, :2], np.exp(levels[0]) * alone.covariance[0], rtol=5e-3)
+    assert_allclose(prior.shared_precisions[0, :2], alone.shared_precisions[0], rtol=5e-3)
     # Both levels are higher than those of what is left, which was made small, and no others are better.
     assert levels[1] > 0.01
     shifted = with_zeros(alone, FIXED, float(prior.shared_precisions[0, 2]))

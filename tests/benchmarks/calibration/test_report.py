@@ -11,7 +11,7 @@ from posse.errors import InvalidValue
 
 
 def meet(seed):
-    return {"even": float(seed % 2 == 0), "size": seed + 1.0, "twice": 2 * (seed + 1.0), "nothing": 0.0}
+    return {"even": float(seed % 2 == 0), "size": seed**2, "twice": 2 * seed**2, "nothing": 0.0}
 
 
 SITUATION = Situation(
@@ -31,8 +31,9 @@ def test_lines_are_means_over_the_seeds_that_were_asked_for():
     even, size, ratio, nothing = measure_calibration([SITUATION], seeds=5, first_seed=10).findings
 
     assert (even.bar.measured, even.met, even.interval) == (0.6, True, wilson(3, 5))
-    assert (size.bar.measured, size.met) == (13.0, None)
-    assert size.interval[0] < 13.0 < size.interval[1]
+    # The mean of 100, 121, 144, 169 and 196.
+    assert (size.bar.measured, size.met) == (146.0, None)
+    assert size.interval[0] < 146.0 < size.interval[1]
     assert (ratio.bar.measured, ratio.interval, ratio.met) == (0.5, (0.5, 0.5), False)
     assert (nothing.bar.measured, nothing.interval, nothing.met) == (None, None, None)
     assert "divide" in nothing.bar.note
@@ -42,6 +43,15 @@ def test_lines_are_means_over_the_seeds_that_were_asked_for():
 def test_workers_change_nothing():
     one, two = (measure_calibration([SITUATION], seeds=6, workers=workers) for workers in (1, 2))
     assert one.to_dict() == two.to_dict()
+
+
+def test_the_order_in_which_seeds_finish_changes_nothing(monkeypatch):
+    once = measure_calibration([SITUATION], seeds=9)
+    backwards = lambda meet, seeds, _workers: map(meet, reversed(seeds))  # noqa: E731
+    monkeypatch.setattr("posse.benchmarks.calibration.report.over_seeds", backwards)
+
+    # Means would forgive another order; bootstrap samples, which are drawn by place, do not.
+    assert measure_calibration([SITUATION], seeds=9).to_dict() == once.to_dict()
 
 
 def test_progress_is_told():
