@@ -12,6 +12,7 @@ from posse.errors import (
     NotFinite,
     NotPositiveDefinite,
     PosseError,
+    PosseWarning,
     ResultFileError,
     SettingsDiffer,
     ShapeError,
@@ -36,6 +37,7 @@ from posse.errors import (
         (ResultFileError, (PosseError, ValueError)),
         (SettingsDiffer, (ResultFileError,)),
         (MissingDependency, (PosseError, ImportError)),
+        (PosseWarning, (UserWarning,)),
     ],
 )
 def test_error_tree_is_as_drawn(error, parents):

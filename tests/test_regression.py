@@ -9,11 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import posse
 from posse import HierarchicalRegressor
-from posse.errors import InvalidValue, NotFinite, PosseError, ShapeError
+from posse.errors import InvalidValue, NotFinite, PosseError, PosseWarning, ShapeError
+from posse.model import Statistics, estimate_prior, log_evidence, posterior
 from posse.model.evidence import STUDENT_FREEDOM
 from posse.regression import NotFitted
+from posse.regression.fixed import LEVEL_SD, estimate_with_fixed, with_zeros, without_fixed
 
 METHODS = ("evidence", "reml")
+# Of fits that lack something, or of a robust population, whose steps go round in circles.
+warns = pytest.mark.filterwarnings("ignore::posse.errors.PosseWarning")
 FITTED = ("coef_", "intercept_", "group_coef_", "group_intercept_", "covariance_", "noise_variance_", "shrinkage_")
 
 # Belenky et al. (2003): reaction times of 18 subjects after 0 to 9 days of sleep deprivation, the example of lme4.
@@ -62,12 +66,18 @@ def assert_same_fit(model, other, **tolerance):
 # Against others
 
 
-def test_reml_gives_the_fit_that_lme4_published_for_sleepstudy():
+def sleepstudy():
+    """Days, reaction times and subjects."""
     table = np.array([line.split() for line in SLEEPSTUDY.split("\n") if line.strip()], dtype=float)
     days = np.tile(np.arange(10.0), len(table))[:, None]
-    model = HierarchicalRegressor(method="reml").fit(days, table[:, 1:].ravel(), np.repeat(table[:, 0].astype(int), 10))
+    return days, table[:, 1:].ravel(), np.repeat(table[:, 0].astype(int), 10)
+
+
+def test_reml_gives_the_fit_that_lme4_published_for_sleepstudy():
+    model = HierarchicalRegressor(method="reml").fit(*sleepstudy())
 
     assert_allclose([model.intercept_, *model.coef_], [251.405, 10.467], rtol=5e-5)
+    assert_allclose([model.intercept_std_, *model.coef_std_], [6.825, 1.546], rtol=5e-4)
     assert_allclose(model.covariance_, [[612.10, 9.60], [9.60, 35.07]], rtol=5e-4)
     assert_allclose(model.noise_variance_, 654.94, rtol=5e-5)
     assert_allclose(-2 * model.report_.log_evidence, 1743.6, atol=0.05)
@@ -99,6 +109,7 @@ def test_reml_agrees_with_statsmodels(fit_intercept):
     assert np.linalg.eigvalsh(ours.covariance_)[0] > 0.01, "the maximum is interior"
 
 
+@warns
 def test_no_group_effect_is_a_singular_covariance():
     # Residuals are orthogonal to the features within every group, so all groups have the same least-squares line.
     rng = np.random.default_rng(5)
@@ -119,12 +130,14 @@ def test_no_group_effect_is_a_singular_covariance():
     assert_allclose(model.group_coef_, [[-0.7]] * 6, rtol=1e-6)
 
 
+@warns
+@pytest.mark.parametrize("fixed", [None, [1]])
 @pytest.mark.parametrize(("method", "robust"), [("evidence", False), ("evidence", True), ("reml", False)])
-def test_predictions_are_those_of_the_joint_gaussian(method, robust):
+def test_predictions_are_those_of_the_joint_gaussian(method, robust, fixed):
     X, y, groups = draw([2, 5, 9, 14, 30], seed=8)
     # Mean squares of 1 and no intercept: rows are standardised already, and prior_ is about them.
     X /= np.sqrt((X**2).mean(axis=0))
-    model = HierarchicalRegressor(method=method, robust=robust, fit_intercept=False).fit(X, y, groups)
+    model = HierarchicalRegressor(method=method, robust=robust, fit_intercept=False, fixed=fixed).fit(X, y, groups)
     prior, weight = model.prior_, model.group_weight_
     shared = np.diag(1 / prior.shared_precisions[0])
 
@@ -144,6 +157,257 @@ def test_predictions_are_those_of_the_joint_gaussian(method, robust):
         tolerance = 1e-4 if method == "reml" else 1e-8
         assert_allclose(mean[0], cross @ np.linalg.solve(total, y), rtol=tolerance)
         assert_allclose(std[0] ** 2, own - cross @ np.linalg.solve(total, cross), rtol=tolerance)
+
+
+# Fixed features
+
+
+def test_reml_with_a_fixed_slope_gives_the_fit_that_lme4_published_for_sleepstudy():
+    # lmer(Reaction ~ Days + (1 | Subject), sleepstudy)
+    model = HierarchicalRegressor(method="reml", fixed=[0]).fit(*sleepstudy())
+
+    assert_allclose([model.intercept_, *model.coef_], [251.4051, 10.4673], rtol=5e-6)
+    assert_allclose([model.intercept_std_, *model.coef_std_], [9.7467, 0.8042], rtol=5e-5)
+    assert_allclose(np.sqrt(model.covariance_), [[37.124, 0.0], [0.0, 0.0]], rtol=5e-5)
+    assert_allclose(np.sqrt(model.noise_variance_), 30.991, rtol=5e-5)
+    assert_allclose(-2 * model.report_.log_evidence, 1786.5, atol=0.05)
+    assert_allclose(model.group_intercept_[:3] - model.intercept_, [40.783710, -77.849554, -63.108567], rtol=1e-6)
+    assert_array_equal(model.group_coef_, np.full((18, 1), model.coef_[0]))
+    assert model.report_.converged
+    assert model.report_.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("fixed", "random", "fit_intercept"),
+    [([1], [0, 1, 3], True), ([2, 0], [0, 2], True), ([0, 1, 2], [0], True), ([1], [0, 2], False)],
+)
+def test_reml_with_fixed_features_agrees_with_statsmodels(fixed, random, fit_intercept):
+    X, y, groups = draw([4, 6, 7, 8, 8, 9, 10, 12, 12, 15, 20, 30] * 2, seed=11, n_features=3)
+    design = np.column_stack([np.ones(len(X)), X]) if fit_intercept else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
+        theirs = mixed.MixedLM(y, design, groups, exog_re=design[:, random]).fit(reml=True, gtol=1e-8)
+    ours = HierarchicalRegressor(method="reml", fit_intercept=fit_intercept, fixed=fixed).fit(X, y, groups)
+
+    coefficients = [ours.intercept_, *ours.coef_] if fit_intercept else ours.coef_
+    assert_allclose(coefficients, theirs.fe_params, rtol=1e-4, atol=1e-5)
+    assert_allclose(ours.covariance_[np.ix_(random, random)], theirs.cov_re, rtol=1e-4, atol=1e-4)
+    assert_allclose(ours.noise_variance_, theirs.scale, rtol=1e-5)
+    assert_allclose(ours.report_.log_evidence, theirs.llf, rtol=1e-8)
+    assert ours.report_.log_evidence >= theirs.llf - 1e-6
+    assert np.linalg.eigvalsh(ours.covariance_[np.ix_(random, random)])[0] > 0.01, "the maximum is interior"
+    # Those of the shared mean given the covariance, which theirs takes into account as well.
+    expected = np.linalg.inv(sum(_information(design, groups, group, ours) for group in ours.groups_))
+    errors = [ours.intercept_std_, *ours.coef_std_] if fit_intercept else ours.coef_std_
+    assert_allclose(errors, np.sqrt(np.diagonal(expected)), rtol=1e-6)
+
+
+def _information(design, groups, group, model):
+    own = design[groups == group]
+    total = own @ model.covariance_ @ own.T + model.noise_variance_ * np.eye(len(own))
+    return own.T @ np.linalg.solve(total, own)
+
+
+@warns
+@pytest.mark.parametrize(("method", "robust"), [("evidence", False), ("evidence", True), ("reml", False)])
+def test_fixed_coefficients_are_the_same_in_all_groups(rows, method, robust):
+    X, y, groups = rows
+    model = HierarchicalRegressor(method=method, robust=robust, fixed=[0]).fit(X, y, groups)
+
+    assert_array_equal(model.fixed_, [True, False])
+    assert_allclose(model.group_coef_[:, 0], model.coef_[0], rtol=1e-9)
+    assert np.ptp(model.group_coef_[:, 1]) > 0.1
+    assert_array_equal(model.covariance_[1], 0)
+    assert_array_equal(model.covariance_[:, 1], 0)
+    assert_array_equal(model.prior_.covariance[0, 1], 0)
+    assert (model.coef_std_ > 0).all()
+    assert ((model.shrinkage_ > 0) & (model.shrinkage_ < 1)).all()
+    assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
+    # A new group differs from the population by what the random coefficients do.
+    x = X[:1]
+    assert model.predict(x, ["new"], return_std=True)[1] > model.predict(x, ["g9"], return_std=True)[1]
+
+
+def fixed_rows(seed=0, counts=(4, 6, 9, 3, 12, 7), n_features=4):
+    """Statistics of standard normal rows, and the rows themselves."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(len(counts)), counts)
+    X = rng.standard_normal((group.size, n_features))
+    X /= np.sqrt((X**2).mean(axis=0))
+    beta = rng.standard_normal(n_features) + np.array([0.9, 0.6, 0.0, 0.0]) * rng.standard_normal((len(counts), 4))
+    y = np.einsum("ni,ni->n", X, beta[group]) + 0.7 * rng.standard_normal(group.size)
+    stats = Statistics.from_data(
+        task=group, arm=np.zeros(group.size, dtype=int), context=X, reward=y, n_tasks=len(counts), n_arms=1
+    )
+    return stats, X, y, group
+
+
+FIXED = np.array([False, False, True, True])
+
+
+def test_sums_without_fixed_features_are_those_of_what_is_left():
+    stats, X, y, group = fixed_rows()
+    gamma = np.array([0.8, -1.7])
+    left = without_fixed(stats, FIXED, gamma)
+    direct = Statistics.from_data(
+        task=group, arm=np.zeros(y.size, dtype=int), context=X[:, :2], reward=y - X[:, 2:] @ gamma, n_tasks=6, n_arms=1
+    )
+
+    for one, other in zip(left.sums, direct.sums, strict=True):
+        assert_allclose(one, other, atol=1e-10)
+
+
+def test_evidence_with_fixed_features_rests_where_every_part_is_at_its_best():
+    stats = fixed_rows()[0]
+    found = estimate_with_fixed(stats, FIXED)
+    prior = found.prior
+    gamma = posterior(stats, prior).shared_mean[0, FIXED]
+    left = without_fixed(stats, FIXED, gamma)
+    alone = estimate_prior(left, method="evidence").prior
+
+    assert found.report.converged
+    assert_allclose(found.report.log_evidence, log_evidence(stats, prior)[0])
+    # The random coefficients have the covariance of what is left, up to its level; so has the noise.
+    levels = np.log(
+        [prior.covariance[0, 0, 0] / alone.covariance[0, 0, 0], prior.noise_variance[0] / alone.noise_variance[0]]
+    )
+    assert_allclose(prior.covariance[0, :2, :2], np.exp(levels[0]) * alone.covariance[0], rtol=5e-3)
+    assert_allclose(prior.shared_precisions[0, :2], alone.shared_precisions[0], rtol=5e-3)
+    # Both levels are higher than those of what is left, which was made small, and no others are better.
+    assert levels[1] > 0.01
+    shifted = with_zeros(alone, FIXED, float(prior.shared_precisions[0, 2]))
+
+    def at(u, v, stats, prior):
+        moved = type(prior)(
+            covariance=prior.covariance * np.exp(u),
+            noise_variance=prior.noise_variance * np.exp(v),
+            shared_precision=prior.shared_precision,
+        )
+        return log_evidence(stats, moved)[0]
+
+    h = 1e-4
+    pull = np.array(
+        [at(h, 0, left, alone) - at(-h, 0, left, alone), at(0, h, left, alone) - at(0, -h, left, alone)]
+    ) / (2 * h)
+
+    def objective(u, v):
+        return at(u, v, stats, shifted) - pull @ [u, v] - (u**2 + v**2) / (2 * LEVEL_SD**2)
+
+    best = objective(*levels)
+    for move in ((0.05, 0), (-0.05, 0), (0, 0.05), (0, -0.05)):
+        assert objective(levels[0] + move[0], levels[1] + move[1]) < best
+
+
+def test_many_fixed_features_of_groups_do_not_hide_how_groups_differ():
+    # Four features of 15 groups explain four fifteenths of their differences by chance. Averages over 20 seeds have
+    # standard errors of 8 % (variance between groups) and 3 % (noise).
+    between, noise = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        group = np.repeat(np.arange(15), 5)
+        X = np.c_[rng.standard_normal((15, 4))[group], rng.standard_normal((75, 2))]
+        y = X @ rng.standard_normal(6) + 0.8 * rng.standard_normal(15)[group] + rng.standard_normal(75)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = HierarchicalRegressor(fixed=range(6)).fit(X, y, group)
+        between.append(model.covariance_[0, 0] / 0.64)
+        noise.append(model.noise_variance_)
+
+    assert 0.65 < np.mean(between) < 1.25
+    assert 0.9 < np.mean(noise) < 1.1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_features_that_are_fixed_may_go_by_name(method):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, y, groups = draw([20] * 12, seed=4)
+    plain = HierarchicalRegressor(method=method, fixed=[1]).fit(X, y, groups)
+    for library in (pandas, polars):
+        frame = library.DataFrame({"age": X[:, 0], "dose": X[:, 1]})
+        model = HierarchicalRegressor(method=method, fixed=["dose"]).fit(frame, y, groups)
+
+        assert_same_fit(model, plain, rtol=0)
+        # Later rows may come without names.
+        assert_same_fit(
+            model.partial_fit(X[:5], y[:5], groups[:5]), plain.partial_fit(X[:5], y[:5], groups[:5]), rtol=0
+        )
+        plain.fit(X, y, groups)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "words"),
+    [
+        ("age", r"expected fixed to be a list of feature names or positions, got 'age'; pass \['age'\]"),
+        (1, r"expected fixed to be a list of feature names or positions, got 1; pass \[1\]"),
+        (["agee"], "fixed has no feature 'agee'; did you mean 'age'[?] The features are age, dose"),
+        ([2], "expected positions from 0 to 1 in fixed, got 2"),
+        ([-1], "expected positions from 0 to 1 in fixed, got -1"),
+        ([True], "expected feature names or positions in fixed, got True"),
+        ([0.0], "expected feature names or positions in fixed, got 0.0"),
+        (["age", 0], "expected every feature once in fixed, got 0 again"),
+    ],
+)
+def test_wrong_fixed_features_are_refused_and_change_nothing(rows, fixed, words):
+    polars = pytest.importorskip("polars")
+    X, y, groups = rows
+    frame = polars.DataFrame({"age": X[:, 0], "dose": X[:, 1]})
+    model = HierarchicalRegressor().fit(frame, y, groups)
+    before = model.coef_.copy()
+    with pytest.raises(InvalidValue, match=words):
+        model.set_params(fixed=fixed).fit(frame, y, groups)
+
+    assert_array_equal(model.coef_, before)
+    with pytest.raises(InvalidValue, match="'age', but the columns of X have no names; pass positions from 0 to 1"):
+        HierarchicalRegressor(fixed=["age"]).fit(X, y, groups)
+    with pytest.raises(InvalidValue, match="fixed names every coefficient"):
+        HierarchicalRegressor(fixed=[0, 1], fit_intercept=False).fit(X, y, groups)
+
+
+def test_fixed_features_survive_a_clone():
+    base = pytest.importorskip("sklearn.base")
+    copy = base.clone(HierarchicalRegressor(fixed=["dose"]))
+
+    assert copy.get_params()["fixed"] == ["dose"]
+
+
+# What it warns of
+
+
+def test_a_sound_fit_warns_of_nothing_and_nor_does_one_group_that_was_asked_for():
+    X, y, groups = draw([30] * 20, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HierarchicalRegressor(method="reml").fit(X, y, groups)
+        HierarchicalRegressor().fit(X, y)
+
+
+def test_a_fit_that_lacks_something_warns_where_it_was_asked_for():
+    X, y, groups = draw([6] * 5, seed=2)
+    flat = np.c_[X, np.ones(30)]
+    with pytest.warns(PosseWarning, match="feature 2 is constant") as caught:
+        HierarchicalRegressor().fit(flat, y, groups)
+    assert caught[0].filename == __file__
+    with pytest.warns(PosseWarning, match="one group only"):
+        HierarchicalRegressor().fit(X, y, ["a"] * 30)
+
+
+def test_a_fit_that_does_not_converge_says_so(monkeypatch):
+    X, y, groups = draw([30] * 20, seed=1)
+    monkeypatch.setattr("posse.model.reml.ROUNDS", 1)
+    monkeypatch.setattr("posse.model.reml.RESTARTS", 1)
+    with pytest.warns(PosseWarning, match="the estimate did not converge in 1 iterations"):
+        HierarchicalRegressor(method="reml").fit(X, y, groups)
+
+
+def test_a_warning_that_is_an_error_leaves_the_model_as_it_was(rows):
+    X, y, groups = rows
+    model = HierarchicalRegressor().fit(X, y, groups)
+    before = model.coef_.copy()
+    with pytest.raises(PosseWarning, match="always 0"):
+        model.fit(X * [1.0, 0.0], y, groups)
+
+    assert_array_equal(model.coef_, before)
 
 
 # What it says about its data
@@ -191,6 +455,7 @@ def test_predictions_cover_new_rows_as_often_as_they_say():
     assert model.score(X[later], y[later], groups[later]) > model.score(X[later], y[later]) + 0.1
 
 
+@warns
 def test_robust_gives_an_odd_group_less_weight():
     X, y, groups = draw([15] * 12, spread=0.3)
     odd = groups == "g5"
@@ -220,12 +485,13 @@ def test_without_groups_it_is_one_regression(rows):
 # Two roads to one answer
 
 
+@warns
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_learning_in_pieces_equals_learning_at_once(rows, method, fit_intercept):
+@pytest.mark.parametrize(("fit_intercept", "fixed"), [(True, None), (False, None), (True, [0])])
+def test_learning_in_pieces_equals_learning_at_once(rows, method, fit_intercept, fixed):
     X, y, groups = rows
-    once = HierarchicalRegressor(method=method, fit_intercept=fit_intercept).fit(X, y, groups)
-    pieces = HierarchicalRegressor(method=method, fit_intercept=fit_intercept)
+    once = HierarchicalRegressor(method=method, fit_intercept=fit_intercept, fixed=fixed).fit(X, y, groups)
+    pieces = HierarchicalRegressor(method=method, fit_intercept=fit_intercept, fixed=fixed)
     for part in (slice(0, 3), slice(3, 50), slice(50, None)):
         assert pieces.partial_fit(X[part], y[part], groups[part]) is pieces
 
@@ -243,12 +509,14 @@ def test_fit_forgets_what_came_before(rows):
     assert_same_fit(model.fit(X, y, groups), HierarchicalRegressor().fit(X, y, groups), rtol=0)
 
 
+@warns
+@pytest.mark.parametrize("fixed", [None, [1]])
 @pytest.mark.parametrize(("method", "robust"), [("evidence", False), ("evidence", True), ("reml", False)])
-def test_units_do_not_matter(rows, method, robust):
+def test_units_do_not_matter(rows, method, robust, fixed):
     X, y, groups = rows
-    model = HierarchicalRegressor(method=method, robust=robust).fit(X, y, groups)
+    model = HierarchicalRegressor(method=method, robust=robust, fixed=fixed).fit(X, y, groups)
     factor, unit = np.array([3e-7, 4e5]), 25.0
-    other = HierarchicalRegressor(method=method, robust=robust).fit(X * factor, y * unit, groups)
+    other = HierarchicalRegressor(method=method, robust=robust, fixed=fixed).fit(X * factor, y * unit, groups)
     both = np.array([1, *factor])
 
     tolerance = {"rtol": 1e-5} if method == "reml" else {"rtol": 1e-7}
@@ -263,17 +531,19 @@ def test_units_do_not_matter(rows, method, robust):
     )
 
 
+@warns
+@pytest.mark.parametrize("fixed", [None, [1]])
 @pytest.mark.parametrize("method", METHODS)
-def test_offsets_do_not_matter(rows, method):
+def test_offsets_do_not_matter(rows, method, fixed):
     X, y, groups = rows
-    model = HierarchicalRegressor(method=method).fit(X, y, groups)
+    model = HierarchicalRegressor(method=method, fixed=fixed).fit(X, y, groups)
     moved = X + np.array([300.0, -40.0])
-    other = HierarchicalRegressor(method=method).fit(moved, y + 1e4, groups)
+    other = HierarchicalRegressor(method=method, fixed=fixed).fit(moved, y + 1e4, groups)
 
     # Offsets of 1e4 leave twelve digits in every row.
     assert_allclose(other.group_coef_, model.group_coef_, rtol=1e-6)
     assert_allclose(other.predict(moved, groups), model.predict(X, groups) + 1e4, rtol=1e-9)
-    assert_allclose(other.covariance_[1:, 1:], model.covariance_[1:, 1:], rtol=1e-6)
+    assert_allclose(other.covariance_[1:, 1:], model.covariance_[1:, 1:], rtol=1e-6, atol=1e-12)
     assert_allclose(other.report_.log_evidence, model.report_.log_evidence, rtol=1e-7)
 
 
@@ -335,14 +605,18 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("fit_intercept", "fixed"), [(True, None), (False, None), (True, [0])])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("edge", EDGES)
-def test_edges_give_a_finite_answer_and_say_what_is_missing(edge, method, fit_intercept):
+def test_edges_give_a_finite_answer_and_say_what_is_missing(edge, method, fit_intercept, fixed):
     X, y, groups, missing = EDGES[edge]
-    model = HierarchicalRegressor(method=method, fit_intercept=fit_intercept).fit(X, y, groups)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = HierarchicalRegressor(method=method, fit_intercept=fit_intercept, fixed=fixed).fit(X, y, groups)
 
-    for name in FITTED:
+    said = " ".join(str(one.message) for one in caught)
+    assert all(one.category is PosseWarning for one in caught)
+    for name in (*FITTED, "coef_std_", "intercept_std_"):
         assert np.isfinite(getattr(model, name)).all(), name
     mean, std = model.predict(X, groups, return_std=True)
     assert np.isfinite(mean).all()
@@ -350,7 +624,7 @@ def test_edges_give_a_finite_answer_and_say_what_is_missing(edge, method, fit_in
     assert np.isfinite(model.predict(X, return_std=True)).all()
     assert_array_equal(model.covariance_, model.covariance_.T)
     eigenvalues = np.linalg.eigvalsh(model.covariance_)
-    if method == "evidence":
+    if method == "evidence" and fixed is None:
         assert eigenvalues[0] > 0
         assert model.report_.converged
     else:
@@ -358,6 +632,7 @@ def test_edges_give_a_finite_answer_and_say_what_is_missing(edge, method, fit_in
     if fit_intercept:
         for words in missing:
             assert words in str(model.report_)
+            assert words in said
 
 
 @pytest.mark.parametrize(
@@ -441,7 +716,7 @@ def test_it_is_a_scikit_learn_estimator(rows):
     X, y, groups = rows
     model = HierarchicalRegressor(method="reml").fit(X, y, groups)
     copy = clone(model)
-    assert copy.get_params() == {"method": "reml", "fit_intercept": True, "robust": False}
+    assert copy.get_params() == {"method": "reml", "fit_intercept": True, "robust": False, "fixed": None}
     assert is_regressor(copy)
     with pytest.raises(NotFittedError):
         copy.predict(X)
@@ -471,7 +746,7 @@ def test_cross_validation_over_groups_and_within():
 
 def test_scikit_learn_is_not_needed():
     program = """
-        import sys
+        import sys, warnings
         sys.modules["sklearn"] = None
         from posse import HierarchicalRegressor
         from posse.errors import InvalidValue
@@ -485,15 +760,16 @@ def test_scikit_learn_is_not_needed():
             model.set_params(alpha=1)
         except InvalidValue as error:
             print(error)
+        warnings.simplefilter("ignore")
         model.set_params(method="evidence").fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 4.0], ["a", "a", "b"])
         print(model.predict([[1.0]], ["a"]).shape)
     """
     run = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, check=True, text=True)
 
     assert run.stdout.split("\n") == [
-        "HierarchicalRegressor(method='reml', fit_intercept=True, robust=False)",
+        "HierarchicalRegressor(method='reml', fit_intercept=True, robust=False, fixed=None)",
         "True this HierarchicalRegressor has seen no data; call fit(X, y, groups) first",
-        "no setting 'alpha'; the settings are 'method', 'fit_intercept', 'robust'",
+        "no setting 'alpha'; the settings are 'method', 'fit_intercept', 'robust', 'fixed'",
         "(1,)",
         "",
     ]

@@ -1,4 +1,4 @@
-"""Everything posse raises on purpose.
+"""Everything posse raises or warns of on purpose.
 
 ::
 
@@ -32,6 +32,8 @@
     ├── NotFitted                        an estimator that has seen no data (in posse.regression, since it is also
     │                                    scikit-learn's NotFittedError where that is installed)
     └── MissingDependency (ImportError)  an optional library is needed for this
+
+    PosseWarning (UserWarning)           a result that needs a second look, said once by what computed it
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ class PosseError(Exception):
     def __str__(self) -> str:
         # KeyError shows the repr of its argument; our messages are sentences and are shown as they are.
         return str(self.args[0]) if self.args else type(self).__name__
+
+
+class PosseWarning(UserWarning):
+    """A result that needs a second look: an estimate that did not come to rest, or that data could not support."""
 
 
 class InvalidValue(PosseError, ValueError):

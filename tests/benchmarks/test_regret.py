@@ -21,6 +21,13 @@ def results():
 
 
 @pytest.fixture(scope="module")
+def everyday():
+    names = ["always-0", "clicks-5", "offset-0", "offset-10", "arms-100"]
+    worlds = plan(names).worlds
+    return {name: measure(replace(SETTINGS[name], horizon=STEPS), worlds[name], seeds=2) for name in names}
+
+
+@pytest.fixture(scope="module")
 def report(results):
     return summarise(results, {"letter": "no file"})
 
@@ -117,6 +124,57 @@ def test_markdown_has_a_line_for_every_row_and_check(report):
             header = line.count("|")
         elif line.startswith("|"):
             assert line.count("|") == columns == header
+
+
+def test_everyday_rows_are_compared_with_their_best_rival(everyday):
+    rows = {row.setting: row for row in summarise(everyday).everyday}
+
+    assert list(rows) == ["always-0", "clicks-5", "offset-0", "offset-10", "arms-100"]
+    for name, count in (("always-0", 2), ("clicks-5", 6)):
+        row = rows[name]
+        rivals = {rival: row.methods[rival].regret for rival in SETTINGS[name].rivals}
+        assert len(rivals) == count
+        assert rivals[row.rival] == min(rivals.values())
+        first, second = row.ratios
+        assert (first.first, first.second, first.at_most) == ("evidence UCB", row.rival, SETTINGS[name].bar_rival)
+        assert (second.first, second.second, second.at_most) == ("evidence TS", row.rival, None)
+        assert_allclose(first.ratio, row.methods["evidence UCB"].regret / rivals[row.rival])
+        assert row.met is first.met
+    assert (rows["arms-100"].rival, rows["arms-100"].ratios, rows["arms-100"].met) == (None, (), None)
+
+
+def test_offsets_are_compared_with_no_offset(everyday):
+    checks = summarise(everyday).checks
+
+    assert [check.setting for check in checks] == ["offset-10"] * 2
+    for check, name in zip(checks, ("evidence UCB", "evidence TS"), strict=True):
+        assert check.first == f"{name}, rewards around 10"
+        assert (check.at_least, check.at_most) == (0.97, 1.03)
+        assert_allclose(check.first_regret, everyday["offset-10"].regret_of(name).mean())
+        assert_allclose(check.second_regret, everyday["offset-0"].regret_of(name).mean())
+
+
+def test_everyday_rows_are_written_as_the_others_are(everyday):
+    report = summarise(everyday)
+    said = json.loads(json.dumps(report.to_dict()))
+    lines = [line for line in regret_markdown(report).splitlines() if line.startswith("|")]
+
+    assert [row["setting"] for row in said["everyday"]] == [row.setting for row in report.everyday]
+    assert said["everyday"][0]["rival"] == report.everyday[0].rival
+    assert len(said["everyday"][0]["ratios"]) == 2
+    assert sum(row.title in line for row in report.everyday for line in lines) >= 5
+    assert len({line.count("|") for line in lines[:7]}) == 1
+
+
+def test_other_seeds_can_be_asked_for():
+    setting, world = replace(SETTINGS["no-odd"], horizon=20), plan(["no-odd"]).worlds["no-odd"]
+    later = measure(setting, world, seeds=2, first_seed=7)
+    alone = measure(setting, world, seeds=1, first_seed=8)
+
+    assert later.seeds == [7, 8]
+    assert_allclose(later.regret_of("evidence UCB")[1], alone.regret_of("evidence UCB")[0])
+    with pytest.raises(InvalidValue, match="first_seed must be at least 0"):
+        measure(setting, world, seeds=1, first_seed=-1)
 
 
 def test_an_interrupted_run_continues(tmp_path):

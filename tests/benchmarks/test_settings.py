@@ -18,9 +18,11 @@ def test_every_setting_can_be_drawn_and_played_by_its_methods(name):
     world = setting.world(None)
     draw = world.draw(0, 3)
 
-    assert draw.prior.covariance.shape == (5, world.n_features, world.n_features)
+    assert draw.rewards.shape == (3, world.n_arms)
+    if not setting.everyday:  # whose methods know no prior
+        assert draw.prior.covariance.shape == (5, world.n_features, world.n_features)
     assert set(setting.needs) <= set(SETTINGS)
-    assert "evidence UCB" in setting.methods(world)
+    assert {"evidence UCB", *setting.rivals} <= set(setting.methods(world))
 
 
 def test_the_bars_are_those_that_were_promised():
@@ -35,7 +37,34 @@ def test_the_bars_are_those_that_were_promised():
         "letter": (0.45, 1.12),
         **dict.fromkeys(("one-task", "identical", "unrelated"), limit),
         **dict.fromkeys(("scaled", "no-odd", "odd"), (None, None)),
+        **dict.fromkeys((name for name, setting in SETTINGS.items() if setting.everyday), (None, None)),
     }
+    assert {name: setting.bar_rival for name, setting in SETTINGS.items() if setting.rivals} == {
+        **dict.fromkeys(("always-0", "quiet-arm", "always-0-n200", "quiet-arm-n200"), 1.05),
+        **dict.fromkeys(("clicks-5", "clicks-20"), 1.0),
+    }
+
+
+def test_an_arm_unlike_the_others_is_compared_with_methods_as_they_come():
+    setting = SETTINGS["quiet-arm"]
+    world = setting.world(None)
+    noise = world.draw(0, 200).rewards - world.draw(0, 200).expected
+
+    assert setting.rivals == ("paper ebmUCB", "LinUCB")
+    assert_allclose(noise[:, 0], 0.01 * noise[:, 1], atol=1e-12)
+    assert_array_equal(SETTINGS["always-0"].world(None).draw(0, 200).rewards[:, 0], np.zeros(200))
+
+
+def test_offsets_shift_the_same_streams():
+    worlds = {name: SETTINGS[name].world(None) for name in SETTINGS if name.startswith("offset")}
+    plain = worlds["offset-0"].draw(2, 30)
+
+    assert len(worlds) == 5
+    for name, world in worlds.items():
+        offset = float(name.removeprefix("offset-").replace("minus-", "-"))
+        draw = world.draw(2, 30)
+        assert_allclose(draw.rewards, plain.rewards + offset, rtol=1e-12)
+        assert_allclose(draw.expected, plain.expected + offset, rtol=1e-12)
 
 
 def test_units_span_orders_of_magnitude():

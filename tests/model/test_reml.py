@@ -75,15 +75,18 @@ def test_units_only_rescale():
     assert_allclose(other.shared_mean / scale, plain.shared_mean, rtol=1e-6)
 
 
-def test_the_slope_of_the_deviance_is_its_difference():
+@pytest.mark.parametrize(
+    ("random", "at"), [([True, True], [0.9, -0.2, 0.6]), ([True, False], [0.9]), ([False, True], [0.6])]
+)
+def test_the_slope_of_the_deviance_is_its_difference(random, at):
     from posse.model.reml import _Criterion
 
     stats = statistics(*draw(12, 9, [[1.5, 0.4], [0.4, 0.8]], seed=1))
-    criterion = _Criterion(stats, 0, np.array([1.0, 1.4]))
-    at = np.array([0.9, -0.2, 0.6])
+    criterion = _Criterion(stats, 0, np.array([1.0, 1.4]), np.array(random))
+    at = np.array(at)
     _, slope = criterion(at)
     h = 1e-6
-    steps = [(criterion(at + h * e)[0] - criterion(at - h * e)[0]) / (2 * h) for e in np.eye(3)]
+    steps = [(criterion(at + h * e)[0] - criterion(at - h * e)[0]) / (2 * h) for e in np.eye(at.size)]
 
     assert_allclose(slope, steps, rtol=1e-6)
 

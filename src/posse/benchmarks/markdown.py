@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from posse.benchmarks.regret import RegretReport
-from posse.benchmarks.settings import EVIDENCE_TS, EVIDENCE_UCB, FIXED, KNOWN, PAPER_TS, PAPER_UCB, POOLED, TUNED
+from posse.benchmarks.settings import EVIDENCE, FIXED, KNOWN, PAPER_TS, PAPER_UCB, POOLED, TUNED
 
 
 def regret_markdown(report: RegretReport) -> str:
@@ -29,7 +29,7 @@ def regret_markdown(report: RegretReport) -> str:
                 ],
             )
         )
-        methods = [PAPER_UCB, PAPER_TS, EVIDENCE_UCB, EVIDENCE_TS, *KNOWN, FIXED]
+        methods = [PAPER_UCB, PAPER_TS, *EVIDENCE, *KNOWN, FIXED]
         parts.append(
             "Mean cumulative regret:\n\n"
             + table(
@@ -45,9 +45,28 @@ def regret_markdown(report: RegretReport) -> str:
                 ],
             )
         )
+    if report.everyday:
+        parts.append(
+            "Everyday rewards, mean cumulative regret:\n\n"
+            + table(
+                ["setting", "seeds", *EVIDENCE, "best rival", *(f"{name} / rival" for name in EVIDENCE), "bar", "met"],
+                [
+                    [
+                        row.title,
+                        str(row.seeds),
+                        *(f"{row.methods[name].regret:.1f}" for name in EVIDENCE),
+                        "" if row.rival is None else f"{row.methods[row.rival].regret:.1f} ({row.rival})",
+                        *(map(str, row.ratios) if row.ratios else [""] * len(EVIDENCE)),
+                        row.ratios[0].bar if row.ratios else "",
+                        verdict(row.met),
+                    ]
+                    for row in report.everyday
+                ],
+            )
+        )
     if report.checks:
         parts.append(
-            "Units, and ordinary tasks beside odd ones:\n\n"
+            "Units, offsets, and ordinary tasks beside odd ones:\n\n"
             + table(
                 ["regret of", "over that of", "seeds", "ratio", "bar", "met"],
                 [

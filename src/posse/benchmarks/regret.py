@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,12 @@ import numpy as np
 
 from posse._version import __version__
 from posse.benchmarks.settings import (
+    EVIDENCE,
     EVIDENCE_TS,
     EVIDENCE_UCB,
     FIXED,
     KNOWN,
+    OFFSETS,
     PAPER_TS,
     PAPER_UCB,
     POOLED,
@@ -23,6 +25,8 @@ from posse.benchmarks.settings import (
     SETTINGS,
     TUNED,
     Setting,
+    all_methods,
+    offset_name,
 )
 from posse.checks import whole_number
 from posse.environments.base import World
@@ -141,18 +145,50 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class EverydayRow:
+    """One setting of everyday rewards, measured.
+
+    Parameters
+    ----------
+    setting, title : str
+    horizon, seeds : int
+    methods : dict from name to Method
+    rival : str or None
+        The best of the rivals, chosen on these very seeds: in favour of the rival. None if there are none.
+    ratios : tuple of Ratio
+        Of every method with the evidence prior to the rival, in the order of `EVIDENCE`.
+    """
+
+    setting: str
+    title: str
+    horizon: int
+    seeds: int
+    methods: dict[str, Method]
+    rival: str | None
+    ratios: tuple[Ratio, ...]
+
+    @property
+    def met(self) -> bool | None:
+        """Whether every promise is kept; None if nothing was promised."""
+        promises = [ratio.met for ratio in self.ratios if ratio.met is not None]
+        return all(promises) if promises else None
+
+
+@dataclass(frozen=True, slots=True)
 class RegretReport:
     """All rows, the checks between settings, and what was left out.
 
     Parameters
     ----------
     rows : tuple of Row
+    everyday : tuple of EverydayRow
     checks : tuple of Ratio
-        Units and odd tasks: the same method in two worlds, or two methods on the ordinary tasks.
+        Units, offsets and odd tasks: the same method in two worlds, or two methods on the ordinary tasks.
     skipped : dict from setting name to the reason
     """
 
     rows: tuple[Row, ...]
+    everyday: tuple[EverydayRow, ...]
     checks: tuple[Ratio, ...]
     skipped: dict[str, str]
 
@@ -162,24 +198,16 @@ class RegretReport:
             "version": __version__,
             "rows": [
                 {
-                    "setting": row.setting,
-                    "title": row.title,
-                    "horizon": row.horizon,
-                    "seeds": row.seeds,
-                    "met": row.met,
+                    **_plain_row(row),
                     "known": row.known,
                     "tuned": row.tuned,
-                    "methods": {
-                        name: {
-                            "regret": method.regret,
-                            "standard_error": method.standard_error,
-                            "settings": method.words,
-                        }
-                        for name, method in row.methods.items()
-                    },
                     "ratios": [_plain(ratio) for ratio in (row.to_paper, row.to_known, *row.others)],
                 }
                 for row in self.rows
+            ],
+            "everyday": [
+                {**_plain_row(row), "rival": row.rival, "ratios": [_plain(ratio) for ratio in row.ratios]}
+                for row in self.everyday
             ],
             "checks": [_plain(ratio) for ratio in self.checks],
             "skipped": self.skipped,
@@ -223,6 +251,7 @@ def measure(
     world: World,
     *,
     seeds: int,
+    first_seed: int = 0,
     workers: int = 1,
     out: Path | None = None,
     progress: Callable[[int], None] | None = None,
@@ -234,17 +263,23 @@ def measure(
     setting : Setting
     world : World
         Its world, from :func:`plan`.
-    seeds, workers : int
+    seeds : int
+        How many.
+    first_seed : int
+        The first of them; the others follow.
+    workers : int
+        Processes.
     out : Path, optional
         Folder for the result file, from which an interrupted run continues.
     progress : callable, optional
         Told how many seeds are newly done.
     """
+    first = whole_number(first_seed, "first_seed", at_least=0)
     return simulate(
         world,
         setting.methods(world),
         horizon=setting.horizon,
-        seeds=seeds_of(setting, seeds),
+        seeds=range(first, first + seeds_of(setting, seeds)),
         workers=workers,
         out=None if out is None else out / f"{setting.name}.parquet",
         progress=progress or False,
@@ -253,8 +288,13 @@ def measure(
 
 def summarise(results: Mapping[str, SimulationResult], skipped: Mapping[str, str] | None = None) -> RegretReport:
     """Return ratios and intervals of the results, which go by the names of their settings."""
-    rows = [row_of(SETTINGS[name], result) for name, result in results.items() if PAPER_UCB in result.policies]
-    return RegretReport(tuple(rows), tuple(unit_checks(results) + odd_checks(results)), dict(skipped or {}))
+    settings = {name: SETTINGS[name] for name in results}
+    return RegretReport(
+        rows=tuple(row_of(setting, results[name]) for name, setting in settings.items() if _is_full(setting)),
+        everyday=tuple(everyday_row(setting, results[name]) for name, setting in settings.items() if setting.everyday),
+        checks=tuple(unit_checks(results) + offset_checks(results) + odd_checks(results)),
+        skipped=dict(skipped or {}),
+    )
 
 
 def row_of(setting: Setting, result: SimulationResult) -> Row:
@@ -271,10 +311,7 @@ def row_of(setting: Setting, result: SimulationResult) -> Row:
         title=setting.title,
         horizon=int(result.settings["horizon"]),
         seeds=len(result.seeds),
-        methods={
-            name: Method(float(values.mean()), _standard_error(values), result.descriptions.get(name, ""))
-            for name, values in regret.items()
-        },
+        methods=_methods_of(result, regret),
         known=known,
         tuned=tuned,
         to_paper=ratio(EVIDENCE_UCB, PAPER_UCB, setting.bar_paper),
@@ -286,6 +323,45 @@ def row_of(setting: Setting, result: SimulationResult) -> Row:
             ratio(EVIDENCE_UCB, POOLED),
         ),
     )
+
+
+def everyday_row(setting: Setting, result: SimulationResult) -> EverydayRow:
+    """Return the row of a setting of everyday rewards."""
+    regret = {name: result.regret_of(name) for name in result.policies}
+    rival = _best(setting.rivals, regret) if setting.rivals else None
+    bars = {EVIDENCE_UCB: setting.bar_rival}
+    return EverydayRow(
+        setting=setting.name,
+        title=setting.title,
+        horizon=int(result.settings["horizon"]),
+        seeds=len(result.seeds),
+        methods=_methods_of(result, regret),
+        rival=rival,
+        ratios=()
+        if rival is None
+        else tuple(
+            ratio_of(setting.name, name, rival, regret[name], regret[rival], at_most=bars.get(name))
+            for name in EVIDENCE
+        ),
+    )
+
+
+def offset_checks(results: Mapping[str, SimulationResult]) -> list[Ratio]:
+    """Return the ratio of regret with rewards far from zero to that around zero, of every method."""
+    return [
+        ratio_of(
+            offset_name(offset),
+            f"{name}, rewards around {offset:g}",
+            "around 0",
+            results[offset_name(offset)].regret_of(name),
+            results["offset-0"].regret_of(name),
+            at_least=0.97,
+            at_most=1.03,
+        )
+        for offset in OFFSETS
+        if {"offset-0", offset_name(offset)} <= set(results)
+        for name in EVIDENCE
+    ]
 
 
 def unit_checks(results: Mapping[str, SimulationResult]) -> list[Ratio]:
@@ -360,12 +436,37 @@ def ratio_of(
     )
 
 
-def _best(names: Mapping[str, float], regret: Mapping[str, Array]) -> str:
+def _is_full(setting: Setting) -> bool:
+    return setting.methods is all_methods
+
+
+def _methods_of(result: SimulationResult, regret: Mapping[str, Array]) -> dict[str, Method]:
+    return {
+        name: Method(float(values.mean()), _standard_error(values), result.descriptions.get(name, ""))
+        for name, values in regret.items()
+    }
+
+
+def _best(names: Iterable[str], regret: Mapping[str, Array]) -> str:
     return min(names, key=lambda name: float(regret[name].mean()))
 
 
 def _standard_error(values: Array) -> float:
     return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else 0.0
+
+
+def _plain_row(row: Row | EverydayRow) -> Settings:
+    return {
+        "setting": row.setting,
+        "title": row.title,
+        "horizon": row.horizon,
+        "seeds": row.seeds,
+        "met": row.met,
+        "methods": {
+            name: {"regret": method.regret, "standard_error": method.standard_error, "settings": method.words}
+            for name, method in row.methods.items()
+        },
+    }
 
 
 def _plain(ratio: Ratio) -> Settings:

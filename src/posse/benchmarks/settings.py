@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from posse.benchmarks.worlds import AlteredWorld, ClickWorld
 from posse.datasets import load_letter, load_sarcos
 from posse.environments.base import World
 from posse.environments.from_dataset import RegressionWorld
@@ -22,9 +23,18 @@ PAPER_UCB, PAPER_TS = "paper ebmUCB", "paper ebmTS"
 EVIDENCE_UCB, EVIDENCE_TS = "evidence UCB", "evidence TS"
 ROBUST_UCB = "robust UCB"
 FIXED = "fixed 2I"
+LINUCB = "LinUCB"
 POOLED = "pooled LinUCB"
 KNOWN = {f"known {value:g}": value for value in (0.1, 0.3)}
 TUNED = {f"LinUCB {value:g}": value for value in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)}
+
+POOLED_TUNED = {f"{POOLED} {value:g}": value for value in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)}
+
+EVIDENCE: dict[str, Factory] = {
+    EVIDENCE_UCB: partial(EbmUCB, prior="evidence"),
+    EVIDENCE_TS: partial(EbmTS, prior="evidence"),
+}
+"""The methods that the tables are about, by name; one more line here is one more column of every table."""
 
 FEATURE_SCALE_SEED = 1  # the units of "scaled" are drawn once: the same for every seed of the benchmark
 
@@ -35,8 +45,7 @@ def all_methods(world: World) -> dict[str, Factory]:
     return {
         PAPER_UCB: EbmUCB,
         PAPER_TS: EbmTS,
-        EVIDENCE_UCB: partial(EbmUCB, prior="evidence"),
-        EVIDENCE_TS: partial(EbmTS, prior="evidence"),
+        **EVIDENCE,
         # "known" stands for the population of the drawn world; simulate puts it in.
         **{name: partial(EbmUCB, prior="known", exploration=value) for name, value in KNOWN.items()},  # type: ignore[arg-type]
         FIXED: partial(EbmUCB, prior=fixed, exploration=0.3),
@@ -48,9 +57,25 @@ def all_methods(world: World) -> dict[str, Factory]:
 def robust_methods(world: World) -> dict[str, Factory]:  # noqa: ARG001  # the signature of all_methods
     """Return what the rows about odd tasks compare."""
     return {
-        EVIDENCE_UCB: partial(EbmUCB, prior="evidence"),
+        EVIDENCE_UCB: EVIDENCE[EVIDENCE_UCB],
         ROBUST_UCB: partial(EbmUCB, prior="evidence", robust=True),
     }
+
+
+def evidence_methods(world: World) -> dict[str, Factory]:  # noqa: ARG001  # the signature of all_methods
+    """Return the methods that the tables are about, and no rival."""
+    return dict(EVIDENCE)
+
+
+def rival_methods(world: World) -> dict[str, Factory]:  # noqa: ARG001  # the signature of all_methods
+    """Return what the rows about an arm unlike the others compare: every method as it comes."""
+    return {PAPER_UCB: EbmUCB, **EVIDENCE, LINUCB: LinUCB}
+
+
+def click_methods(world: World) -> dict[str, Factory]:  # noqa: ARG001  # the signature of all_methods
+    """Return what the rows about rare clicks compare: pooled LinUCB at its best, since tasks differ little there."""
+    pooled = {name: partial(LinUCB, pooled=True, exploration=value) for name, value in POOLED_TUNED.items()}
+    return {PAPER_UCB: EbmUCB, **EVIDENCE, **pooled}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +92,12 @@ class Setting:
     horizon : int
     bar_paper, bar_known : float, optional
         The largest ratio of evidence UCB to paper ebmUCB, and to the known prior, that was promised.
+    rivals : tuple of str
+        The methods whose best, on the seeds that are shown, evidence UCB is compared with in a row of everyday rewards.
+    bar_rival : float, optional
+        The largest ratio of evidence UCB to that one that was promised.
+    everyday : bool
+        Whether the row is one of everyday rewards.
     methods : callable from the world to named policies
     most_seeds : int, optional
         Seeds are cut to this number; worlds from data are slow and vary little.
@@ -82,6 +113,9 @@ class Setting:
     horizon: int = 2000
     bar_paper: float | None = None
     bar_known: float | None = None
+    rivals: tuple[str, ...] = ()
+    bar_rival: float | None = None
+    everyday: bool = False
     methods: Callable[[World], dict[str, Factory]] = all_methods
     most_seeds: int | None = None
     from_data: bool = False
@@ -96,6 +130,16 @@ def feature_scale(n_features: int) -> tuple[float, ...]:
 
 def _synthetic(**settings: Any) -> Callable[[Path | None], World]:
     return lambda _folder: SyntheticWorld(**settings)
+
+
+def _altered(*, offset: float = 0.0, constant: float | None = None, **settings: Any) -> Callable[[Path | None], World]:
+    return lambda _folder: AlteredWorld(
+        world=SyntheticWorld(contexts="intercept", **settings), offset=offset, constant=constant
+    )
+
+
+def _clicks(**settings: Any) -> Callable[[Path | None], World]:
+    return lambda _folder: ClickWorld(**settings)
 
 
 def _diagonal(*values: float) -> list[list[float]]:
@@ -113,6 +157,41 @@ def _letter(folder: Path | None) -> World:
 _DENSE: dict[str, Any] = {"bar_paper": 0.90, "bar_known": 1.08}
 _ANISOTROPIC: dict[str, Any] = {"bar_paper": 0.80, "bar_known": 1.20}
 _LIMIT: dict[str, Any] = {"bar_paper": 1.02, "bar_known": 1.10}
+
+_UNLIKE: dict[str, Any] = {
+    "everyday": True,
+    "methods": rival_methods,
+    "rivals": (PAPER_UCB, LINUCB),
+    "bar_rival": 1.05,
+}
+_CLICKS: dict[str, Any] = {
+    "everyday": True,
+    "methods": click_methods,
+    "rivals": tuple(POOLED_TUNED),
+    "bar_rival": 1.0,
+    "horizon": 20_000,
+}
+_OFFSET: dict[str, Any] = {"everyday": True, "methods": evidence_methods, "needs": ("offset-0",)}
+_THREE_ARMS: dict[str, Any] = {"n_arms": 3, "shared_sd": 0.5, "heterogeneity": _diagonal(*[0.49] * 3)}
+_SIX_ARMS: dict[str, Any] = {
+    "n_tasks": 20,
+    "n_arms": 6,
+    "shared_sd": 0.5,
+    "heterogeneity": _diagonal(*[0.16] * 3),
+}
+OFFSETS = (-100.0, 10.0, 100.0, 10_000.0)  # in standard deviations of the noise
+
+
+def offset_name(offset: float) -> str:
+    """Return what the setting with this offset is called.
+
+    Examples
+    --------
+    >>> offset_name(-100.0)
+    'offset-minus-100'
+    """
+    return f"offset-{'minus-' if offset < 0 else ''}{abs(offset):.0f}"
+
 
 _ROWS = (
     Setting(name="balanced", title="balanced, N=10 K=5 d=3", world=_synthetic(), **_DENSE),
@@ -201,6 +280,68 @@ _ROWS = (
         world=_synthetic(n_tasks=20, odd_share=0.1, odd_scale=10.0),
         methods=robust_methods,
         needs=("no-odd",),
+    ),
+    Setting(
+        name="always-0",
+        title="one arm always 0, N=20 K=3 d=3, 4000 steps",
+        world=_altered(constant=0.0, n_tasks=20, **_THREE_ARMS),
+        horizon=4000,
+        **_UNLIKE,
+    ),
+    Setting(
+        name="quiet-arm",
+        title="one arm with noise 0.01, N=20 K=3 d=3, 4000 steps",
+        world=_altered(noise_sd=(0.01, 1.0, 1.0), n_tasks=20, **_THREE_ARMS),
+        horizon=4000,
+        **_UNLIKE,
+    ),
+    Setting(
+        name="always-0-n200",
+        title="one arm always 0, N=200, 40000 steps",
+        world=_altered(constant=0.0, n_tasks=200, **_THREE_ARMS),
+        horizon=40_000,
+        most_seeds=20,
+        **_UNLIKE,
+    ),
+    Setting(
+        name="quiet-arm-n200",
+        title="one arm with noise 0.01, N=200, 40000 steps",
+        world=_altered(noise_sd=(0.01, 1.0, 1.0), n_tasks=200, **_THREE_ARMS),
+        horizon=40_000,
+        most_seeds=20,
+        **_UNLIKE,
+    ),
+    Setting(name="clicks-5", title="clicks around 1 %, K=5, 20000 steps", world=_clicks(rate=0.01), **_CLICKS),
+    Setting(
+        name="clicks-20",
+        title="clicks around 2 %, K=20, 20000 steps",
+        world=_clicks(rate=0.02, n_arms=20),
+        **_CLICKS,
+    ),
+    Setting(
+        name="offset-0",
+        title="rewards around 0, N=20 K=6 d=3",
+        world=_altered(**_SIX_ARMS),
+        **_OFFSET | {"needs": ()},
+    ),
+    *(
+        Setting(
+            name=offset_name(offset),
+            title=f"rewards around {offset:g}",
+            world=_altered(offset=offset, **_SIX_ARMS),
+            **_OFFSET,
+        )
+        for offset in OFFSETS
+    ),
+    Setting(
+        name="arms-100",
+        title="rewards around 10, N=20 K=100 d=4, 5000 steps",
+        world=_altered(
+            offset=10.0, n_tasks=20, n_arms=100, n_features=4, shared_sd=0.5, heterogeneity=_diagonal(*[0.16] * 4)
+        ),
+        horizon=5000,
+        everyday=True,
+        methods=evidence_methods,
     ),
 )
 SETTINGS: dict[str, Setting] = {setting.name: setting for setting in _ROWS}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posse.cli.calibration import calibration
 from posse.cli.console import table_console
 from posse.cli.load import serve
 from posse.cli.options import available_cores, make_folder
@@ -27,8 +28,9 @@ app.command()(scale)
 app.command()(peers)
 app.command()(simulate)
 app.command()(serve)
+app.command()(calibration)
 
-LONGEST_NAME = 14  # of a setting: names are typed after --only, so they are never cut
+LONGEST_NAME = 16  # of a setting: names are typed after --only, so they are never cut
 WIDE = 130  # columns from which an interval fits on the line of its ratio
 
 
@@ -39,7 +41,8 @@ def _bench() -> None:
 
 @app.command()
 def regret(
-    seeds: Annotated[int, typer.Option(help="Number of seeds; worlds from data use at most 20.")] = 100,
+    seeds: Annotated[int, typer.Option(help="Number of seeds; slow worlds use at most 20.")] = 100,
+    first_seed: Annotated[int, typer.Option(help="The first of them; the others follow.")] = 0,
     workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder with the data sets. Default: the one that POSSE_DATA names.")
@@ -72,7 +75,9 @@ def regret(
     with many_runs(sum(counts.values())) as (begin, advance):
         for name, world in planned.worlds.items():
             begin(name)
-            results[name] = measure(SETTINGS[name], world, seeds=seeds, workers=cores, out=out, progress=advance)
+            results[name] = measure(
+                SETTINGS[name], world, seeds=seeds, first_seed=first_seed, workers=cores, out=out, progress=advance
+            )
     report = summarise(results, planned.skipped)
     _print_report(console, report)
     files = []
@@ -94,7 +99,7 @@ def _print_report(console: Console, report: RegretReport) -> None:
     from rich.table import Table
 
     from posse.benchmarks.markdown import verdict
-    from posse.benchmarks.settings import EVIDENCE_UCB, PAPER_UCB
+    from posse.benchmarks.settings import EVIDENCE, EVIDENCE_UCB, PAPER_UCB
 
     def cell(ratio: Ratio) -> str:
         low, high = ratio.interval
@@ -131,8 +136,25 @@ def _print_report(console: Console, report: RegretReport) -> None:
                 verdict(row.met),
             )
         console.print(regrets)
+    if report.everyday:
+        everyday = table(
+            "Everyday rewards: cumulative regret; the ratio to the best rival with its bar and 95 % interval",
+            ["setting"],
+            ["seeds", *EVIDENCE],
+            ["best rival", "UCB/rival", "met"],
+        )
+        for one in report.everyday:
+            everyday.add_row(
+                one.setting,
+                str(one.seeds),
+                *(f"{one.methods[name].regret:.0f}" for name in EVIDENCE),
+                "" if one.rival is None else f"{one.methods[one.rival].regret:.0f} {one.rival}",
+                escape(cell(one.ratios[0])) if one.ratios else "",
+                verdict(one.met),
+            )
+        console.print(everyday)
     if report.checks:
-        title = "Units, and ordinary tasks beside odd ones"
+        title = "Units, offsets, and ordinary tasks beside odd ones"
         checks = table(title, ["regret of", "over that of"], ["seeds"], ["ratio", "met"])
         for check in report.checks:
             checks.add_row(check.first, check.second, str(check.seeds), escape(cell(check)), verdict(check.met))

@@ -12,12 +12,15 @@ import importlib.util
 import pkgutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from posse.errors import PosseWarning
 
 if TYPE_CHECKING:
     from posse.fleet import Posse
@@ -243,10 +246,13 @@ def _regression() -> None:
     from posse.regression import HierarchicalRegressor
 
     tasks, _, contexts, rewards = _draw(300)
-    for settings in ({"robust": True}, {"method": "reml"}):
-        model = HierarchicalRegressor(**settings)
-        model.fit(contexts, rewards, groups=tasks)
-        model.predict(contexts, groups=tasks)
+    with warnings.catch_warnings():
+        # What random numbers cannot tell is nobody's business here.
+        warnings.simplefilter("ignore", PosseWarning)
+        for settings in ({"robust": True}, {"method": "reml"}):
+            model = HierarchicalRegressor(**settings)
+            model.fit(contexts, rewards, groups=tasks)
+            model.predict(contexts, groups=tasks)
 
 
 def _offline() -> None:

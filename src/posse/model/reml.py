@@ -16,7 +16,7 @@ from posse.model.evidence import limits
 from posse.model.prior import Prior
 from posse.model.report import PriorEstimate, PriorReport, eigenvalues
 from posse.model.statistics import Statistics
-from posse.types import Array
+from posse.types import Array, BoolArray
 
 TOLERANCE = 1e-13  # relative improvement of the criterion at which the search stops
 SINGULAR = 1e-10  # an eigenvalue of the relative covariance below this share of the largest is zero
@@ -37,7 +37,7 @@ class RemlFit:
     shared_mean : ndarray of shape (n_features,)
         The generalised least squares estimate (fixed effects).
     rank : int
-        Of the covariance; less than n_features at the boundary.
+        Of the covariance; less than the number of random coefficients at the boundary.
     iterations : int
     converged : bool
     """
@@ -51,15 +51,24 @@ class RemlFit:
     converged: bool
 
 
-def estimate_reml(stats: Statistics) -> PriorEstimate:
-    """Restricted maximum likelihood of every arm; see :func:`posse.model.estimate_prior`."""
+def estimate_reml(stats: Statistics, fixed: BoolArray | None = None) -> PriorEstimate:
+    """Restricted maximum likelihood of every arm; see :func:`posse.model.estimate_prior`.
+
+    Parameters
+    ----------
+    stats : Statistics
+    fixed : ndarray of shape (n_features,), optional
+        Features whose coefficients are the same in all tasks: their rows and columns of the covariance are 0. Default:
+        none is.
+    """
     K, d = stats.n_arms, stats.n_features
+    random = np.ones(d, dtype=np.bool_) if fixed is None else ~fixed
     squares = np.einsum("knii->i", stats.gram) / max(stats.count.sum(), 1.0)
     squares = np.where(squares > 0, squares, 1.0)
     size = float(stats.sum_of_squares.sum() / max(stats.count.sum(), 1.0)) or 1.0
-    covariance = np.tile(np.diag(size / (d * squares)), (K, 1, 1))
+    covariance = np.tile(np.diag(random * size / (d * squares)), (K, 1, 1))
     noise = np.full(K, size)
-    fits = [fit_reml(stats, arm) for arm in range(K)]
+    fits = [fit_reml(stats, arm, random) for arm in range(K)]
     notes = list(limits(stats))
     for arm, fit in enumerate(fits):
         if fit is None:
@@ -69,8 +78,8 @@ def estimate_reml(stats: Statistics) -> PriorEstimate:
             )
         else:
             covariance[arm], noise[arm] = fit.covariance, fit.noise_variance
-            if fit.rank < d:
-                notes.append(f"arm {arm} is at the boundary: its covariance has rank {fit.rank} of {d}")
+            if fit.rank < random.sum():
+                notes.append(f"arm {arm} is at the boundary: its covariance has rank {fit.rank} of {random.sum()}")
     found = np.array([fit is not None for fit in fits])
     # Flat up to rounding: a ten-billionth of what one arm's data say about the shared mean.
     flat = 1e-10 * np.maximum(stats.count.sum(axis=1), 1.0)[:, None] * squares / noise[:, None]
@@ -98,7 +107,7 @@ def estimate_reml(stats: Statistics) -> PriorEstimate:
 class _Criterion:
     """The restricted deviance of one arm as a function of the relative factor, features scaled to mean square 1."""
 
-    def __init__(self, stats: Statistics, arm: int, scale: Array) -> None:
+    def __init__(self, stats: Statistics, arm: int, scale: Array, random: BoolArray) -> None:
         seen = stats.count[arm] > 0
         self.gram = np.ascontiguousarray(stats.gram[arm, seen] / np.outer(scale, scale))
         self.moment = np.ascontiguousarray(stats.moment[arm, seen] / scale)
@@ -107,7 +116,10 @@ class _Criterion:
         self.freedom = self.rewards - scale.size
         self.mean = np.empty(scale.size)
         self.slope = np.empty((scale.size, scale.size))
-        self._rows, self._columns = np.tril_indices(scale.size)
+        # The factor is lower triangular; where a coefficient is fixed its row, and with it its column, is zero.
+        rows, columns = np.tril_indices(int(random.sum()))
+        places = np.flatnonzero(random)
+        self._rows, self._columns = places[rows], places[columns]
         self._task_precision = np.empty_like(self.gram)
         self._task_moment = np.empty_like(self.moment)
         self._buffers = new_buffers(scale.size)
@@ -150,20 +162,22 @@ class _Criterion:
         return float(np.exp((deviance - determinants) / self.freedom - 1.0) / (2 * np.pi))
 
 
-def fit_reml(stats: Statistics, arm: int) -> RemlFit | None:
+def fit_reml(stats: Statistics, arm: int, random: BoolArray | None = None) -> RemlFit | None:
     """Return the fit of one arm, or None if its rewards are too few or do not vary enough to say anything.
 
-    Needs more rewards than features and a Gram matrix over all tasks that can be inverted.
+    Needs more rewards than features and a Gram matrix over all tasks that can be inverted. Coefficients differ between
+    tasks where ``random``, which must be so for one feature at least; by default, all do.
     """
     from scipy.optimize import minimize
     from threadpoolctl import ThreadpoolController
 
     d = stats.n_features
+    random = np.ones(d, dtype=np.bool_) if random is None else random
     rewards = float(stats.count[arm].sum())
     scale = np.sqrt(np.einsum("jii->i", stats.gram[arm]) / max(rewards, 1.0))
     if rewards <= d or not (scale > 0).all():
         return None
-    criterion = _Criterion(stats, arm, scale)
+    criterion = _Criterion(stats, arm, scale, random)
     if np.linalg.eigvalsh(criterion.gram.sum(axis=0))[0] < 1e-10 * rewards:
         return None
 
@@ -190,12 +204,14 @@ def fit_reml(stats: Statistics, arm: int) -> RemlFit | None:
         deviance, _ = criterion(found.x)
         # Where a column of the factor is zero its slope is zero too, even if a little variance there would help: look
         # at the slope in the covariance itself, and step off the saddle along the direction that gains most.
-        gains, directions = np.linalg.eigh(-criterion.slope)
+        gains, directions = np.linalg.eigh(-criterion.slope[np.ix_(random, random)])
         if gains[-1] <= 1e-5 * rewards:
             break
-        relative = factor @ factor.T
-        lift = 1e-3 * max(np.trace(relative) / d, 1e-6)
-        start = criterion.pack(_lower_root(relative + lift * np.outer(directions[:, -1], directions[:, -1])))
+        relative = (factor @ factor.T)[np.ix_(random, random)]
+        lift = 1e-3 * max(np.trace(relative) / random.sum(), 1e-6)
+        root = np.zeros_like(factor)
+        root[np.ix_(random, random)] = _lower_root(relative + lift * np.outer(directions[:, -1], directions[:, -1]))
+        start = criterion.pack(root)
     noise = criterion.noise_variance(deviance, found.x)
     values, vectors = np.linalg.eigh(factor @ factor.T)
     kept = values > SINGULAR * max(float(values[-1]), 1.0 / rewards)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import difflib
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from posse.checks import real_array
 from posse.errors import InvalidValue, ShapeError
-from posse.types import Array
+from posse.types import Array, BoolArray
 
 
 def feature_matrix(X: Any) -> Array:
@@ -34,6 +35,39 @@ def feature_names(X: Any) -> list[str] | None:
         return None
     names = list(columns)
     return names if all(isinstance(name, str) for name in names) else None
+
+
+def fixed_features(fixed: Any, n_features: int, names: Sequence[str] | None) -> BoolArray:
+    """Return which features are fixed, from their names or positions, shape (n_features,)."""
+    result = np.zeros(n_features, dtype=np.bool_)
+    if fixed is None:
+        return result
+    if isinstance(fixed, str | bytes) or not isinstance(fixed, Iterable):
+        raise InvalidValue(
+            f"expected fixed to be a list of feature names or positions, got {fixed!r}; pass [{fixed!r}]"
+        )
+    for feature in fixed:
+        if isinstance(feature, str):
+            if names is None:
+                raise InvalidValue(
+                    f"fixed names the feature {feature!r}, but the columns of X have no names; pass positions from 0 "
+                    f"to {n_features - 1}, or X as a data frame"
+                )
+            if feature not in names:
+                close = difflib.get_close_matches(feature, names, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else "."
+                raise InvalidValue(f"fixed has no feature {feature!r}{hint} The features are {', '.join(names)}")
+            place = list(names).index(feature)
+        elif isinstance(feature, int | np.integer) and not isinstance(feature, bool):
+            place = int(feature)
+            if not 0 <= place < n_features:
+                raise InvalidValue(f"expected positions from 0 to {n_features - 1} in fixed, got {place}")
+        else:
+            raise InvalidValue(f"expected feature names or positions in fixed, got {feature!r}")
+        if result[place]:
+            raise InvalidValue(f"expected every feature once in fixed, got {feature!r} again")
+        result[place] = True
+    return result
 
 
 def target_vector(y: Any, n_rows: int) -> Array:

@@ -8,17 +8,23 @@ import numpy as np
 
 from posse.model import PriorEstimate
 from posse.regression.sums import Standardised
+from posse.types import BoolArray
 
 COLLINEAR = 1e-10
 """Smallest eigenvalue of a correlation matrix below which its features are collinear."""
 
+ONE_GROUP = "there is one group only: how groups differ cannot be learned from it"
 
-def unlearned(data: Standardised, estimate: PriorEstimate, names: Sequence[str]) -> tuple[str, ...]:
-    """Return in words what the estimate could not learn from these statistics."""
+
+def unlearned(data: Standardised, estimate: PriorEstimate, fixed: BoolArray, names: Sequence[str]) -> tuple[str, ...]:
+    """Return in words what the estimate could not learn from these statistics.
+
+    ``fixed`` marks coefficients that are the same in all groups, the intercept's place first if there is one.
+    """
     stats, report, p = data.stats, estimate.report, data.stats.n_features
     notes = []
     if stats.n_tasks < 2:
-        notes.append("there is one group only: how groups differ cannot be learned from it")
+        notes.append(ONE_GROUP)
     elif (stats.count <= 1).all():
         notes.append("every group has one row: noise and differences between groups cannot be told apart")
     if not stats.sum_of_squares.any():
@@ -43,8 +49,8 @@ def unlearned(data: Standardised, estimate: PriorEstimate, names: Sequence[str])
                 "not fit exactly: start values stand"
             )
         else:
-            covariance = estimate.prior.covariance[0]
+            covariance = estimate.prior.covariance[0][np.ix_(~fixed, ~fixed)]
             rank = int(np.linalg.matrix_rank(covariance, tol=1e-12 * np.trace(covariance), hermitian=True))
-            if rank < p:
-                notes.append(f"the covariance is at the boundary: its rank is {rank} of {p}")
+            if rank < len(covariance):
+                notes.append(f"the covariance is at the boundary: its rank is {rank} of {len(covariance)}")
     return tuple(notes)

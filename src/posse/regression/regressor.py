@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import warnings
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
 
 from posse.checks import one_of
-from posse.errors import InvalidValue, ShapeError
+from posse.errors import InvalidValue, PosseWarning, ShapeError
 from posse.kernels.posterior import new_buffers, rebuild
-from posse.model import Prior, PriorReport, estimate_prior, new_belief
+from posse.model import Prior, PriorEstimate, PriorReport, estimate_prior, new_belief
 from posse.model.evidence import STUDENT_FREEDOM
+from posse.model.reml import estimate_reml
 from posse.regression.base import Estimator, NotFitted
-from posse.regression.inputs import feature_matrix, feature_names, group_labels, label_array, target_vector
-from posse.regression.notes import unlearned
+from posse.regression.fixed import estimate_with_fixed
+from posse.regression.inputs import (
+    feature_matrix,
+    feature_names,
+    fixed_features,
+    group_labels,
+    label_array,
+    target_vector,
+)
+from posse.regression.notes import ONE_GROUP, unlearned
 from posse.regression.sums import GroupSums, Standardised
-from posse.types import Array
+from posse.types import Array, BoolArray
 
 METHODS = ("evidence", "reml")
 
@@ -48,6 +58,11 @@ class HierarchicalRegressor(Estimator):
     robust : bool
         With "evidence": the population is Student's with 8 degrees of freedom, so that odd groups neither drag the
         others nor are dragged by them.
+    fixed : list of feature names or positions, optional
+        Features whose coefficient is the same in all groups (no random slope): ``y ~ 1 + x + z + (1 + x | group)`` in
+        lme4's words is ``fixed=["z"]``. For features that do not vary within groups, and where groups have fewer rows
+        than there are features. Default: every coefficient differs between groups. The intercept, if there is one,
+        always does.
 
     Attributes
     ----------
@@ -55,17 +70,20 @@ class HierarchicalRegressor(Estimator):
         Of the population: its shared mean. Of a model fitted without groups, those of its one group.
     intercept_ : float
         Likewise; 0 without an intercept.
+    coef_std_ : ndarray of shape (n_features,)
+    intercept_std_ : float
+        Standard errors of these.
     groups_ : ndarray of shape (n_groups,)
         Labels, in the order of their first rows.
     group_coef_ : ndarray of shape (n_groups, n_features)
     group_intercept_ : ndarray of shape (n_groups,)
     covariance_ : ndarray of shape (1 + n_features, 1 + n_features)
         How the coefficients differ between groups, the intercept first; (n_features, n_features) without an intercept.
-        With ``robust`` the scale matrix of the Student population.
+        Rows and columns of ``fixed`` features are 0. With ``robust`` the scale matrix of the Student population.
     noise_variance_ : float
     shrinkage_ : ndarray of shape (n_groups,)
         How much each group borrows: 1 if its coefficients come from the others alone, 0 if from its own rows alone.
-        One minus the effective number of coefficients that its own rows determine, over all its coefficients.
+        One minus the effective number of coefficients that its own rows determine, over all that are not ``fixed``.
     group_weight_ : ndarray of shape (n_groups,)
         With ``robust`` small for odd groups, whose own covariance is ``covariance_`` over the weight; else 1.
     prior_ : Prior
@@ -74,9 +92,16 @@ class HierarchicalRegressor(Estimator):
     report_ : PriorReport
         How the estimate came about, with one task per group; ``notes`` say what could not be learned, eigenvalues are
         those of ``prior_``. ``log_evidence`` is the restricted log likelihood for "reml".
+    fixed_ : ndarray of shape (n_features,)
+        True for features whose coefficient is the same in all groups.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X was a data frame whose columns have names.
+
+    Warns
+    -----
+    PosseWarning
+        If the estimate did not converge, or if something could not be learned: what ``report_`` says.
 
     Examples
     --------
@@ -94,10 +119,19 @@ class HierarchicalRegressor(Estimator):
     >>> mean, std = model.predict([[4.0], [4.0]], groups=["a", "d"], return_std=True)
     >>> mean.round(2), std.round(2)
     (array([3.95, 7.96]), array([0.16, 4.65]))
+
+    Groups that differ in level only: the slope is fixed.
+
+    >>> y = [0.1, 0.9, 2.1, 2.9, 5.1, 5.9, 7.1, 7.9, 12.0]
+    >>> model = HierarchicalRegressor(method="reml", fixed=[0]).fit(X, y, groups=groups)
+    >>> model.group_coef_.round(2).ravel(), model.group_intercept_.round(2)
+    (array([0.96, 0.96, 0.96]), array([0.06, 5.06, 9.12]))
     """
 
     coef_: Array
     intercept_: float
+    coef_std_: Array
+    intercept_std_: float
     groups_: np.ndarray[Any, Any]
     group_coef_: Array
     group_intercept_: Array
@@ -107,6 +141,7 @@ class HierarchicalRegressor(Estimator):
     group_weight_: Array
     prior_: Prior
     report_: PriorReport
+    fixed_: BoolArray
     n_features_in_: int
     feature_names_in_: np.ndarray[Any, Any]
 
@@ -115,13 +150,20 @@ class HierarchicalRegressor(Estimator):
     _data: Standardised  # the same in standard form
     _coefficients: Array  # (n_groups + 1, p) of standardised rows; the last are those of a new group
     _uncertainty: Array  # (n_groups + 1, p, p) their covariances
+    _shared_covariance: Array  # (p, p) of the shared mean
 
     def __init__(
-        self, *, method: Literal["evidence", "reml"] = "evidence", fit_intercept: bool = True, robust: bool = False
+        self,
+        *,
+        method: Literal["evidence", "reml"] = "evidence",
+        fit_intercept: bool = True,
+        robust: bool = False,
+        fixed: Sequence[str | int] | None = None,
     ) -> None:
         self.method = method
         self.fit_intercept = fit_intercept
         self.robust = robust
+        self.fixed = fixed
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Learn from these rows alone.
@@ -201,6 +243,13 @@ class HierarchicalRegressor(Estimator):
         rows, names = feature_matrix(X), feature_names(X)
         target = target_vector(y, len(rows))
         labels = group_labels(groups, len(rows))
+        known = names if fresh else getattr(self, "feature_names_in_", None)
+        fixed = fixed_features(self.fixed, rows.shape[1], None if known is None else list(known))
+        if fixed.all() and not self.fit_intercept:
+            raise InvalidValue(
+                "fixed names every coefficient, so that groups would not differ; leave one out or pass "
+                "fit_intercept=True, or fit one regression to all rows without groups"
+            )
         if fresh:
             position: dict[Hashable, int] = {}
             sums = GroupSums.nothing(rows, target, intercept=bool(self.fit_intercept))
@@ -221,8 +270,9 @@ class HierarchicalRegressor(Estimator):
         try:
             if fresh:
                 self._describe_features(rows.shape[1], names)
-            self._sums, self._position = sums, position
+            self._sums, self._position, self.fixed_ = sums, position, fixed
             self._estimate()
+            self._warn(stacklevel=4)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
@@ -253,13 +303,13 @@ class HierarchicalRegressor(Estimator):
     def _estimate(self) -> None:
         """Estimate the population from the sums, and condition every group on it."""
         self._data = self._sums.standardised()
-        estimate = estimate_prior(self._data.stats, method=self.method, robust=bool(self.robust))
+        estimate = self._population()
         log_evidence = estimate.report.log_evidence
         if self.method == "reml":
             # log det X'V^-1 X was taken with standardised features.
             log_evidence -= float(np.log(self._data.scale).sum())
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        notes = unlearned(self._data, estimate, [repr(name) for name in names])
+        notes = unlearned(self._data, estimate, self._fixed(), [repr(name) for name in names])
         self.prior_ = estimate.prior
         self.report_ = replace(estimate.report, log_evidence=log_evidence, notes=notes)
         self.groups_ = label_array(list(self._position))
@@ -267,6 +317,27 @@ class HierarchicalRegressor(Estimator):
         self.noise_variance_ = float(estimate.prior.noise_variance[0])
         self._condition()
         self._publish()
+
+    def _fixed(self) -> BoolArray:
+        """Return which coefficients are fixed, in the order of the statistics: never the intercept."""
+        return np.concatenate([np.zeros(int(self._data.intercept), dtype=np.bool_), self.fixed_])
+
+    def _population(self) -> PriorEstimate:
+        stats, fixed = self._data.stats, self._fixed()
+        if not fixed.any():
+            return estimate_prior(stats, method=self.method, robust=bool(self.robust))
+        if self.method == "reml":
+            return estimate_reml(stats, fixed)
+        return estimate_with_fixed(stats, fixed, robust=bool(self.robust))
+
+    def _warn(self, stacklevel: int) -> None:
+        """Warn of an estimate that did not come to rest or lacks something, unless that was asked for."""
+        # Who passes no groups knows that there is one only.
+        found = [note for note in self.report_.notes if None not in self._position or note != ONE_GROUP]
+        if not self.report_.converged:
+            found.insert(0, f"the estimate did not converge in {self.report_.iterations} iterations")
+        if found:
+            warnings.warn("; ".join(found), PosseWarning, stacklevel=stacklevel)
 
     def _condition(self) -> None:
         """Compute the coefficients of every group and of a new one, and how sure they are."""
@@ -285,8 +356,11 @@ class HierarchicalRegressor(Estimator):
         new = widening * self.prior_.covariance[0] + shared_covariance
         self._coefficients = np.concatenate([own, shared_mean[None]])
         self._uncertainty = np.concatenate([covariance, new[None]])
-        determined = np.einsum("jab,jba->j", covariance, stats.gram[0]) / s2
-        self.shrinkage_ = np.clip(1.0 - determined / stats.n_features, 0.0, 1.0)
+        random = ~self._fixed()
+        own_rows = np.ix_(np.ones(stats.n_tasks, dtype=np.bool_), random, random)
+        determined = np.einsum("jab,jba->j", covariance[own_rows], stats.gram[0][own_rows]) / s2
+        self.shrinkage_ = np.clip(1.0 - determined / random.sum(), 0.0, 1.0)
+        self._shared_covariance = shared_covariance.copy()
 
     def _publish(self) -> None:
         """Translate to the units and the origin of the rows as they came."""
@@ -301,3 +375,7 @@ class HierarchicalRegressor(Estimator):
         self.group_coef_, self.group_intercept_ = slopes[:-1].copy(), intercepts[:-1].copy()
         population = 0 if None in self._position else -1
         self.coef_, self.intercept_ = slopes[population].copy(), float(intercepts[population])
+        unsure = self._shared_covariance if population else self._uncertainty[0]
+        errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", to_raw, unsure, to_raw), 0.0))
+        self.coef_std_ = errors[-self.n_features_in_ :].copy()
+        self.intercept_std_ = float(errors[0]) if self._data.intercept else 0.0
