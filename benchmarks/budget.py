@@ -4,8 +4,8 @@
 
 A fleet with the default policy decides in the worlds of docs/evidence.md. Its log is then asked for other policies by
 importance weights: the effective sample size (sum of weights, squared, over sum of squared weights) for the policy that
-plays at random and, on average, for those that always play one arm; and how much of their decisions, at least, had
-probability 0 in the log, which no weight makes up for.
+plays at random and for those that always play one arm (the median over arms and seeds); and how many pairs of decision
+and arm had probability 0 in the log, which no weight makes up for.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def measure(world, horizon, seed, settings):
     regret = (draw.expected.max(axis=1) - draw.expected[rows, arms]).sum()
     weight = 1 / probabilities[rows, arms]
     always = [effective(weight * (arms == arm)) for arm in range(world.n_arms)]
-    return regret, (probabilities == 0).mean(), effective(weight), np.mean(always)
+    return regret, (probabilities == 0).mean(), effective(weight), always
 
 
 def main():
@@ -66,12 +66,12 @@ def main():
         base = None
         for case, settings in CASES.items():
             found = [measure(world, setting.horizon, FIRST_SEED + i, settings) for i in range(options.seeds)]
-            regret, closed, uniform, always = np.mean(found, axis=0)
-            error = np.std([row[0] for row in found], ddof=1) / np.sqrt(options.seeds)
+            regrets, closed, uniform, always = (np.array(column) for column in zip(*found, strict=True))
+            regret, error = regrets.mean(), regrets.std(ddof=1) / np.sqrt(options.seeds)
             base = regret if base is None else base
             print(
-                f"| {setting.title} | {case} | {regret:,.0f} ± {error:.0f} | {regret / base:.2f} | {closed:.1%} "
-                f"| {uniform:,.0f} | {always:,.0f} |",
+                f"| {setting.title} | {case} | {regret:,.0f} ± {error:.0f} | {regret / base:.2f} | {closed.mean():.1%} "
+                f"| {np.median(uniform):,.0f} | {np.median(always):,.0f} |",
                 flush=True,
             )
 

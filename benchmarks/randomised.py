@@ -1,9 +1,10 @@
 """Random decisions at the regret of UCB: centre and spread, one draw for all arms or one each, world by world.
 
-.venv/bin/python benchmarks/randomised.py [--data DIR] [--seeds 40] [--only balanced,d8]
+.venv/bin/python benchmarks/randomised.py [--data DIR] [--seeds 200] [--first-seed 20000] [--only balanced,d8]
+    [--rules "one z 0.4/0.1"]
 
-Regret over that of ``EbmUCB(prior="evidence")`` in the same seeds, with its standard error. The seeds begin at
-20,000: no constant of the evidence prior was chosen by them.
+Regret over that of ``EbmUCB(prior="evidence")`` in the same seeds, with its standard error. No constant of the evidence
+prior was chosen by seeds from 20,000 on.
 """
 
 import argparse
@@ -15,7 +16,6 @@ import numpy as np
 from posse import EbmRandUCB, EbmTS, EbmUCB, simulate
 from posse.benchmarks.settings import SETTINGS
 
-FIRST_SEED = 20_000
 UCB = "UCB"
 WORLDS = [name for name in SETTINGS if name not in ("scaled", "no-odd")]  # "scaled" has the decisions of "balanced"
 
@@ -40,11 +40,13 @@ def rules():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", type=int, default=40)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first-seed", type=int, default=20_000)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--only", default=",".join(WORLDS))
+    parser.add_argument("--rules", default=",".join(name for name in rules() if name != UCB))
     options = parser.parse_args()
-    policies = rules()
+    policies = {name: rules()[name] for name in (UCB, *options.rules.split(","))}
     others = [name for name in policies if name != UCB]
     print("| world | UCB | " + " | ".join(others) + " |\n|---|" + "---|" * len(policies), flush=True)
     ratios = []
@@ -57,7 +59,7 @@ def main():
             setting.world(options.data),
             policies,
             horizon=setting.horizon,
-            seeds=range(FIRST_SEED, FIRST_SEED + seeds),
+            seeds=range(options.first_seed, options.first_seed + seeds),
             workers=options.workers,
         )
         regret = {policy: np.asarray(result.regret_of(policy)) for policy in policies}

@@ -176,6 +176,7 @@ class Core:
                     "arm": decision.arm,
                     "eligible": list(decision.probabilities),
                     "probabilities": list(decision.probabilities.values()),
+                    "expected_rewards": list(decision.mean.values()),
                     "propensity": decision.propensity,
                     "context": dict(zip(names, self._features.raw(context), strict=True)),
                     "policy": self._behaviour.policy,
