@@ -173,7 +173,10 @@ def diagnose(
 def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limits: Limits) -> list[Refusal]:
     """Return why a log cannot speak about a target; nothing if it can."""
     reasons = []
-    explore = "log with an evaluation budget, so that every eligible arm is chosen now and then, or ask for a target nearer to the log"
+    explore = (
+        "log with an evaluation budget, so that every eligible arm is chosen now and then, or ask for a target nearer to "
+        "the log"
+    )
     if 1 - found.supported > limits.max_unsupported + NEVER:
         lost = (probabilities * ~data.supported).sum(axis=0)
         worst = data.arm_labels[int(lost.argmax())]
