@@ -194,7 +194,7 @@ def matches(counts, expected):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"policy": "ebm-ts"}, {"policy": "ebm-ucb", "floor": 0.1}, {"evaluation_budget": 0.2}, {"policy": "random"}],
+    [{"policy": "ebm-ts"}, {"policy": "ebm-ucb", "floor": 0.1}, {"evaluation_budget": 0.2}, {"policy": "random"}],
 )
 def test_arms_are_drawn_as_often_as_reported(fleet_of, settings):
     # The same context 3000 times without rewards, so that chances drift only with the logarithm of the step.

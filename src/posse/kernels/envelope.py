@@ -50,14 +50,15 @@ def envelope_probabilities(mean: Array, width: Array, centre: float, spread: flo
             out[arm] = upper_tail(centre / spread) / ties
     start = 0.0
     while top >= 0:
-        # The next arm on the envelope is the one that overtakes first; of several at once, the steepest.
+        # The next arm on the envelope is the one that overtakes first. Of several at once it may be any: the steeper
+        # ones overtake it at the same point, and nothing is left for it.
         end, after = math.inf, -1
         for arm in range(n_arms):
             if width[arm] > width[top]:
                 crossing = (mean[top] - mean[arm]) / (width[arm] - width[top])
-                if crossing < end or (crossing == end and after >= 0 and width[arm] > width[after]):
+                if crossing < end:
                     end, after = crossing, arm
-        end = max(end, start)  # but for rounding it is
+        end = max(end, start)  # it is, but for rounding, and no probability is negative
         mass = mass_between((start - centre) / spread, (end - centre) / spread)
         ties = 0
         for arm in range(n_arms):
