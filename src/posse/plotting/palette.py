@@ -25,7 +25,6 @@ METHODS: dict[str, tuple[str, Variant]] = {
     "ebmTS": (BLUE, SECOND),
     "evidence UCB": (SKY, PLAIN),
     "evidence TS": (SKY, SECOND),
-    "ebmRandUCB": (SKY, THIRD),
     "RMBandit": (VERMILLION, PLAIN),
     "RMBandit tuned": (VERMILLION, THIRD),
     "OLSBandit": (ORANGE, PLAIN),
