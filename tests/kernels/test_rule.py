@@ -217,6 +217,16 @@ def test_one_factor_for_all_that_are_above_their_minimum(seed):
     assert_allclose(out, np.maximum(least, factor * own), atol=1e-12)
 
 
+@pytest.mark.parametrize("n_arms", [1, 2, 3, 7, 49, 100])
+def test_an_even_chance_is_exactly_even(n_arms):
+    # A log of the random policy is compared with the uniform one, digit by digit.
+    rng = np.random.default_rng(n_arms)
+
+    out = weighed(rng.normal(size=n_arms), np.ones(n_arms), scale=0.0, explores=OPTIMISTIC, floor=1.0)
+
+    assert out.tolist() == [1 / n_arms] * n_arms
+
+
 def test_probabilities_above_all_minima_stay_as_they_are():
     own = weighed([0.2, 0.5, 0.3], [0.5, 0.4, 0.8])
 

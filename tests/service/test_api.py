@@ -167,7 +167,7 @@ def test_the_posterior_of_a_task_is_that_of_the_model(service, world):
         assert [arm["arm"] for arm in found["arms"]] == ARMS
         borrowing = fleet.borrowing(task)
         for place, arm in enumerate(found["arms"]):
-            assert_allclose(arm["mean"], world.posterior.mean[place, number], rtol=1e-8, atol=1e-12)
+            assert_allclose(arm["mean"], world.posterior.mean[place, number], rtol=1e-8, atol=1e-10)
             sd = np.sqrt(np.diagonal(world.posterior.covariance[place, number]))
             assert_allclose(arm["sd"], sd, rtol=1e-8)
             assert_allclose(arm["population_mean"], world.posterior.shared_mean[place], rtol=1e-8)

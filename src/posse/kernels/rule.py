@@ -24,6 +24,9 @@ from posse.kernels.select import Exploration, growth
 from posse.types import Array, BoolArray
 
 
+ROUNDING = 1e-12  # of a sum of as many probabilities as there may be arms
+
+
 class Rule(NamedTuple):
     """How beliefs become probabilities: the scores, and the ``floor`` and evaluation ``budget`` of eligible arms."""
 
@@ -127,6 +130,13 @@ def raise_to_minimum(least: Array, out: Array) -> None:
     Of all probabilities with these minima, those are the nearest to what they were (in Kullback-Leibler divergence).
     """
     n_arms = out.shape[0]
+    total = 0.0
+    for i in range(n_arms):
+        total += least[i]
+    if total >= 1.0 - ROUNDING:  # nothing is left to share, and an even chance is exactly even
+        for i in range(n_arms):
+            out[i] = least[i]
+        return
     factor = 1.0
     for _ in range(n_arms):  # every round but the last finds another arm that is below
         taken, rest = 0.0, 0.0
