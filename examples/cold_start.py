@@ -10,8 +10,8 @@ from stores import FEATURES, OFFERS, Stores
 from posse import Posse
 
 FLEETS = {
-    "learns from the others": {"policy": "ebm-ts"},
-    # Told how noisy sales are, which ebm-ts finds out by itself.
+    "learns from the others": {},
+    # Told how noisy sales are, which the others find out by themselves.
     "every store alone": {"policy": "lin-ts", "exploration": 0.3},
     "any offer": {"policy": "random"},
 }

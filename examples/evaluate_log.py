@@ -30,7 +30,7 @@ def main(decisions):
 
     # The candidate learns from the first half and is judged by the second, which it has not seen.
     first, second = log.frame[: decisions // 2], log.frame[decisions // 2 :]
-    candidate = Posse(arms=OFFERS, features=FEATURES, policy="ebm-ts", seed=9)
+    candidate = Posse(arms=OFFERS, features=FEATURES, seed=9)
     candidate.learn_many(first)
     evaluation = evaluate(type(log)(second), Fleet(candidate, label="candidate"), against=Logged(), seed=1)
     print(evaluation)

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.fleet import Decision, Posse
     from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
-    from posse.policies import EbmTS, EbmUCB, make_policy
+    from posse.policies import EbmRandUCB, EbmTS, EbmUCB, make_policy
     from posse.regression import HierarchicalRegressor
     from posse.simulation import SimulationResult, simulate
 
 __all__ = [
     "Decision",
+    "EbmRandUCB",
     "EbmTS",
     "EbmUCB",
     "FeatureSpec",
@@ -39,7 +40,7 @@ _HOMES = {
     "features": ("FeatureSpec",),
     "fleet": ("Decision", "Posse"),
     "model": ("Prior", "Statistics", "estimate_prior", "log_evidence", "posterior"),
-    "policies": ("EbmTS", "EbmUCB", "make_policy"),
+    "policies": ("EbmRandUCB", "EbmTS", "EbmUCB", "make_policy"),
     "regression": ("HierarchicalRegressor",),
     "simulation": ("SimulationResult", "simulate"),
 }

@@ -63,12 +63,17 @@ QUICK = ["--resamples", "200"]
 
 
 def test_every_kind_of_target_is_evaluated(run, log, fleet):
-    kinds = ["uniform", "always:b", "learned:ebm-ts:exploration=0.3", "replay:ebm-ucb:exploration=0.3,prior=evidence"]
+    kinds = [
+        "uniform",
+        "always:b",
+        "learned:ebm-rand-ucb:exploration=0.3",
+        "replay:ebm-ucb:exploration=0.3,prior=evidence",
+    ]
     targets = [*kinds, fleet, f"greedy:{fleet}"]
     done = run(log, *[part for target in targets for part in ("--policy", target)], "--against", "logged", *QUICK)
 
     assert done.exit_code == 0
-    names = ["uniform", "always b", "learned ebm-ts (exploration=0.3)"]
+    names = ["uniform", "always b", "learned ebm-rand-ucb (exploration=0.3)"]
     names += ["replay ebm-ucb (exploration=0.3,prior=evidence)", "fleet.posse", "fleet.posse, greedy", "logged"]
     for name in names:
         assert f"\n{name}\n" in done.stdout
@@ -134,7 +139,7 @@ def test_one_refused_target_does_not_hide_the_others(run, table, tmp_path):
     [
         (["-p", "nothing.posse"], InvalidValue, "no target 'nothing.posse': it must be a fleet's file"),
         (["-p", "always:z"], UnknownArm, "no arm 'z' in the log; its arms are 'a', 'b', 'c'"),
-        (["-p", "learned:lin-ucb"], InvalidValue, "must be one of 'ebm-ts', 'ebm-ucb'"),
+        (["-p", "learned:lin-ucb"], InvalidValue, "must be one of 'ebm-rand-ucb', 'ebm-ts', 'ebm-ucb'"),
         (["-p", "learned:ebm-ts:colour=1"], InvalidValue, "no setting 'colour'"),
         (["-p", "replay:ebm-ucx"], UnknownPolicy, "did you mean"),
         (["-p", "uniform", "-p", "uniform"], InvalidValue, "different names"),

@@ -23,7 +23,9 @@ SERVICE = """
 import tempfile, numpy as np, polars as pl
 from posse import EbmTS, EbmUCB, FeatureSpec, Posse, Prior, SyntheticWorld, make_policy, simulate
 rng = np.random.default_rng(3)
-for key in ("ebm-ucb", "ebm-ts", "hier-ts", "lin-ucb", "lin-ts", "lin-ucb-pooled", "ols-bandit", "rm-bandit"):
+for key in (
+    "ebm-ucb", "ebm-ts", "ebm-rand-ucb", "hier-ts", "lin-ucb", "lin-ts", "lin-ucb-pooled", "ols-bandit", "rm-bandit"
+):
     policy = make_policy(key, n_tasks=7, n_arms=4, n_features=6)
     for step in range(1, 12):
         arm = policy.choose(step % 7, rng.standard_normal(6).tolist(), step, rng)
@@ -44,7 +46,7 @@ table = table.with_columns(
     who=pl.Series(rng.integers(200, size=n)), arm=pl.Series([f"a{i % 3}" for i in range(n)]),
     reward=pl.Series(rng.standard_normal(n)),
 )
-for policy in ("ebm-ts", "ebm-ucb", "lin-ts"):
+for policy in ("ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ts"):
     names = [f"f{i}" for i in range(5)]
     fleet = Posse(arms=["a0", "a1", "a2"], features=FeatureSpec(names, intercept=policy != "lin-ts"), policy=policy)
     fleet.reward(fleet.decide(1, rng.standard_normal(5)).id, 2)

@@ -35,7 +35,7 @@ def client(make, service, monkeypatch):
 def name(client):
     """A fleet of its own for every test."""
     name = f"shops-{uuid4().hex[:8]}"
-    client.create_fleet(name, ["tea", "cake"], ["hour"], floor=0.1)
+    client.create_fleet(name, ["tea", "cake"], ["hour"], evaluation_budget=0.1)
     yield name
     client.delete_fleet(name)
 
@@ -50,9 +50,9 @@ def test_a_fleet_is_made_once(client, name):
     fleet = client.fleet(name)
     assert (fleet.name, fleet.arms, fleet.retired_arms, fleet.decisions) == (name, ("tea", "cake"), (), 0)
     assert fleet.columns[-1] == "hour"
-    assert fleet.definition["policy"] == "ebm-ts"
+    assert fleet.definition["policy"] == "ebm-rand-ucb"
     assert abs(fleet.created.timestamp() - time.time()) < 60
-    assert client.create_fleet(name, ["tea", "cake"], ["hour"], floor=0.1) == fleet
+    assert client.create_fleet(name, ["tea", "cake"], ["hour"], evaluation_budget=0.1) == fleet
     assert name in [one.name for one in client.fleets()]
     assert reason(lambda: client.create_fleet(name, ["tea"], ["hour"])) == "fleet_exists"
     assert reason(lambda: client.fleet("nowhere")) == "unknown_fleet"
@@ -156,7 +156,7 @@ def test_tasks_are_listed_shown_and_erased(client, busy):
 
 def test_what_the_tasks_have_in_common(client, busy):
     population = client.population(busy)
-    assert population.policy == "ebm-ts"
+    assert population.policy == "ebm-rand-ucb"
     assert population.columns == client.fleet(busy).columns
     size = len(population.columns)
     for arm in population.arms:

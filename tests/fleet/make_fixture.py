@@ -38,8 +38,8 @@ def build():
         # Ids that do not depend on the machine.
         secrets.token_hex = lambda n, number=number: f"{number:012x}"
         fleet = Posse(
-            arms=["red", "green"], features=spec, seed=17, floor=0.02, time_to_live=1000.0, absent_reward=0.25,
-            clock=lambda: NOW,
+            arms=["red", "green"], features=spec, seed=17, floor=0.02, evaluation_budget=0.01, time_to_live=1000.0,
+            absent_reward=0.25, clock=lambda: NOW,
         )  # fmt: skip
         fleet.add_arm("blue")
         for row in range(16):

@@ -13,7 +13,7 @@ from posse.errors import (
 )
 from posse.fleet.behaviour import new_behaviour
 from posse.model import Prior
-from posse.policies.ebm import EbmTS, EbmUCB
+from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 
 X = np.array([0.3, -0.8])
 
@@ -34,6 +34,11 @@ WRONG_SETTINGS = [
     ({"floor": 0.34}, InvalidValue),
     ({"floor": -0.1}, InvalidValue),
     ({"floor": math.nan}, NotFinite),
+    ({"evaluation_budget": -0.01}, InvalidValue),
+    ({"evaluation_budget": 1.01}, InvalidValue),
+    ({"evaluation_budget": "1 %"}, InvalidValue),
+    ({"evaluation_budget": None}, InvalidValue),
+    ({"evaluation_budget": math.nan}, NotFinite),
     ({"exploration": -1}, InvalidValue),
     ({"exploration": math.inf}, NotFinite),
     ({"refresh_growth": -1}, InvalidValue),
@@ -70,6 +75,9 @@ def test_settings_are_checked(settings, error):
     [
         {"features": []},
         {"floor": 1 / 3},
+        {"evaluation_budget": 1},
+        {"evaluation_budget": 0.01, "floor": 0.01},
+        {"evaluation_budget": 0.01, "policy": "random"},
         {"exploration": 0},
         {"seed": 2**128 - 1},
         {"seed": np.int64(3)},
@@ -97,7 +105,14 @@ def test_an_unknown_policy_is_told_what_was_meant():
 
 
 def test_defaults_are_those_of_the_policies():
-    common = {"n_arms": 2, "n_features": 3, "floor": 0.0, "refresh_growth": None, "robust": False}
+    common = {
+        "n_arms": 2,
+        "n_features": 3,
+        "floor": 0.0,
+        "evaluation_budget": 0.02,
+        "refresh_growth": None,
+        "robust": False,
+    }
 
     def behaviour(policy, prior=None, exploration=None):
         return new_behaviour(policy, prior=prior, exploration=exploration, **common)
@@ -105,17 +120,26 @@ def test_defaults_are_those_of_the_policies():
     def exploration(policy, prior=None):
         return tuple(behaviour(policy, prior).rule.exploration)
 
-    assert exploration("ebm-ts") == (EbmTS.evidence_exploration, True, True)
-    assert exploration("ebm-ucb") == (EbmUCB.evidence_exploration, True, False)
-    assert exploration("ebm-ts", "paper") == (0.1, True, True)
-    assert exploration("hier-ts") == (1.0, False, True)
-    assert exploration("lin-ts") == (1.0, False, True)
-    assert exploration("lin-ucb") == (1.0, False, False)
+    # Centre, spread, growing, coupled.
+    assert exploration("ebm-rand-ucb") == (EbmRandUCB.evidence_exploration, 0.1, True, True)
+    assert exploration("ebm-ts") == (0.0, EbmTS.evidence_exploration, True, False)
+    assert exploration("ebm-ucb") == (EbmUCB.evidence_exploration, 0.0, True, False)
+    assert exploration("ebm-ts", "paper") == (0.0, 0.1, True, False)
+    assert exploration("hier-ts") == (0.0, 1.0, False, False)
+    assert exploration("lin-ts") == (0.0, 1.0, False, False)
+    assert exploration("lin-ucb") == (1.0, 0.0, False, False)
     assert behaviour("ebm-ts").prior == "evidence"
     assert behaviour("ebm-ts").refresh_growth == 0.1
     assert behaviour("lin-ts").prior == "known"
     assert behaviour("random").rule.floor == 1.0
-    assert behaviour("ebm-ts", exploration=2).rule.exploration.scale == 2.0
+    assert behaviour("ebm-rand-ucb").rule.budget == 0.02
+    assert behaviour("ebm-ts", exploration=2).rule.exploration.spread == 2.0
+    assert behaviour("ebm-rand-ucb", exploration=2).rule.exploration[:2] == (2.0, 0.5)
+    assert behaviour("ebm-rand-ucb", exploration=2).exploration == 2.0
+
+
+def test_the_default_policy_is_as_good_as_ucb_and_random():
+    assert Posse(arms=["x"], features=["a"]).policy == "ebm-rand-ucb"
 
 
 def test_policies_that_treat_tasks_alone_learn_nothing_from_others(fleet_of):

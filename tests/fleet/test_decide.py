@@ -99,7 +99,7 @@ def test_equal_bounds_share_the_chance(fleet_of):
     assert fleet.decide("t0", X, ["blue", "red"]).probabilities == {"blue": 0.5, "red": 0.5}
 
 
-@pytest.mark.parametrize("policy", ["ebm-ts", "ebm-ucb", "lin-ucb"])
+@pytest.mark.parametrize("policy", ["ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ucb"])
 def test_a_floor_is_kept_whatever_is_eligible(fleet_of, policy):
     fleet, bare = fleet_of(policy=policy, floor=0.3), fleet_of(policy=policy)
     for eligible in (None, ["blue", "red"], ["green"]):
@@ -107,12 +107,64 @@ def test_a_floor_is_kept_whatever_is_eligible(fleet_of, policy):
         n = len(decision.probabilities)
         assert min(decision.probabilities.values()) >= 0.3 - 1e-15
         assert sum(decision.probabilities.values()) == pytest.approx(1, abs=1e-12)
+        # One factor for all that are above it.
+        above = {arm for arm, chance in decision.probabilities.items() if chance > 0.3 + 1e-12}
+        factor = (1 - 0.3 * (n - len(above))) / math.fsum(plain.probabilities[arm] for arm in above) if above else 0.0
         for arm, chance in decision.probabilities.items():
-            assert chance == pytest.approx(0.3 + (1 - 0.3 * n) * plain.probabilities[arm], abs=1e-12)
+            assert chance == pytest.approx(max(0.3, factor * plain.probabilities[arm]), abs=1e-12)
     if policy.startswith("ebm"):
         with pytest.raises(InvalidValue, match=r"4 arms cannot all have a probability of floor=0\.3"):
             fleet.add_arm("black")
         assert fleet.arms == ("red", "green", "blue")
+
+
+def test_one_draw_for_all_arms_reports_the_share_of_draws_that_an_arm_wins(fleet_of):
+    fleet, rng = fleet_of(8), np.random.default_rng(4)
+    u = np.maximum(0.4 + 0.1 * norm.ppf((np.arange(200_000) + 0.5) / 200_000), 0.0)
+    random = 0
+    for task in ("t1", "t3", "never seen"):
+        for eligible in (None, ["blue", "red"], ["green"]):
+            x = rng.normal(size=2)
+            arms = eligible or list(fleet.arms)
+            mean, sd = (np.array([values[arm] for arm in arms]) for values in fleet.expected(task, x))
+            scores = mean + np.sqrt(np.log(next_step(fleet))) * u[:, None] * sd
+            share = np.bincount(scores.argmax(axis=1), minlength=len(arms)) / len(u)
+
+            decision = fleet.decide(task, x, eligible)
+
+            # A breakpoint is off by one cell of 1 / 200,000 at most.
+            assert_allclose([decision.probabilities[arm] for arm in arms], share, atol=1e-5)
+            assert decision.propensity == decision.probabilities[decision.arm]
+            random += 0.01 < decision.propensity < 0.99
+    assert random >= 2
+
+
+def test_before_any_reward_all_arms_have_the_same_probability(fleet_of):
+    fleet = fleet_of(0)
+
+    assert fleet.decide("t0", X).probabilities == pytest.approx(dict.fromkeys(fleet.arms, 1 / 3), rel=1e-15)
+
+
+@pytest.mark.parametrize("policy", ["ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ucb"])
+@pytest.mark.parametrize("eligible", [None, ["blue", "red"], ["green"]])
+def test_an_evaluation_budget_is_kept_and_not_overdrawn(fleet_of, policy, eligible):
+    fleet, bare, rng = (
+        fleet_of(policy=policy, evaluation_budget=0.02),
+        fleet_of(policy=policy),
+        np.random.default_rng(5),
+    )
+    for _ in range(10):
+        x = rng.normal(size=2)
+        decision, plain = fleet.decide("t1", x, eligible), bare.decide("t1", x, eligible)
+        mean = np.array(list(decision.mean.values()))
+        found, own = (np.array(list(one.probabilities.values())) for one in (decision, plain))
+        gap = mean.max() - mean
+        n = len(mean)
+        for k in range(n):
+            least = 1 / n if gap[k] == 0 else min(1 / n, 0.02 * gap.mean() / ((n - 1) * gap[k]))
+            assert found[k] >= least * (1 - 1e-12)
+            assert found[k] > 0
+        assert found @ gap <= own @ gap + 0.02 * gap.mean() * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -140,7 +192,10 @@ def matches(counts, expected):
     return chisquare(counts, expected * counts.sum() / expected.sum()).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("settings", [{"policy": "ebm-ts"}, {"policy": "ebm-ucb", "floor": 0.1}, {"policy": "random"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"policy": "ebm-ts"}, {"policy": "ebm-ucb", "floor": 0.1}, {"evaluation_budget": 0.2}, {"policy": "random"}],
+)
 def test_arms_are_drawn_as_often_as_reported(fleet_of, settings):
     # The same context 3000 times without rewards, so that chances drift only with the logarithm of the step.
     fleet = fleet_of(8, **settings, exploration=1.0)
@@ -164,7 +219,7 @@ def test_seeds_decide_as_often_as_reported(fleet_of):
 
 
 def test_the_same_seed_makes_the_same_decisions(fleet_of):
-    one, two, other = fleet_of(seed=5), fleet_of(seed=5), fleet_of(seed=6)
+    one, two, other = (fleet_of(seed=seed, evaluation_budget=0.2) for seed in (5, 5, 6))
     rng = np.random.default_rng(0)
     asked = [(f"t{rng.integers(9)}", rng.normal(size=2)) for _ in range(60)]
     first, second, third = ([fleet.decide(*what)[1:] for what in asked] for fleet in (one, two, other))

@@ -31,7 +31,8 @@ ODD_NAMES = [
 ][1:]
 
 SETTINGS = {
-    "ebm-ts": {},
+    "ebm-rand-ucb": {"evaluation_budget": 0.03},
+    "ebm-ts": {"policy": "ebm-ts"},
     "ebm-ucb": {"policy": "ebm-ucb", "floor": 0.05},
     "robust": {"robust": True},
     "paper": {"prior": "paper"},
@@ -44,7 +45,7 @@ SETTINGS = {
     "absent": {"time_to_live": 50.0, "absent_reward": -0.25},
     "for ever": {"time_to_live": None},
 }
-LEARNS_ARMS = {"ebm-ts", "ebm-ucb", "robust", "paper", "literal", "moments", "absent", "for ever"}
+LEARNS_ARMS = {"ebm-rand-ucb", "ebm-ts", "ebm-ucb", "robust", "paper", "literal", "moments", "absent", "for ever"}
 
 
 def live(fleet, clock, seed, rows=None):

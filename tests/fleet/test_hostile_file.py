@@ -174,6 +174,7 @@ WRONG_FIELDS = {
     "first_arms": [None, 0, -1, 4, 2.0, "2", True, 10**30, [2]],
     "exploration": ["0.1", -1, [], 10**400, True],
     "floor": ["0", -0.1, 0.6, 2, [], None, True],
+    "evaluation_budget": ["0", -0.1, 1.5, [], None, True],
     "refresh_growth": ["0.1", -1, [], 10**400],
     "seed": ["", "-1", "x", [], None, {}, str(2**128), "9" * 5000, -5],
     "decided": [None, -1, 1.5, "3", True, 2**63, 10**30],

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from posse.kernels.ground import GROUND, Ground, Rule, new_room, set_roots, set_triangles
+from posse.kernels.ground import GROUND, Ground, new_room, set_roots, set_triangles
 from posse.kernels.handle import Handle
 from posse.kernels.propensity import score_room
-from posse.kernels.select import Exploration
+from posse.kernels.rule import Rule
+from posse.kernels.select import SAMPLING
 
 
 def make_ground(belief, rule=None):
@@ -34,7 +35,7 @@ def make_ground(belief, rule=None):
             triangle=triangle,
             settled=np.zeros(belief.task_of.size, dtype=np.int64),
             generation=np.zeros(1, dtype=np.int64),
-            rule=rule or Rule(Exploration(0.7, True, True), 0.0),
+            rule=rule or Rule(SAMPLING.scaled(0.7), 0.0, 0.0),
             lanes=np.full(new_room(d).shape, np.nan),  # whatever was there before must not matter
             vectors=np.full((4, d), np.nan),
             scores=np.full((5, score_room(n_arms)), np.nan),

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from posse.kernels import ebm, estimators
 from posse.kernels.handle import Handle
 from posse.kernels.posterior import new_buffers, observe, predict, rebuild
-from posse.kernels.select import Exploration, explore
+from posse.kernels.select import OPTIMISTIC, explore
 from posse.kernels.stretch import LESSON, Lesson
 from posse.model import Prior, Statistics, new_belief
 from posse.policies import EbmTS, EbmUCB
@@ -56,7 +56,7 @@ def test_decisions_and_beliefs_are_those_of_the_named_tuples(policy, first_pulls
     quick = policy(
         n_tasks=N, n_arms=K, n_features=D, prior=KNOWN, exploration=0.7, refresh_growth=1.0, first_pulls=first_pulls
     )
-    plain = Plain(Exploration(0.7, True, policy.sampling), first_pulls)
+    plain = Plain(policy.explores.scaled(0.7), first_pulls)
     stream, other = np.random.default_rng(1), np.random.default_rng(1)
     for step in range(1, 400):
         task, x = int(rng.integers(N)), rng.standard_normal(D)
@@ -80,7 +80,7 @@ def handle_of(method, growth, n_arms=K):
             belief,
             estimators.new_memory(n_arms, N, D),
             new_buffers(D),
-            Exploration(0.1, True, False),
+            OPTIMISTIC.scaled(0.1),
             True,
             method,
             np.array([growth]),

@@ -13,33 +13,24 @@ from posse.kernels.fleet import (
     count_rows,
     decide,
     decide_rows,
-    favour,
     list_first,
     observe_one,
     observe_rows,
     pick,
     sort_by_slots,
-    weigh,
 )
-from posse.kernels.ground import Rule, new_room
+from posse.kernels.ground import new_room
 from posse.kernels.kept import new_sums
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import new_buffers, observe, predict_arm, rebuild
-from posse.kernels.propensity import score_room, win_probabilities
-from posse.kernels.select import Exploration
+from posse.kernels.propensity import score_room
+from posse.kernels.rule import Rule, action_probabilities
+from posse.kernels.select import SAMPLING
 from posse.model import Prior, Statistics
 from posse.model.belief import new_belief
 
-NO_FLOOR = Rule(Exploration(0.7, True, True), 0.0)
+NO_FLOOR = Rule(SAMPLING.scaled(0.7), 0.0, 0.0)
 PAIRS = [(0, 1), (1, 1), (2, 0), (0, 0), (0, 1)]
-
-
-def weighed(mean, sd, *, step=5, scale=0.7, growing=True, sampling=True, floor=0.0, explore=True):
-    mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
-    out = np.full(mean.size, np.nan)
-    rule = Rule(Exploration(scale, growing, sampling), floor)
-    weigh(mean, sd, step, rule, explore, np.full((5, score_room(mean.size)), np.nan), out)
-    return out
 
 
 def small_belief(seed=0, n_tasks=3, n_arms=2, d=2, n_rows=12):
@@ -86,69 +77,6 @@ def test_the_picked_arm_has_a_positive_probability(weights, uniform):
         assert before <= uniform + 1e-12
 
 
-# favour
-
-
-def test_equal_scores_share_or_the_first_takes_all():
-    scores, out = np.array([1.0, 3.0, 3.0, 2.0, 3.0]), np.full(5, np.nan)
-
-    favour(scores, True, out)
-    assert out.tolist() == [0.0, 1 / 3, 1 / 3, 0.0, 1 / 3]
-
-    favour(scores, False, out)
-    assert out.tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
-
-
-def test_a_single_best_score_takes_all_either_way():
-    scores, out = np.array([-5.0, -1.0, -2.0]), np.full(3, np.nan)
-    for share in (True, False):
-        favour(scores, share, out)
-        assert out.tolist() == [0.0, 1.0, 0.0]
-
-
-# weigh
-
-
-@pytest.mark.parametrize(("step", "growing"), [(1, True), (2, True), (40, True), (40, False)])
-def test_sampling_weighs_by_the_chance_to_win(step, growing):
-    mean, sd = np.array([0.2, 0.5, -0.1]), np.array([0.5, 0.1, 0.8])
-    scale = 0.7 * (math.sqrt(math.log(max(step, 2))) if growing else 1.0)
-    expected = np.empty(3)
-    win_probabilities(mean, scale * sd, np.empty((4, score_room(3))), expected)
-
-    assert_allclose(weighed(mean, sd, step=step, growing=growing), expected, rtol=1e-12)
-
-
-def test_optimism_takes_the_highest_bound():
-    mean, sd = [0.2, 0.5, -0.1], [0.5, 0.1, 0.8]
-    scale = 0.7 * math.sqrt(math.log(9))
-    best = int(np.argmax(np.array(mean) + scale * np.array(sd)))
-
-    out = weighed(mean, sd, step=9, sampling=False)
-
-    assert best == 2
-    assert out.tolist() == [0.0, 0.0, 1.0]
-    assert weighed([0.1, 0.1], [0.3, 0.3], sampling=False).tolist() == [0.5, 0.5]
-
-
-def test_a_floor_lifts_every_arm_and_keeps_the_sum():
-    out = weighed([0.0, 5.0, 0.0, 0.0], [0.1] * 4, sampling=False, floor=0.05)
-
-    assert_allclose(out, [0.05, 0.85, 0.05, 0.05], rtol=1e-15)
-
-
-@pytest.mark.parametrize("sampling", [True, False])
-def test_a_floor_that_fewer_arms_cannot_have_is_an_even_chance(sampling):
-    assert_allclose(weighed([0.0, 5.0], [0.1, 0.1], sampling=sampling, floor=0.6), [0.5, 0.5], rtol=1e-15)
-    assert_allclose(weighed([3.0], [0.1], sampling=sampling, floor=0.6), [1.0], rtol=1e-15)
-
-
-def test_without_exploring_the_best_mean_is_certain_whatever_the_floor():
-    out = weighed([0.5, 0.7, 0.7], [9.0, 0.1, 0.2], floor=0.2, explore=False)
-
-    assert out.tolist() == [0.0, 1.0, 0.0]
-
-
 # decide, decide_rows
 
 
@@ -160,7 +88,9 @@ def test_deciding_predicts_weighs_and_picks(ground_of):
 
     predicted = [predict_arm(belief, 1, arm, x, np.empty((4, 2))) for arm in arms]
     assert_allclose(out[1:].T, predicted, rtol=1e-12)
-    assert_allclose(out[0], weighed(out[1], out[2], step=7), rtol=1e-15)
+    expected = np.empty(2)
+    action_probabilities(out[1], out[2], 7, NO_FLOOR, True, np.empty((5, score_room(2))), expected)
+    assert_allclose(out[0], expected, rtol=1e-15)
     assert position == pick(out[0], 0.3)
 
 

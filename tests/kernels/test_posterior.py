@@ -11,7 +11,7 @@ from posse.kernels.posterior import (
     residual_sum_of_squares,
     sum_over_tasks,
 )
-from posse.kernels.select import Exploration, explore
+from posse.kernels.select import OPTIMISTIC, explore
 from posse.model import Prior, Statistics, new_belief, posterior
 
 # fast-step.md measured a drift of 1e-10 (d = 3, 2,000 steps) to 1e-7 (d = 21, 5,000 steps) between rank-one steps and
@@ -60,7 +60,7 @@ def play(belief, n_steps, rng):
     for step in range(1, n_steps + 1):
         task, x = rng.choice(n_tasks, p=arrival), rng.standard_normal(d) + 0.2
         predict(belief, task, x, buffers, mean, sd)
-        arm = explore(mean, sd, step, Exploration(0.5, True, False), rng.standard_normal(n_arms))
+        arm = explore(mean, sd, step, OPTIMISTIC.scaled(0.5), rng.standard_normal(n_arms))
         reward = x @ coefficients[arm, task] + 0.8 * rng.standard_normal()
         observe(belief, arm, task, x, reward, buffers)
 

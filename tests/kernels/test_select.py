@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from posse.kernels.select import Exploration, best, explore
+from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, best, explore
 
-PLAIN = Exploration(scale=1.0, growing=False, sampling=False)
+PLAIN = OPTIMISTIC._replace(growing=False)
 
 
 @pytest.mark.parametrize(
@@ -37,21 +37,21 @@ def test_exploration_adds_so_many_standard_deviations():
     mean, sd = np.array([1.0, 0.0]), np.array([0.1, 0.6])
 
     # At 2 standard deviations both score 1.2; just below and above, one is ahead.
-    assert explore(mean.copy(), sd, 5, PLAIN._replace(scale=1.99), np.zeros(2)) == 0
-    assert explore(mean.copy(), sd, 5, PLAIN._replace(scale=2.01), np.zeros(2)) == 1
+    assert explore(mean.copy(), sd, 5, PLAIN.scaled(1.99), np.zeros(2)) == 0
+    assert explore(mean.copy(), sd, 5, PLAIN.scaled(2.01), np.zeros(2)) == 1
 
 
 def test_growing_exploration_is_times_the_root_of_the_logarithm_of_the_step():
     mean, sd, draws = np.array([0.7, -0.2]), np.array([0.3, 0.8]), np.zeros(2)
     for step in (2, 3, 100, 10_000):
         scores = mean.copy()
-        explore(scores, sd, step, Exploration(scale=0.1, growing=True, sampling=False), draws)
+        explore(scores, sd, step, OPTIMISTIC.scaled(0.1), draws)
         np.testing.assert_allclose(scores, mean + 0.1 * np.sqrt(np.log(step)) * sd)
 
 
 def test_growing_exploration_at_step_one_is_that_of_step_two():
     first, second = np.array([1.0]), np.array([1.0])
-    growing = Exploration(scale=0.1, growing=True, sampling=False)
+    growing = OPTIMISTIC.scaled(0.1)
 
     explore(first, np.array([2.0]), 1, growing, np.zeros(1))
     explore(second, np.array([2.0]), 2, growing, np.zeros(1))
@@ -63,7 +63,25 @@ def test_sampling_scales_each_arms_own_draw():
     mean, sd, draws = np.array([1.0, 1.0]), np.array([0.5, 2.0]), np.array([0.4, -0.3])
     scores = mean.copy()
 
-    arm = explore(scores, sd, 7, Exploration(scale=0.5, growing=False, sampling=True), draws)
+    arm = explore(scores, sd, 7, SAMPLING.scaled(0.5)._replace(growing=False), draws)
 
     np.testing.assert_allclose(scores, [1.0 + 0.5 * 0.5 * 0.4, 1.0 - 0.5 * 2.0 * 0.3])
     assert arm == 0
+
+
+def test_one_draw_moves_all_arms_together_and_never_below_their_means():
+    mean, sd = np.array([1.0, 0.8]), np.array([0.5, 2.0])
+    exploration = RANDOMISED.scaled(0.4)._replace(growing=False)
+    for z, width in [(0.0, 0.4), (1.5, 0.4 + 0.1 * 1.5), (-2.0, 0.2), (-4.5, 0.0)]:
+        scores = mean.copy()
+        arm = explore(scores, sd, 7, exploration, np.array([z, 9.0]))
+        np.testing.assert_allclose(scores, mean + width * sd, rtol=1e-15)
+        assert arm == np.argmax(mean + width * sd)
+
+
+def test_every_rule_is_a_centre_and_a_spread():
+    mean, sd, draws = np.array([0.7, -0.2]), np.array([0.3, 0.8]), np.array([0.4, -1.3])
+    for centre, spread in [(0.4, 0.05), (0.0, 0.15), (0.4, 0.0)]:
+        scores = mean.copy()
+        explore(scores, sd, 50, OPTIMISTIC._replace(centre=centre, spread=spread), draws)
+        np.testing.assert_allclose(scores, mean + (centre + spread * draws) * np.sqrt(np.log(50)) * sd, rtol=1e-15)

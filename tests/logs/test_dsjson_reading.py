@@ -45,6 +45,7 @@ def test_a_line_is_a_decision():
         "arm": "green",
         "eligible": ["red", "green", "blue"],
         "probabilities": [0.2, 0.7, 0.1],  # of the actions as they stand in _multi, not as they were ranked
+        "expected_rewards": None,
         "propensity": 0.7,
         "context": {"Shop.hour": 9, "sunny": True, "temperature": 20.5},
         "reward": 2.5,

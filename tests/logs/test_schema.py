@@ -24,6 +24,7 @@ def test_absent_columns_become_nulls_of_their_type():
         "arm": pl.Int64(),
         "eligible": pl.List(pl.Int64()),
         "probabilities": pl.List(pl.Float64()),
+        "expected_rewards": pl.List(pl.Float64()),
         "propensity": pl.Float64(),
         "context": pl.Struct([]),
         "reward": pl.Float64(),
@@ -98,7 +99,7 @@ def test_a_context_that_is_null_has_every_feature_missing():
 def test_no_rows_are_a_log_too():
     result, _ = log_frame(frame(context=[{"x": "y"}, None])[:0])
 
-    assert result.shape == (0, 12)
+    assert result.shape == (0, 13)
     assert result.schema["context"] == pl.Struct({"x": pl.String()})
 
 
@@ -126,6 +127,7 @@ def test_required_columns_are_required(name):
         ({"arm": ["a", "b"], "eligible": [[], [1]]}, 1, "eligible must be a list of text, as arm is"),
         ({"probabilities": [None, [0.5, None]]}, 1, "probabilities must be a list without gaps"),
         ({"probabilities": [["x"], None]}, 0, "probabilities must be a list of numbers"),
+        ({"expected_rewards": [["x"], None]}, 0, "expected_rewards must be a list of numbers"),
         ({"context": ["x", "y"]}, 0, "context must be a struct of features by name, but 'x' came"),
         ({"context": [{"x": None}, {"x": [1]}]}, 1, r"feature 'x' must be a number, .*, but \[1\] came"),
         ({"time": [None, "soon"]}, 1, "time is 'soon'"),

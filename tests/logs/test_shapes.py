@@ -14,6 +14,7 @@ SEEN = {
     "arm": "x",
     "eligible": ["x", "y"],
     "probabilities": [0.5, 0.5],
+    "expected_rewards": [1.5, -2],
     "context": {"n": 1, "f": 0.5, "s": "t", "b": True, "never": None, 'odd "key" #1 {': 2.5},
     "reward": 1,
     "seen": {"by": "no log"},
@@ -96,6 +97,7 @@ def test_the_type_has_what_was_seen(shape):
             "arm": pl.String,
             "eligible": pl.List(pl.String),
             "probabilities": pl.List(pl.Float64),
+            "expected_rewards": pl.List(pl.Float64),
             "context": pl.Struct(
                 {"n": pl.Int64, "f": pl.Float64, "s": pl.String, "b": pl.Boolean, 'odd "key" #1 {': pl.Float64}
             ),

@@ -68,6 +68,7 @@ def test_pairs_of_surrogates_are_characters():
         ({"propensity": 10**400}, "propensity must be finite, but a number too large for a float came"),
         ({"probabilities": 0.5}, "probabilities must be a list, but 0.5 came"),
         ({"probabilities": [None]}, "probabilities must be a list of numbers, but None came"),
+        ({"expected_rewards": [None]}, "expected_rewards must be a list of numbers, but None came"),
         ({"eligible": "x"}, "eligible must be a list, but 'x' came"),
         ({"eligible": [None]}, "an arm of eligible must be text or a whole number"),
         ({"eligible": [1]}, "arm is a whole number here, but text in line 1"),

@@ -87,7 +87,7 @@ def test_decisions_that_could_never_have_been_logged_are_refused(make):
     assert reasons[0].code == "no-overlap"
     assert "33.3 % of the target's decisions" in reasons[0].reason
     assert "'red'" in reasons[0].reason
-    assert "log with a floor" in str(reasons[0])
+    assert "log with an evaluation budget" in str(reasons[0])
 
 
 def test_an_ineligible_arm_is_an_arm_that_could_never_have_been_logged(make):

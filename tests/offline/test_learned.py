@@ -3,10 +3,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from posse.errors import InvalidValue
+from posse.kernels.rule import score_probabilities_rows
+from posse.kernels.select import SAMPLING
 from posse.model import Prior
 from posse.offline import Learned
 from posse.offline.folds import deal_folds
-from posse.offline.learned import chances
 from posse.policies import EbmUCB
 
 
@@ -47,15 +48,17 @@ def test_exploration_decides_how_sure_it_is(make):
 
 
 def test_only_eligible_arms_have_a_chance():
-    mean, sd = np.array([[1.0, 5.0, 1.0]]), np.array([[1.0, 1.0, 1.0]])
+    mean, sd, out = np.array([[1.0, 5.0, 1.0]]), np.array([[1.0, 1.0, 1.0]]), np.empty((1, 3))
 
-    assert_allclose(chances(mean, sd, np.array([[True, False, True]])), [[0.5, 0.0, 0.5]], atol=1e-6)
+    score_probabilities_rows(mean, sd, np.array([[True, False, True]]), 9, SAMPLING, out)
+
+    assert_allclose(out, [[0.5, 0.0, 0.5]], atol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("key", "settings", "words"),
     [
-        ("lin-ucb", {}, "must be one of 'ebm-ts', 'ebm-ucb', but 'lin-ucb' came"),
+        ("lin-ucb", {}, "must be one of 'ebm-rand-ucb', 'ebm-ts', 'ebm-ucb', but 'lin-ucb' came"),
         ("ebm-ts", {"colour": 1}, "no setting 'colour'"),
         ("ebm-ts", {"exploration": -1.0}, "exploration must be at least 0"),
         ("ebm-ts", {"prior": "odd"}, "prior must be one of"),

@@ -15,7 +15,20 @@ from numpy.testing import assert_array_equal
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, NotFinite, PosseError, ShapeError, UnknownArm, UnknownTask
 from posse.model import Prior
-from posse.policies import POLICIES, EbmTS, EbmUCB, HierTS, LinTS, LinUCB, OLSBandit, Oracle, Policy, Random, RMBandit
+from posse.policies import (
+    POLICIES,
+    EbmRandUCB,
+    EbmTS,
+    EbmUCB,
+    HierTS,
+    LinTS,
+    LinUCB,
+    OLSBandit,
+    Oracle,
+    Policy,
+    Random,
+    RMBandit,
+)
 from posse.simulation.run import play_step_by_step
 
 N, K, D = 7, 3, 3  # seven tasks: from six on the paper's estimator cross-validates its threshold
@@ -46,6 +59,8 @@ CASES = {
     "ebm-ts paper": EbmTS,
     "ebm-ts moments, refresh 0.1": partial(EbmTS, prior="moments", refresh_growth=0.1, exploration=1.0),
     "ebm-ts known": partial(EbmTS, prior=KNOWN),
+    "ebm-rand-ucb": EbmRandUCB,
+    "ebm-rand-ucb known": partial(EbmRandUCB, prior=KNOWN, exploration=2.0),
     "hier-ts": HierTS,
     "hier-ts known": partial(HierTS, prior=KNOWN, exploration=0.5),
     "lin-ucb": LinUCB,
@@ -278,6 +293,7 @@ LARGE = {
     "ebm-ts evidence": partial(EbmTS, prior="evidence", refresh_growth=1.0),
     "ebm-ts evidence, robust": partial(EbmTS, prior="evidence", refresh_growth=1.0, robust=True),
     "ebm-ts known": partial(EbmTS, prior=KNOWN),
+    "ebm-rand-ucb known": partial(EbmRandUCB, prior=KNOWN),
     "hier-ts": HierTS,
     "lin-ts": LinTS,
     "lin-ucb-pooled": partial(LinUCB, pooled=True),

@@ -3,6 +3,7 @@ import pytest
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.policies import (
     POLICIES,
+    EbmRandUCB,
     EbmTS,
     EbmUCB,
     HierTS,
@@ -23,6 +24,7 @@ SIZES = {"n_tasks": 3, "n_arms": 2, "n_features": 2}
     [
         ("ebm-ucb", EbmUCB),
         ("ebm-ts", EbmTS),
+        ("ebm-rand-ucb", EbmRandUCB),
         ("hier-ts", HierTS),
         ("lin-ucb", LinUCB),
         ("lin-ts", LinTS),
@@ -39,7 +41,7 @@ def test_keys(key, policy):
 
 
 def test_no_key_is_untested():
-    assert len(POLICIES) == 10
+    assert len(POLICIES) == 11
 
 
 def test_the_pooled_key_pools():

@@ -507,6 +507,7 @@ WRONG_DEFINITIONS = [
     {"policy": "best"}, {"policy": None}, {"policy": ""}, {"prior": "guess"}, {"prior": ""},
     {"exploration": -1}, {"exploration": "1"}, {"exploration": 1e7},
     {"floor": -0.1}, {"floor": 0.6}, {"floor": 2}, {"floor": None},
+    {"evaluation_budget": -0.1}, {"evaluation_budget": 2}, {"evaluation_budget": None}, {"evaluation_budget": "1 %"},
     {"refresh_growth": -1}, {"refresh_growth": 1e7}, {"robust": 1}, {"robust": "yes"},
     {"time_to_live": 0}, {"time_to_live": -1}, {"time_to_live": 1e11}, {"time_to_live": "1"},
     {"absent_reward": 1e308}, {"absent_reward": "0"}, {"retention": 0}, {"retention": 10}, {"retention": 1e11},

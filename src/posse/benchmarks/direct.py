@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.kernels.select import Exploration, explore
+from posse.kernels.select import OPTIMISTIC, explore
 from posse.model import Posterior, Prior, Statistics, posterior
 from posse.types import Array
 
@@ -27,7 +27,7 @@ class DirectEbmUCB:
     ) -> None:
         self.stats = Statistics.zeros(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
         self.prior = Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=shared_precision)
-        self.exploration = Exploration(exploration, True, False)
+        self.exploration = OPTIMISTIC.scaled(exploration)
         self.belief = [self._condition(arm) for arm in range(n_arms)]
 
     def choose(self, task: int, context: Array, step: int, rng: np.random.Generator) -> int:

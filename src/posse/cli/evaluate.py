@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TARGETS = (
     "a fleet's file, `greedy:FILE` (the fleet without exploration), `uniform`, `logged`, `always:ARM`, "
-    "`learned:KEY[:SETTING=VALUE,...]` (ebm-ts or ebm-ucb, learned from this log, cross-fitted), or "
+    "`learned:KEY[:SETTING=VALUE,...]` (ebm-rand-ucb, ebm-ts or ebm-ucb, learned from this log, cross-fitted), or "
     "`replay:KEY[:SETTING=VALUE,...]` (any policy that learns as it goes)"
 )
 

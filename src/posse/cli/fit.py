@@ -20,8 +20,8 @@ def fit(
     log: Annotated[Path, typer.Argument(help="A log (.jsonl, .parquet; see `posse log`) or a table (.parquet, .csv).")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The fleet's file.")] = Path("fleet.posse"),
     policy: Annotated[
-        str, typer.Option("--policy", "-p", help="ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
-    ] = "ebm-ts",
+        str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
+    ] = "ebm-rand-ucb",
     feature: Annotated[
         list[str] | None,
         typer.Option("--feature", "-f", metavar="NAME", help="A feature; repeat for more. Default: all there are."),
@@ -33,6 +33,10 @@ def fit(
     arm: Annotated[str, typer.Option(help="The column of a table that names the arm.")] = "arm",
     reward: Annotated[str, typer.Option(help="The column of a table with the reward.")] = "reward",
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
+    evaluation_budget: Annotated[
+        float,
+        typer.Option(help="What a log that can be evaluated may cost, as a share of the gain over chance, 0 to 1."),
+    ] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of the fleet's decisions.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
@@ -41,7 +45,7 @@ def fit(
 
     frame, arms, contexts = _read(log, task, arm, reward)
     spec = _declared(contexts, feature, features)
-    fleet = Posse(arms=arms, features=spec, policy=policy, seed=seed, floor=floor)
+    fleet = Posse(arms=arms, features=spec, policy=policy, seed=seed, floor=floor, evaluation_budget=evaluation_budget)
     learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward="skip")
     fleet.save(out)
     _report(fleet, learned, frame.height - learned, out, json)

@@ -212,7 +212,7 @@ def _use(fleet: Posse) -> None:
 def _fleet(key: str) -> None:
     _use(_new_fleet(key))
     if key.startswith("ebm"):
-        _use(_new_fleet(key, floor=0.01, robust=True))
+        _use(_new_fleet(key, evaluation_budget=0.01, robust=True))
     if key == "ebm-ucb":
         for method in _methods():
             _use(_new_fleet(key, prior=method))
@@ -220,7 +220,7 @@ def _fleet(key: str) -> None:
 
 def _numbers() -> None:
     """Tasks that go by numbers."""
-    fleet, table = _new_fleet("ebm-ts"), _table(MANY, numbered=True)
+    fleet, table = _new_fleet("ebm-rand-ucb"), _table(MANY, numbered=True)
     fleet.learn_many(table)
     fleet.learn_many(table.to_pandas() if importlib.util.find_spec("pandas") else table)
     fleet.decide_many(table["task"].to_numpy(), np.ones((MANY, N_FEATURES)))
@@ -229,7 +229,7 @@ def _numbers() -> None:
 def _files() -> None:
     from posse.fleet import Posse
 
-    fleet, other = _new_fleet("ebm-ts"), _new_fleet("ebm-ts")
+    fleet, other = _new_fleet("ebm-rand-ucb"), _new_fleet("ebm-rand-ucb")
     for one in (fleet, other):
         one.learn_many(_table(200))
     with tempfile.TemporaryDirectory() as folder:
@@ -262,4 +262,4 @@ def _offline() -> None:
     log = LoggedBandit(
         tasks=tasks, arms=arms, contexts=contexts, rewards=rewards, propensities=np.full(len(arms), 1 / N_ARMS)
     )
-    evaluate(log, [Uniform(), Learned("ebm-ts")], seed=1)
+    evaluate(log, [Uniform(), Learned("ebm-rand-ucb")], seed=1)

@@ -114,7 +114,7 @@ class Client:
         arms : sequence of str
         features : FeatureSpec, or sequence of names, features or their JSON
         **settings
-            ``policy``, ``prior``, ``floor``, ``time_to_live`` and all else that a definition has.
+            ``policy``, ``prior``, ``evaluation_budget``, ``time_to_live`` and all else that a definition has.
         """
         return self._ask(calls.create_fleet(fleet, arms, features, settings))
 

@@ -11,15 +11,23 @@ import numpy as np
 from posse.checks import number, one_of
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.kernels import estimators
-from posse.kernels.ground import Rule
-from posse.kernels.select import Exploration
+from posse.kernels.rule import Rule
+from posse.kernels.select import OPTIMISTIC
 from posse.model.estimation import POLICY_METHODS
 from posse.model.prior import Prior
-from posse.policies.ebm import EVIDENCE_REFRESH, PAPER_EXPLORATION, PAPER_SHARED_PRECISION, EbmTS, EbmUCB
+from posse.policies.ebm import (
+    EVIDENCE_REFRESH,
+    PAPER_EXPLORATION,
+    PAPER_SHARED_PRECISION,
+    EbmRandUCB,
+    EbmTS,
+    EbmUCB,
+)
 from posse.policies.hier_ts import HierTS
+from posse.policies.lin import LinTS, LinUCB
 
-LEARNING = {"ebm-ts": EbmTS, "ebm-ucb": EbmUCB}
-ALONE = {"lin-ts": True, "lin-ucb": False}  # whether it samples
+LEARNING = {"ebm-rand-ucb": EbmRandUCB, "ebm-ts": EbmTS, "ebm-ucb": EbmUCB}
+ALONE = {"lin-ts": LinTS, "lin-ucb": LinUCB}
 POLICIES = (*LEARNING, "hier-ts", *ALONE, "random")
 
 RIDGE = 1.0
@@ -37,6 +45,8 @@ class Behaviour:
         How the population is estimated, or "known".
     start : Prior
         What stands until rewards say otherwise, or for good.
+    exploration : float
+        What the policy's rule is scaled by.
     rule : Rule
     refresh_growth : float
     robust : bool
@@ -45,6 +55,7 @@ class Behaviour:
     policy: str
     prior: str
     start: Prior
+    exploration: float
     rule: Rule
     refresh_growth: float
     robust: bool
@@ -63,6 +74,7 @@ def new_behaviour(
     prior: str | Prior | None,
     exploration: float | None,
     floor: float,
+    evaluation_budget: float,
     refresh_growth: float | None,
     robust: bool,
 ) -> Behaviour:
@@ -79,24 +91,30 @@ def new_behaviour(
             f"floor must be at most 1 / n_arms = {1 / n_arms:g}, or the probabilities would add up to more than 1, "
             f"but {floor:g} came"
         )
+    budget = number(evaluation_budget, "evaluation_budget", at_least=0)
+    if budget > 1:
+        raise InvalidValue(
+            f"evaluation_budget must be a share of what deciding gains over playing at random, from 0 to 1, but "
+            f"{budget:g} came; 0.01 is 1 %"
+        )
     isotropic = Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=PAPER_SHARED_PRECISION)
     if policy in LEARNING:
         cls = LEARNING[policy]
         name, start = _population("evidence" if prior is None else prior, isotropic)
         default = cls.evidence_exploration if name == "evidence" else PAPER_EXPLORATION
-        growing, sampling = cls.growing, cls.sampling
+        explores = cls.explores
     elif policy == "hier-ts":
         start = HierTS.default_prior(n_arms=n_arms, n_features=n_features)
         name, start = _population(start if prior is None else prior, isotropic)
         if name != "known":
             raise InvalidValue("policy 'hier-ts' takes the population as known: pass a Prior, or take 'ebm-ts'")
-        default, growing, sampling = 1.0, HierTS.growing, HierTS.sampling
+        default, explores = 1.0, HierTS.explores
     elif policy in ALONE:
         covariance = np.tile(np.eye(n_features) / RIDGE, (n_arms, 1, 1))
         name, start = "known", Prior(covariance=covariance, noise_variance=1.0, shared_precision=NO_SHARING)
-        default, growing, sampling = 1.0, False, ALONE[policy]
+        default, explores = 1.0, ALONE[policy].explores._replace(growing=False)
     else:
-        name, start, default, growing, sampling = "known", isotropic, 0.0, False, False
+        name, start, default, explores = "known", isotropic, 0.0, OPTIMISTIC
         floor = 1.0  # at most 1 / eligible arms
     start.require_shape(n_arms=n_arms, n_features=n_features)
     if robust and name != "evidence":
@@ -108,7 +126,8 @@ def new_behaviour(
         policy=policy,
         prior=name,
         start=start,
-        rule=Rule(Exploration(scale, growing, sampling), floor),
+        exploration=scale,
+        rule=Rule(explores.scaled(scale), floor, budget),
         refresh_growth=number(refresh_growth, "refresh_growth", at_least=0),
         robust=bool(robust),
     )

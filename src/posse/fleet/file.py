@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION = "fleet", 1
+KIND, VERSION = "fleet", 2
 MOST_TASKS = 2**40
 
 PER_ARM = (
@@ -158,8 +158,9 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         "policy": behaviour.policy,
         "prior": behaviour.prior,
         "first_arms": behaviour.start.n_arms,
-        "exploration": behaviour.rule.exploration.scale,
+        "exploration": behaviour.exploration,
         "floor": 0.0 if behaviour.policy == "random" else behaviour.rule.floor,
+        "evaluation_budget": behaviour.rule.budget,
         "refresh_growth": behaviour.refresh_growth,
         "robust": behaviour.robust,
         "seed": str(fleet._seed),
@@ -254,6 +255,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         prior=prior,
         exploration=header["exploration"],
         floor=header["floor"],
+        evaluation_budget=header["evaluation_budget"],
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
         time_to_live=header["time_to_live"],

@@ -56,8 +56,9 @@ class Posse(Core):
         What every task chooses among.
     features : FeatureSpec, or sequence of feature names
         What a context is made of; names alone mean numbers as they are, with an intercept.
-    policy : {"ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb", "random"}
-        How to explore. The first two learn the population of the tasks; "lin-ts" and "lin-ucb" treat every task alone.
+    policy : {"ebm-rand-ucb", "ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb", "random"}
+        How to explore. The first three learn the population of the tasks; "lin-ts" and "lin-ucb" treat every task
+        alone. The default has the regret of "ebm-ucb" and decides at random, so that a log can be evaluated.
     seed : int, optional
         Same seed, same decisions; default: from the operating system.
     prior : {"evidence", "paper", "moments", ...} or Prior, optional
@@ -65,7 +66,13 @@ class Posse(Core):
     exploration : float, optional
         Default: the policy's, as measured.
     floor : float
-        The least probability of every eligible arm. With "ebm-ucb" it is what makes a log that can be evaluated.
+        The least probability of every eligible arm, at most 1 / n_arms. It plays bad arms as often as good ones, for
+        ever: 0.02 with five arms triples the regret of the base world (docs/exploration.md). Prefer
+        ``evaluation_budget``; with both, an arm has at least the larger of the two.
+    evaluation_budget : float
+        What a log that can be evaluated may cost, as a share of what deciding gains over playing at random: 0.01 is
+        1 %. Every eligible arm keeps some probability, the more the better its mean, and the expected loss of that is
+        at most this share in every decision. Default 0: nothing is played for the sake of the log.
     refresh_growth : float, optional
         The population is estimated anew when rewards have grown by this fraction. Default 0.1.
     robust : bool
@@ -93,7 +100,7 @@ class Posse(Core):
 
     Examples
     --------
-    >>> bandits = Posse(arms=["red", "green"], features=["age", "hour"], policy="ebm-ts", seed=7)
+    >>> bandits = Posse(arms=["red", "green"], features=["age", "hour"], seed=7)
     >>> decision = bandits.decide(task="store-17", context={"age": 3, "hour": 0.5})
     >>> decision.arm, decision.propensity
     ('green', 0.5)

@@ -22,14 +22,15 @@ from posse.kernels.fleet import (
     observe_rows,
     sort_by_slots,
 )
-from posse.kernels.ground import GROUND, Ground, Rule, set_roots, set_triangles
+from posse.kernels.ground import GROUND, Ground, set_roots, set_triangles
 from posse.kernels.ground import new_room as new_lanes
 from posse.kernels.handle import Handle
 from posse.kernels.lanes import Pairs, sum_information
 from posse.kernels.passes import finish_information
 from posse.kernels.posterior import Belief, new_buffers, rebuild
 from posse.kernels.propensity import score_room
-from posse.kernels.select import Exploration
+from posse.kernels.rule import Rule
+from posse.kernels.select import SAMPLING
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
 from posse.model.evidence import STUDENT_FREEDOM, expected_arm
@@ -106,7 +107,7 @@ class Store:
         self.free_tasks: list[int] = []
         self.buffers = new_buffers(d)
         self._information = np.empty((d, d + 1))
-        self.rule = Rule(Exploration(1.0, False, True), 0.0) if rule is None else rule
+        self.rule = Rule(SAMPLING, 0.0, 0.0) if rule is None else rule
         self.kept = None
         self.version = 0  # counts changes that a refresh under way does not know of
         arms = max(FIRST_ARMS, start.n_arms)

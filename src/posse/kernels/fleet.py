@@ -1,7 +1,7 @@
 """Decisions and lessons of a fleet: any arms may be eligible, and every decision knows how likely it was.
 
-An arm is drawn from the probabilities that are reported, with one uniform number. Under Thompson sampling that has the
-law of drawing a score for every arm and taking the best, and what the log says was the chance is the chance.
+An arm is drawn from the probabilities that are reported, with one uniform number. That has the law of drawing scores
+and taking the best, and what the log says was the propensity is the propensity.
 """
 
 from __future__ import annotations
@@ -11,58 +11,15 @@ import math
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
-from posse.kernels.ground import Ground, Rule, open_ground, predict_arms, settle
+from posse.kernels.ground import Ground, open_ground, predict_arms, settle
 from posse.kernels.posterior import observe
-from posse.kernels.propensity import score_room, win_probabilities
+from posse.kernels.propensity import score_room
+from posse.kernels.rule import action_probabilities
 from posse.kernels.sums import Sums, add_reward_at
 from posse.kernels.vector import fetch
 from posse.types import Array, BoolArray, IntArray
 
 AHEAD = 12  # rows of a batch after the present one whose sums are asked for
-
-
-@inlined_kernel
-def favour(scores: Array, share: bool, out: Array) -> None:
-    """Give all probability to the highest score; equal ones share it, or the first one gets it."""
-    highest = -math.inf
-    ties = 0
-    for i in range(scores.shape[0]):
-        if scores[i] > highest:
-            highest = scores[i]
-            ties = 1
-        elif scores[i] == highest:
-            ties += 1
-    taken = False
-    for i in range(scores.shape[0]):
-        out[i] = 0.0
-        if scores[i] == highest and (share or not taken):
-            out[i] = 1.0 / ties if share else 1.0
-            taken = True
-
-
-@inlined_kernel
-def weigh(mean: Array, sd: Array, step: int, rule: Rule, explore: bool, scores: Array, out: Array) -> None:
-    """Write the probability of every arm whose mean and standard deviation is given; ``scores`` is scratch."""
-    n_arms = mean.shape[0]
-    if not explore:
-        favour(mean, False, out)
-        return
-    scale = rule.exploration.scale
-    if rule.exploration.growing:
-        scale *= math.sqrt(math.log(max(step, 2)))
-    spread = scores[4, :n_arms]
-    if rule.exploration.sampling:
-        for i in range(n_arms):
-            spread[i] = scale * sd[i]
-        win_probabilities(mean, spread, scores, out)
-    else:
-        for i in range(n_arms):
-            spread[i] = mean[i] + scale * sd[i]
-        favour(spread, True, out)
-    if rule.floor > 0.0:
-        least = min(rule.floor, 1.0 / n_arms)
-        for i in range(n_arms):
-            out[i] = least + (1.0 - n_arms * least) * out[i]
 
 
 @inlined_kernel
@@ -102,7 +59,7 @@ def decide(
     predict_arms(ground, task, x, arms, arms.shape[0], ground.lanes, mean, sd)
     if not numbers(mean, sd):
         return -1
-    weigh(mean, sd, step, ground.rule, explore, ground.scores, probabilities)
+    action_probabilities(mean, sd, step, ground.rule, explore, ground.scores, probabilities)
     return pick(probabilities, uniform)
 
 
@@ -156,7 +113,7 @@ def decide_rows(
         if not numbers(mean, sd):
             continue
         step = max(first_step + (row if advance else 0), least_step)
-        weigh(mean, sd, step, ground.rule, explore, scores, chance)
+        action_probabilities(mean, sd, step, ground.rule, explore, scores, chance)
         chosen[row] = arms[pick(chance, uniforms[row])]
         for i in range(n_eligible):
             probabilities[row, arms[i]] = chance[i]

@@ -17,16 +17,10 @@ from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.handle import Layout, floats, ints
 from posse.kernels.linalg import copy_symmetric, factor_semidefinite
 from posse.kernels.posterior import Belief, belief_layout
+from posse.kernels.rule import Rule
 from posse.kernels.select import Exploration
 from posse.kernels.vector import LANES, add_products, address, copy_row, fetch, interleave
 from posse.types import Array, IntArray
-
-
-class Rule(NamedTuple):
-    """How beliefs become probabilities: ``floor`` is the least that every eligible arm gets."""
-
-    exploration: Exploration
-    floor: float
 
 
 class Ground(NamedTuple):
@@ -51,7 +45,7 @@ GROUND: Layout[Ground] = Layout(
         triangle=floats(2),
         settled=ints(1),
         generation=ints(1),
-        rule=Rule(Exploration(0.0, False, False), 0.0),
+        rule=Rule(Exploration(0.0, 0.0, False, False), 0.0, 0.0),
         lanes=floats(2),
         vectors=floats(2),
         scores=floats(2),

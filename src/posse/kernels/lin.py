@@ -42,7 +42,7 @@ LINEAR = Layout(
             inverse=floats(4),
             coefficients=floats(3),
         ),
-        Exploration(0.0, False, False),
+        Exploration(0.0, 0.0, False, False),
         False,
     )
 )

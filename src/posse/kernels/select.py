@@ -1,8 +1,15 @@
-"""From scores to one arm.
+r"""From beliefs to scores, and from scores to one arm.
 
-A decision consumes one standard normal per arm, whatever the policy: Thompson sampling adds them to the scores, and
-every policy breaks ties by them. So a decision costs the same stretch of the random stream in every policy, and two
-policies that are compared see the same draws.
+Every rule is one score,
+
+.. math:: m_k + (c + s\,z)\, \sigma_k \sqrt{\log t}
+
+UCB is :math:`s = 0`, Thompson sampling is :math:`c = 0` with a :math:`z_k` of its own for every arm, and RandUCB has
+both, with one :math:`z` for all arms and never less than 0 standard deviations: :math:`\max(0, c + s z)`.
+
+A decision consumes one standard normal per arm, whatever the rule: they are the :math:`z`, and every policy breaks ties
+by them. So a decision costs the same stretch of the random stream in every policy, and two policies that are compared
+see the same draws.
 """
 
 from __future__ import annotations
@@ -16,11 +23,25 @@ from posse.types import Array
 
 
 class Exploration(NamedTuple):
-    """How far from the mean to look: ``scale``, times sqrt(log step) if ``growing``, times a draw if ``sampling``."""
+    """How many standard deviations from its mean an arm is scored: ``centre`` plus ``spread`` times a normal draw.
 
-    scale: float
+    Both grow with sqrt(log step) if ``growing``. All arms share one draw if ``coupled``, and are then never scored
+    below their means; otherwise every arm has its own.
+    """
+
+    centre: float
+    spread: float
     growing: bool
-    sampling: bool
+    coupled: bool
+
+    def scaled(self, scale: float) -> Exploration:
+        """Return the same rule, so many times as far from the mean."""
+        return self._replace(centre=scale * self.centre, spread=scale * self.spread)
+
+
+OPTIMISTIC = Exploration(centre=1.0, spread=0.0, growing=True, coupled=False)
+SAMPLING = Exploration(centre=0.0, spread=1.0, growing=True, coupled=False)
+RANDOMISED = Exploration(centre=1.0, spread=0.25, growing=True, coupled=True)
 
 
 @inlined_kernel
@@ -34,13 +55,23 @@ def best(scores: Array, draws: Array) -> int:
 
 
 @inlined_kernel
+def growth(exploration: Exploration, step: int) -> float:
+    """Return what exploration is multiplied by at this step."""
+    return math.sqrt(math.log(max(step, 2))) if exploration.growing else 1.0
+
+
+@inlined_kernel
 def explore(mean: Array, sd: Array, step: int, exploration: Exploration, draws: Array) -> int:
-    """Return the arm with the highest ``mean + scale * sd`` (times its draw when sampling). Overwrites ``mean``."""
-    scale = exploration.scale
-    if exploration.growing:
-        scale *= math.sqrt(math.log(max(step, 2)))
-    for arm in range(mean.shape[0]):
-        mean[arm] += scale * sd[arm] * (draws[arm] if exploration.sampling else 1.0)
+    """Return the arm with the highest score. Overwrites ``mean`` with the scores."""
+    factor = growth(exploration, step)
+    centre, spread = factor * exploration.centre, factor * exploration.spread
+    if exploration.coupled:
+        width = max(centre + spread * draws[0], 0.0)
+        for arm in range(mean.shape[0]):
+            mean[arm] += width * sd[arm]
+    else:
+        for arm in range(mean.shape[0]):
+            mean[arm] += centre * sd[arm] + spread * sd[arm] * draws[arm]
     return best(mean, draws)
 
 

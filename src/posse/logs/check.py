@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from posse.logs.checks.calibration import check_calibration, check_weights
 from posse.logs.checks.contexts import check_contexts
+from posse.logs.checks.cost import check_cost
 from posse.logs.checks.ids import check_ids
 from posse.logs.checks.overlap import check_overlap, check_weight
 from posse.logs.checks.propensities import check_eligible, check_probabilities, check_propensities
@@ -25,6 +26,7 @@ CHECKS: tuple[Callable[[View], Iterator[Finding]], ...] = (
     check_weights,
     check_overlap,
     check_weight,
+    check_cost,
     check_rewards,
     check_missing_by_arm,
     check_censoring,

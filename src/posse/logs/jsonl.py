@@ -17,7 +17,7 @@ from posse.logs.joining import join_rewards
 from posse.logs.kinds import BadLine, Kinds
 from posse.logs.log import Log
 from posse.logs.rows import BadRow, first_row
-from posse.logs.schema import COLUMNS, join_features
+from posse.logs.schema import COLUMNS, NUMBER_LISTS, join_features
 from posse.logs.shapes import Shape, shape_of
 from posse.logs.strict import read_line
 from posse.logs.times import as_text, as_times
@@ -202,7 +202,7 @@ def _part(lines: list[int], texts: list[str], kinds: Kinds) -> Part:
     }
     columns = [pl.Series(key, [record[key] for record in records], dtype=dtype) for key, dtype in types.items()]
     columns.append(_lists([record["eligible"] for record in records], "eligible", kinds.dtype("arm")))
-    columns.append(_lists([record["probabilities"] for record in records], "probabilities", pl.Float64()))
+    columns += [_lists([record[key] for record in records], key, pl.Float64()) for key in NUMBER_LISTS]
     columns += [_times([record[key] for record in records], key, lines) for key in ("time", "reward_time")]
     contexts = [record["context"] for record in records]
     features = {}
@@ -293,8 +293,8 @@ def require_finite(log: Log) -> None:
 
     columns = [log.frame["propensity"], log.frame["reward"], *log.contexts]
     wrong = [(values.name, ~values.is_finite()) for values in columns if values.dtype == pl.Float64()]
-    finite = log.frame["probabilities"].list.eval(pl.element().is_finite()).list.all()
-    for name, mask in [*wrong, ("probabilities", ~finite)]:
+    wrong += [(name, ~log.frame[name].list.eval(pl.element().is_finite()).list.all()) for name in NUMBER_LISTS]
+    for name, mask in wrong:
         if mask.any():
             row = first_row(mask)
             raise NotFinite(f"{name} in row {row} of the log is NaN or infinite, which JSON cannot hold; make it null")

@@ -19,6 +19,7 @@ COLUMNS = (
     "arm",
     "eligible",
     "probabilities",
+    "expected_rewards",
     "propensity",
     "context",
     "reward",
@@ -27,6 +28,7 @@ COLUMNS = (
     "version",
 )
 REQUIRED = ("task", "arm", "reward")
+NUMBER_LISTS = ("probabilities", "expected_rewards")  # of the eligible arms, in the same order
 LABEL = "must be text or a whole number below 2**63"
 
 
@@ -63,6 +65,7 @@ def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         "task": labels,
         "eligible": lambda values, name: lists(values, name, arm.dtype),
         "probabilities": lambda values, name: lists(values, name, pl.Float64()),
+        "expected_rewards": lambda values, name: lists(values, name, pl.Float64()),
         "propensity": numbers,
         "context": contexts,
         "reward": lambda values, name: numbers(values, name, truth=True),

@@ -52,6 +52,7 @@ def shape_of(kinds: Kinds) -> Shape:
         "arm": _scalar(kinds, "arm"),
         "eligible": arms,
         "probabilities": (_list(FLOAT), pl.List(pl.Float64())),
+        "expected_rewards": (_list(FLOAT), pl.List(pl.Float64())),
         "propensity": (FLOAT, pl.Float64()),
         "reward": (FLOAT, pl.Float64()),
         "reward_time": _scalar(kinds, "reward_time"),

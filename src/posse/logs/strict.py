@@ -12,7 +12,7 @@ from typing import Any
 
 from posse.logs.kinds import WORDS, BadLine, Kinds, kind_of
 from posse.logs.rows import shown
-from posse.logs.schema import COLUMNS
+from posse.logs.schema import COLUMNS, NUMBER_LISTS
 
 ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # a surrogate; Python reads half of a pair, which no file can hold
 
@@ -70,10 +70,10 @@ def read_line(text: str, line: int, kinds: Kinds) -> dict[str, Any]:
             kinds.see(key, "text" if isinstance(values[key], str) else "float", line)
     for key in ("propensity", "reward"):
         values[key] = _number(values[key], key, "a number")
-    values["probabilities"] = _list(values["probabilities"], "probabilities")
-    if values["probabilities"] is not None:
-        values["probabilities"] = [_number(entry, "probabilities", "a list of numbers", gap=False)
-                                   for entry in values["probabilities"]]  # fmt: skip
+    for key in NUMBER_LISTS:
+        entries = _list(values[key], key)
+        if entries is not None:
+            values[key] = [_number(entry, key, "a list of numbers", gap=False) for entry in entries]
     values["eligible"] = _list(values["eligible"], "eligible")
     for entry in values["eligible"] or ():
         _label(entry, "an arm of eligible", "arm", line, kinds)

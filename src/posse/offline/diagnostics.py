@@ -174,7 +174,8 @@ def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limit
     """Return why a log cannot speak about a target; nothing if it can."""
     reasons = []
     explore = (
-        "log with a floor, so that every eligible arm is chosen now and then, or ask for a target nearer to the log"
+        "log with an evaluation budget, so that every eligible arm is chosen now and then, or ask for a target nearer "
+        "to the log"
     )
     if 1 - found.supported > limits.max_unsupported + NEVER:
         lost = (probabilities * ~data.supported).sum(axis=0)

@@ -100,7 +100,7 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
 def judge_replay(target: Replay, data: LoggedBandit, choices: Choices, limits: Limits) -> Judged:
     """Return what a log says about a policy that learns as it goes."""
     reasons = []
-    explore = "log with a floor, so that every arm is chosen now and then"
+    explore = "log with an evaluation budget, so that every arm is chosen now and then"
     smallest = smallest_propensity(data)
     if not data.eligible.all():
         reasons.append(

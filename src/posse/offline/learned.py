@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.kernels.propensity import score_room, win_probabilities
+from posse.kernels.rule import score_probabilities_rows
 from posse.model import Posterior, Prior, Statistics, estimate_prior, posterior
 from posse.offline.data import LoggedBandit
 from posse.offline.folds import FOLDS, deal_folds
 from posse.offline.model import cross_fitted, learn_by_evidence, means, spreads
 from posse.policies import make_policy
-from posse.policies.ebm import EbmTS, EbmUCB
-from posse.types import Array, BoolArray
+from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
+from posse.types import Array
 
-KEYS = ("ebm-ts", "ebm-ucb")
+KEYS = ("ebm-rand-ucb", "ebm-ts", "ebm-ucb")
 
 
 class Learned:
@@ -29,7 +28,7 @@ class Learned:
 
     Parameters
     ----------
-    key : {"ebm-ts", "ebm-ucb"}
+    key : {"ebm-rand-ucb", "ebm-ts", "ebm-ucb"}
     folds : int
     seed : int
         Of the deal of rows into folds.
@@ -39,8 +38,8 @@ class Learned:
 
     Examples
     --------
-    >>> Learned("ebm-ts", exploration=0.3).name
-    'learned ebm-ts (exploration=0.3)'
+    >>> Learned("ebm-rand-ucb", exploration=0.3).name
+    'learned ebm-rand-ucb (exploration=0.3)'
     """
 
     def __init__(self, key: str, *, folds: int = FOLDS, seed: int = 0, label: str = "", **settings: Any) -> None:
@@ -55,12 +54,12 @@ class Learned:
         self.settings = {"prior": "evidence", **settings}
         self._policy(n_tasks=1, n_arms=2, n_features=1)
 
-    def _policy(self, **shape: int) -> EbmTS | EbmUCB:
+    def _policy(self, **shape: int) -> EbmRandUCB | EbmTS | EbmUCB:
         settings = dict(self.settings)
         if isinstance(settings["prior"], Prior):
             shape |= {"n_arms": settings["prior"].n_arms, "n_features": settings["prior"].n_features}
         policy = make_policy(self.key, **shape, **settings)
-        assert isinstance(policy, EbmTS | EbmUCB)
+        assert isinstance(policy, EbmRandUCB | EbmTS | EbmUCB)
         return policy
 
     def probabilities(self, data: LoggedBandit) -> Array:
@@ -80,22 +79,14 @@ class Learned:
 
         result = np.zeros((data.n_rows, data.n_arms))
         for rows, belief in cross_fitted(data, deal_folds(data.tasks, folds=self.folds, seed=self.seed), learn):
-            scale = policy.exploration
-            if policy.growing:
-                scale *= math.sqrt(math.log(max(data.n_rows - rows.size + 1, 2)))
-            mean, spread = means(belief, data, rows), scale * spreads(belief, data, rows)
-            if not policy.sampling:
-                mean, spread = mean + spread, np.zeros_like(spread)
-            result[rows] = chances(mean, spread, data.eligible[rows])
+            probabilities = np.empty((rows.size, data.n_arms))
+            score_probabilities_rows(
+                means(belief, data, rows),
+                spreads(belief, data, rows),
+                data.eligible[rows],
+                data.n_rows - rows.size + 1,
+                policy.explores.scaled(policy.exploration),
+                probabilities,
+            )
+            result[rows] = probabilities
         return result
-
-
-def chances(mean: Array, sd: Array, eligible: BoolArray) -> Array:
-    """Return how likely each eligible arm is to have the highest score, shape (n_rows, n_arms)."""
-    result = np.zeros(mean.shape)
-    for row in range(mean.shape[0]):
-        there = np.flatnonzero(eligible[row])
-        found, scratch = np.empty(there.size), np.empty((4, score_room(there.size)))
-        win_probabilities(mean[row, there], sd[row, there], scratch, found)
-        result[row, there] = found
-    return result

@@ -2,7 +2,7 @@
 
 from posse.policies.base import Played, Policy, Prediction
 from posse.policies.bounds import Oracle, Random
-from posse.policies.ebm import EbmTS, EbmUCB
+from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.policies.hier_ts import HierTS
 from posse.policies.lin import LinTS, LinUCB
 from posse.policies.ols_bandit import OLSBandit
@@ -11,6 +11,7 @@ from posse.policies.rm_bandit import RMBandit
 
 __all__ = [
     "POLICIES",
+    "EbmRandUCB",
     "EbmTS",
     "EbmUCB",
     "HierTS",

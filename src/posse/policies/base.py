@@ -291,5 +291,8 @@ def writeable(array: Array) -> Array:
 
 
 def exploration_words(exploration: Exploration) -> str:
-    """Return an exploration scale for a table."""
-    return f"exploration {exploration.scale:g}" + (" √log t" if exploration.growing else ", constant")
+    """Return for a table how far from the mean is explored."""
+    centre, spread = exploration.centre, exploration.spread
+    # Where there is but one of them, the policy's name says which.
+    size = f"{centre:g} ± {spread:g}" if centre and spread else f"{centre + spread:g}"
+    return f"exploration {size}" + (" √log t" if exploration.growing else ", constant")

@@ -1,4 +1,4 @@
-"""ebmUCB and ebmTS: bandits that learn the population they come from."""
+"""ebmUCB, ebmTS and ebmRandUCB: bandits that learn the population they come from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
 from posse.kernels.handle import Handle
 from posse.kernels.posterior import Belief, new_buffers
-from posse.kernels.select import Exploration
+from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
 from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, log_evidence, new_belief
 from posse.model.belief import prior_of
@@ -37,9 +37,8 @@ EVIDENCE_REFRESH = 0.1  # refreshing more often costs time and, measured, gains 
 class _Hierarchical(Policy):
     """The hierarchical posterior and the decisions made from it; subclasses say how to explore."""
 
-    sampling: ClassVar[bool]
+    explores: ClassVar[Exploration]
     evidence_exploration: ClassVar[float]
-    growing: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class _Hierarchical(Policy):
         if exploration is None:
             exploration = self.evidence_exploration if learned else PAPER_EXPLORATION
         self.exploration = number(exploration, "exploration", at_least=0)
-        self._exploration = Exploration(self.exploration, self.growing, self.sampling)
+        self._exploration = self.explores.scaled(self.exploration)
         if refresh_growth is None:
             refresh_growth = EVIDENCE_REFRESH if learned else 0.0
         self._refresh_growth = np.empty(1)
@@ -152,7 +151,7 @@ class _Hierarchical(Policy):
             words.append("robust")
         if self.refresh_growth > 0 and self._method != estimators.KNOWN:
             words.append(f"refresh at +{self.refresh_growth:.0%}")
-        if not self.first_pulls and self.growing:
+        if not self.first_pulls and self.explores.growing:
             words.append("no first pulls")
         if self.shared_precision != PAPER_SHARED_PRECISION and self._method not in (
             estimators.KNOWN,
@@ -261,7 +260,7 @@ class EbmUCB(_Hierarchical):
     """
 
     label = "ebmUCB"
-    sampling = False
+    explores = OPTIMISTIC
     evidence_exploration = 0.4
 
 
@@ -291,5 +290,70 @@ class EbmTS(_Hierarchical):
     """
 
     label = "ebmTS"
-    sampling = True
+    explores = SAMPLING
     evidence_exploration = 0.15
+
+
+class EbmRandUCB(_Hierarchical):
+    r"""Pull the arm with the highest estimate under the learned population, with optimism drawn at random (ebmRandUCB).
+
+    .. math::
+        \arg\max_k \; x^\top m_{kj} + a \max(0, 1 + z/4) \sqrt{\log t}\, \sqrt{x^\top C_{kj}\, x},
+        \quad z \sim \mathcal N(0, 1)
+
+    One :math:`z` is drawn for all arms. Decisions are random, so that they can be evaluated, and the regret is that of
+    :class:`EbmUCB`.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features, shared_precision, refresh_growth, first_pulls, robust
+        As in :class:`EbmUCB`.
+    exploration : float, optional
+        :math:`a`. Default: 0.4 under the evidence prior, else 0.1.
+    prior : {"evidence", "paper", "paper-literal", "paper-unthresholded", "moments"} or Prior
+        How the population is estimated, or the population itself if it is known.
+
+    References
+    ----------
+    Vaswani, Mehrabian, Durand and Kveton, "Old Dog Learns New Tricks: Randomized UCB for Bandit Problems" (2020).
+
+    Notes
+    -----
+    Departures from the paper: a Gaussian :math:`z` without upper bound in place of a truncated discretised one; the
+    posterior of the hierarchical model; the width grows with :math:`\sqrt{\log t}`. All else as in :class:`EbmUCB`.
+
+    Examples
+    --------
+    >>> policy = EbmRandUCB(n_tasks=3, n_arms=2, n_features=2)
+    >>> policy.describe()
+    'exploration 0.4 ± 0.1 √log t; evidence prior; refresh at +10%'
+    """
+
+    label = "ebmRandUCB"
+    explores = RANDOMISED
+    evidence_exploration = 0.4
+
+    def __init__(
+        self,
+        *,
+        n_tasks: int,
+        n_arms: int,
+        n_features: int,
+        exploration: float | None = None,
+        shared_precision: float = PAPER_SHARED_PRECISION,
+        prior: PriorMethod | Prior = "evidence",
+        refresh_growth: float | None = None,
+        first_pulls: bool = True,
+        robust: bool = False,
+    ) -> None:
+        super().__init__(
+            n_tasks=n_tasks,
+            n_arms=n_arms,
+            n_features=n_features,
+            exploration=exploration,
+            shared_precision=shared_precision,
+            prior=prior,
+            refresh_growth=refresh_growth,
+            first_pulls=first_pulls,
+            robust=robust,
+        )

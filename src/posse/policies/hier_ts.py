@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from posse.errors import InvalidValue
+from posse.kernels.select import SAMPLING
 from posse.model.prior import Prior
 from posse.policies.ebm import _Hierarchical
 
@@ -30,8 +31,7 @@ class HierTS(_Hierarchical):
     """
 
     label = "HierTS"
-    sampling = True
-    growing = False
+    explores = SAMPLING._replace(growing=False)
 
     def __init__(
         self,

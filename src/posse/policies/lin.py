@@ -9,7 +9,7 @@ import numpy as np
 from posse.checks import number, one_of
 from posse.kernels import lin as kernels
 from posse.kernels.handle import Handle
-from posse.kernels.select import Exploration
+from posse.kernels.select import OPTIMISTIC, SAMPLING, Exploration
 from posse.kernels.stretch import LESSON, STRETCH
 from posse.model.statistics import Statistics
 from posse.policies.base import Policy, Prediction, exploration_words
@@ -25,7 +25,7 @@ Schedule = Literal["constant", "sqrt-log"]
 class _Linear(Policy):
     """One ridge regression per (arm, task), or per arm when pooled."""
 
-    sampling: ClassVar[bool]
+    explores: ClassVar[Exploration]
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class _Linear(Policy):
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
         self.exploration = number(exploration, "exploration", at_least=0)
         growing = one_of(schedule, "schedule", ("constant", "sqrt-log")) == "sqrt-log"
-        self._exploration = Exploration(self.exploration, growing, self.sampling)
+        self._exploration = self.explores.scaled(self.exploration)._replace(growing=growing)
         self.ridge = number(ridge, "ridge", above=0)
         self.pooled = bool(pooled)
         places = 1 if self.pooled else self.n_tasks
@@ -127,7 +127,7 @@ class LinUCB(_Linear):
     """
 
     label = "LinUCB"
-    sampling = False
+    explores = OPTIMISTIC
 
 
 class LinTS(_Linear):
@@ -146,4 +146,4 @@ class LinTS(_Linear):
     """
 
     label = "LinTS"
-    sampling = True
+    explores = SAMPLING

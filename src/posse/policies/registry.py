@@ -11,7 +11,7 @@ from typing import Any
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.policies.base import Policy
 from posse.policies.bounds import Oracle, Random
-from posse.policies.ebm import EbmTS, EbmUCB
+from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.policies.hier_ts import HierTS
 from posse.policies.lin import LinTS, LinUCB
 from posse.policies.ols_bandit import OLSBandit
@@ -20,6 +20,7 @@ from posse.policies.rm_bandit import RMBandit
 POLICIES: dict[str, Callable[..., Policy]] = {
     "ebm-ucb": EbmUCB,
     "ebm-ts": EbmTS,
+    "ebm-rand-ucb": EbmRandUCB,
     "hier-ts": HierTS,
     "lin-ucb": LinUCB,
     "lin-ts": LinTS,

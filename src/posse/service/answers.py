@@ -109,6 +109,7 @@ def log_record(row: LoggedDecision) -> dict[str, Any]:
         "arm": row.arm,
         "eligible": body["eligible"],
         "probabilities": body["probabilities"],
+        "expected_rewards": body["mean"],
         "propensity": row.propensity,
         "context": body["context"],
         "policy": row.policy,

@@ -7,10 +7,21 @@ from typing import Any
 
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec, serial
+from posse.fleet.behaviour import LEARNING
 from posse.fleet.replica import Replica
 from posse.service.settings import Limits
 
-SETTINGS = ("policy", "prior", "exploration", "floor", "refresh_growth", "robust", "time_to_live", "absent_reward")
+SETTINGS = (
+    "policy",
+    "prior",
+    "exploration",
+    "floor",
+    "evaluation_budget",
+    "refresh_growth",
+    "robust",
+    "time_to_live",
+    "absent_reward",
+)
 """What is passed on to the fleet as it is."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
@@ -62,8 +73,8 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     fleet = new_replica(definition)
     # What was left open is decided now, so that it stays the same when defaults change.
     behaviour = fleet._behaviour
-    definition["prior"] = behaviour.prior if behaviour.policy in ("ebm-ts", "ebm-ucb") else None
-    definition["exploration"] = behaviour.rule.exploration.scale
+    definition["prior"] = behaviour.prior if behaviour.policy in LEARNING else None
+    definition["exploration"] = behaviour.exploration
     definition["refresh_growth"] = behaviour.refresh_growth
     return definition
 

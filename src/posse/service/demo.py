@@ -24,7 +24,7 @@ PENDING = 60  # decisions that wait for their reward, on average
 DEFINITION = {
     "arms": ARMS,
     "features": ["hour", "basket", {"kind": "one_hot", "name": "weather", "categories": WEATHER}],
-    "floor": 0.02,
+    "evaluation_budget": 0.01,
 }
 
 logger = logging.getLogger("posse.service")

@@ -27,8 +27,7 @@ class Definition(Request):
                 {
                     "arms": ["coffee", "cake", "newspaper"],
                     "features": ["hour", {"kind": "one_hot", "name": "weather", "categories": ["sun", "rain"]}],
-                    "policy": "ebm-ts",
-                    "floor": 0.02,
+                    "evaluation_budget": 0.01,
                 }
             ]
         }
@@ -41,10 +40,21 @@ class Definition(Request):
         )
     )
     intercept: bool = Field(True, description="Whether a constant 1 is the first column.")
-    policy: str = Field("ebm-ts", description="ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
+    policy: str = Field(
+        "ebm-rand-ucb", description="ebm-rand-ucb, ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random."
+    )
     prior: str | None = Field(None, description="How the population is estimated; left out: evidence.")
     exploration: float | None = Field(None, ge=0, le=1e6, description="Left out: the policy's own.")
     floor: float = Field(0.0, ge=0, le=1, description="The least probability of every eligible arm.")
+    evaluation_budget: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description=(
+            "What a log that can be evaluated may cost, as a share of what deciding gains over playing at random; "
+            "0.01 is 1 %."
+        ),
+    )
     refresh_growth: float | None = Field(
         None, ge=0, le=1e6, description="The population is estimated anew when rewards have grown by this fraction."
     )
@@ -304,7 +314,7 @@ class PopulationArm(Answer):
 class Population(Answer):
     """What all tasks have in common."""
 
-    policy: str = Field(examples=["ebm-ts"])
+    policy: str = Field(examples=["ebm-rand-ucb"])
     prior: str = Field(examples=["evidence"])
     columns: list[str] = Field(examples=[["intercept", "hour"]])
     refreshed_rewards: float = Field(description="Rewards that it was estimated from.", examples=[38_000])

@@ -39,4 +39,4 @@ def test_the_fleet_gets_every_reward_by_its_id():
 
     assert (fleet.n_decisions, fleet.n_rewards) == (40, 40)
     assert len(fleet.tasks) == len(set(stream.tasks))
-    assert fleet.policy == "ebm-ts"
+    assert fleet.policy == "ebm-rand-ucb"

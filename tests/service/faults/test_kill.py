@@ -68,7 +68,8 @@ def filled(path, n_decisions, n_tasks, definition=DEFINITION, rewarded=0.9):
     """Make a log, straight through the storage."""
     rng = np.random.default_rng(3)
     given = {
-        "intercept": True, "policy": "ebm-ts", "prior": None, "exploration": None, "refresh_growth": None,
+        "intercept": True, "policy": "ebm-rand-ucb", "prior": None, "exploration": None, "evaluation_budget": 0.0,
+        "refresh_growth": None,
         "robust": False, "time_to_live": None, "absent_reward": None, "retention": None, **definition,
     }  # fmt: skip
     now = time.time() - n_decisions
@@ -92,7 +93,7 @@ def filled(path, n_decisions, n_tasks, definition=DEFINITION, rewarded=0.9):
                     arm,
                     1 / 3,
                     body,
-                    "ebm-ts",
+                    "ebm-rand-ucb",
                     "0",
                 )
                 groups.append([entry])

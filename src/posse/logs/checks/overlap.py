@@ -33,7 +33,7 @@ def check_overlap(view: View) -> Iterator[Finding]:
             "error",
             "every decision was made with probability 1, so nothing is known about what was not taken",
             certain,
-            "explore: let every eligible arm have a floor of probability, or draw by Thompson sampling",
+            "explore: let every eligible arm keep some probability, as Posse's evaluation_budget does",
         )
         return
     closed = ((rows["n_zero"] > 0) & rows["aligned"]).fill_null(False) | certain
@@ -44,7 +44,8 @@ def check_overlap(view: View) -> Iterator[Finding]:
             "warning" if often else "note",
             f"rows in which an eligible arm could not be taken ({share(int(closed.sum()), closed.len())})",
             closed,
-            "policies that take it there cannot be evaluated; give every eligible arm a floor of probability",
+            "policies that take it there cannot be evaluated; let every eligible arm keep some probability, as Posse's "
+            "evaluation_budget does",
         )
     never = arms.filter((pl.col("stated") == pl.col("eligible")) & (pl.col("positive") == 0) & (pl.col("eligible") > 0))
     yield from _arms(view, never, "arm-no-overlap", "arms with probability 0 wherever they are eligible",
@@ -81,5 +82,5 @@ def check_weight(view: View) -> Iterator[Finding]:
             "warning",
             f"one row (propensity {1 / most:.2g}) has {most / used.sum():.0%} of the weight of all {used.size}",
             (weight == most).fill_null(False),
-            "use estimators that limit weights (SNIPS, SWITCH-DR), or explore with a floor of probability",
+            "use estimators that limit weights (SNIPS, SWITCH-DR), or let rare arms keep more probability",
         )
