@@ -2,14 +2,14 @@ r"""Arms come from a population too: their shared means scatter around a common 
 
 .. math:: M \sim \mathcal N(0, W), \qquad b_k \mid M \sim \mathcal N(M, \Lambda^{-1})
 
-with :math:`b_k` the shared mean of arm k, :math:`\Lambda` and W diagonal, and W following M (a Cauchy law). What the tasks of an
-arm say about its shared mean is a Gaussian factor with precision G and moment g. Passed on to M, it has lost what the
-spread of the arms takes from it::
+with :math:`b_k` the shared mean of arm k, :math:`\Lambda` and W diagonal, and W as wide as M asks for. What the tasks
+of an arm say about its shared mean is a Gaussian factor with precision G and moment g. Passed on to M, it has lost
+what the spread of the arms takes from it::
 
     P = Lambda (Lambda + G)^-1 G          h = Lambda (Lambda + G)^-1 g
 
-Factors multiply, so what the *other* arms say about M is a sum over them, and what they say about b_k is that sum passed
-back in the same way. That is the prior of b_k, exactly: no arm's rewards count twice, a lone arm is believed to lie
+Factors multiply, so what the *other* arms say about M is a sum over them, and what they say about b_k is that sum
+passed back in the same way. That is the prior of b_k, exactly: no arm's rewards count twice, a lone arm is believed to lie
 anywhere, and a constant added to all rewards moves M and nothing else.
 """
 
@@ -23,6 +23,7 @@ from posse.kernels.linalg import dot, factor, invert, log_determinant, multiply
 from posse.kernels.posterior import Buffers
 from posse.types import Array
 
+NARROW = 8.0  # the arms' variance over the squared width of the law of their common mean
 SLOPE, INFORMATION, POOLED = 0, 1, 2  # of the log scale of the arms' spread; what pooling adds to the log evidence
 
 
@@ -85,15 +86,15 @@ def gather_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
 
 @kernel
 def set_width(evidence: Any) -> None:
-    """Set how far from 0 the common mean is believed to be: a Cauchy law as wide as the arms' spread.
+    """Set how far from 0 the common mean is believed to be: a law with heavy tails, a third as wide as the arms' spread.
 
     Common coefficients that are small beside the spread of the arms are drawn to 0; large ones (sales near 100) are let
-    go. A scale mixture of Gaussians: the precision in force follows the common mean as it was last.
+    go. Its penalty, log(1 + t^2) / 2, is that of a Gaussian whose precision follows the common mean as it was last.
     """
     for i in range(evidence.arm_mean.shape[0]):
-        scale = evidence.shared_scale[0] * evidence.feature_square[i]
+        scale = NARROW * evidence.shared_scale[0] * evidence.feature_square[i]
         square = evidence.arm_mean[i] * evidence.arm_mean[i] + evidence.arm_covariance[i, i]
-        evidence.arm_precision[i] = 2.0 * scale / (1.0 + scale * square)
+        evidence.arm_precision[i] = scale / (1.0 + scale * square)
 
 
 @kernel

@@ -53,13 +53,13 @@ from posse.kernels.linalg import (
     whole,
 )
 from posse.kernels.passes import (
+    GAUSSIAN_SCATTER,
     LEVERAGE,
     N_SUMMARIES,
-    NOISE_SCATTER,
     RESIDUAL,
     REWARDS,
+    SCATTER,
     SQUARED_LEVERAGE,
-    TASK_SCATTER,
     TASKS,
     finish_moments,
     prepare_moments,
@@ -112,8 +112,8 @@ class Evidence(NamedTuple):
     distance: (
         Array  # (K, N) how far an arm's pairs, in the order of `seen`, are from the shared mean; N = 0 if Gaussian
     )
-    summaries: Array  # (K, 9)
-    overdispersion: Array  # (2,) how much less squares say than Gaussian ones would: about noise, and about tasks
+    summaries: Array  # (K, 7)
+    overdispersion: Array  # (2,) how much less squares say than Gaussian ones would: about noise, and tasks
     measures: Array  # (d + 1, d + 1) sums of products of features and, last, rewards
     information: Array  # (K, d, d) what the tasks of an arm say about its shared mean
     moment: Array  # (K, d)
@@ -400,7 +400,6 @@ def set_target(belief: Belief, evidence: Evidence) -> None:
         for j in range(d):
             noise += target[i, j] * target[i, j] * squares[i] * squares[j]
             pooled[i, j] = 0.0
-    noise *= evidence.overdispersion[LEVEL]
     pairs, own = 0.0, 0.0
     counted = 0
     for arm in range(n_arms):
@@ -518,13 +517,13 @@ def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
 
 
 @kernel
-def overdispersion(summaries: Array, column: int) -> float:
-    """Return how much more squares scatter over pairs than under a Gaussian law, over all arms; at least 1."""
-    scatter, freedom = GAUSSIAN, GAUSSIAN
+def overdispersion(summaries: Array) -> float:
+    """Return how much more squared residuals scatter over pairs than Gaussian ones would, over all arms; at least 1."""
+    scatter, expected = GAUSSIAN, GAUSSIAN
     for arm in range(summaries.shape[0]):
-        scatter += summaries[arm, column]
-        freedom += summaries[arm, column + 1]
-    return max(scatter / freedom, 1.0)
+        scatter += summaries[arm, SCATTER]
+        expected += summaries[arm, GAUSSIAN_SCATTER]
+    return max(scatter / expected, 1.0)
 
 
 @kernel
@@ -541,8 +540,10 @@ def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
 
     # Rare clicks, heavy tails: few rewards carry all the variance, and the others say nothing about it.
     over = evidence.overdispersion
-    over[NOISE] = overdispersion(evidence.summaries, NOISE_SCATTER)
-    over[LEVEL] = overdispersion(evidence.summaries, TASK_SCATTER)
+    over[NOISE] = overdispersion(evidence.summaries)
+    # A task's deviation is a mean of its rewards: with few of them it has tails as heavy as theirs.
+    per_pair = max(evidence.summaries[:, REWARDS].sum() / max(evidence.summaries[:, TASKS].sum(), 1.0), 1.0)
+    over[LEVEL] = 1.0 + (over[NOISE] - 1.0) / per_pair
     for arm in range(n_arms):
         summary = evidence.summaries[arm]
         explained = 0.0

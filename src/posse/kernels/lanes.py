@@ -278,21 +278,10 @@ def sum_information(
             out[i, j] = over_lanes(total, i * w + j)
 
 
-# What sum_moments counts beside the matrix. From UNEVEN on: how unevenly squared residuals, and then squared
-# deviations of tasks, fall on pairs. That is, of r and the degrees of freedom f that it has: r, f, r^2, r f and f^2.
-LEVERAGE, SQUARED_LEVERAGE, RESIDUAL, SPREAD, UNEVEN = range(5)
-N_UNEVEN = 5
-N_COUNTS = UNEVEN + 2 * N_UNEVEN
-
-
-@inlined_kernel
-def add_uneven(counts: Array, first: int, value: float, freedom: float) -> None:
-    """Count one pair's squares."""
-    counts[first] += value
-    counts[first + 1] += freedom
-    counts[first + 2] += value * value
-    counts[first + 3] += value * freedom
-    counts[first + 4] += freedom * freedom
+# What sum_moments counts beside the matrix. The last four say how unevenly squared residuals fall on pairs: sums of the
+# degrees of freedom f of every pair, of its squared residuals r squared, of r f and of f squared.
+LEVERAGE, SQUARED_LEVERAGE, RESIDUAL, SPREAD, FREEDOM, RESIDUAL_SQUARE, CROSS, FREEDOM_SQUARE = range(8)
+N_COUNTS = 8
 
 
 @kernel
@@ -376,8 +365,10 @@ def sum_moments(
                 leverage += both[(i * w + i) * LANES + lane]
             free = max(pairs.sums.counts[pairs.rows[first + lane]] - leverage, 0.0)
             residual += own
-            add_uneven(counts, UNEVEN, own, free)
-            add_uneven(counts, UNEVEN + N_UNEVEN, weight[lane] * length, leverage)
+            counts[FREEDOM] += free
+            counts[RESIDUAL_SQUARE] += own * own
+            counts[CROSS] += own * free
+            counts[FREEDOM_SQUARE] += free * free
             length_of_all += weight[lane] * length
             if robust:
                 shared_trace, crossed_trace = 0.0, 0.0

@@ -1,13 +1,14 @@
 """How noisy every arm is, and how much its coefficients differ between tasks: levels of its own, drawn to the others.
 
 For every arm the evidence asks for a move of two logarithms, that of its noise variance and that of the level of its
-covariance (their slopes, and the Fisher information about both). Arms are drawn to a centre by penalties that grow with
+covariance (their slopes, and the Fisher information about both). Arms are drawn to a centre by a penalty that grows with
 the logarithm of the distance,
 
-    w log(1 + z^2),  z = log value of the arm - centre,
+    NOISE_PULL / 2 log(1 + z_noise^2 + c z_level^2),  z = log value of the arm - centre,
 
-a Student law: arms like the others share what they know, and an arm unlike them (one that always pays 0, say) is let
-go and lets the others go. The centre is held to a start of the size of the data.
+a Student law of both together: arms like the others share what they know, and an arm unlike them in one way (one that
+always pays 0 has no noise) is let go in both, and lets the others go. The centre is held to a start of the size of the
+data.
 
 One step minimises the quadratic form of all of it at once: every arm's own move, and the centre, which is then a mean
 of the arms' wishes, each weighted by how well it is known and how ordinary it is.
@@ -54,9 +55,9 @@ def curvature(information: float, slope: float) -> float:
 
 
 @kernel
-def pull(weight: float, distance: float) -> float:
-    """Return how strongly an arm at this distance is drawn to the centre, as a precision."""
-    return weight / (1.0 + distance * distance)
+def ordinary(at_noise: float, at_level: float, d: int) -> float:
+    """Return the share of its pull to the centre that an arm at these distances keeps: 1 at the centre, 0 far away."""
+    return 1.0 / (1.0 + at_noise * at_noise + LEVEL_PULL * d / NOISE_PULL * at_level * at_level)
 
 
 @kernel
@@ -73,7 +74,6 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
     """
     n_arms = slopes.shape[0]
     held = 1.0 / (LOG_SD * LOG_SD)
-    level_pull = LEVEL_PULL * d
     # In distances from the old centres: (sum of what each arm holds) (new - old) = sum of what each arm asks for.
     hold_nn, hold_nl, hold_ll = held, 0.0, held
     ask_n = held * (math.log(NOISE_SHARE * size) - centre[NOISE])
@@ -81,7 +81,8 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
     for arm in range(n_arms):
         row = slopes[arm]
         at_n, at_l = row[LOG_NOISE] - centre[NOISE], row[LOG_LEVEL] - centre[LEVEL]
-        pull_n, pull_l = pull(NOISE_PULL, at_n), pull(level_pull, at_l)
+        share = ordinary(at_n, at_l, d)
+        pull_n, pull_l = share * NOISE_PULL, share * LEVEL_PULL * d
         nn, nl, ll = row[NOISE_NOISE] + pull_n, row[NOISE_LEVEL], row[LEVEL_LEVEL] + pull_l
         determinant = nn * ll - nl * nl
         wish_n, wish_l = row[NOISE_SLOPE] - pull_n * at_n, row[LEVEL_SLOPE] - pull_l * at_l
@@ -99,7 +100,8 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
     for arm in range(n_arms):
         row = slopes[arm]
         at_n, at_l = row[LOG_NOISE] - centre[NOISE] + new_n, row[LOG_LEVEL] - centre[LEVEL] + new_l
-        pull_n, pull_l = pull(NOISE_PULL, at_n), pull(level_pull, at_l)
+        share = ordinary(at_n, at_l, d)
+        pull_n, pull_l = share * NOISE_PULL, share * LEVEL_PULL * d
         nn, nl, ll = row[NOISE_NOISE] + pull_n, row[NOISE_LEVEL], row[LEVEL_LEVEL] + pull_l
         determinant = nn * ll - nl * nl
         wish_n = row[NOISE_SLOPE] - pull_n * (at_n - new_n)

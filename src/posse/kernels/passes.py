@@ -15,10 +15,8 @@ from posse.kernels.posterior import Buffers, finish
 from posse.types import Array
 
 # Columns of a summary.
-TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, NOISE_SCATTER, NOISE_FREEDOM, TASK_SCATTER, TASK_FREEDOM = range(
-    9
-)
-N_SUMMARIES = 9
+TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, SCATTER, GAUSSIAN_SCATTER = range(7)
+N_SUMMARIES = 7
 
 
 @inlined_kernel
@@ -88,17 +86,16 @@ def prepare_moments(belief: Any, arm: int, root: Array, shared_root: Array, star
 
 
 @inlined_kernel
-def scatter_of_squares(counts: Array, first: int) -> tuple[float, float]:
-    """Return how far the squares of pairs are from their share, squared, and what that is under a Gaussian law.
+def scatter_of_squares(counts: Array) -> tuple[float, float]:
+    """Return how far the squared residuals of pairs are from their share, squared, and what that is for Gaussian noise.
 
-    With s the mean square per degree of freedom, (r / s - f)^2 is 2 f on average then. No squares, no answer.
+    With s the mean square per degree of freedom, (r / s - f)^2 is 2 f on average then. No residuals, no answer.
     """
-    value, freedom = counts[first], counts[first + 1]
-    if not (value > 0.0 and freedom > 0.0):
+    if not (counts[lanes.RESIDUAL] > 0.0 and counts[lanes.FREEDOM] > 0.0):
         return 0.0, 0.0
-    mean = value / freedom
-    scatter = (counts[first + 2] / mean - 2.0 * counts[first + 3]) / mean + counts[first + 4]
-    return max(scatter, 0.0), 2.0 * freedom
+    mean = counts[lanes.RESIDUAL] / counts[lanes.FREEDOM]
+    scatter = (counts[lanes.RESIDUAL_SQUARE] / mean - 2.0 * counts[lanes.CROSS]) / mean
+    return max(scatter + counts[lanes.FREEDOM_SQUARE], 0.0), 2.0 * counts[lanes.FREEDOM]
 
 
 @kernel
@@ -141,5 +138,4 @@ def finish_moments(
     summary[RESIDUAL] = counts[lanes.RESIDUAL] + belief.noise_variance[arm] * (leverage + spread)
     summary[LEVERAGE] = leverage
     summary[SQUARED_LEVERAGE] = counts[lanes.SQUARED_LEVERAGE]
-    summary[NOISE_SCATTER], summary[NOISE_FREEDOM] = scatter_of_squares(counts, lanes.UNEVEN)
-    summary[TASK_SCATTER], summary[TASK_FREEDOM] = scatter_of_squares(counts, lanes.UNEVEN + lanes.N_UNEVEN)
+    summary[SCATTER], summary[GAUSSIAN_SCATTER] = scatter_of_squares(counts)

@@ -51,9 +51,9 @@ class Belief(NamedTuple):
     one, so a fleet of many tasks takes the room of what it has seen.
 
     ``sums`` is what was learned; ``covariance, noise_variance, shared_precision, shared_location`` is the prior;
-    ``seen[k, :n_seen[k]]`` lists the slots with rewards of arm k in the order of their first one; the rest can be rebuilt from these. Rows of
-    ``local_covariance`` and ``local_mean`` mean something only for pairs that were seen. Symmetric matrices over slots
-    may also be kept as their upper triangles, row after row, shape (S, d (d + 1) / 2).
+    ``seen[k, :n_seen[k]]`` lists the slots with rewards of arm k in the order of their first one; the rest can be
+    rebuilt from these. Rows of ``local_covariance`` and ``local_mean`` mean something only for pairs that were seen.
+    Symmetric matrices over slots may also be kept as their upper triangles, row after row, shape (S, d (d + 1) / 2).
     """
 
     sums: Sums  # over (S,) slots

@@ -23,7 +23,6 @@ from posse.kernels.propensity import score_room, win_probabilities
 from posse.kernels.select import Exploration, growth
 from posse.types import Array, BoolArray
 
-
 ROUNDING = 1e-12  # of a sum of as many probabilities as there may be arms
 
 

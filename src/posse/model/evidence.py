@@ -151,8 +151,8 @@ def _lift(covariance: Array, feature_square: Array, size: float) -> None:
 def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterations: int) -> tuple[Array, bool]:
     """Step until nothing moves; return what each step added to the objective, and whether it came to rest.
 
-    The objective is the log evidence less the penalties; the arms' centres and their common shape, which follow the arms,
-    are held within a step. A step that would lower it is shortened until it does not. (Task weights of a robust
+    The objective is the log evidence less the penalties; the arms' centres and their common shape, which follow the
+    arms, are held within a step. A step that would lower it is shortened until it does not. (Task weights of a robust
     population are expectations, not parameters: with them it is not compared.)
     """
     gained: list[float] = []
@@ -208,10 +208,9 @@ def _penalty(covariance: Array, noise: Array, shared_scale: Array, evidence: ker
     shape = covariance / level[:, None, None]
     shapes = np.linalg.slogdet(shape)[1] + np.einsum("ij,kji->k", evidence.target, np.linalg.inv(shape))
     total = 0.5 * float(evidence.target_weight[0]) * float(shapes.sum())
-    for pull, values, centre in (
-        (levels.NOISE_PULL, noise, evidence.centre[levels.NOISE]),
-        (levels.LEVEL_PULL, level, evidence.centre[levels.LEVEL]),
-    ):
-        total += 0.5 * pull * float(np.log1p((np.log(values) - centre) ** 2).sum())
+    at_noise = np.log(noise) - evidence.centre[levels.NOISE]
+    at_level = np.log(level) - evidence.centre[levels.LEVEL]
+    share = levels.LEVEL_PULL * d / levels.NOISE_PULL
+    total += 0.5 * levels.NOISE_PULL * float(np.log1p(at_noise**2 + share * at_level**2).sum())
     start = levels.MEAN_SHARE * float(evidence.reward_scatter[0]) / d
     return total + float(np.log(shared_scale[0] * start)) ** 2 / (2 * levels.LOG_SD**2)

@@ -70,7 +70,7 @@ class Prior:
         location = real_array(shared_location, "shared_location")
         if location.ndim and location.shape != matrices.shape[:2]:
             raise ShapeError(
-                f"shared_location must be one number or have shape {matrices.shape[:2]}, but its shape is {location.shape}"
+                f"expected shared_location as one number or of shape {matrices.shape[:2]}, got shape {location.shape}"
             )
         object.__setattr__(self, "shared_location", np.array(np.broadcast_to(location, matrices.shape[:2])))
 
