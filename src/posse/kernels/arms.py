@@ -9,8 +9,8 @@ what the spread of the arms takes from it::
     P = Lambda (Lambda + G)^-1 G          h = Lambda (Lambda + G)^-1 g
 
 Factors multiply, so what the *other* arms say about M is a sum over them, and what they say about b_k is that sum
-passed back in the same way. That is the prior of b_k, exactly: no arm's rewards count twice, a lone arm is believed to lie
-anywhere, and a constant added to all rewards moves M and nothing else.
+passed back in the same way. That is the prior of b_k, exactly: no arm's rewards count twice, a lone arm is believed
+to lie anywhere, and a constant added to all rewards moves M and nothing else.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def gather_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
 
 @kernel
 def set_width(evidence: Any) -> None:
-    """Set how far from 0 the common mean is believed to be: a law with heavy tails, a third as wide as the arms' spread.
+    """Set how far from 0 the common mean is believed to be: a law with heavy tails, narrower than the arms' spread.
 
     Common coefficients that are small beside the spread of the arms are drawn to 0; large ones (sales near 100) are let
     go. Its penalty, log(1 + t^2) / 2, is that of a Gaussian whose precision follows the common mean as it was last.

@@ -1,8 +1,8 @@
 """How noisy every arm is, and how much its coefficients differ between tasks: levels of its own, drawn to the others.
 
 For every arm the evidence asks for a move of two logarithms, that of its noise variance and that of the level of its
-covariance (their slopes, and the Fisher information about both). Arms are drawn to a centre by a penalty that grows with
-the logarithm of the distance,
+covariance (their slopes, and the Fisher information about both). Arms are drawn to a centre by a penalty that grows
+with the logarithm of the distance,
 
     NOISE_PULL / 2 log(1 + z_noise^2 + c z_level^2),  z = log value of the arm - centre,
 

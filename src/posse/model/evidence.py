@@ -6,6 +6,7 @@ import numpy as np
 
 from posse.kernels import estimators, levels
 from posse.kernels import evidence as kernels
+from posse.kernels.passes import LEVERAGE, REWARDS
 from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.model.belief import new_belief, prior_of
 from posse.model.prior import Prior
@@ -15,11 +16,13 @@ from posse.types import Array
 
 ITERATIONS = 500
 SETTLED = 1e-4  # relative move of every number and every direction at which the search ends
-SILENT = 1e-6  # noise below this share of the mean square reward gets a note
-HALVINGS = 10
-STUCK = 1e-2  # a step that cannot be made to help counts as rest if it was no longer than this,
-FLAT = 1e-6  # or if the last steps gained no more than this share of the log evidence;
-RESTING = 1e-12  # steps that help but gain no more than this share are rest, too
+FLAT = 1e-9  # or the share of the log evidence that three steps in a row do not move any more
+PATIENCE = 8  # steps without a smaller move after which steps are halved
+SHORTEST = 1 / 32  # of a step
+SILENT = 1.5  # times the least noise that an arm is allowed: noise this near to it gets a note
+BLURRED = 0.5  # share of the rewards that fits coefficients: from here on noise gets a note
+UNEVEN = 5.0  # times more scatter of squares than Gaussian rewards have
+FAR = 3.0  # spreads of the arms: an arm whose shared mean lies further from the others' gets a note
 STUDENT_FREEDOM = 8.0  # degrees of freedom of the population when outliers are modelled
 
 
@@ -34,7 +37,7 @@ def estimate_evidence(
     evidence = memory.evidence
     kernels.measure(belief, evidence, buffers)
     nothing = not evidence.reward_square[0] > 0
-    done, settled, gained = 0, nothing, np.empty(0)
+    done, settled = 0, nothing
     first = last = float("nan")
     if not nothing:
         kernels.admit_features(belief, evidence)
@@ -48,8 +51,7 @@ def estimate_evidence(
             evidence.centre[:] = np.log(belief.noise_variance).mean(), np.log(level).mean()
             kernels.rebuild_all(belief, evidence, buffers)
         first = kernels.log_evidence_of(belief, evidence, buffers)
-        gained, settled = _climb(belief, evidence, buffers, iterations)
-        done = gained.size
+        done, settled = _climb(belief, evidence, buffers, iterations)
         last = kernels.log_evidence_of(belief, evidence, buffers)
     report = evidence_report(
         belief,
@@ -59,8 +61,6 @@ def estimate_evidence(
         converged=settled,
         log_evidence=last,
         evidence_gained=last - first,
-        # With task weights, which are expectations, the steps climb another objective than the one compared here.
-        objective=gained if not robust else None,
     )
     return PriorEstimate(prior_of(belief), report, belief.task_weight.copy())
 
@@ -85,17 +85,15 @@ def evidence_report(
     converged: bool,
     log_evidence: float = float("nan"),
     evidence_gained: float = float("nan"),
-    objective: Array | None = None,
 ) -> PriorReport:
     """Return what an evidence prior rests on."""
     K, weight = stats.n_arms, float(evidence.target_weight[0])
     tasks = belief.n_seen.copy()
     notes = list(limits(stats))
-    size = stats.sum_of_squares.sum() / max(stats.count.sum(), 1.0)
-    quiet = np.flatnonzero(belief.noise_variance <= SILENT * size)
-    if size > 0 and quiet.size:
-        arms = ", ".join(map(str, quiet))
-        notes.append(f"rewards of arms {arms} are fitted exactly: their noise cannot be told from none")
+    if (stats.sum_of_squares > 0).any():
+        notes += [*odd_arms(belief, evidence), *blurred(evidence)]
+        if not converged:
+            notes.append("the search did not come to rest: the population may still move when it is estimated again")
     return PriorReport(
         method="evidence",
         tasks_used=tasks,
@@ -109,9 +107,48 @@ def evidence_report(
         target_weight=weight / (tasks.astype(np.float64) + weight),
         log_evidence=log_evidence,
         evidence_gained=evidence_gained,
-        objective=np.empty(0) if objective is None else objective,
         notes=tuple(notes),
     )
+
+
+def odd_arms(belief: Belief, evidence: kernels.Evidence) -> list[str]:
+    """Return in words which arms the population hardly holds for."""
+    notes = []
+    size, counts = float(evidence.reward_scatter[0]), belief.rewards / evidence.overdispersion[levels.NOISE]
+    centre = float(evidence.centre[levels.NOISE])
+    least = [levels.least_noise(centre, float(count), size) for count in counts]
+    quiet = np.flatnonzero((belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least)))
+    quiet = quiet[belief.noise_variance[quiet] < 0.5 * np.exp(centre)]
+    if quiet.size:
+        arms = ", ".join(map(str, quiet))
+        notes.append(
+            f"arms {arms} show hardly any noise: it cannot be told from none, so it is believed to be the least that "
+            "their number of rewards allows"
+        )
+    spread = 1 / np.sqrt(evidence.shared_scale[0] * evidence.feature_square)
+    apart = np.abs(belief.shared_mean - evidence.arm_mean) / spread
+    far = np.flatnonzero((belief.rewards > 0) & (apart.max(axis=1) > FAR))
+    if far.size:
+        notes.append(f"arms {', '.join(map(str, far))} are far from the others: little can be learned from them")
+    return notes
+
+
+def blurred(evidence: kernels.Evidence) -> list[str]:
+    """Return in words where noise, coefficients and tails cannot be told apart."""
+    notes = []
+    rewards, leverage = evidence.summaries[:, REWARDS].sum(), evidence.summaries[:, LEVERAGE].sum()
+    if leverage > BLURRED * rewards > 0:
+        notes.append(
+            f"{leverage / rewards:.0%} of what rewards say goes into coefficients of tasks: with so few rewards per task "
+            "and arm, noise can hardly be told from differences between tasks"
+        )
+    over = float(evidence.overdispersion[levels.NOISE])
+    if over > UNEVEN:
+        notes.append(
+            f"few rewards carry most of the variance (rare clicks, heavy tails): what they say about noise counts "
+            f"{over:.0f} times less, and arms share it"
+        )
+    return notes
 
 
 def limits(stats: Statistics) -> tuple[str, ...]:
@@ -148,69 +185,45 @@ def _lift(covariance: Array, feature_square: Array, size: float) -> None:
     covariance += 1e-6 * level[:, None, None] * np.diag(1 / feature_square)
 
 
-def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterations: int) -> tuple[Array, bool]:
-    """Step until nothing moves; return what each step added to the objective, and whether it came to rest.
+def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterations: int) -> tuple[int, bool]:
+    """Step until nothing moves; return how many steps there were, and whether they came to rest.
 
-    The objective is the log evidence less the penalties; the arms' centres and their common shape, which follow the
-    arms, are held within a step. A step that would lower it is shortened until it does not. (Task weights of a robust
-    population are expectations, not parameters: with them it is not compared.)
+    Steps that go to and fro are halved: what is learned about noise is tempered by how uneven it is, and task weights
+    are expectations, so there is no one number that every step would raise.
     """
-    gained: list[float] = []
-    plain = evidence.robust == 0.0
+    share, least, waited, flat = 1.0, np.inf, 0, 0
     log_evidence = kernels.log_evidence_of(belief, evidence, buffers)
-    for _ in range(iterations):
-        old = (belief.covariance.copy(), belief.noise_variance.copy(), evidence.shared_scale.copy())
+    for done in range(1, iterations + 1):
+        old = _parameters(belief, evidence)
         move = kernels.step(belief, evidence, buffers)
-        new = (belief.covariance.copy(), belief.noise_variance.copy(), evidence.shared_scale.copy())
-        before = log_evidence - _penalty(*old, evidence)
-        share = 1.0
-        for halving in range(HALVINGS + 1):
-            kernels.rebuild_all(belief, evidence, buffers)
-            log_evidence = kernels.log_evidence_of(belief, evidence, buffers)
-            gain = log_evidence - _penalty(*_parameters(belief, evidence), evidence) - before
-            if not plain or gain >= 0 or halving == HALVINGS:
-                break
-            share /= 2
-            _blend(belief, evidence, old, new, share)
-        if plain and gain < 0:
-            # Not even a thousandth of the step helps: the rest is rounding.
-            _blend(belief, evidence, old, new, 0.0)
-            kernels.rebuild_all(belief, evidence, buffers)
-            return np.asarray(gained), move < STUCK or _flat(gained, log_evidence, FLAT)
-        gained.append(gain)
-        if (share == 1.0 and move < SETTLED) or (plain and len(gained) > 3 and _flat(gained, log_evidence, RESTING)):
-            return np.asarray(gained), True
-    return np.asarray(gained), False
+        if share < 1.0:
+            _blend(belief, evidence, old, share)
+        kernels.rebuild_all(belief, evidence, buffers)
+        before, log_evidence = log_evidence, kernels.log_evidence_of(belief, evidence, buffers)
+        flat = flat + 1 if abs(log_evidence - before) <= FLAT * (1.0 + abs(log_evidence)) else 0
+        if move < SETTLED or flat == 3:
+            return done, True
+        least, waited = (move, 0) if move < least else (least, waited + 1)
+        if waited == PATIENCE:
+            share, waited, least = max(share / 2, SHORTEST), 0, np.inf
+    return iterations, False
 
 
-def _flat(gained: list[float], log_evidence: float, share: float) -> bool:
-    """Whether the last steps gained next to nothing."""
-    return bool(gained) and max(gained[-3:]) < share * (1.0 + abs(log_evidence))
+def _parameters(belief: Belief, evidence: kernels.Evidence) -> tuple[Array, ...]:
+    return (
+        belief.covariance.copy(),
+        belief.noise_variance.copy(),
+        evidence.shared_scale.copy(),
+        evidence.centre.copy(),
+        evidence.target.copy(),
+    )
 
 
-def _parameters(belief: Belief, evidence: kernels.Evidence) -> tuple[Array, Array, Array]:
-    return belief.covariance, belief.noise_variance, evidence.shared_scale
-
-
-def _blend(
-    belief: Belief, evidence: kernels.Evidence, old: tuple[Array, ...], new: tuple[Array, ...], share: float
-) -> None:
-    """Set the prior to a point between two others: arithmetic for matrices, geometric for scales."""
-    belief.covariance[:] = (1 - share) * old[0] + share * new[0]
-    belief.noise_variance[:] = old[1] ** (1 - share) * new[1] ** share
-    evidence.shared_scale[:] = old[2] ** (1 - share) * new[2] ** share
-
-
-def _penalty(covariance: Array, noise: Array, shared_scale: Array, evidence: kernels.Evidence) -> float:
-    """Return what the regularisation takes from the log evidence, given the arms' centres and common shape."""
-    d = covariance.shape[1]
-    level = np.einsum("kii,i->k", covariance, evidence.feature_square) / d
-    shape = covariance / level[:, None, None]
-    shapes = np.linalg.slogdet(shape)[1] + np.einsum("ij,kji->k", evidence.target, np.linalg.inv(shape))
-    total = 0.5 * float(evidence.target_weight[0]) * float(shapes.sum())
-    at_noise = np.log(noise) - evidence.centre[levels.NOISE]
-    at_level = np.log(level) - evidence.centre[levels.LEVEL]
-    share = levels.LEVEL_PULL * d / levels.NOISE_PULL
-    total += 0.5 * levels.NOISE_PULL * float(np.log1p(at_noise**2 + share * at_level**2).sum())
-    start = levels.MEAN_SHARE * float(evidence.reward_scatter[0]) / d
-    return total + float(np.log(shared_scale[0] * start)) ** 2 / (2 * levels.LOG_SD**2)
+def _blend(belief: Belief, evidence: kernels.Evidence, old: tuple[Array, ...], share: float) -> None:
+    """Go back to a point between the old parameters and the new ones: arithmetic for matrices and logarithms."""
+    covariance, noise, shared_scale, centre, target = old
+    belief.covariance[:] = (1 - share) * covariance + share * belief.covariance
+    belief.noise_variance[:] = noise ** (1 - share) * belief.noise_variance**share
+    evidence.shared_scale[:] = shared_scale ** (1 - share) * evidence.shared_scale**share
+    evidence.centre[:] = (1 - share) * centre + share * evidence.centre
+    evidence.target[:] = (1 - share) * target + share * evidence.target

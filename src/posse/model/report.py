@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,11 +37,8 @@ class PriorReport:
         Of all rewards under the estimate; restricted likelihood for "reml"; NaN if it was not computed.
     evidence_gained : float
         How much of that the estimate gained over its start.
-    objective : ndarray of shape (iterations,)
-        What every step of the evidence prior added to its objective; never negative. Empty for a robust population,
-        whose task weights are expectations and not part of one objective.
     notes : tuple of str
-        What could not be learned, in words.
+        Findings in words: what could not be learned, and what looks unusual.
     """
 
     method: str
@@ -56,7 +53,6 @@ class PriorReport:
     target_weight: Array
     log_evidence: float = float("nan")
     evidence_gained: float = float("nan")
-    objective: Array = field(default_factory=lambda: np.empty(0))
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -81,7 +81,6 @@ def estimate_with_fixed(stats: Statistics, fixed: BoolArray, *, robust: bool = F
         log_evidence=float(log_evidence(stats, prior, estimate.task_weight)[0]),
         # What single rounds gained was of the evidence of what they were left with.
         evidence_gained=float("nan"),
-        objective=np.empty(0),
     )
     return PriorEstimate(prior, report, estimate.task_weight)
 
