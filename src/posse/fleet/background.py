@@ -18,6 +18,7 @@ import numpy as np
 from posse.fleet.kept import Copies, Frozen, Kept
 from posse.fleet.refresh import Live, Refresh
 from posse.threads import workers
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.fleet.core import Core
@@ -46,6 +47,8 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
             # At its end a program refuses further work of threads, while its main thread still counts as alive.
             ending = isinstance(error, RuntimeError) and "shutdown" in str(error)
             if not ending and threading.main_thread().is_alive():
+                with fleet._lock:
+                    store.postpone(error)
                 logger.exception("a refresh in the background failed; the population stays as it was")
         finally:
             with fleet._lock:
@@ -55,14 +58,15 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
                 executor.shutdown(wait=False)
 
     thread = threading.Thread(target=work, name="posse-refresh", daemon=True)
-    try:
-        thread.start()
-    except BaseException:
-        if executor is not None:
-            executor.shutdown(wait=False)
-        raise
-    # Whoever holds the lock is here, so the thread has not come to its end.
-    fleet._background, store.kept = thread, kept
+    # Whoever holds the lock is here, so the thread does not come to its end before this does.
+    with undisturbed():
+        try:
+            thread.start()
+        except BaseException:
+            if executor is not None:
+                executor.shutdown(wait=False)
+            raise
+        fleet._background, store.kept = thread, kept
     return thread
 
 

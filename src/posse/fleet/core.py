@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -26,9 +27,11 @@ from posse.errors import (
 )
 from posse.features import FeatureSpec
 from posse.fleet.behaviour import ALONE, new_behaviour
+from posse.fleet.commit import Steps, commit
 from posse.fleet.decision import Decision
 from posse.fleet.labels import Label, Labels
 from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
+from posse.fleet.loading import require_loaded
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.store import Store
 from posse.kernels import estimators
@@ -37,17 +40,17 @@ from posse.kernels.fleet import decide_rows
 from posse.kernels.ground import new_room
 from posse.kernels.linalg import LARGEST
 from posse.threads import MANY_ROWS, spread_parts, workers
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.fleet.refresh import Refresh
-    from posse.fleet.store import Parts
     from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.types import Array, BoolArray, IntArray
 
 MONTH = 30 * 24 * 3600.0
 FIT_STEPS, FIT_SETTLED = 30, 1e-2  # of the prior after a batch, which may be all the data there will ever be
+
+logger = logging.getLogger("posse")
 
 
 class Active(NamedTuple):
@@ -58,16 +61,11 @@ class Active(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """Rows that are about to be learned, with all that learning them needs, so that it cannot fail half way."""
+    """Rows that are about to be learned: the steps that do it, and what follows."""
 
-    tasks: IntArray
-    arms: IntArray
-    contexts: Array
-    rewards: Array
-    slots: IntArray
+    steps: Steps
     way: str  # "one by one", or "sums", or sums and then "refresh"
-    refresh: Refresh | None
-    parts: Parts | None
+    refresh: Refresh | None = None
 
 
 class Core:
@@ -210,7 +208,7 @@ class Core:
         return np.random.Generator(generator)
 
     def _list_active(self) -> None:
-        self._show_active(self._active_among(self._arms.numbers, self._retired))
+        commit(self._showing_active(self._active_among(self._arms.numbers, self._retired)))
 
     def _active_among(self, numbers: Mapping[Label, int], retired: Collection[int]) -> Active:
         """Return which arms may be chosen, given the numbers of all."""
@@ -220,8 +218,8 @@ class Core:
             tuple(label for label, _ in active),
         )
 
-    def _show_active(self, active: Active) -> None:
-        self._active, self._active_names = active
+    def _showing_active(self, active: Active) -> Steps:
+        return [partial(self.__dict__.update, _active=active.arms, _active_names=active.names)]
 
     def _require_whole(self) -> None:
         if self._partial:
@@ -316,11 +314,9 @@ class Core:
             (labels[position], number) for position, number in zip(missing.tolist(), reserved, strict=True)
         ]
 
-    def _take(self, new: list[tuple[Label, int]]) -> None:
+    def _taking(self, new: list[tuple[Label, int]]) -> Steps:
         """Let tasks be there whose numbers were reserved."""
-        if new:
-            self._store.take_tasks(len(new))
-            self._tasks.add_all(new)
+        return [*self._store.taking_tasks(len(new)), *self._tasks.adding(new)] if new else []
 
     def _decide_rows(
         self,
@@ -363,20 +359,23 @@ class Core:
 
     def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, refresh: bool = True) -> Lesson:
         """Return rows with all that learning them needs; without ``refresh`` only their sums are taken."""
+        require_loaded()
         store = self._store
+        # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
+        contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
+        tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
         slots = store.claim(tasks, arms)
         due = store.refresh_due(self._growth(), len(rewards))
-        if not refresh:
-            return Lesson(tasks, arms, contexts, rewards, slots, "sums", None, store.parts_of(slots))
-        if store.stale:
+        if refresh and store.stale:
             due = True
         elif self._later() and len(rewards) <= store.n_rewards:
             due = False  # one by one, and the estimate follows in the background
-        if due:
-            new_refresh, parts = store.new_refresh(slots, arms), store.parts_of(slots)
-            return Lesson(tasks, arms, contexts, rewards, slots, "refresh", new_refresh, parts)
+        if due or not refresh:
+            new_refresh = store.new_refresh(slots, arms) if refresh else None
+            steps = store.adding_rows(slots, arms, contexts, rewards, store.parts_of(slots))
+            return Lesson(steps, "refresh" if refresh else "sums", new_refresh)
         store.keep(slots, arms)
-        return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None, None)
+        return Lesson(store.learning_rows(tasks, arms, contexts, rewards), "one by one")
 
     def _growth(self) -> float:
         """Return by which fraction rewards must grow for the population to be estimated anew."""
@@ -388,14 +387,15 @@ class Core:
 
     def _refresh_later(self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None) -> None:
         """Start an estimate of the population in the background unless one is under way."""
-        from posse.fleet.background import logger, run_later
+        from posse.fleet.background import run_later
 
         if self._is_refreshing():
             return
         self._store.kept = None
         try:
             run_later(self, steps=steps, settled=settled, sample=sample)
-        except (MemoryError, RuntimeError):  # no memory, or no thread: it is due again with the next reward
+        except Exception as error:  # no memory, no thread, no file
+            self._store.postpone(error)
             logger.exception("a refresh in the background could not be started; the population stays as it is")
 
     def _is_refreshing(self) -> bool:
@@ -404,21 +404,28 @@ class Core:
 
     def _look(self) -> None:
         """Make sure that what is believed is about all that was learned."""
-        if self._store.stale:
-            self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED)
+        store = self._store
+        if store.stale and store.n_rewards > 0 and not store.postponed:
+            self._renew()
+        if store.stale:
+            store.rebuild()
 
-    def _learn(self, lesson: Lesson) -> None:
-        """Learn rows: one by one while they are few beside what is known, else as sums; :meth:`_estimate` follows."""
-        tasks, arms, contexts, rewards, slots, way, _, parts = lesson
-        if way == "one by one":
-            self._store.learn_rows(tasks, arms, contexts, rewards)
-        else:
-            self._store.add_rows(slots, arms, contexts, rewards, parts)
+    def _renew(self, refresh: Refresh | None = None, *, steps: int = FIT_STEPS, settled: float = FIT_SETTLED) -> None:
+        """Estimate the population anew. If that fails, it stays as it was and what was learned counts all the same."""
+        try:
+            self._store.refresh(refresh, steps=steps, settled=settled)
+        except Exception as error:
+            self._store.postpone(error)
+            logger.exception(
+                "the population could not be estimated and stays as it is until more rewards have come; all rewards "
+                "so far are learned"
+            )
 
     def _estimate(self, lesson: Lesson) -> None:
         """Estimate the population after a lesson, if it is due. Who is interrupted here has learned all the same."""
         if lesson.way == "refresh":
-            self._store.refresh(lesson.refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+            if not self._store.postponed:
+                self._renew(lesson.refresh)
         elif lesson.way == "one by one" and self._later() and self._store.refresh_due(self._growth()):
             self._refresh_later()
 
@@ -467,18 +474,15 @@ class Core:
                     np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
                     np.full(len(ids), self._absent_reward),
                 )
-                self._note_rewards(ids, [self._absent_reward] * len(ids), now)
-                with undisturbed():
-                    self._learn(lesson)
-                    _drop(late)
+                steps = [*lesson.steps, *_dropping(late)]
+                commit(steps, partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now))
                 self._estimate(lesson)
                 return
-        _drop(late)
+        commit(_dropping(late))
 
 
-def _drop(late: list[tuple[Ledger, IntArray]]) -> None:
-    for ledger, rows in late:
-        ledger.drop_oldest(rows.size)
+def _dropping(late: list[tuple[Ledger, IntArray]]) -> Steps:
+    return [step for ledger, rows in late for step in ledger.dropping_oldest(rows.size)]
 
 
 def no_belief(task: Label) -> NotFinite:

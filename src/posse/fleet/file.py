@@ -17,6 +17,7 @@ from posse._version import __version__
 from posse.container import Container, open_container, write_container
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
+from posse.fleet.commit import commit
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
@@ -272,7 +273,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         everyone = frozenset(labels)
         labels = [labels[position] for position in chosen.tolist()]
     numbers, new = fleet._numbers(labels, np.full(len(labels), -1))
-    fleet._take(new)
+    commit(fleet._taking(new))
     if len(fleet._tasks) != len(labels):
         raise reader.damaged("two tasks have one name")
     _restore_pairs(fleet, reader, n_tasks, chosen)

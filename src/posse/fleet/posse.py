@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time as clock_module
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from posse.checks import one_of, whole_number
 from posse.errors import InvalidValue, ShapeError
+from posse.fleet.commit import Steps, commit
 from posse.fleet.core import (
     FIT_SETTLED,
     FIT_STEPS,
@@ -23,6 +25,7 @@ from posse.fleet.core import (
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label, checked_label
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
+from posse.fleet.loading import require_loaded
 from posse.fleet.overview import (
     Coefficients,
     Overview,
@@ -34,7 +37,8 @@ from posse.fleet.overview import (
 )
 from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of
 from posse.kernels import estimators
-from posse.kernels.fleet import decide
+from posse.kernels.evidence import SETTLED, STEPS
+from posse.kernels.fleet import decide, observe_one
 from posse.kernels.packing import whole_matrices
 from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.statistics import Statistics
@@ -212,33 +216,37 @@ class Posse(Core):
             ledger.reserve(1)
             new = [] if number is not None else [(label, self._store.reserve_tasks(1)[0])]
             self._look()
-            try:
-                position = decide(
-                    self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
-                    self._rng.random(), out,
-                )  # fmt: skip
-                if position < 0:
-                    raise no_belief(label)
-                chances, mean, sd = out.tolist()
-                decision = Decision(
-                    f"{self._prefix}-{ledger.next}",
-                    label,
-                    names[position],
-                    chances[position],
-                    dict(zip(names, chances, strict=True)),
-                    dict(zip(names, mean, strict=True)),
-                    dict(zip(names, sd, strict=True)),
-                )
-                if self._log is not None:
-                    self._note([decision], [context], now)
+            address, step, steps = self._store.address, self._step(), self._taking(new)
+            stream: Any = self._rng.bit_generator
+            with undisturbed():
+                uniform = self._rng.random()
+                try:
+                    position = decide(
+                        address, -1 if number is None else number, x, arms, step, explore, uniform, out
+                    )  # fmt: skip
+                    if position < 0:
+                        raise no_belief(label)
+                    chances, mean, sd = out.tolist()
+                    decision = Decision(
+                        f"{self._prefix}-{ledger.next}",
+                        label,
+                        names[position],
+                        chances[position],
+                        dict(zip(names, chances, strict=True)),
+                        dict(zip(names, mean, strict=True)),
+                        dict(zip(names, sd, strict=True)),
+                    )
+                    ledger.write(new[0][1] if number is None else number, arms[position], now, x)
+                    if self._log is not None:
+                        self._note([decision], [context], now)
+                except BaseException:
+                    stream.advance(-1)  # the next decision draws what this one has drawn
+                    raise
                 # From here on nothing can fail.
-                with undisturbed():
-                    self._take(new)
-                    self._decided += 1
-                    ledger.add(new[0][1] if number is None else number, arms[position], now, x)
-            except BaseException:
-                self._seek()  # the next decision draws what this one has drawn
-                raise
+                for take in steps:
+                    take()  # type: ignore[operator]
+                self._decided += 1
+                ledger.size += 1
             return decision
 
     def decide_many(
@@ -259,48 +267,49 @@ class Posse(Core):
         labels, codes, X = self._rows(tasks, contexts)
         n = len(codes)
         with self._lock:
-            self._look()
             mask = self._mask(eligible, n)
             known = self._tasks.known(labels)
             now = self._clock()
             self._expire(now)
+            self._look()
             self._ledger.reserve(n)
             numbers, new = self._numbers(labels, known)
             # A task that is not there yet has no rewards: it decides as one never seen.
             rows = numbers[codes]
-            try:
-                uniforms = self._rng.random(n)
-                chosen, probabilities, mean, sd = self._decide_rows(known[codes], X, mask, explore, uniforms)
-                require_beliefs(chosen, codes, labels)
-                active = self._active
-                if active.size < probabilities.shape[1]:
-                    probabilities, mean, sd = (
-                        np.ascontiguousarray(columns[:, active]) for columns in (probabilities, mean, sd)
-                    )
-                position = np.full(len(self._arms), -1)
-                position[active] = np.arange(active.size)
-                places = position[chosen]
-                decisions = Decisions(
-                    prefix=self._prefix,
-                    first=self._ledger.next,
-                    tasks=[labels[code] for code in codes.tolist()],
-                    arms=self._active_names,
-                    chosen=places,
-                    propensity=probabilities[np.arange(n), places],
-                    probabilities=probabilities,
-                    mean=mean,
-                    sd=sd,
+            # Drawn from a stream of its own, so that one that fails has drawn nothing.
+            rng = self._stream(self._decided)
+            chosen, probabilities, mean, sd = self._decide_rows(known[codes], X, mask, explore, rng.random(n))
+            require_beliefs(chosen, codes, labels)
+            active = self._active
+            if active.size < probabilities.shape[1]:
+                probabilities, mean, sd = (
+                    np.ascontiguousarray(columns[:, active]) for columns in (probabilities, mean, sd)
                 )
-                if self._log is not None:
-                    self._note(list(decisions), self._features.raw_rows(contexts), now)
-                # From here on nothing can fail.
-                with undisturbed():
-                    self._take(new)
-                    self._decided += n
-                    self._ledger.add_many(rows, chosen, now, X)
-            except BaseException:
-                self._seek()  # the next decisions draw what these have drawn
-                raise
+            position = np.full(len(self._arms), -1)
+            position[active] = np.arange(active.size)
+            places = position[chosen]
+            decisions = Decisions(
+                prefix=self._prefix,
+                first=self._ledger.next,
+                tasks=[labels[code] for code in codes.tolist()],
+                arms=self._active_names,
+                chosen=places,
+                propensity=probabilities[np.arange(n), places],
+                probabilities=probabilities,
+                mean=mean,
+                sd=sd,
+            )
+            self._ledger.write_many(rows, chosen, now, X)
+            steps = [
+                *self._taking(new),
+                partial(self.__dict__.update, _decided=self._decided + n, _rng=rng),
+                partial(self._ledger.__dict__.update, size=self._ledger.size + n),
+            ]
+            note = None
+            if self._log is not None:
+                raw = self._features.raw_rows(contexts)
+                note = partial(self._note, list(decisions), raw, now)
+            commit(steps, note)
             return decisions
 
     def expected(self, task: Label, context: Any) -> Expectation:
@@ -349,6 +358,7 @@ class Posse(Core):
             if ledger.status[row] == REWARDED:
                 self._require_same(decision_id, float(ledger.reward[row]), value)
                 return False
+            require_loaded()
             self._expire(now)
             ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
@@ -362,16 +372,20 @@ class Posse(Core):
                 store.keep(slots, arms)
                 if due and not self._later():
                     refresh = store.new_refresh(slots, arms)
-            self._note_rewards([decision_id], [value], now)
-            # From here on nothing can fail.
+            ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
-                store.learn(task, arm, ledger.context[row], value)
-                ledger.status[row] = REWARDED
-                ledger.reward[row] = value
+                if self._log is not None:
+                    self._note_rewards([decision_id], [value], now)
+                # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
+                observe_one(ground.address, arm, task, x, value)
+                store._total += 1.0
+                store.experience = int(store._total)
+                status[row] = REWARDED
+                rewards[row] = value
             if due and self._later():
                 self._refresh_later()
             elif due:
-                store.refresh(refresh)
+                self._renew(refresh, steps=STEPS, settled=SETTLED)
             return True
 
     def reward_many(self, decision_ids: Iterable[str], values: Iterable[float]) -> int:
@@ -404,13 +418,11 @@ class Posse(Core):
                 np.array([ledger.context[row] for ledger, row, _ in where]),
                 np.array([value for _, _, value in where]),
             )
-            self._note_rewards(list(new), list(new.values()), now)
-            # From here on nothing can fail.
-            with undisturbed():
-                self._learn(lesson)
-                for ledger, row, value in where:
-                    ledger.status[row] = REWARDED
-                    ledger.reward[row] = value
+            steps = lesson.steps
+            for ledger in {id(ledger): ledger for ledger, _, _ in where}.values():
+                mine = [(row, value) for of, row, value in where if of is ledger]
+                steps += ledger.rewarding(np.array([row for row, _ in mine]), np.array([value for _, value in mine]))
+            commit(steps, partial(self._note_rewards, list(new), list(new.values()), now))
             self._estimate(lesson)
             return len(where)
 
@@ -483,11 +495,7 @@ class Posse(Core):
             known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
             lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh)
-            # From here on nothing can fail.
-            with undisturbed():
-                self._features = spec
-                self._take(new)
-                self._learn(lesson)
+            commit([partial(self.__dict__.update, _features=spec), *self._taking(new), *lesson.steps])
             self._estimate(lesson)
             return len(y)
 
@@ -541,11 +549,12 @@ class Posse(Core):
                 if number not in self._retired:
                     raise InvalidValue(f"there is an arm {label!r} already")
                 active = self._active_among(self._arms.numbers, self._retired - {number})
-                self._retired.discard(number)
+                steps: Steps = [partial(self._retired.discard, number)]
             else:
-                active = self._active_among(self._arms.numbers | {label: self._store.n_arms}, self._retired)
-                self._arms.add(label, self._store.add_arm())
-            self._show_active(active)
+                new = self._store.n_arms
+                active = self._active_among(self._arms.numbers | {label: new}, self._retired)
+                steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
+            commit([*steps, *self._showing_active(active)])
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more; its rewards still count, late ones too."""
@@ -556,8 +565,7 @@ class Posse(Core):
             if len(self._retired) + 1 == len(self._arms):
                 raise InvalidValue(f"arm {arm!r} is the last one; add another with add_arm before it is retired")
             active = self._active_among(self._arms.numbers, self._retired | {number})
-            self._retired.add(number)
-            self._show_active(active)
+            commit([partial(self._retired.add, number), *self._showing_active(active)])
 
     def rename(self, arm: Label, to: Label) -> None:
         """Give an arm another name."""
@@ -569,8 +577,7 @@ class Posse(Core):
             old = self._arms.checked(arm)
             renamed = {label if name == old else name: place for name, place in self._arms.numbers.items()}
             active = self._active_among(renamed, self._retired)
-            self._arms.rename(old, label)
-            self._show_active(active)
+            commit([*self._arms.renaming(old, label), *self._showing_active(active)])
 
     # Tasks.
 
@@ -581,21 +588,20 @@ class Posse(Core):
         """
         with self._lock:
             self._require_whole()
-            labels = [self._tasks.checked(task) for task in tasks]
-            numbers = np.array([self._task_number(label) for label in dict.fromkeys(labels)], dtype=np.int64)
+            labels = list(dict.fromkeys(self._tasks.checked(task) for task in tasks))
+            numbers = np.array([self._task_number(label) for label in labels], dtype=np.int64)
             if not numbers.size:
                 return
-            blanks = [(ledger, ledger.of(numbers)) for ledger in self._ledgers()]
-            fresh, refresh = self._store.new_memory(), self._store.new_refresh()
-            with undisturbed():
-                self._store.drop_tasks(numbers, fresh)
-                # From here on nothing can fail.
-                for ledger, rows in blanks:
-                    ledger.forget(rows)
-                for label in dict.fromkeys(labels):
-                    self._tasks.remove(label)
-            if self._store.n_rewards > 0:
-                self._store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+            store = self._store
+            refresh, steps = store.new_refresh(), store.dropping_tasks(numbers, store.new_memory())
+            for ledger in self._ledgers():
+                steps += ledger.forgetting(ledger.of(numbers))
+            commit([*steps, *self._tasks.removing(labels)])
+            # Whoever is interrupted here has forgotten; the next who looks estimates the population.
+            if store.n_rewards > 0:
+                self._renew(refresh)
+            else:
+                store.rebuild()
 
     def borrowing(self, task: Label) -> Borrowing:
         """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""

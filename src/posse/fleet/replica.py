@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from posse.fleet.commit import commit
 from posse.fleet.core import no_belief, require_truth_value
 from posse.fleet.decision import Decision
 from posse.fleet.file import freeze_fleet
@@ -16,7 +18,6 @@ from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
 from posse.kernels.fleet import decide
-from posse.undisturbed import undisturbed
 
 NEVER = 1e300  # times as many rewards
 
@@ -34,6 +35,8 @@ class Replica(Posse):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._leads = True
+        self.applied = 0
+        """The number of the last change of a log that was learned; it changes together with what is learned."""
 
     @property
     def leading(self) -> bool:
@@ -101,12 +104,21 @@ class Replica(Posse):
         contexts: Any,
         rewards: Sequence[float],
         *,
+        applied: int | None = None,
         catching_up: bool = False,
     ) -> None:
         """Learn rewards, those of retired arms too.
 
-        ``catching_up`` only adds them up, which is fast; the next decision estimates the population unless
-        :meth:`adopt` or :meth:`refresh` came before it. What is wrong with a row is an error, and nothing is learned.
+        Parameters
+        ----------
+        tasks, arms, contexts, rewards
+            One row each. What is wrong with a row is an error, and nothing is learned.
+        applied : int, optional
+            The number of the last of these in a log: what :attr:`applied` is from then on. Whatever is raised, it is
+            so if and only if the rewards are learned.
+        catching_up : bool
+            Only add them up, which is fast; the next decision estimates the population unless :meth:`adopt` or
+            :meth:`refresh` came before it.
         """
         if not rewards:
             return
@@ -119,10 +131,10 @@ class Replica(Posse):
             numbers, new = self._numbers(labels, self._tasks.known(labels))
             arm_numbers = np.array([self._arm_number(arm) for arm in arms], dtype=np.int64)
             lesson = self._lesson(numbers[codes], arm_numbers, X, y, refresh=not catching_up)
-            # From here on nothing can fail.
-            with undisturbed():
-                self._take(new)
-                self._learn(lesson)
+            steps = [*self._taking(new), *lesson.steps]
+            if applied is not None:
+                steps.append(partial(self.__dict__.update, applied=applied))
+            commit(steps)
             self._estimate(lesson)
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
