@@ -406,6 +406,26 @@ def test_pruning_stops_at_its_limit(storage, make, write):
     assert [storage.prune("stores", 1e9, 2) for _ in range(4)] == [2, 2, 1, 0]
 
 
+def test_rewards_are_counted_up_to_a_change(storage, make, write):
+    write(*(make.decision(f"d{n}", task="north" if n < 4 else "south", time=100.0 + n) for n in range(6)))
+    write(make.reward("d0"), make.reward("d1"))  # changes 1 and 2
+    storage.add_population("stores", b"population")  # 3
+    write(make.reward("d4"), make.reward("d2"), make.reward("d5"))  # 4, 5, 6
+    assert [storage.rewards_up_to("stores", number) for number in range(8)] == [0, 1, 2, 2, 3, 4, 5, 5]
+    assert storage.is_whole("stores")
+    snapshot_of(storage, 4, b"x")
+    assert [storage.rewards_up_to("stores", number) for number in (2, 4, 5)] == [None, 3, 4]
+    assert storage.prune("stores", 1e9) == 3
+    assert [storage.rewards_up_to("stores", number) for number in (3, 4, 5, 6)] == [None, 3, 4, 5]
+    assert not storage.is_whole("stores")
+    # Of north, two rewards were pruned and one is in the log; none of them counts after change 7.
+    assert storage.erase("stores", "north") == 7
+    assert [storage.rewards_up_to("stores", number) for number in (6, 7)] == [None, 2]
+    assert not storage.is_whole("stores")
+    assert storage.rewards_up_to("nothing", 1) is None
+    assert not storage.is_whole("nothing")
+
+
 # Snapshots.
 
 

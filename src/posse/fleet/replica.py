@@ -37,6 +37,8 @@ class Replica(Posse):
         self._leads = True
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
+        self.unlearned = 0
+        """Rewards of the log that were left out, since they cannot be learned."""
 
     @property
     def leading(self) -> bool:
@@ -136,6 +138,11 @@ class Replica(Posse):
                 steps.append(partial(self.__dict__.update, applied=applied))
             commit(steps)
             self._estimate(lesson)
+
+    def leave_out(self, applied: int) -> None:
+        """Go on without a reward that cannot be learned, which is the change of this number."""
+        with self._lock:
+            self.__dict__.update(unlearned=self.unlearned + 1, applied=applied)
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
         """Return what writes the state of now to a file, whatever is learned until then."""

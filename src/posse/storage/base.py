@@ -277,6 +277,18 @@ class Storage(ABC):
         """
 
     @abstractmethod
+    def rewards_up_to(self, fleet: str, number: int) -> int | None:
+        """Return how many rewards a fleet has learned that has applied all changes up to ``number``.
+
+        Pruned rows count, those of erased tasks do not. None if it cannot be told: a task was erased since, rows may
+        have been pruned since (a newer snapshot is finished), or there is no such fleet.
+        """
+
+    @abstractmethod
+    def is_whole(self, fleet: str) -> bool:
+        """Whether the log still has every reward that counts, so that a fleet can be learned from it alone."""
+
+    @abstractmethod
     def decision(self, decision_id: str) -> LoggedDecision | None:
         """Return one decision."""
 

@@ -70,6 +70,17 @@ FROM snapshots s JOIN fleets f ON f.id = s.fleet
 WHERE f.name = ? AND s.finished = 1 ORDER BY s.number DESC, s.id DESC LIMIT 1
 """
 
+REWARDS_UP_TO = """
+SELECT rewards - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.change > ?) FROM fleets
+WHERE name = ? AND erasure <= ?
+  AND NOT EXISTS (SELECT 1 FROM snapshots s WHERE s.fleet = fleets.id AND s.finished = 1 AND s.number > ?)
+"""
+
+WHOLE = """
+SELECT rewards = (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.change IS NOT NULL)
+FROM fleets WHERE name = ?
+"""
+
 PRUNE = """
 DELETE FROM decisions WHERE id IN (
   SELECT id FROM decisions WHERE fleet = ? AND state = ? AND time < ? AND coalesce(change, 0) <= ?
@@ -173,6 +184,14 @@ class SqlStorage(Storage):
         _checked(limit)
         found = self._read(CHANGES.format(binary=self.BINARY), fleet, after, limit, fleet, after, limit, limit)
         return [Change._make((*row[:6], bytes(row[6] or b""))) for row in found]
+
+    def rewards_up_to(self, fleet: str, number: int) -> int | None:
+        found = self._read(REWARDS_UP_TO, number, fleet, number, number)
+        return int(found[0][0]) if found else None
+
+    def is_whole(self, fleet: str) -> bool:
+        found = self._read(WHOLE, fleet)
+        return bool(found and found[0][0])
 
     def decision(self, decision_id: str) -> LoggedDecision | None:
         found = self._read(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", decision_id)
