@@ -298,3 +298,69 @@ def test_every_place_of_every_change(tmp_path, kind, what):
     if (kind, what) in GIVEN:
         pytest.skip("the population of this fleet is given, and knows no other arm")
     assert change(tmp_path, kind, what, most=120, stride=3, dense=40) >= 5
+
+
+# An estimate of the population that fails.
+
+
+def break_estimates(patch, error):
+    def fail(*_, **__):
+        raise error
+
+    patch.setattr("posse.fleet.refresh.Refresh.run", fail)
+    patch.setattr("posse.kernels.estimators.refresh", fail)
+
+
+@pytest.mark.parametrize("kind", ["ebm-ts", "ebm-ts, paper", "lin-ts"])
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), MemoryError(), RuntimeError("no threads")])
+def test_a_refresh_that_fails_leaves_the_reward_learned(tmp_path, monkeypatch, caplog, kind, error):
+    world = World(tmp_path, **KINDS[kind])
+    fleet = world.fleet
+    fleet.learn_many(first := world.table(30))
+    world.learned_table(first)
+    made = [world.decide()() for _ in range(20)]
+    prior = fleet.prior
+    with monkeypatch.context() as patch:
+        break_estimates(patch, error)
+        with pytest.raises(type(error)):
+            fleet.refresh()
+        assert fleet.refresh_problem is None  # whoever asked was told
+        for decision in made[:12]:
+            assert fleet.reward(decision.id, 1.0) is True
+            assert fleet.reward(decision.id, 1.0) is False
+        assert fleet.reward_many([decision.id for decision in made[12:]], [1.0] * 8) == 8
+        fleet.learn_many(table := world.table(40))
+        world.learned_table(table)
+        assert type(error).__name__ in fleet.refresh_problem
+        assert np.array_equal(fleet.prior.covariance, prior.covariance)
+        world.decide()()
+        world.check(restart=True)
+    # With 30 to 90 rewards, tries are 2, 4, 8 and 16 rewards apart.
+    assert 2 <= caplog.text.count("could not be estimated") <= 8
+    fleet.learn_many(table := world.table(80))
+    world.learned_table(table)
+    assert fleet.refresh_problem is None
+    world.check(restart=True)
+
+
+def test_a_refresh_in_the_background_that_fails_is_tried_again_later(tmp_path, monkeypatch, caplog):
+    world = World(tmp_path, background=True)
+    fleet = world.fleet
+    fleet.learn_many(first := world.table(30))
+    world.learned_table(first)
+
+    def learn(n):
+        for _ in range(n):
+            fleet.reward(world.decide()().id, 1.0)
+            while fleet.refreshing:
+                pass
+
+    with monkeypatch.context() as patch:
+        break_estimates(patch, OSError(24, "Too many open files"))
+        learn(20)
+        assert "Too many open files" in fleet.refresh_problem
+        assert 2 <= caplog.text.count("the population stays as it was") <= 5
+        world.check(restart=True)
+    learn(40)
+    assert fleet.refresh_problem is None
+    world.check(restart=True)

@@ -423,6 +423,7 @@ def test_metrics_count_fleets_and_requests(service, world):
     assert "posse_ready 1.0" in answer.text
     assert "posse_leading 1.0" in answer.text
     assert 'posse_fleet_changes_behind{fleet="stores"} 0.0' in answer.text
+    assert 'posse_fleet_refresh_failing{fleet="stores"} 0.0' in answer.text
     made = re.search(
         r'posse_requests_total{method="POST",route="/v1/fleets/{fleet}/decisions",status="200"} (\S+)', answer.text
     )

@@ -90,7 +90,9 @@ class Posse(Core):
 
     Notes
     -----
-    One object serves many threads. An update that raises leaves everything as it was.
+    One object serves many threads. A change is made as a whole or not at all, whatever is raised. Ctrl-C waits for the
+    end of a change, so a reward whose call was interrupted may have been learned; the same again is then False. A
+    refresh that fails after a reward is logged, and the reward counts; see :attr:`refresh_problem`.
 
     The arm of the n-th decision is drawn from its probabilities with the n-th number of the seed's stream, so a loaded
     fleet goes on as if nothing had happened.
@@ -521,6 +523,11 @@ class Posse(Core):
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
+
+    @property
+    def refresh_problem(self) -> str | None:
+        """Why the last estimate of the population failed, or None if it did not; the next one is due by itself."""
+        return self._store.problem
 
     @property
     def refreshing(self) -> bool:
