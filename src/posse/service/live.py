@@ -243,7 +243,7 @@ class LiveFleet:
         with self._lock:
             if self.is_there() and self._disagrees(self.replica):
                 row = self._storage.fleet(self.name)
-                if row is not None:
+                if row is not None and row.created == self.created:
                     self._rebuild(row)
             number, write = self.applied, self.replica.freeze()
         with tempfile.TemporaryDirectory(prefix="posse-") as folder:
