@@ -28,7 +28,7 @@ from posse.features import FeatureSpec
 from posse.fleet.behaviour import ALONE, new_behaviour
 from posse.fleet.decision import Decision
 from posse.fleet.labels import Label, Labels
-from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
+from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.store import Store
 from posse.kernels import estimators
@@ -68,6 +68,19 @@ class Lesson(NamedTuple):
     way: str  # "one by one", or "sums", or sums and then "refresh"
     refresh: Refresh | None
     parts: Parts | None
+    exchange: Exchange | None = None  # is learned after the rows
+    provisional: bool = False  # whether all rows are decisions that wait for their reward
+
+
+class Exchange(NamedTuple):
+    """Rows that were learned with another reward, which the new one replaces."""
+
+    tasks: IntArray
+    arms: IntArray
+    contexts: Array
+    slots: IntArray
+    old: Array
+    new: Array
 
 
 class Core:
@@ -87,6 +100,7 @@ class Core:
         robust: bool = False,
         time_to_live: float | None = MONTH,
         absent_reward: float | None = None,
+        count_pending: bool = True,
         background: bool = False,
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
@@ -115,8 +129,18 @@ class Core:
         self._seed = checked_seed(seed)
         self._time_to_live = None if time_to_live is None else number(time_to_live, "time_to_live", above=0)
         self._absent_reward = None if absent_reward is None else checked_reward(absent_reward)
-        if self._absent_reward is not None and self._time_to_live is None:
-            raise InvalidValue("absent_reward is learned when time_to_live is over, so that must be a number, not None")
+        require_truth_value(count_pending, "count_pending")
+        self._count_pending = bool(count_pending)
+        if not self._count_pending and self._absent_reward is None:
+            raise InvalidValue(
+                "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
+                "expected absent_reward to be a number, got None: pass absent_reward, or leave count_pending out"
+            )
+        if not self._count_pending and self._time_to_live is None:
+            raise InvalidValue(
+                "count_pending=False learns every decision when its time_to_live is over; "
+                "expected time_to_live to be a number of seconds, got None"
+            )
         self._clock = clock
         self._lock = threading.RLock()
         self._retired: set[int] = set()
@@ -155,6 +179,16 @@ class Core:
 
     def _ledgers(self) -> list[Ledger]:
         return [self._ledger, *self._adopted.values()]
+
+    @property
+    def _counts_pending(self) -> bool:
+        """Whether a decision counts as the absent reward from the moment it is made."""
+        return self._absent_reward is not None and self._count_pending and not self._partial
+
+    @property
+    def _holds_rewards(self) -> bool:
+        """Whether nothing of a decision is learned before its time to live is over."""
+        return not self._count_pending
 
     def _n_pending(self) -> int:
         return sum(ledger.n_pending for ledger in self._ledgers())
@@ -361,22 +395,65 @@ class Core:
             spread_parts([partial(block, first, last) for first, last in parts])
         return chosen, probabilities, mean, sd
 
-    def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, refresh: bool = True) -> Lesson:
-        """Return rows with all that learning them needs; without ``refresh`` only their sums are taken."""
+    def _lesson(
+        self,
+        tasks: IntArray,
+        arms: IntArray,
+        contexts: Array,
+        rewards: Array,
+        *,
+        old: Array | None = None,
+        refresh: bool = True,
+        provisional: bool = False,
+    ) -> Lesson:
+        """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
+
+        ``old`` is the reward that each row was learned with before, NaN for those that are new; default: all are new.
+        """
         store = self._store
         slots = store.claim(tasks, arms)
-        due = store.refresh_due(self._growth(), len(rewards))
+        due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
+        all_slots, all_arms, exchange = slots, arms, None
+        if old is not None:
+            known, new = ~np.isnan(old), np.isnan(old)
+            exchange = Exchange(tasks[known], arms[known], contexts[known], slots[known], old[known], rewards[known])
+            tasks, arms, contexts, rewards, slots = tasks[new], arms[new], contexts[new], rewards[new], slots[new]
         if not refresh:
-            return Lesson(tasks, arms, contexts, rewards, slots, "sums", None, store.parts_of(slots))
+            parts = store.parts_of(slots)
+            return Lesson(tasks, arms, contexts, rewards, slots, "sums", None, parts, exchange, provisional)
         if store.stale:
             due = True
         elif self._later() and len(rewards) <= store.n_rewards:
             due = False  # one by one, and the estimate follows in the background
         if due:
             new_refresh, parts = store.new_refresh(slots, arms), store.parts_of(slots)
-            return Lesson(tasks, arms, contexts, rewards, slots, "refresh", new_refresh, parts)
-        store.keep(slots, arms)
-        return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None, None)
+            return Lesson(tasks, arms, contexts, rewards, slots, "refresh", new_refresh, parts, exchange, provisional)
+        store.keep(all_slots, all_arms)
+        return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None, None, exchange, provisional)
+
+    def _ready_for_one(self, task: int, arm: int, *, provisional: bool = False) -> tuple[bool, Refresh | None]:
+        """Prepare for one reward of a pair; return whether an estimate is due after it, and what that needs.
+
+        The task may only have been reserved. :meth:`_estimate_one` follows when the reward was learned.
+        """
+        store = self._store
+        if store.slot_of(task, arm) < 0:
+            store.claim(np.array([task]), np.array([arm]))
+        # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
+        due = not store.stale and store.refresh_due(self._growth(), 1.0, provisional=provisional)
+        if due or store.kept is not None:
+            slots, arms = np.array([store.slot_of(task, arm)]), np.array([arm])
+            store.keep(slots, arms)
+            if due and not self._later():
+                return True, store.new_refresh(slots, arms)
+        return due, None
+
+    def _estimate_one(self, due: bool, refresh: Refresh | None) -> None:
+        """Estimate the population after one reward, if it is due."""
+        if due and self._later():
+            self._refresh_later()
+        elif due:
+            self._store.refresh(refresh)
 
     def _growth(self) -> float:
         """Return by which fraction rewards must grow for the population to be estimated anew."""
@@ -409,17 +486,25 @@ class Core:
 
     def _learn(self, lesson: Lesson) -> None:
         """Learn rows: one by one while they are few beside what is known, else as sums; :meth:`_estimate` follows."""
-        tasks, arms, contexts, rewards, slots, way, _, parts = lesson
+        tasks, arms, contexts, rewards, slots, way, _, parts, exchange, _ = lesson
         if way == "one by one":
             self._store.learn_rows(tasks, arms, contexts, rewards)
         else:
             self._store.add_rows(slots, arms, contexts, rewards, parts)
+        if exchange is None:
+            return
+        if way == "one by one":
+            self._store.replace_rows(exchange.tasks, exchange.arms, exchange.contexts, exchange.old, exchange.new)
+        else:
+            self._store.exchange_rows(exchange.slots, exchange.contexts, exchange.old, exchange.new)
 
     def _estimate(self, lesson: Lesson) -> None:
         """Estimate the population after a lesson, if it is due. Who is interrupted here has learned all the same."""
         if lesson.way == "refresh":
             self._store.refresh(lesson.refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
-        elif lesson.way == "one by one" and self._later() and self._store.refresh_due(self._growth()):
+            return
+        due = self._store.refresh_due(self._growth(), provisional=lesson.provisional)
+        if lesson.way == "one by one" and self._later() and due:
             self._refresh_later()
 
     def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:
@@ -457,23 +542,35 @@ class Core:
         late = [(ledger, ledger.late(before)) for ledger in self._ledgers() if ledger.has_late(before)]
         if not late:
             return
+        lesson = None
         if self._absent_reward is not None and not self._partial:
             waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
             ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
+            if self._holds_rewards:
+                lesson = self._held(late)
             if ids:
-                lesson = self._lesson(
-                    np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
-                    np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
-                    np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
-                    np.full(len(ids), self._absent_reward),
-                )
                 self._note_rewards(ids, [self._absent_reward] * len(ids), now)
-                with undisturbed():
-                    self._learn(lesson)
-                    _drop(late)
-                self._estimate(lesson)
-                return
-        _drop(late)
+        with undisturbed():
+            if lesson is not None:
+                self._learn(lesson)
+            _drop(late)
+        if lesson is not None:
+            self._estimate(lesson)
+
+    def _held(self, late: list[tuple[Ledger, IntArray]]) -> Lesson | None:
+        """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""
+        kept = [(ledger, rows[ledger.status[rows] != FORGOTTEN]) for ledger, rows in late]
+        rewards = [
+            np.where(ledger.status[rows] == REWARDED, ledger.reward[rows], self._absent_reward) for ledger, rows in kept
+        ]
+        if not sum(rows.size for _, rows in kept):
+            return None
+        return self._lesson(
+            np.concatenate([ledger.task[rows] for ledger, rows in kept]),
+            np.concatenate([ledger.arm[rows] for ledger, rows in kept]),
+            np.concatenate([ledger.context[rows] for ledger, rows in kept]),
+            np.concatenate(rewards),
+        )
 
 
 def _drop(late: list[tuple[Ledger, IntArray]]) -> None:

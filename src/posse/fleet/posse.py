@@ -22,7 +22,7 @@ from posse.fleet.core import (
 )
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label, checked_label
-from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
+from posse.fleet.ledger import PENDING, REWARDED, Ledger, Pending, parse_id
 from posse.fleet.overview import (
     Coefficients,
     Overview,
@@ -32,7 +32,7 @@ from posse.fleet.overview import (
     coefficients_of,
     with_own_share,
 )
-from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of
+from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of, without_missing
 from posse.kernels import estimators
 from posse.kernels.fleet import decide
 from posse.kernels.packing import whole_matrices
@@ -75,6 +75,10 @@ class Posse(Core):
         for ever, and keeps every decision in memory.
     absent_reward : float, optional
         What it means if none came: this reward. Default: nothing is learned from it.
+    count_pending : bool
+        With ``absent_reward``: True (default) lets a decision count as that reward from the moment it is made, and its
+        reward, when it comes, replaces it. False learns nothing of a decision before its ``time_to_live`` is over, and
+        then the reward that came, or the absent one.
     background : bool
         Estimate the population on other threads: decisions go on under the old one meanwhile. False is for runs that
         must be the same every time, as it depends on the machine when a new population is there.
@@ -108,9 +112,11 @@ class Posse(Core):
     def __repr__(self) -> str:
         with self._lock:
             partial = ", partial" if self._partial else ""
+            pending = f"{self._n_pending()} pending"
+            pending = f"of which {pending} count as {self._absent_reward:g}" if self._counts_pending else pending
             return (
                 f"<Posse {self._behaviour.policy}{partial}: {len(self._active_names)} arms, {len(self._tasks)} tasks, "
-                f"{self._store.n_rewards:g} rewards, {self._n_pending()} pending>"
+                f"{self._store.n_rewards:g} rewards, {pending}>"
             )
 
     # What it is.
@@ -149,7 +155,7 @@ class Posse(Core):
 
     @property
     def n_rewards(self) -> float:
-        """Rewards learned."""
+        """Rewards learned; with ``absent_reward``, decisions that wait count among them (see ``count_pending``)."""
         return self._store.n_rewards
 
     @property
@@ -193,6 +199,11 @@ class Posse(Core):
             Default: all that are not retired.
         explore : bool
             False takes the arm with the best mean and says propensity 1.
+
+        Notes
+        -----
+        With ``absent_reward`` the decision counts as that reward from now on, until its reward comes; see
+        ``count_pending``.
         """
         x = self._features.encode(context)
         require_truth_value(explore)
@@ -229,22 +240,32 @@ class Posse(Core):
                     dict(zip(names, mean, strict=True)),
                     dict(zip(names, sd, strict=True)),
                 )
+                place, arm = new[0][1] if number is None else number, int(arms[position])
+                due, refresh, absent = False, None, self._absent_reward if self._counts_pending else None
+                if absent is not None:
+                    due, refresh = self._ready_for_one(place, arm, provisional=True)
                 if self._log is not None:
                     self._note([decision], [context], now)
                 # From here on nothing can fail.
                 with undisturbed():
                     self._take(new)
                     self._decided += 1
-                    ledger.add(new[0][1] if number is None else number, arms[position], now, x)
+                    ledger.add(place, arm, now, x)
+                    if absent is not None:
+                        self._store.learn(place, arm, x, absent)
             except BaseException:
                 self._seek()  # the next decision draws what this one has drawn
                 raise
+            self._estimate_one(due, refresh)
             return decision
 
     def decide_many(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
     ) -> Decisions:
-        """Choose an arm for every row; the same as :meth:`decide` row by row.
+        """Choose an arm for every row, by what is believed when this is called.
+
+        The same as :meth:`decide` row by row, except that with ``absent_reward`` a row does not know yet that those
+        before it count as that reward.
 
         Parameters
         ----------
@@ -291,6 +312,9 @@ class Posse(Core):
                     mean=mean,
                     sd=sd,
                 )
+                lesson = None
+                if self._counts_pending and n:
+                    lesson = self._lesson(rows, chosen, X, np.full(n, self._absent_reward), provisional=True)
                 if self._log is not None:
                     self._note(list(decisions), self._features.raw_rows(contexts), now)
                 # From here on nothing can fail.
@@ -298,9 +322,13 @@ class Posse(Core):
                     self._take(new)
                     self._decided += n
                     self._ledger.add_many(rows, chosen, now, X)
+                    if lesson is not None:
+                        self._learn(lesson)
             except BaseException:
                 self._seek()  # the next decisions draw what these have drawn
                 raise
+            if lesson is not None:
+                self._estimate(lesson)
             return decisions
 
     def expected(self, task: Label, context: Any) -> Expectation:
@@ -339,7 +367,9 @@ class Posse(Core):
     def reward(self, decision_id: str, value: float) -> bool:
         """Learn the reward of a decision; True if it is news, False if the same had come before.
 
-        Any order, any delay up to the time to live. Another value for the same decision is refused.
+        Any order, any delay up to the time to live. Another value for the same decision is refused. With
+        ``absent_reward`` it replaces what the decision counted as until now, exactly; with ``count_pending=False`` it
+        is kept, and learned when the time to live is over.
         """
         value = checked_reward(value)
         with self._lock:
@@ -351,28 +381,27 @@ class Posse(Core):
                 return False
             self._expire(now)
             ledger, row = self._find(decision_id, now)
-            store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
-            if store.belief.slot[task, arm] < 0:
-                store.claim(np.array([task]), np.array([arm]))
-            # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
-            due = not store.stale and store.refresh_due(self._growth(), 1.0)
-            refresh = None
-            if due or store.kept is not None:
-                slots, arms = store.belief.slot[task, arm : arm + 1], np.array([arm])
-                store.keep(slots, arms)
-                if due and not self._later():
-                    refresh = store.new_refresh(slots, arms)
+            task, arm, x = int(ledger.task[row]), int(ledger.arm[row]), ledger.context[row]
+            due, refresh = (False, None) if self._holds_rewards else self._ready_for_one(task, arm)
             self._note_rewards([decision_id], [value], now)
             # From here on nothing can fail.
             with undisturbed():
-                store.learn(task, arm, ledger.context[row], value)
+                if self._counts_pending:
+                    self._replace(ledger, row, value)
+                elif not self._holds_rewards:
+                    self._store.learn(task, arm, x, value)
                 ledger.status[row] = REWARDED
                 ledger.reward[row] = value
-            if due and self._later():
-                self._refresh_later()
-            elif due:
-                store.refresh(refresh)
+            self._estimate_one(due, refresh)
             return True
+
+    def _replace(self, ledger: Ledger, row: int, value: float) -> None:
+        """Let a decision count as the reward that came for it."""
+        place = slice(row, row + 1)
+        self._store.replace_rows(
+            ledger.task[place], ledger.arm[place], ledger.context[place], np.array([self._absent_reward]),
+            np.array([value]),
+        )  # fmt: skip
 
     def reward_many(self, decision_ids: Iterable[str], values: Iterable[float]) -> int:
         """Learn many rewards; return how many are news. If any is refused, none is learned."""
@@ -398,20 +427,25 @@ class Posse(Core):
             if not new:
                 return 0
             where = [(*self._find(decision_id, now), value) for decision_id, value in new.items()]
-            lesson = self._lesson(
-                np.array([ledger.task[row] for ledger, row, _ in where]),
-                np.array([ledger.arm[row] for ledger, row, _ in where]),
-                np.array([ledger.context[row] for ledger, row, _ in where]),
-                np.array([value for _, _, value in where]),
-            )
+            lesson = None
+            if not self._holds_rewards:
+                lesson = self._lesson(
+                    np.array([ledger.task[row] for ledger, row, _ in where]),
+                    np.array([ledger.arm[row] for ledger, row, _ in where]),
+                    np.array([ledger.context[row] for ledger, row, _ in where]),
+                    np.array([value for _, _, value in where]),
+                    old=np.full(len(where), self._absent_reward) if self._counts_pending else None,
+                )
             self._note_rewards(list(new), list(new.values()), now)
             # From here on nothing can fail.
             with undisturbed():
-                self._learn(lesson)
+                if lesson is not None:
+                    self._learn(lesson)
                 for ledger, row, value in where:
                     ledger.status[row] = REWARDED
                     ledger.reward[row] = value
-            self._estimate(lesson)
+            if lesson is not None:
+                self._estimate(lesson)
             return len(where)
 
     def pending(self) -> list[Pending]:
@@ -449,8 +483,8 @@ class Posse(Core):
             With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored.
         task, arm, reward : str
             The names of these columns.
-        missing_reward : {"error", "skip"}
-            What to do with rows whose reward is null.
+        missing_reward : {"error", "skip", "absent"}
+            What to do with rows whose reward is null: refuse the table, leave them out, or learn ``absent_reward``.
         refresh : bool
             False if more tables follow: the population is estimated once, by the first that does not say so, or by
             the first decision.
@@ -462,13 +496,16 @@ class Posse(Core):
         """
         from posse.tables import as_frame
 
-        one_of(missing_reward, "missing_reward", ("error", "skip"))
+        one_of(missing_reward, "missing_reward", ("error", "skip", "absent"))
         require_truth_value(refresh, "refresh")
+        if missing_reward == "absent" and self._absent_reward is None:
+            raise InvalidValue(
+                'missing_reward="absent" learns absent_reward where there is none, but this fleet has none; '
+                "make it with absent_reward"
+            )
         frame = as_frame(table)
-        if missing_reward == "skip" and reward in frame.columns:
-            # pandas has no other way to say that there is none.
-            frame = frame.drop_nulls(reward)
-            frame = frame.drop_nans(reward) if frame.schema[reward].is_float() else frame
+        if missing_reward != "error" and reward in frame.columns:
+            frame = without_missing(frame, reward, self._absent_reward if missing_reward == "absent" else None)
         y = rewards_of(required(frame, reward, "reward"))
         task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
         arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
@@ -648,6 +685,7 @@ class Posse(Core):
                 n_decisions=self._decided,
                 n_pending=self._n_pending(),
                 n_rewards=self._store.n_rewards,
+                pending_reward=self._absent_reward if self._counts_pending else None,
             )
 
     def export(self, task: Label) -> dict[str, Any]:
@@ -660,7 +698,8 @@ class Posse(Core):
         """Add what another fleet has learned to this one; the other stays as it is.
 
         Arms and tasks of the same name are the same; what only the other has joins. Decisions of the other that wait
-        for a reward may be rewarded here from now on, and no more there.
+        for a reward may be rewarded here from now on, and no more there. Both must have the same ``absent_reward`` and
+        ``count_pending``.
         """
         from posse.fleet.merge import merge_fleet
 

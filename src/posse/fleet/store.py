@@ -29,6 +29,7 @@ from posse.kernels.lanes import Pairs, sum_information
 from posse.kernels.passes import finish_information
 from posse.kernels.posterior import Belief, new_buffers, rebuild
 from posse.kernels.propensity import score_room
+from posse.kernels.replace import exchange_rows, replace_rows
 from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
@@ -101,6 +102,8 @@ class Store:
         self._start_precisions = start.shared_precisions
         self.experience, self._total = 0, 0.0
         self.stale = False  # sums were added that the posterior does not know of
+        self.looked_at = 0.0  # rewards at the last refresh, whether or not they had a population to show
+        self.replaced = 0  # rewards that were replaced since then
         self.free_slots: list[int] = []
         self.free_tasks: list[int] = []
         self.buffers = new_buffers(d)
@@ -207,6 +210,24 @@ class Store:
         self._total += 1.0
         self.experience = int(self._total)
 
+    def slot_of(self, task: int, arm: int) -> int:
+        """Return the slot of a pair, negative if it has none; the task may only have been reserved."""
+        return int(self._room.belief.slot[task, arm])
+
+    def replace_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
+        """Put rewards in the place of those that were learned before, one by one: exact under the prior in force."""
+        with undisturbed():
+            replace_rows(self.address, tasks, arms, contexts, old, new)
+            self.replaced += tasks.size
+
+    def exchange_rows(self, slots: IntArray, contexts: Array, old: Array, new: Array) -> None:
+        """Replace rewards in the sums of their slots only; the posterior must be refreshed before it is used."""
+        with undisturbed():
+            self.stale = True
+            self.version += 1
+            exchange_rows(self.belief.sums, self._room.settled, slots, contexts, old, new)
+            self.replaced += slots.size
+
     def learn_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
         """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
         with undisturbed():
@@ -299,14 +320,21 @@ class Store:
             self.free_tasks.extend(free_tasks)
             self.reset_prior(fresh)
 
-    def refresh_due(self, growth: float, new_rewards: float = 0.0) -> bool:
-        """Whether rewards have grown enough since the last refresh, or would have with some more."""
+    def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
+        """Whether rewards have grown enough since the last refresh, or would have with some more.
+
+        A reward that replaces another is as much news as one that is added. While all rewards are zero there is no
+        population to estimate, so the next reward is always due to bring one; decisions that count as zero until
+        their reward comes (``provisional``) only bring one when they are many beside those before.
+        """
         if self.method == estimators.EVIDENCE:
             at = float(self.memory.evidence.refreshed_at[0])
-            return self._total + new_rewards - at >= max(1.0, growth * at)
-        at = float(self.memory.refreshed_at.sum())
-        growth = 1.0 if self.method == estimators.KNOWN else growth
-        return self._total + new_rewards - at >= max(1.0, growth * at)
+        else:
+            at = float(self.memory.refreshed_at.sum())
+            growth = 1.0 if self.method == estimators.KNOWN else growth
+        if provisional:
+            at = max(at, self.looked_at)
+        return self._total + self.replaced + new_rewards - at >= max(1.0, growth * at)
 
     def new_refresh(self, slots: IntArray | None = None, arms: IntArray | None = None) -> Refresh | None:
         """Return all that a refresh needs after rewards of these slots; one that is given this cannot fail."""
@@ -342,12 +370,16 @@ class Store:
         self._all_settled()
         self.version += 1
         self.stale = False
+        self.looked_at, self.replaced = self._total, 0
 
-    def install(self, refresh: Refresh) -> None:
+    def install(self, refresh: Refresh, replaced: int | None = None) -> None:
         """Put a population that was estimated apart in the place of the old one; cannot fail.
 
-        One that is not a number stays out: a row of a size beyond all others must not silence every task.
+        ``replaced`` is how many rewards had been replaced when the estimate began; default: all. A population that is
+        not a number stays out: a row of a size beyond all others must not silence every task.
         """
+        self.looked_at = float(refresh.population.rewards.sum())
+        self.replaced -= self.replaced if replaced is None else replaced
         if not refresh.is_finite():
             self._stay(refresh)
             return
@@ -456,6 +488,7 @@ class Store:
             # Arms that came later start as the first one did.
             mine[:n], mine[n:] = given, given[0]
         self.version += 1
+        self.looked_at, self.replaced = 0.0, 0
         if self.method == estimators.EVIDENCE and self.experience:
             self.stale = True  # a refresh follows, and starts from the sums
             return
