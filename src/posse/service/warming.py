@@ -15,6 +15,7 @@ def warm() -> None:
         task, arm = f"task-{step % 2}", "ab"[step % 2]
         fleet.propose(task, [float(step)])
         fleet.learn([task], [arm], [[float(step)]], [float(step % 3)])
+        fleet.learn([task], [arm], [[float(step)]], [1.0], replaces=[float(step % 3)])
     fleet.refresh()
     fleet.coefficients("task-0")
     fleet.borrowing("task-0")
@@ -22,6 +23,7 @@ def warm() -> None:
     if population is not None:
         fleet.adopt(population)
     fleet.learn(["task-0"], ["a"], [[1.0]], [1.0], catching_up=True)
+    fleet.learn(["task-0"], ["a"], [[1.0]], [2.0], replaces=[1.0], catching_up=True)
     fleet.propose("task-0", [1.0])
     with tempfile.TemporaryDirectory(prefix="posse-") as folder:
         path = os.path.join(folder, "fleet")

@@ -37,7 +37,7 @@ CHUNK = 1000
 
 DECISION = """
 SELECT f.name, d.number, d.id, d.time, d.task, d.arm, d.propensity, d.body, d.policy, d.version, d.state, d.reward,
-  d.reward_time, d.change
+  d.reward_time, d.change, d.counted
 FROM decisions d JOIN fleets f ON f.id = d.fleet
 """
 
@@ -49,11 +49,19 @@ FROM fleets
 
 CHANGES = """
 SELECT * FROM (
-  SELECT change, 'reward', task, arm, body, reward, CAST(NULL AS {binary}) FROM decisions
-  WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND change > ? ORDER BY change LIMIT ?) AS rewarded
+  SELECT d.change, 'reward', d.task, d.arm, d.body, d.reward, CAST(NULL AS {binary}),
+    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END
+  FROM decisions d JOIN fleets f ON f.id = d.fleet
+  WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? ORDER BY d.change LIMIT ?) AS rewarded
 UNION ALL
 SELECT * FROM (
-  SELECT number, kind, '', '', '', 0.0, data FROM changes
+  SELECT d.counted, 'decision', d.task, d.arm, d.body, f.absent_reward, CAST(NULL AS {binary}),
+    CAST(NULL AS double precision)
+  FROM decisions d JOIN fleets f ON f.id = d.fleet
+  WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.counted > ? ORDER BY d.counted LIMIT ?) AS waiting
+UNION ALL
+SELECT * FROM (
+  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision) FROM changes
   WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND number > ? ORDER BY number LIMIT ?) AS others
 ORDER BY 1 LIMIT ?
 """
@@ -70,9 +78,24 @@ FROM snapshots s JOIN fleets f ON f.id = s.fleet
 WHERE f.name = ? AND s.finished = 1 ORDER BY s.number DESC, s.id DESC LIMIT 1
 """
 
+WAITING = """
+SELECT id FROM (
+  SELECT * FROM (
+    SELECT id, time, number FROM decisions
+    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = 0 AND time < ?
+    ORDER BY time, number LIMIT ?) AS pending
+  UNION ALL
+  SELECT * FROM (
+    SELECT id, time, number FROM decisions
+    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = 1 AND change IS NULL AND time < ?
+    ORDER BY time, number LIMIT ?) AS held) AS late
+ORDER BY time, number LIMIT ?
+"""
+
 PRUNE = """
 DELETE FROM decisions WHERE id IN (
-  SELECT id FROM decisions WHERE fleet = ? AND state = ? AND time < ? AND coalesce(change, 0) <= ?
+  SELECT id FROM decisions WHERE fleet = ? AND state = ? AND time < ?
+    AND (change <= ? OR (state = 2 AND change IS NULL AND counted IS NULL))
   ORDER BY time LIMIT ?)
 """
 
@@ -114,9 +137,10 @@ class SqlStorage(Storage):
     def create_fleet(self, name: str, definition: dict[str, Any], time: float) -> bool:
         with self._writing() as session:
             made = session.run(
-                "INSERT INTO fleets (name, definition, time_to_live, created) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (name) DO NOTHING",
-                name, _text_of(definition), definition.get("time_to_live"), time,
+                "INSERT INTO fleets (name, definition, time_to_live, absent_reward, count_pending, created) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
+                name, _text_of(definition), definition.get("time_to_live"), definition.get("absent_reward"),
+                int(definition.get("count_pending", True)), time,
             )  # fmt: skip
         return made > 0
 
@@ -171,8 +195,8 @@ class SqlStorage(Storage):
 
     def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
         _checked(limit)
-        found = self._read(CHANGES.format(binary=self.BINARY), fleet, after, limit, fleet, after, limit, limit)
-        return [Change._make((*row[:6], bytes(row[6] or b""))) for row in found]
+        found = self._read(CHANGES.format(binary=self.BINARY), *(fleet, after, limit) * 3, limit)
+        return [Change._make((*row[:6], bytes(row[6] or b""), row[7])) for row in found]
 
     def decision(self, decision_id: str) -> LoggedDecision | None:
         found = self._read(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", decision_id)
@@ -290,11 +314,7 @@ class SqlStorage(Storage):
         return gone
 
     def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:
-        found = self._read(
-            "SELECT id FROM decisions WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = ? AND time < ? "
-            "ORDER BY time, number LIMIT ?",
-            fleet, PENDING, before, _checked(limit),
-        )  # fmt: skip
+        found = self._read(WAITING, fleet, before, _checked(limit), fleet, before, limit, limit)
         return [row[0] for row in found]
 
     # Populations and snapshots.

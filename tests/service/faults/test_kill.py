@@ -69,7 +69,8 @@ def filled(path, n_decisions, n_tasks, definition=DEFINITION, rewarded=0.9):
     rng = np.random.default_rng(3)
     given = {
         "intercept": True, "policy": "ebm-ts", "prior": None, "exploration": None, "refresh_growth": None,
-        "robust": False, "time_to_live": None, "absent_reward": None, "retention": None, **definition,
+        "robust": False, "time_to_live": None, "absent_reward": None, "count_pending": True, "retention": None,
+        **definition,
     }  # fmt: skip
     now = time.time() - n_decisions
     storage = open_storage(path)
