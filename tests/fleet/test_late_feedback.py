@@ -294,26 +294,30 @@ def test_a_refresh_in_the_background_is_exact_while_rewards_replace_what_counted
     old = fleet.decide_many([f"t{i % 6}" for i in range(20)], rng.normal(size=(20, 2)))
     while fleet.refreshing:
         fleet._background.join()
-    inside, go = threading.Event(), threading.Event()
+    steps = [threading.Event() for _ in range(4)]
     whole = Refresh.run
 
     def slow(self, *args, **settings):
-        inside.set()
-        assert go.wait(60)
+        # Rewards come before the sums are read, and again before what was found is put in place.
+        steps[0].set()
+        assert steps[1].wait(60)
         whole(self, *args, **settings)
+        steps[2].set()
+        assert steps[3].wait(60)
 
     monkeypatch.setattr(Refresh, "run", slow)
     fleet.refresh(wait=False)
     thread = fleet._background
-    assert inside.wait(60)
-    fleet.reward_many(old.ids[:10], rng.normal(size=10))
-    for i in range(10, 15):
-        fleet.reward(old.ids[i], float(i))
-    young = [fleet.decide(f"t{i % 9}", rng.normal(size=2)) for i in range(12)]
-    fleet.decide_many(["new"] * 3, rng.normal(size=(3, 2)))
-    for decision in young[:5]:
-        fleet.reward(decision.id, 1.5)
-    go.set()
+    for half, (begun, go) in enumerate((steps[:2], steps[2:])):
+        assert begun.wait(60)
+        fleet.reward_many(old.ids[10 * half : 10 * half + 5], rng.normal(size=5))
+        for i in range(10 * half + 5, 10 * half + 8):
+            fleet.reward(old.ids[i], float(i))
+        young = [fleet.decide(f"t{i % 9}", rng.normal(size=2)) for i in range(6)]
+        fleet.decide_many([f"new-{half}"] * 3, rng.normal(size=(3, 2)))
+        for decision in young[:2]:
+            fleet.reward(decision.id, 1.5)
+        go.set()
     thread.join()
 
     store = fleet._store

@@ -345,6 +345,22 @@ def test_value_says_why_there_is_none(service):
     assert "10" in found["refusal"]
 
 
+@pytest.mark.parametrize(("counted", "expected"), [(True, 0.25), (False, None)])
+def test_value_is_not_that_of_the_early_rewards_alone(service, rainy, counted, expected):
+    name = f"silent-{counted}"
+    service.make_fleet(name, policy="random", absent_reward=0.0, count_pending=counted)
+    for i in range(200):
+        decision = service.decide(f"t{i % 10}", rainy, fleet=name)
+        if i % 4 == 0:  # one in four buys at once, and what the others do is known in a month
+            service.reward(decision, 1.0)
+    found = service.read(f"/v1/fleets/{name}/value")
+    if expected is None:
+        assert found["policy"] is None
+        assert "wait" in found["refusal"]
+    else:
+        assert found["policy"]["value"] == pytest.approx(expected)
+
+
 def test_value_of_a_fleet_that_never_tries_a_baseline_is_refused_in_words(service, rainy):
     service.make_fleet("sure")
     for _ in range(15):

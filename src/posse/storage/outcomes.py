@@ -268,8 +268,9 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
 
 def _went(row: LoggedDecision, fleet: Counters) -> bool:
     """Whether the reward that a decision has is the one that it was given when its time was over."""
-    late = fleet.time_to_live is not None and row.reward_time is not None
-    return late and row.reward_time - row.time > fleet.time_to_live  # type: ignore[operator]
+    if fleet.time_to_live is None or row.reward_time is None:
+        return False
+    return row.reward_time - row.time > fleet.time_to_live
 
 
 def _take_back(
