@@ -67,7 +67,8 @@ class Posse(Core):
     floor : float
         The least probability of every eligible arm. With "ebm-ucb" it is what makes a log that can be evaluated.
     refresh_growth : float, optional
-        The population is estimated anew when rewards have grown by this fraction. Default 0.1.
+        The population is estimated anew when rewards have grown by this fraction; one that replaces an absent reward
+        counts as one more. Default 0.1.
     robust : bool
         With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
     time_to_live : float or None
