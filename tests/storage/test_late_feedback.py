@@ -1,8 +1,12 @@
 """What storages promise about fleets in which a missing reward means something."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
-from posse.storage import ACCEPTED, CONFLICT, GONE, PENDING, REWARDED, SAME, UNKNOWN, WITHHELD, Change
+from posse.storage import ACCEPTED, CONFLICT, GONE, PENDING, REWARDED, SAME, UNKNOWN, WITHHELD, Change, open_storage
+from posse.storage.sql import CHANGES, WAITING
 
 BODY = '{"context": {"hour": 9.5}}'
 
@@ -134,3 +138,19 @@ def test_an_erased_task_takes_its_decisions_that_count_along(counting, make):
     assert [(change.number, change.kind) for change in counting.changes("stores", 0)] == [(2, "decision"), (4, "erase")]
     counting.write([[make.decision("c")]])
     assert counting.changes("stores", 4) == [Change(5, "decision", "north", "cake", BODY, -0.5)]
+
+
+def test_whoever_follows_reads_no_more_of_the_log_than_is_new(tmp_path):
+    """The questions that are asked every moment have indexes of their own."""
+    path = tmp_path / "posse.db"
+    open_storage(path).close()
+    asked = {CHANGES.format(binary="blob"): ("decisions_change", "decisions_counted"), WAITING: ("decisions_held",)}
+    with closing(sqlite3.connect(path)) as connection:
+        for statement, indexes in asked.items():
+            plan = "\n".join(
+                row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", [1] * statement.count("?"))
+            )
+            assert "SCAN decisions" not in plan
+            assert "SCAN d\n" not in plan
+            for index in indexes:
+                assert index in plan

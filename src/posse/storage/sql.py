@@ -78,6 +78,7 @@ FROM snapshots s JOIN fleets f ON f.id = s.fleet
 WHERE f.name = ? AND s.finished = 1 ORDER BY s.number DESC, s.id DESC LIMIT 1
 """
 
+# Held rewards are asked for without their state, whose index has all rewards that there ever were.
 WAITING = """
 SELECT id FROM (
   SELECT * FROM (
@@ -87,7 +88,7 @@ SELECT id FROM (
   UNION ALL
   SELECT * FROM (
     SELECT id, time, number FROM decisions
-    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = 1 AND change IS NULL AND time < ?
+    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND reward IS NOT NULL AND change IS NULL AND time < ?
     ORDER BY time, number LIMIT ?) AS held) AS late
 ORDER BY time, number LIMIT ?
 """

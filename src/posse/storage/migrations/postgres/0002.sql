@@ -4,6 +4,6 @@ ALTER TABLE fleets ADD COLUMN absent_reward double precision;
 ALTER TABLE fleets ADD COLUMN count_pending smallint NOT NULL DEFAULT 1;
 ALTER TABLE decisions ADD COLUMN counted bigint;
 CREATE INDEX decisions_counted ON decisions (fleet, counted) WHERE counted IS NOT NULL;
-CREATE INDEX decisions_held ON decisions (fleet, time, number) WHERE state = 1 AND change IS NULL;
+CREATE INDEX decisions_held ON decisions (fleet, time, number) WHERE reward IS NOT NULL AND change IS NULL;
 UPDATE fleets SET absent_reward = (definition::json ->> 'absent_reward')::double precision,
   definition = '{"count_pending":true,' || substr(definition, 2) WHERE definition <> '{}';
