@@ -78,7 +78,7 @@ def plot(results, path):
             axes[row, 0].set_ylabel(text)
             axes[row, 0].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axes[0, 0].legend(frameon=False, fontsize=8.5, loc="upper right")
-        for column, text in enumerate(("first zeros", "", "first lessons")):
+        for column, text in enumerate(("first zeros", "", "learning begins")):
             axes[1, column].text(14.4, 0.9 if column else 0.04, text, color=GREY_INK, fontsize=8.5)
         figure.tight_layout()
         save_figure(figure, [path])
