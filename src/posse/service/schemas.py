@@ -173,7 +173,7 @@ class Fleet(Answer):
     rewards: int = Field(examples=[40_003])
     pending: int = Field(description="Decisions that wait for their reward.", examples=[5_207])
     pending_reward: float | None = Field(
-        description="What each of them counts as meanwhile; null if it does not count.", examples=[None]
+        description="What each of them counts as meanwhile; null if it does not count.", examples=[0.0]
     )
 
 
