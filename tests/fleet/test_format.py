@@ -62,7 +62,7 @@ def answers(fleet):
     yield "later", [told(fleet.decide(task, x)) for task, x in zip(tasks, contexts, strict=True)]
 
 
-@pytest.fixture(params=[1], ids=lambda number: f"format {number}")
+@pytest.fixture(params=[2], ids=lambda number: f"format {number}")
 def released(request, tmp_path):
     path = tmp_path / "fleet.posse"
     path.write_bytes(base64.b64decode((FOLDER / f"format{request.param}.posse.b64").read_text()))

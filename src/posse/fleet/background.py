@@ -37,12 +37,12 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
     threads = max(1, workers() - 1)
     executor = ThreadPoolExecutor(threads, "posse-refresh", _stand_back) if threads > 1 else None
     refresh = Refresh(store.belief, store.memory.evidence, threads=threads, copied=True, executor=executor)
-    kept, version = Kept(store.n_slots, store.n_features), store.version
+    kept, version, replaced = Kept(store.n_slots, store.n_features), store.version, store.replaced
 
     def work() -> None:
         _stand_back()
         try:
-            _run(fleet, refresh, kept, version, steps, settled, sample)
+            _run(fleet, refresh, kept, version, replaced, steps, settled, sample)
         except Exception as error:
             # At its end a program refuses further work of threads, while its main thread still counts as alive.
             ending = isinstance(error, RuntimeError) and "shutdown" in str(error)
@@ -71,7 +71,14 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
 
 
 def _run(
-    fleet: Core, refresh: Refresh, kept: Kept, version: int, steps: int, settled: float, sample: int | None
+    fleet: Core,
+    refresh: Refresh,
+    kept: Kept,
+    version: int,
+    replaced: int,
+    steps: int,
+    settled: float,
+    sample: int | None,
 ) -> None:
     store, lock = fleet._store, fleet._lock
     refresh.run(Frozen(store, lock, kept), steps=steps, settled=settled, sample=sample)
@@ -84,7 +91,7 @@ def _run(
             if sum(rows.size for rows in now) <= FEW or attempt == ROUNDS:
                 _add(fleet, refresh, kept, then, now, Live(store.belief))
                 refresh.finish()
-                store.install(refresh)
+                store.install(refresh, replaced)
                 return
             before, kept = kept, Kept(store.n_slots, store.n_features)
             store.kept = kept

@@ -30,7 +30,7 @@ from posse.fleet.behaviour import ALONE, new_behaviour
 from posse.fleet.commit import Steps, commit
 from posse.fleet.decision import Decision
 from posse.fleet.labels import Label, Labels
-from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
+from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
 from posse.fleet.loading import require_loaded
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.store import Store
@@ -66,6 +66,7 @@ class Lesson(NamedTuple):
     steps: Steps
     way: str  # "one by one", or "sums", or sums and then "refresh"
     refresh: Refresh | None = None
+    provisional: bool = False  # whether all rows are decisions that wait for their reward
 
 
 class Core:
@@ -85,6 +86,7 @@ class Core:
         robust: bool = False,
         time_to_live: float | None = MONTH,
         absent_reward: float | None = None,
+        count_pending: bool = True,
         background: bool = False,
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
@@ -113,8 +115,18 @@ class Core:
         self._seed = checked_seed(seed)
         self._time_to_live = None if time_to_live is None else number(time_to_live, "time_to_live", above=0)
         self._absent_reward = None if absent_reward is None else checked_reward(absent_reward)
-        if self._absent_reward is not None and self._time_to_live is None:
-            raise InvalidValue("absent_reward is learned when time_to_live is over, so that must be a number, not None")
+        require_truth_value(count_pending, "count_pending")
+        self._count_pending = bool(count_pending)
+        if not self._count_pending and self._absent_reward is None:
+            raise InvalidValue(
+                "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
+                "expected absent_reward to be a number, got None: pass absent_reward, or leave count_pending out"
+            )
+        if not self._count_pending and self._time_to_live is None:
+            raise InvalidValue(
+                "count_pending=False learns every decision when its time_to_live is over; "
+                "expected time_to_live to be a number of seconds, got None"
+            )
         self._clock = clock
         self._lock = threading.RLock()
         self._retired: set[int] = set()
@@ -153,6 +165,16 @@ class Core:
 
     def _ledgers(self) -> list[Ledger]:
         return [self._ledger, *self._adopted.values()]
+
+    @property
+    def _counts_pending(self) -> bool:
+        """Whether a decision counts as the absent reward from the moment it is made."""
+        return self._absent_reward is not None and self._count_pending and not self._partial
+
+    @property
+    def _holds_rewards(self) -> bool:
+        """Whether nothing of a decision is learned before its time to live is over."""
+        return not self._count_pending
 
     def _n_pending(self) -> int:
         return sum(ledger.n_pending for ledger in self._ledgers())
@@ -357,25 +379,74 @@ class Core:
             spread_parts([partial(block, first, last) for first, last in parts])
         return chosen, probabilities, mean, sd
 
-    def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, refresh: bool = True) -> Lesson:
-        """Return rows with all that learning them needs; without ``refresh`` only their sums are taken."""
+    def _lesson(
+        self,
+        tasks: IntArray,
+        arms: IntArray,
+        contexts: Array,
+        rewards: Array,
+        *,
+        old: Array | None = None,
+        refresh: bool = True,
+        provisional: bool = False,
+    ) -> Lesson:
+        """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
+
+        ``old`` is the reward that each row was learned with before, NaN for those that are new; default: all are new.
+        """
         require_loaded()
         store = self._store
         # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
         contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
         tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
         slots = store.claim(tasks, arms)
-        due = store.refresh_due(self._growth(), len(rewards))
+        due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if refresh and store.stale:
             due = True
         elif self._later() and len(rewards) <= store.n_rewards:
             due = False  # one by one, and the estimate follows in the background
-        if due or not refresh:
-            new_refresh = store.new_refresh(slots, arms) if refresh else None
-            steps = store.adding_rows(slots, arms, contexts, rewards, store.parts_of(slots))
-            return Lesson(steps, "refresh" if refresh else "sums", new_refresh)
-        store.keep(slots, arms)
-        return Lesson(store.learning_rows(tasks, arms, contexts, rewards), "one by one")
+        new: Any = slice(None) if old is None else np.isnan(old)
+        new_refresh, one_by_one = None, refresh and not due
+        if one_by_one:
+            store.keep(slots, arms)
+            steps = store.learning_rows(tasks[new], arms[new], contexts[new], rewards[new])
+        else:
+            new_refresh = store.new_refresh(slots[new], arms[new]) if refresh else None
+            parts = store.parts_of(slots[new])
+            steps = store.adding_rows(slots[new], arms[new], contexts[new], rewards[new], parts)
+        if old is not None:
+            # After those that are new: a decision and its reward may come together.
+            known, before = ~new, np.require(old[~new], np.float64, ["C", "A", "W"])
+            if one_by_one:
+                steps += store.replacing_rows(tasks[known], arms[known], contexts[known], before, rewards[known])
+            else:
+                steps += store.exchanging_rows(slots[known], contexts[known], before, rewards[known])
+        way = "one by one" if one_by_one else "refresh" if refresh else "sums"
+        return Lesson(steps, way, new_refresh, provisional)
+
+    def _ready_for_one(self, task: int, arm: int, *, provisional: bool = False) -> tuple[bool, Refresh | None]:
+        """Prepare for one reward of a pair; return whether an estimate is due after it, and what that needs.
+
+        The task may only have been reserved. :meth:`_estimate_one` follows when the reward was learned.
+        """
+        store = self._store
+        if store.slot_of(task, arm) < 0:
+            store.claim(np.array([task]), np.array([arm]))
+        # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
+        due = not store.stale and store.refresh_due(self._growth(), 1.0, provisional=provisional)
+        if due or store.kept is not None:
+            slots, arms = np.array([store.slot_of(task, arm)]), np.array([arm])
+            store.keep(slots, arms)
+            if due and not self._later():
+                return True, store.new_refresh(slots, arms)
+        return due, None
+
+    def _estimate_one(self, refresh: Refresh | None) -> None:
+        """Estimate the population after one reward after which that is due."""
+        if self._later():
+            self._refresh_later()
+        else:
+            self._renew(refresh, steps=STEPS, settled=SETTLED)
 
     def _growth(self) -> float:
         """Return by which fraction rewards must grow for the population to be estimated anew."""
@@ -387,12 +458,12 @@ class Core:
 
     def _refresh_later(self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None) -> None:
         """Start an estimate of the population in the background unless one is under way."""
-        from posse.fleet.background import run_later
-
         if self._is_refreshing():
             return
         self._store.kept = None
         try:
+            from posse.fleet.background import run_later
+
             run_later(self, steps=steps, settled=settled, sample=sample)
         except Exception as error:  # no memory, no thread, no file
             self._store.postpone(error)
@@ -426,7 +497,9 @@ class Core:
         if lesson.way == "refresh":
             if not self._store.postponed:
                 self._renew(lesson.refresh)
-        elif lesson.way == "one by one" and self._later() and self._store.refresh_due(self._growth()):
+            return
+        due = self._store.refresh_due(self._growth(), provisional=lesson.provisional)
+        if lesson.way == "one by one" and self._later() and due:
             self._refresh_later()
 
     def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:
@@ -464,21 +537,32 @@ class Core:
         late = [(ledger, ledger.late(before)) for ledger in self._ledgers() if ledger.has_late(before)]
         if not late:
             return
+        lesson, note = None, None
         if self._absent_reward is not None and not self._partial:
             waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
             ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
+            if self._holds_rewards:
+                lesson = self._held(late)
             if ids:
-                lesson = self._lesson(
-                    np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
-                    np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
-                    np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
-                    np.full(len(ids), self._absent_reward),
-                )
-                steps = [*lesson.steps, *_dropping(late)]
-                commit(steps, partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now))
-                self._estimate(lesson)
-                return
-        commit(_dropping(late))
+                note = partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now)
+        commit([*(lesson.steps if lesson is not None else ()), *_dropping(late)], note)
+        if lesson is not None:
+            self._estimate(lesson)
+
+    def _held(self, late: list[tuple[Ledger, IntArray]]) -> Lesson | None:
+        """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""
+        kept = [(ledger, rows[ledger.status[rows] != FORGOTTEN]) for ledger, rows in late]
+        rewards = [
+            np.where(ledger.status[rows] == REWARDED, ledger.reward[rows], self._absent_reward) for ledger, rows in kept
+        ]
+        if not sum(rows.size for _, rows in kept):
+            return None
+        return self._lesson(
+            np.concatenate([ledger.task[rows] for ledger, rows in kept]),
+            np.concatenate([ledger.arm[rows] for ledger, rows in kept]),
+            np.concatenate([ledger.context[rows] for ledger, rows in kept]),
+            np.concatenate(rewards),
+        )
 
 
 def _dropping(late: list[tuple[Ledger, IntArray]]) -> Steps:

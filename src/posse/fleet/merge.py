@@ -33,6 +33,11 @@ def merge_fleet(mine: Core, other: Core) -> None:
                 "fleets can be merged only if their features are the same, scaling included; "
                 f"here they are {mine._features!r} and {other._features!r}"
             )
+        if (mine._absent_reward, mine._count_pending) != (other._absent_reward, other._count_pending):
+            raise InvalidValue(
+                "fleets can be merged only if decisions without a reward mean the same in both, but "
+                f"{_silence(mine)} here and {_silence(other)} in the other; make both with the same settings"
+            )
         if mine._origins & other._origins:
             raise InvalidValue(
                 "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
@@ -53,6 +58,11 @@ def merge_fleet(mine: Core, other: Core) -> None:
             raise
         # Whoever is interrupted here has merged; the next who looks estimates the population.
         mine._renew(refresh)
+
+
+def _silence(fleet: Core) -> str:
+    """Return the settings that say what a decision without a reward means."""
+    return f"absent_reward={fleet._absent_reward!r}, count_pending={fleet._count_pending}"
 
 
 def _prepare(

@@ -35,9 +35,8 @@ from posse.fleet.overview import (
     coefficients_of,
     with_own_share,
 )
-from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of
+from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of, without_missing
 from posse.kernels import estimators
-from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide, observe_one
 from posse.kernels.packing import whole_matrices
 from posse.model.borrowing import Borrowing, borrowing_of
@@ -71,7 +70,8 @@ class Posse(Core):
     floor : float
         The least probability of every eligible arm. With "ebm-ucb" it is what makes a log that can be evaluated.
     refresh_growth : float, optional
-        The population is estimated anew when rewards have grown by this fraction. Default 0.1.
+        The population is estimated anew when rewards have grown by this fraction; one that replaces an absent reward
+        counts as one more. Default 0.1.
     robust : bool
         With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
     time_to_live : float or None
@@ -79,6 +79,10 @@ class Posse(Core):
         for ever, and keeps every decision in memory.
     absent_reward : float, optional
         What it means if none came: this reward. Default: nothing is learned from it.
+    count_pending : bool
+        With ``absent_reward``: True (default) lets a decision count as that reward from the moment it is made, and its
+        reward, when it comes, replaces it. False learns nothing of a decision before its ``time_to_live`` is over, and
+        then the reward that came, or the absent one.
     background : bool
         Estimate the population on other threads: decisions go on under the old one meanwhile. False is for runs that
         must be the same every time, as it depends on the machine when a new population is there.
@@ -114,9 +118,11 @@ class Posse(Core):
     def __repr__(self) -> str:
         with self._lock:
             partial = ", partial" if self._partial else ""
+            pending = f"{self._n_pending()} pending"
+            pending = f"of which {pending} count as {self._absent_reward:g}" if self._counts_pending else pending
             return (
                 f"<Posse {self._behaviour.policy}{partial}: {len(self._active_names)} arms, {len(self._tasks)} tasks, "
-                f"{self._store.n_rewards:g} rewards, {self._n_pending()} pending>"
+                f"{self._store.n_rewards:g} rewards, {pending}>"
             )
 
     # What it is.
@@ -155,7 +161,7 @@ class Posse(Core):
 
     @property
     def n_rewards(self) -> float:
-        """Rewards learned."""
+        """Rewards learned; with ``absent_reward``, decisions that wait count among them (see ``count_pending``)."""
         return self._store.n_rewards
 
     @property
@@ -199,6 +205,11 @@ class Posse(Core):
             Default: all that are not retired.
         explore : bool
             False takes the arm with the best mean and says propensity 1.
+
+        Notes
+        -----
+        With ``absent_reward`` the decision counts as that reward from now on, until its reward comes; see
+        ``count_pending``.
         """
         x = self._features.encode(context)
         require_truth_value(explore)
@@ -218,7 +229,11 @@ class Posse(Core):
             ledger.reserve(1)
             new = [] if number is not None else [(label, self._store.reserve_tasks(1)[0])]
             self._look()
-            address, step, steps = self._store.address, self._step(), self._taking(new)
+            counted = None
+            if self._counts_pending:
+                require_loaded()
+                counted = self._absent_reward
+            store, address, step = self._store, self._store.address, self._step()
             stream: Any = self._rng.bit_generator
             with undisturbed():
                 uniform = self._rng.random()
@@ -238,23 +253,35 @@ class Posse(Core):
                         dict(zip(names, mean, strict=True)),
                         dict(zip(names, sd, strict=True)),
                     )
-                    ledger.write(new[0][1] if number is None else number, arms[position], now, x)
+                    place, arm = new[0][1] if number is None else number, int(arms[position])
+                    ledger.write(place, arm, now, x)
+                    due, refresh, learning = False, None, []
+                    if counted is not None:
+                        due, refresh = self._ready_for_one(place, arm, provisional=True)
+                        learning = store.learning_one(place, arm, x, counted)
+                    # After what may have made the arrays larger.
+                    steps = [*self._taking(new), *learning]
                     if self._log is not None:
                         self._note([decision], [context], now)
                 except BaseException:
                     stream.advance(-1)  # the next decision draws what this one has drawn
                     raise
                 # From here on nothing can fail.
-                for take in steps:
-                    take()  # type: ignore[operator]
+                for change in steps:
+                    change()  # type: ignore[operator]
                 self._decided += 1
                 ledger.size += 1
+            if due:
+                self._estimate_one(refresh)
             return decision
 
     def decide_many(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
     ) -> Decisions:
-        """Choose an arm for every row; the same as :meth:`decide` row by row.
+        """Choose an arm for every row, by what is believed when this is called.
+
+        The same as :meth:`decide` row by row, except that with ``absent_reward`` a row does not know yet that those
+        before it count as that reward.
 
         Parameters
         ----------
@@ -302,16 +329,22 @@ class Posse(Core):
                 sd=sd,
             )
             self._ledger.write_many(rows, chosen, now, X)
+            lesson = None
+            if self._counts_pending and n:
+                lesson = self._lesson(rows, chosen, X, np.full(n, self._absent_reward), provisional=True)
             steps = [
                 *self._taking(new),
                 partial(self.__dict__.update, _decided=self._decided + n, _rng=rng),
                 partial(self._ledger.__dict__.update, size=self._ledger.size + n),
+                *(lesson.steps if lesson is not None else ()),
             ]
             note = None
             if self._log is not None:
                 raw = self._features.raw_rows(contexts)
                 note = partial(self._note, list(decisions), raw, now)
             commit(steps, note)
+            if lesson is not None:
+                self._estimate(lesson)
             return decisions
 
     def expected(self, task: Label, context: Any) -> Expectation:
@@ -350,7 +383,9 @@ class Posse(Core):
     def reward(self, decision_id: str, value: float) -> bool:
         """Learn the reward of a decision; True if it is news, False if the same had come before.
 
-        Any order, any delay up to the time to live. Another value for the same decision is refused.
+        Any order, any delay up to the time to live. Another value for the same decision is refused. With
+        ``absent_reward`` it replaces what the decision counted as until now, exactly; with ``count_pending=False`` it
+        is kept, and learned when the time to live is over.
         """
         value = checked_reward(value)
         with self._lock:
@@ -364,30 +399,30 @@ class Posse(Core):
             self._expire(now)
             ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
-            if store.belief.slot[task, arm] < 0:
-                store.claim(np.array([task]), np.array([arm]))
-            # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
-            due = not store.stale and store.refresh_due(self._growth(), 1.0)
-            refresh = None
-            if due or store.kept is not None:
-                slots, arms = store.belief.slot[task, arm : arm + 1], np.array([arm])
-                store.keep(slots, arms)
-                if due and not self._later():
-                    refresh = store.new_refresh(slots, arms)
+            held, due, refresh, replacing = self._holds_rewards, False, None, None
+            if not held:
+                due, refresh = self._ready_for_one(task, arm)
+            if self._counts_pending:
+                one, absent = slice(row, row + 1), np.array([self._absent_reward])
+                replacing = store.replacing_rows(
+                    ledger.task[one], ledger.arm[one], ledger.context[one], absent, np.array([value])
+                )
             ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
                 if self._log is not None:
                     self._note_rewards([decision_id], [value], now)
                 # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
-                observe_one(ground.address, arm, task, x, value)
-                store._total += 1.0
-                store.experience = int(store._total)
+                if replacing is not None:
+                    for step in replacing:
+                        step()  # type: ignore[operator]
+                elif not held:
+                    observe_one(ground.address, arm, task, x, value)
+                    store._total += 1.0
+                    store.experience = int(store._total)
                 status[row] = REWARDED
                 rewards[row] = value
-            if due and self._later():
-                self._refresh_later()
-            elif due:
-                self._renew(refresh, steps=STEPS, settled=SETTLED)
+            if due:
+                self._estimate_one(refresh)
             return True
 
     def reward_many(self, decision_ids: Iterable[str], values: Iterable[float]) -> int:
@@ -414,18 +449,22 @@ class Posse(Core):
             if not new:
                 return 0
             where = [(*self._find(decision_id, now), value) for decision_id, value in new.items()]
-            lesson = self._lesson(
-                np.array([ledger.task[row] for ledger, row, _ in where]),
-                np.array([ledger.arm[row] for ledger, row, _ in where]),
-                np.array([ledger.context[row] for ledger, row, _ in where]),
-                np.array([value for _, _, value in where]),
-            )
-            steps = lesson.steps
+            lesson = None
+            if not self._holds_rewards:
+                lesson = self._lesson(
+                    np.array([ledger.task[row] for ledger, row, _ in where]),
+                    np.array([ledger.arm[row] for ledger, row, _ in where]),
+                    np.array([ledger.context[row] for ledger, row, _ in where]),
+                    np.array([value for _, _, value in where]),
+                    old=np.full(len(where), self._absent_reward) if self._counts_pending else None,
+                )
+            steps = [] if lesson is None else lesson.steps
             for ledger in {id(ledger): ledger for ledger, _, _ in where}.values():
                 mine = [(row, value) for of, row, value in where if of is ledger]
                 steps += ledger.rewarding(np.array([row for row, _ in mine]), np.array([value for _, value in mine]))
             commit(steps, partial(self._note_rewards, list(new), list(new.values()), now))
-            self._estimate(lesson)
+            if lesson is not None:
+                self._estimate(lesson)
             return len(where)
 
     def pending(self) -> list[Pending]:
@@ -463,8 +502,8 @@ class Posse(Core):
             With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored.
         task, arm, reward : str
             The names of these columns.
-        missing_reward : {"error", "skip"}
-            What to do with rows whose reward is null.
+        missing_reward : {"error", "skip", "absent"}
+            What to do with rows whose reward is null: refuse the table, leave them out, or learn ``absent_reward``.
         refresh : bool
             False if more tables follow: the population is estimated once, by the first that does not say so, or by
             the first decision.
@@ -476,13 +515,16 @@ class Posse(Core):
         """
         from posse.tables import as_frame
 
-        one_of(missing_reward, "missing_reward", ("error", "skip"))
+        one_of(missing_reward, "missing_reward", ("error", "skip", "absent"))
         require_truth_value(refresh, "refresh")
+        if missing_reward == "absent" and self._absent_reward is None:
+            raise InvalidValue(
+                'missing_reward="absent" learns absent_reward where there is none, but this fleet has none; '
+                "make it with absent_reward"
+            )
         frame = as_frame(table)
-        if missing_reward == "skip" and reward in frame.columns:
-            # pandas has no other way to say that there is none.
-            frame = frame.drop_nulls(reward)
-            frame = frame.drop_nans(reward) if frame.schema[reward].is_float() else frame
+        if missing_reward != "error" and reward in frame.columns:
+            frame = without_missing(frame, reward, self._absent_reward if missing_reward == "absent" else None)
         y = rewards_of(required(frame, reward, "reward"))
         task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
         arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
@@ -661,6 +703,7 @@ class Posse(Core):
                 n_decisions=self._decided,
                 n_pending=self._n_pending(),
                 n_rewards=self._store.n_rewards,
+                pending_reward=self._absent_reward if self._counts_pending else None,
             )
 
     def export(self, task: Label) -> dict[str, Any]:
@@ -673,7 +716,8 @@ class Posse(Core):
         """Add what another fleet has learned to this one; the other stays as it is.
 
         Arms and tasks of the same name are the same; what only the other has joins. Decisions of the other that wait
-        for a reward may be rewarded here from now on, and no more there.
+        for a reward may be rewarded here from now on, and no more there. Both must have the same ``absent_reward`` and
+        ``count_pending``.
         """
         from posse.fleet.merge import merge_fleet
 

@@ -32,6 +32,7 @@ from posse.kernels.lanes import Pairs, sum_information
 from posse.kernels.passes import finish_information
 from posse.kernels.posterior import Belief, new_buffers, rebuild
 from posse.kernels.propensity import score_room
+from posse.kernels.replace import exchange_rows, replace_rows
 from posse.kernels.select import Exploration
 from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
@@ -51,6 +52,7 @@ logger = logging.getLogger("posse")
 FIRST_ROOM = 64  # rows and tasks that a new fleet has room for
 FIRST_ARMS = 8
 BUFFERS = ("estimates", "order", "losses", "evidence")  # of a memory: what the next refresh does not read
+NO_FAILURES = {"_failures": 0, "_retry_at": 0.0}  # of refreshes
 NEIGHBOURS = 10  # 2**10 slots that are worked on together: half a megabyte at d=10
 
 
@@ -106,6 +108,8 @@ class Store:
         self._start_precisions = start.shared_precisions
         self.experience, self._total = 0, 0.0
         self.stale = False  # sums were added that the posterior does not know of
+        self.looked_at = 0.0  # rewards at the last refresh, whether or not they had a population to show
+        self.replaced = 0  # rewards that were replaced since then
         self.free_slots: list[int] = []
         self.free_tasks: list[int] = []
         self.buffers = new_buffers(d)
@@ -219,10 +223,11 @@ class Store:
 
     def learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn one reward of a pair that has a slot."""
-        with undisturbed():
-            observe_one(self.ground.address, arm, task, x, reward)
-            self._total += 1.0
-            self.experience = int(self._total)
+        commit(self.learning_one(task, arm, x, reward))
+
+    def learning_one(self, task: int, arm: int, x: Array, reward: float) -> Steps:
+        """Learn one reward of a pair that has a slot: exact under the prior in force."""
+        return [partial(observe_one, self.ground.address, arm, task, x, reward), self._counting(self._total + 1.0)]
 
     def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
         """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
@@ -231,9 +236,36 @@ class Store:
             self._counting(self._total + rewards.size),
         ]
 
+    def slot_of(self, task: int, arm: int) -> int:
+        """Return the slot of a pair, negative if it has none; the task may only have been reserved."""
+        return int(self._room.belief.slot[task, arm])
+
     def learn_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
         """Learn rows of pairs that have slots, one by one."""
         commit(self.learning_rows(tasks, arms, contexts, rewards))
+
+    def replacing_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
+        """Put rewards in the place of those that were learned before, one by one: exact under the prior in force."""
+        return [
+            partial(replace_rows, self.address, tasks, arms, contexts, old, new),
+            partial(self.__dict__.update, replaced=self.replaced + tasks.size),
+        ]
+
+    def replace_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
+        """Put rewards in the place of those that were learned before, one by one."""
+        commit(self.replacing_rows(tasks, arms, contexts, old, new))
+
+    def exchanging_rows(self, slots: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
+        """Replace rewards in the sums of their slots only; the posterior must be refreshed before it is used."""
+        done = {"stale": True, "version": self.version + 1, "replaced": self.replaced + slots.size}
+        return [
+            partial(self.__dict__.update, done),
+            partial(exchange_rows, self.belief.sums, self._room.settled, slots, contexts, old, new),
+        ]
+
+    def exchange_rows(self, slots: IntArray, contexts: Array, old: Array, new: Array) -> None:
+        """Replace rewards in the sums of their slots only."""
+        commit(self.exchanging_rows(slots, contexts, old, new))
 
     def _counting(self, total: float, **others: Any) -> Step:
         """Note that there are so many rewards."""
@@ -330,29 +362,42 @@ class Store:
         commit(self.dropping_tasks(tasks, fresh))
         self._rebuild_unless_estimated()
 
-    def refresh_due(self, growth: float, new_rewards: float = 0.0) -> bool:
-        """Whether rewards have grown enough since the last refresh, or would have with some more."""
-        if self._total + new_rewards < self._retry_at:
+    def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
+        """Whether rewards have grown enough since the last refresh, or would have with some more.
+
+        A reward that replaces another is as much news as one that is added. While all rewards are zero there is no
+        population to estimate, so the next reward is always due to bring one; decisions that count as zero until
+        their reward comes (``provisional``) only bring one when they are many beside those before.
+        """
+        news = self._news + new_rewards
+        if news < self._retry_at:
             return False
         if self.method == estimators.EVIDENCE:
             at = float(self.memory.evidence.refreshed_at[0])
-            return self._total + new_rewards - at >= max(1.0, growth * at)
-        at = float(self.memory.refreshed_at.sum())
-        growth = 1.0 if self.method == estimators.KNOWN else growth
-        return self._total + new_rewards - at >= max(1.0, growth * at)
+        else:
+            at = float(self.memory.refreshed_at.sum())
+            growth = 1.0 if self.method == estimators.KNOWN else growth
+        if provisional:
+            at = max(at, self.looked_at)
+        return news - at >= max(1.0, growth * at)
+
+    @property
+    def _news(self) -> float:
+        """Rewards learned, and those among them that have replaced another since the last refresh once more."""
+        return self._total + self.replaced
 
     def postpone(self, error: BaseException) -> None:
         """Remember that a refresh failed: the next one is due after twice as many further rewards as the last time."""
         failures = self._failures + 1
         pause = min(2.0**failures, max(2.0, self._total))
         self.__dict__.update(
-            _failures=failures, _retry_at=self._total + pause, problem=f"{type(error).__name__}: {error}"
+            _failures=failures, _retry_at=self._news + pause, problem=f"{type(error).__name__}: {error}"
         )
 
     @property
     def postponed(self) -> bool:
         """Whether a refresh failed not long ago."""
-        return self._total < self._retry_at
+        return self._news < self._retry_at
 
     def new_refresh(self, slots: IntArray | None = None, arms: IntArray | None = None) -> Refresh | None:
         """Return all that a refresh needs after rewards of these slots; one that is given this cannot fail."""
@@ -402,15 +447,22 @@ class Store:
                     array[...] = old
                 self.version += 1
             raise
-        self.__dict__.update(version=self.version + 1, stale=False, problem=None, _failures=0, _retry_at=0.0)
+        self.__dict__.update(
+            version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
+        )
 
-    def install(self, refresh: Refresh) -> None:
+    def install(self, refresh: Refresh, replaced: int | None = None) -> None:
         """Put a population that was estimated apart in the place of the old one.
 
-        One that is not a number stays out: a row of a size beyond all others must not silence every task.
+        ``replaced`` is how many rewards had been replaced when the estimate began; default: all. A population that is
+        not a number stays out: a row of a size beyond all others must not silence every task.
         """
+        looked = {
+            "looked_at": float(refresh.population.rewards.sum()),
+            "replaced": 0 if replaced is None else self.replaced - replaced,
+        }
         if not refresh.is_finite():
-            self._stay(refresh)
+            self._stay(refresh, looked)
             return
         belief, room, steps = self.belief, self._room, Steps()
         for name in POPULATION:
@@ -425,17 +477,19 @@ class Store:
         steps.append(partial(room.root.__setitem__, slice(self.n_arms), refresh.root))
         steps.append(partial(set_triangles, belief.covariance, room.triangle[: self.n_arms]))
         steps.append(partial(room.generation.__setitem__, 0, room.generation[0] + 1))
-        done = {"version": self.version + 1, "stale": False, "problem": None, "_failures": 0, "_retry_at": 0.0}
-        steps.append(partial(self.__dict__.update, done))
+        steps.append(
+            partial(self.__dict__.update, looked, version=self.version + 1, stale=False, problem=None, **NO_FAILURES)
+        )
         commit(steps)
 
-    def _stay(self, refresh: Refresh) -> None:
+    def _stay(self, refresh: Refresh, looked: dict[str, float]) -> None:
         """Keep the population in force, and try again when rewards have grown."""
         logger.warning(
             "the population could not be estimated, since values of too different size were learned (1e20 beside 1, "
             "say), and stays as it is; find such rows, forget their tasks and learn them again without"
         )
         with undisturbed():
+            self.__dict__.update(looked, **NO_FAILURES)
             if self.memory.evidence.refreshed_at[0] > 0:
                 self.memory.evidence.refreshed_at[0] = refresh.evidence.refreshed_at[0]
             if self.stale:
@@ -530,9 +584,8 @@ class Store:
                 partial(mine.__setitem__, slice(n), given),
                 partial(mine.__setitem__, slice(n, None), given[0]),
             ]
-        done = {"memory": fresh, "version": self.version + 1, "stale": True}
-        done |= {"problem": None, "_failures": 0, "_retry_at": 0.0}
-        return [*steps, partial(self.__dict__.update, done)]
+        done = {"memory": fresh, "version": self.version + 1, "stale": True, "looked_at": 0.0, "replaced": 0}
+        return [*steps, partial(self.__dict__.update, done, problem=None, **NO_FAILURES)]
 
     def copy_of_sums(self) -> tuple[IntArray, IntArray, Sums]:
         """Return tasks, arms and sums of every pair with rewards, in the order of their slots."""

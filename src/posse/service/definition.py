@@ -10,7 +10,10 @@ from posse.features import FeatureSpec, serial
 from posse.fleet.replica import Replica
 from posse.service.settings import Limits
 
-SETTINGS = ("policy", "prior", "exploration", "floor", "refresh_growth", "robust", "time_to_live", "absent_reward")
+SETTINGS = (
+    "policy", "prior", "exploration", "floor", "refresh_growth", "robust", "time_to_live", "absent_reward",
+    "count_pending",
+)  # fmt: skip
 """What is passed on to the fleet as it is."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")

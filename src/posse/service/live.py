@@ -22,6 +22,7 @@ from posse.storage import Change, FleetRow, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
 AT_ONCE = 10_000  # changes that are read at a time
+ROWS = "rows"
 
 logger = logging.getLogger("posse.service")
 
@@ -138,9 +139,9 @@ class LiveFleet:
                 self.follow()
 
     def _apply(self, replica: Replica, changes: Iterable[Change]) -> None:
-        """Apply changes in order. What is repeated after an error does no harm, and rewards are never repeated."""
-        for kind, group in groupby(changes, key=lambda change: change.kind):
-            if kind == "reward":
+        """Apply changes in order. What is repeated after an error does no harm, and rows are never repeated."""
+        for kind, group in groupby(changes, key=_kind):
+            if kind == ROWS:
                 self._learn(replica, list(group))
                 continue
             for change in group:
@@ -158,12 +159,16 @@ class LiveFleet:
 
     def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
         last = changes[-1].number
+        # A decision that was given the absent reward when its time was over has counted as that from the start.
+        news = [change for change in changes if change.old is None or change.old != change.reward]
         try:
             replica.learn(
-                [change.task for change in changes],
-                [change.arm for change in changes],
-                self.contexts.logged([from_json(change.body)["context"] for change in changes]),
-                [change.reward for change in changes],
+                [change.task for change in news],
+                [change.arm for change in news],
+                self.contexts.logged([from_json(change.body)["context"] for change in news]),
+                [change.reward for change in news],
+                replaces=[change.old for change in news],
+                provisional=all(change.kind == "decision" for change in news),
                 applied=last,
                 catching_up=catching_up,
             )
@@ -173,7 +178,7 @@ class LiveFleet:
             if len(changes) == 1:
                 # The log is the truth, and this row of it cannot be learned; the others can.
                 logger.exception("change %d of fleet %r cannot be learned", last, self.name)
-                replica.leave_out(last)
+                replica.leave_out(last, counts=changes[0].old is None)
             else:
                 for change in changes:
                     self._learn(replica, [change], catching_up=catching_up)
@@ -187,8 +192,8 @@ class LiveFleet:
         erased = False
         while True:
             changes = self._storage.changes(self.name, replica.applied, AT_ONCE)
-            for kind, group in groupby(changes, key=lambda change: change.kind):
-                if kind == "reward":
+            for kind, group in groupby(changes, key=_kind):
+                if kind == ROWS:
                     self._learn(replica, list(group), catching_up=True)
                 elif kind == "population":
                     *_, population = group
@@ -259,6 +264,11 @@ class LiveFleet:
                     run(lambda: self._storage.add_snapshot_part(snapshot, part, data))  # noqa: B023
             run(lambda: self._storage.finish_snapshot(snapshot))
         return number
+
+
+def _kind(change: Change) -> str:
+    """Return the kind of a change; rewards and decisions that count are learned together."""
+    return ROWS if change.kind in ("reward", "decision") else change.kind
 
 
 def _from_snapshot(storage: Storage, row: FleetRow) -> Replica:

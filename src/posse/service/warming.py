@@ -32,17 +32,20 @@ def warm(policy: str = "ebm-ts", prior: str | None = "evidence", robust: bool = 
         task, arm = f"task-{step % 2}", "ab"[step % 2]
         fleet.propose(task, [float(step)])
         fleet.learn([task], [arm], [[float(step)]], [float(step % 3)])
+        fleet.learn([task], [arm], [[float(step)]], [1.0], replaces=[float(step % 3)])
     fleet.propose("task-0", {"x": 1.0}, eligible=["b"])
     fleet.propose("task-0", [1.0], explore=False)
     tasks, arms = [f"task-{row % 5}" for row in range(MANY)], ["ab"[row % 2] for row in range(MANY)]
     fleet.learn(tasks, arms, [[float(row % 7)] for row in range(MANY)], [float(row % 3) for row in range(MANY)])
     fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [1.0] * 3)
+    fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [2.0] * 3, replaces=[1.0, None, 1.0])
     fleet.refresh()
     _refresh_beside(fleet)
     population = fleet.dump_population()
     if population is not None:
         fleet.adopt(population)
     fleet.learn(["task-0"], ["a"], [[1.0]], [1.0], catching_up=True)
+    fleet.learn(["task-0"], ["a"], [[1.0]], [2.0], replaces=[1.0], catching_up=True)
     fleet.propose("task-0", [1.0])
     for look in (fleet.coefficients, fleet.borrowing, fleet.export):
         look("task-0")
