@@ -44,7 +44,8 @@ class Injection:
             sys.settrace(before)
 
     def _at_call(self, frame, event, argument):
-        if not frame.f_code.co_filename.startswith(ROOT):
+        # A generator is also entered when it is thrown away, where nobody could be told of an exception.
+        if not frame.f_code.co_filename.startswith(ROOT) or frame.f_code.co_name == "<genexpr>":
             return None
         if self.error is None:
             return self._at_line
@@ -67,13 +68,13 @@ class Injection:
         return self._at_line
 
 
-def places(most, stride=1, dense=0):
+def places(most, stride=1, dense=0, middle=0):
     """Yield injections up to call ``most``, with one error after another and now and then Ctrl-C.
 
-    The first ``dense`` calls get one each, where what is prepared is made, and after that one in ``stride``.
+    One in ``stride`` calls gets one; up to call ``middle``, where what is prepared is made, one in ``dense``.
     """
     kinds = itertools.cycle((*ERRORS, None))
-    for number in itertools.chain(range(1, dense), range(max(dense, 1), most, stride)):
+    for number in itertools.chain(range(1, middle, dense or 1), range(max(middle, 1), most, stride)):
         kind = next(kinds)
         # Lines are about five times as many as calls.
         yield Injection(number if kind is not None else 5 * number, kind)

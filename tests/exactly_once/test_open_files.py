@@ -59,7 +59,7 @@ ESTIMATING = """
     given = {
         "arms": ["red", "green"], "features": ["a"], "intercept": True, "policy": "ebm-ts", "prior": None,
         "exploration": None, "floor": 0.0, "refresh_growth": 0.0, "robust": False, "time_to_live": 1e6,
-        "absent_reward": None, "retention": None,
+        "absent_reward": None, "count_pending": True, "retention": None,
     }
     folder = tempfile.TemporaryDirectory()
     storage = open_storage(folder.name + "/posse.db")

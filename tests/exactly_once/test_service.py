@@ -8,7 +8,7 @@ import pytest
 from posse.service.definition import new_definition, new_replica
 from posse.service.live import LiveFleet
 from posse.service.settings import Limits
-from posse.storage import REWARDED, NewDecision, NewReward, open_storage
+from posse.storage import NewDecision, NewReward, open_storage
 
 from .injecting import places
 
@@ -20,10 +20,13 @@ KINDS = {
     "lin-ts": {"policy": "lin-ts"},
     "random": {"policy": "random"},
     "hier-ts": {"policy": "hier-ts"},
+    "counting": {"absent_reward": 0.25},
+    "counting, paper": {"absent_reward": 0.25, "prior": "paper"},
+    "held": {"absent_reward": 0.25, "count_pending": False},
 }
 GIVEN = {
     "intercept": True, "policy": "ebm-ts", "prior": None, "exploration": None, "floor": 0.0, "refresh_growth": 0.0,
-    "robust": False, "time_to_live": 1e6, "absent_reward": None, "retention": None,
+    "robust": False, "time_to_live": 1e6, "absent_reward": None, "count_pending": True, "retention": None,
 }  # fmt: skip
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -35,6 +38,7 @@ class Logged:
         self.storage = open_storage(str(folder / "posse.db"))
         definition = new_definition(GIVEN | settings | {"arms": ARMS, "features": ["a"]}, Limits())
         self.storage.create_fleet("f", definition, 1.0)
+        self.absent = definition["absent_reward"]
         self.rng, self.made = np.random.default_rng(2), 0
         self.erased = {}
 
@@ -43,15 +47,24 @@ class Logged:
         return self.storage.fleet("f")
 
     def write(self, n, tasks=6):
-        """Decisions and their rewards; return what was written."""
+        """Decisions and their rewards; return what was written.
+
+        Where a missing reward means something, one decision in three waits; the time of a decision is its number.
+        """
         groups = []
         for _ in range(n):
             self.made += 1
             body = json.dumps({"context": {"a": float(self.rng.normal())}})
             task, arm = f"t{self.rng.integers(tasks)}", ARMS[self.rng.integers(2)]
-            groups.append([NewDecision("f", f"d{self.made}", 10.0, task, arm, 0.5, body, "p", "v")])
-            groups.append([NewReward(f"d{self.made}", float(self.rng.normal()), 11.0)])
+            groups.append([NewDecision("f", f"d{self.made}", float(self.made), task, arm, 0.5, body, "p", "v")])
+            if self.absent is None or self.made % 3:
+                groups.append([NewReward(f"d{self.made}", float(self.rng.normal()), self.made + 1.0)])
         return self.storage.write(groups)
+
+    def expire(self, kept=0):
+        """Let the time of all decisions but the newest be over, as the engine does; return what was written."""
+        late = self.storage.waiting("f", self.made - kept + 0.5)
+        return self.storage.write([[NewReward(one, self.absent, 2e6, expiring=True)] for one in late])
 
     def erase(self, task):
         number = self.storage.erase("f", task)
@@ -65,11 +78,16 @@ class Logged:
 
     def sums(self, up_to):
         expected = {}
-        for row in self.storage.decisions("f", state=REWARDED, limit=100_000):
-            if row.change <= up_to:
-                x = np.array([1.0, json.loads(row.body)["context"]["a"]])
-                entry = [1.0, row.reward**2, *(row.reward * x), *np.outer(x, x).ravel()]
-                expected[row.task, row.arm] = expected.get((row.task, row.arm), 0.0) + np.array(entry)
+        for row in self.storage.decisions("f", limit=100_000):
+            if row.change is not None and row.change <= up_to:
+                value = row.reward
+            elif row.counted is not None and row.counted <= up_to:
+                value = self.absent
+            else:
+                continue
+            x = np.array([1.0, json.loads(row.body)["context"]["a"]])
+            entry = [1.0, value**2, *(value * x), *np.outer(x, x).ravel()]
+            expected[row.task, row.arm] = expected.get((row.task, row.arm), 0.0) + np.array(entry)
         return expected
 
     def check(self, replica):
@@ -88,7 +106,9 @@ class Logged:
     def check_all(self, live):
         self.check(live.replica)
         assert live.applied == self.row.changes
-        assert live.replica.n_rewards == self.row.rewards
+        assert live.replica.n_rewards == self.storage.rewards_up_to("f", live.applied)
+        if self.absent is None:
+            assert live.replica.n_rewards == self.row.rewards
 
 
 def sums_of(replica):
@@ -150,24 +170,38 @@ def learn(logged, live, injection):
         context = [json.loads(change.body)["context"]["a"]]
         injection.run(
             lambda: live.replica.learn(
-                [change.task], [change.arm], [context], [change.reward], applied=change.number  # noqa: B023
+                [change.task], [change.arm], [context], [change.reward], replaces=[change.old],  # noqa: B023
+                provisional=change.kind == "decision", applied=change.number,  # noqa: B023
             )
         )  # fmt: skip
         if live.applied < change.number:
             break
 
 
+def expire(logged, live, injection):
+    """Decisions whose time is over, and one more that comes behind them."""
+    logged.write(4)
+    live.follow()
+    for written in (logged.expire(kept=1), logged.write(1)):
+        if "f" in written.changes:
+            injection.run(lambda: live.apply(written.before["f"], written.changes["f"]))  # noqa: B023
+
+
 OPERATIONS = {operation.__name__: operation for operation in (apply, follow, catch_up, load, snapshot, learn)}
+LATE = OPERATIONS | {"expire": expire}  # where a missing reward means something
 
 
-def inject(tmp_path, kind, what, **where):
+def inject(tmp_path, caplog, kind, what, **where):
     logged, count, quiet = Logged(tmp_path, **KINDS[kind]), 0, 0
     try:
         logged.write(20)
         live = LiveFleet(logged.storage, logged.row)
         for injection in places(**where):
             live.replica._store.__dict__.update(_retry_at=0.0, _failures=0)
-            OPERATIONS[what](logged, live, injection)
+            if logged.absent is not None and injection.place % 2:
+                logged.expire(kept=3)
+                live.follow()
+            LATE[what](logged, live, injection)
             logged.check(live.replica)
             live.follow()
             logged.check_all(live)
@@ -184,19 +218,61 @@ def inject(tmp_path, kind, what, **where):
                 break
     finally:
         logged.storage.close()
+    # What a fleet has learned and what its log says were compared at every snapshot.
+    assert "learned again" not in caplog.text
     return count
 
 
-@pytest.mark.parametrize("what", OPERATIONS)
-def test_a_fleet_has_learned_its_log_whatever_raises(tmp_path, what):
-    assert inject(tmp_path, "ebm-ts", what, most=300, stride=37, dense=30) >= 20
+QUICK = [
+    *(("ebm-ts", what) for what in OPERATIONS),
+    *(("counting", what) for what in LATE if what != "snapshot"),
+    *(("held", what) for what in ("follow", "catch_up", "expire")),
+]
+
+
+@pytest.mark.parametrize(("kind", "what"), QUICK)
+def test_a_fleet_has_learned_its_log_whatever_raises(tmp_path, caplog, kind, what):
+    assert inject(tmp_path, caplog, kind, what, most=200, stride=47, dense=4, middle=60) >= 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("what", OPERATIONS)
-def test_every_place_between_log_and_belief(tmp_path, kind, what):
-    assert inject(tmp_path, kind, what, most=150) >= 30
+@pytest.mark.parametrize("what", LATE)
+def test_every_place_between_log_and_belief(tmp_path, caplog, kind, what):
+    if what == "expire" and "absent_reward" not in KINDS[kind]:
+        pytest.skip("nothing is learned from decisions without a reward")
+    assert inject(tmp_path, caplog, kind, what, most=150) >= 30
+
+
+def test_a_decision_that_cannot_be_learned_is_left_out_with_its_reward(tmp_path, caplog):
+    logged = Logged(tmp_path, absent_reward=0.25)
+    body = json.dumps({"context": {"a": 1.0}})
+    odd = NewDecision("f", "odd", 10.0, "t1", "an arm that never was", 0.5, body, "p", "v")
+    logged.storage.write([[odd]])
+    logged.write(3)
+    live = LiveFleet(logged.storage, logged.row)
+    assert (live.replica.n_rewards, live.replica.unlearned) == (3, 1)
+    # The reward would have replaced what was never learned: no reward more is missing.
+    logged.storage.write([[NewReward("odd", 1.0, 11.0)]])
+    live.follow()
+    assert (live.replica.n_rewards, live.replica.unlearned, live.applied) == (3, 1, logged.row.changes)
+    live.write_snapshot(lambda job: job(), 1.0)
+    assert "learned again" not in caplog.text
+    logged.storage.close()
+
+
+def test_changes_with_nothing_new_are_applied(tmp_path):
+    """Decisions whose time is over have counted as the absent reward all the while."""
+    logged = Logged(tmp_path, absent_reward=0.25)
+    logged.write(3)
+    live = LiveFleet(logged.storage, logged.row)
+    before, number = sums_of(live.replica), live.applied
+    written = logged.expire()
+    live.apply(written.before["f"], written.changes["f"])
+    assert live.applied == number + 1 == logged.row.changes
+    assert sums_of(live.replica) == before
+    logged.check_all(live)
+    logged.storage.close()
 
 
 def test_a_reward_that_cannot_be_learned_is_left_out(tmp_path, caplog):
@@ -234,14 +310,22 @@ def put_wrong_snapshot(logged, live, extra):
 
 
 @pytest.fixture
-def logged(tmp_path, monkeypatch):
+def kind():
+    return "ebm-ts"
+
+
+@pytest.fixture
+def logged(tmp_path, monkeypatch, kind):
     monkeypatch.chdir(tmp_path)
-    logged = Logged(tmp_path)
+    logged = Logged(tmp_path, **KINDS[kind])
     logged.write(25)
+    if logged.absent is not None:
+        logged.expire(kept=15)
     yield logged
     logged.storage.close()
 
 
+@pytest.mark.parametrize("kind", ["ebm-ts", "counting", "held"])
 @pytest.mark.parametrize("then", ["at once", "more rewards", "an erased task"])
 def test_a_snapshot_that_disagrees_with_the_log_is_not_believed(logged, caplog, then):
     live = LiveFleet(logged.storage, logged.row)
@@ -260,6 +344,7 @@ def test_a_snapshot_that_disagrees_with_the_log_is_not_believed(logged, caplog, 
     assert caplog.text == ""
 
 
+@pytest.mark.parametrize("kind", ["ebm-ts", "counting", "held"])
 def test_what_disagrees_with_the_log_is_not_written_but_learned_again(logged, caplog):
     live = LiveFleet(logged.storage, logged.row)
     live.replica.learn(["t1"], ["red"], [[0.5]], [2.0])
@@ -273,11 +358,13 @@ def test_what_disagrees_with_the_log_is_not_written_but_learned_again(logged, ca
     assert caplog.text == ""
 
 
-def test_a_running_fleet_is_learned_again_from_the_snapshot_where_the_log_was_pruned(logged, caplog):
+@pytest.mark.parametrize(("kind", "pruned"), [("ebm-ts", 25), ("counting", 20), ("held", 10)])
+def test_a_running_fleet_is_learned_again_from_the_snapshot_where_the_log_was_pruned(logged, caplog, pruned):
     live = LiveFleet(logged.storage, logged.row)
     live.write_snapshot(lambda job: job(), 1.0)
     before = sums_of(live.replica)
-    assert logged.storage.prune("f", 1e9) == 25
+    # Not those that wait, nor those whose reward is held.
+    assert logged.storage.prune("f", 1e9) == pruned
     assert not logged.storage.is_whole("f")
     live.replica.learn(["t1"], ["red"], [[0.5]], [2.0])
     live.write_snapshot(lambda job: job(), 1.0)
