@@ -1,6 +1,7 @@
 """Exceptions in the middle of an operation: in the n-th call of a function of posse, or Ctrl-C at its n-th line."""
 
 import itertools
+import linecache
 import signal
 import sys
 from pathlib import Path
@@ -61,7 +62,10 @@ class Injection:
     def _at_line(self, frame, event, argument):
         if event == "line":
             self.seen += 1
-            if self.seen == self.place:
+            # At the end of a with statement its line comes again. Python lets no signal through between the body and
+            # __exit__; a trace function could, and a lock would stay locked.
+            text = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+            if self.seen >= self.place and not text.lstrip().startswith("with "):
                 self.fired = True
                 sys.settrace(None)
                 signal.raise_signal(signal.SIGINT)

@@ -252,7 +252,7 @@ def test_what_is_learned_is_what_the_log_says(tmp_path, monkeypatch, kind, what)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("what", OPERATIONS)
 def test_every_place_of_every_operation(tmp_path, monkeypatch, kind, what):
-    assert inject(tmp_path, kind, what, monkeypatch, most=400) >= 30
+    assert inject(tmp_path, kind, what, monkeypatch, most=400) >= 10
 
 
 # What changes names, arms and tasks: afterwards the fleet is as before, or as if nothing had been raised.

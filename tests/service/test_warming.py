@@ -15,6 +15,8 @@ KINDS = [
     {"prior": "paper"},
     {"policy": "lin-ts"},
     {"policy": "hier-ts"},
+    {"absent_reward": 0.0},
+    {"absent_reward": 0.0, "count_pending": False},
 ]
 
 

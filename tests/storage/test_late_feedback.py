@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from posse.storage import ACCEPTED, CONFLICT, GONE, PENDING, REWARDED, SAME, UNKNOWN, WITHHELD, Change, open_storage
-from posse.storage.sql import CHANGES, WAITING
+from posse.storage.sql import CHANGES, REWARDS_UP_TO, WAITING
 
 BODY = '{"context": {"hour": 9.5}}'
 
@@ -140,11 +140,61 @@ def test_an_erased_task_takes_its_decisions_that_count_along(counting, make):
     assert counting.changes("stores", 4) == [Change(5, "decision", "north", "cake", BODY, -0.5)]
 
 
+def up_to(storage, *numbers):
+    return [storage.rewards_up_to("stores", number) for number in numbers]
+
+
+def take_snapshot(storage, number):
+    storage.finish_snapshot(storage.start_snapshot("stores", number, 1.0))
+
+
+def test_decisions_that_count_are_learned_when_they_are_made(counting, make):
+    counting.write([[make.decision("a")], [make.decision("b", "south")]])  # changes 1 and 2
+    counting.write([[make.reward("b", 2.0)], [make.decision("c")], [make.decision("d", "east")]])  # 3, 4 and 5
+    # Change 3 replaces what change 2 taught.
+    assert up_to(counting, *range(7)) == [0, 1, 2, 2, 3, 4, 4]
+    assert counting.is_whole("stores")
+    absent = [[make.reward(name, -0.5, time=1101.0, expiring=True)] for name in ("a", "c")]
+    counting.write(absent)  # 6 and 7
+    assert up_to(counting, *range(9)) == [0, 1, 2, 2, 3, 4, 4, 4, 4]
+    take_snapshot(counting, 6)
+    assert counting.prune("stores", 5000.0) == 2  # a and b, whose rewards the snapshot has
+    assert up_to(counting, 5, 6, 7) == [None, 4, 4]
+    assert not counting.is_whole("stores")
+    # North had a, which was pruned, and c; east has d, which waits.
+    assert counting.erase("stores", "north") == 8
+    assert up_to(counting, 7, 8) == [None, 2]
+    assert counting.erase("stores", "east") == 9
+    assert up_to(counting, 8, 9) == [None, 1]
+    counting.write([[make.decision("e")]])  # 10
+    assert up_to(counting, 9, 10) == [1, 2]
+
+
+def test_held_rewards_are_learned_when_their_time_is_over(holding, make):
+    holding.write([[make.decision(name, "south" if name == "d" else "north")] for name in "abcd"])
+    holding.write([[make.reward("b", 2.0)], [make.reward("d", 3.0)]])
+    holding.add_population("stores", b"population")  # change 1
+    assert up_to(holding, 0, 1) == [0, 0]
+    assert holding.is_whole("stores")
+    holding.write([[make.reward(name, -0.5, time=1101.0, expiring=True)] for name in "ab"])  # 2 and 3
+    assert up_to(holding, *range(5)) == [0, 0, 1, 2, 2]
+    take_snapshot(holding, 3)
+    assert holding.prune("stores", 5000.0) == 2
+    assert up_to(holding, 2, 3) == [None, 2]
+    assert not holding.is_whole("stores")
+    # The reward of d is held: it counts neither before nor after its task is erased.
+    assert holding.erase("stores", "south") == 4
+    assert up_to(holding, 3, 4) == [None, 2]
+    holding.write([[make.reward("c", -0.5, time=1101.0, expiring=True)]])  # 5
+    assert up_to(holding, 4, 5) == [2, 3]
+
+
 def test_whoever_follows_reads_no_more_of_the_log_than_is_new(tmp_path):
     """The questions that are asked every moment have indexes of their own."""
     path = tmp_path / "posse.db"
     open_storage(path).close()
     asked = {CHANGES.format(binary="blob"): ("decisions_change", "decisions_counted"), WAITING: ("decisions_held",)}
+    asked[REWARDS_UP_TO] = ("decisions_change", "decisions_counted", "decisions_held", "decisions_state")
     with closing(sqlite3.connect(path)) as connection:
         for statement, indexes in asked.items():
             plan = "\n".join(

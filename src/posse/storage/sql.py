@@ -79,12 +79,13 @@ WHERE f.name = ? AND s.finished = 1 ORDER BY s.number DESC, s.id DESC LIMIT 1
 """
 
 # A row is learned when it begins to count as the absent reward, or else with its reward once that is no longer held. So
-# rewards that are held are taken off, and decisions that count while they wait are put on top.
+# rewards that are held are taken off, and decisions that count while they wait are put on top. The sign keeps SQLite
+# from reading all decisions that ever counted: those that wait are few.
 REWARDS_UP_TO = """
 SELECT rewards
   - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.reward IS NOT NULL AND d.change IS NULL)
   + CASE WHEN absent_reward IS NULL OR count_pending = 0 THEN 0 ELSE
-    (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.state IN (0, 2) AND d.counted IS NOT NULL) END
+    (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.state IN (0, 2) AND +d.counted IS NOT NULL) END
   - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.counted > ?)
   - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.change > ? AND d.counted IS NULL)
 FROM fleets WHERE name = ? AND erasure <= ?
