@@ -7,6 +7,7 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL = {
+    "delayed_feedback.py": ["--days", "18", "--visitors", "300"],
     "late_rewards.py": ["--decisions", "400"],
     "nightly_fit.py": ["--days", "2", "--rows", "500"],
     "cold_start.py": ["--history", "1500", "--openings", "6", "--customers", "20"],
@@ -32,10 +33,20 @@ def test_late_rewards_are_all_accounted_for():
     said = run("late_rewards.py")
 
     assert re.search(r"restarted with \d+ decisions waiting", said)
-    # Reported, waiting, or counted as nothing sold after an hour: no decision is lost.
-    rewards, pending = map(int, re.search(r"(\d+) rewards, (\d+) pending", said).groups())
-    assert rewards + pending == 400
+    # Reported, waiting, or over without a report: every decision counts, as nothing sold until it is told.
+    rewards, pending = map(int, re.search(r"(\d+) rewards, of which (\d+) pending count as 0", said).groups())
+    assert rewards == 400
+    assert 0 < pending < 400
     assert int(re.search(r"earned (\d+)%", said)[1]) > 60
+
+
+def test_the_worse_offer_does_not_win_by_being_new():
+    said = run("delayed_feedback.py")
+
+    early, counted, at_the_deadline = (float(value) for value in re.findall(r"at most ([\d.]+) believed", said))
+    # 0.7, 0.02 and 0.02: purchases alone look like an offer that everybody buys.
+    assert early > 0.2
+    assert max(counted, at_the_deadline) < 0.08
 
 
 def test_nightly_fit_learns_every_day():

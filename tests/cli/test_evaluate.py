@@ -161,3 +161,18 @@ def test_arms_that_are_numbers_are_found(run, table, tmp_path):
     write_log(Log(pl.DataFrame({**table, "arm": arms, "eligible": [[10, 20, 30]] * len(arms)})), path)
 
     assert "always 20" in run(path, "-p", "always:20", "-e", "ips", *QUICK).stdout
+
+
+def test_rows_without_a_reward_count_as_the_absent_one(run, table, tmp_path):
+    """Purchases come first: without it the log is spoiled, or half of it says nothing."""
+    sold = [1.0 if reward > 1 else None for reward in table["reward"]]
+    paths = []
+    for name, rewards in (("late", sold), ("final", [reward or 0.0 for reward in sold])):
+        paths.append(tmp_path / f"{name}.parquet")
+        write_log(Log(pl.DataFrame(table | {"reward": pl.Series(rewards, dtype=pl.Float64)})), paths[-1])
+    arguments = ("--policy", "uniform", "--estimator", "snips", "--resamples", 200)
+
+    assert run(paths[0], *arguments).exit_code == 1
+    late = run(paths[0], *arguments, "--absent-reward", 0)
+    assert late.exit_code == 0, late.output
+    assert late.output == run(paths[1], *arguments).output

@@ -206,3 +206,57 @@ def test_tasks_named_by_numbers_are_typed_as_numbers(run, tmp_path):
 def test_errors_of_rewards_are_what_callers_catch():
     assert issubclass(ExpiredDecision, UnknownDecision)
     assert issubclass(UnknownDecision, KeyError)
+
+
+def test_rows_without_a_reward_count_as_the_absent_one(run, tmp_path):
+    table, out = tmp_path / "sales.parquet", tmp_path / "fleet.posse"
+    sales().write_parquet(table)
+    arguments = ("--task", "store", "--arm", "offer", "--reward", "sold", "--out", out, "--absent-reward", -0.5)
+    result = run("fit", table, *arguments)
+
+    assert result.exit_code == 0, result.output
+    loaded = Posse.load(out)
+    assert loaded.n_rewards == ROWS
+    plain = Posse(arms=loaded.arms, features=loaded.features)
+    plain.learn_many(sales().with_columns(pl.col("sold").fill_null(-0.5)), task="store", arm="offer", reward="sold")
+    for mine, theirs in zip(loaded.statistics.sums, plain.statistics.sums, strict=True):
+        assert np.allclose(mine, theirs, rtol=1e-12)
+    # It goes on as it began.
+    loaded.decide("store-1", {"age": 1.0, "weather": "sun"})
+    assert loaded.n_rewards == ROWS + 1
+
+
+def test_a_log_fitted_with_the_absent_reward_is_the_fleet_that_wrote_it(run, tmp_path):
+    log, out = tmp_path / "log.jsonl", tmp_path / "fleet.posse"
+    live = Posse(arms=["a", "b"], features=["x"], seed=1, absent_reward=0.0, log=log)
+    rng = np.random.default_rng(0)
+    for turn in range(120):
+        decision = live.decide(f"t{turn % 5}", [float(rng.normal())])
+        if turn % 3 == 0:
+            live.reward(decision.id, float(rng.normal()))
+    result = run("fit", log, "--out", out, "--absent-reward", 0, "--features", _raw(tmp_path, live))
+
+    assert result.exit_code == 0, result.output
+    fitted = Posse.load(out)
+    for mine, theirs in zip(fitted.statistics.sums, live.statistics.sums, strict=True):
+        assert np.allclose(mine, theirs, rtol=1e-9, atol=1e-9)
+    live.refresh()
+    for task in ("t0", "t3", "never seen"):
+        mine, theirs = fitted.expected(task, [0.5]).mean, live.expected(task, [0.5]).mean
+        # The same sums; populations are estimated until they move by less than 1 %, from different starts.
+        assert mine == pytest.approx(theirs, abs=0.02)
+
+
+def _raw(folder, fleet):
+    path = folder / "features.json"
+    path.write_text(json.dumps(fleet.features.to_json()))
+    return path
+
+
+def test_what_pending_decisions_count_as_is_shown(run, tmp_path):
+    fleet = Posse(arms=["a", "b"], features=["x"], seed=1, absent_reward=0.25)
+    for turn in range(4):
+        fleet.decide(f"t{turn}", [1.0])
+    fleet.save(tmp_path / "fleet.posse")
+    said = " ".join(run("inspect", tmp_path / "fleet.posse").output.split())
+    assert "4 rewards (of which 4 pending count as 0.25), 4 decisions" in said

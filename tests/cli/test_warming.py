@@ -62,6 +62,10 @@ for policy in ("ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ts"):
         Posse.load(folder + "/f.posse", tasks=[1])
     again.reward(again.decide(5, rng.standard_normal(5)).id, 1.0)
     again.forget(3)
+late = Posse(arms=["a0", "a1"], features=["f0", "f1"], absent_reward=0.25)
+made = late.decide_many(rng.integers(9, size=90), rng.standard_normal((90, 2)))
+late.reward(made.ids[0], 1.0), late.reward_many(made.ids[1:40], rng.standard_normal(39))
+late.reward(late.decide(3, [1.0, 2.0]).id, 2.0), late.reward_many(made.ids[40:42], [1.0, 2.0])
 """
 
 

@@ -312,7 +312,7 @@ def crowded(clock, kind):
 
 
 def merged(fleet, clock):
-    other = Posse(arms=[*NAMES[:2], "other"], features=["a"], seed=2, clock=clock)
+    other = Posse(arms=[*NAMES[:2], "other"], features=["a"], seed=2, clock=clock, absent_reward=0.5)
     other.learn_many({"task": ["t1", "new"], "arm": ["a0", "other"], "a": [1.0, 2.0], "reward": [1.0, 2.0]})
     other.decide("new", [1.0])
     return other

@@ -43,9 +43,13 @@ SETTINGS = {
     "lin-ucb": {"policy": "lin-ucb", "floor": 0.1},
     "random": {"policy": "random"},
     "absent": {"time_to_live": 50.0, "absent_reward": -0.25},
+    "at the deadline": {"time_to_live": 50.0, "absent_reward": -0.25, "count_pending": False},
     "for ever": {"time_to_live": None},
 }
-LEARNS_ARMS = {"ebm-rand-ucb", "ebm-ts", "ebm-ucb", "robust", "paper", "literal", "moments", "absent", "for ever"}
+LEARNS_ARMS = {
+    "ebm-rand-ucb", "ebm-ts", "ebm-ucb", "robust", "paper", "literal", "moments", "absent", "at the deadline",
+    "for ever",
+}  # fmt: skip
 
 
 def live(fleet, clock, seed, rows=None):
@@ -78,7 +82,8 @@ def grown(fleet_of, table, clock, kind):
     fleet.retire_arm("green")
     fleet.rename("green", "lime")
     fleet.rename("lime", "green")
-    other = fleet_of(20, clock=clock, table_seed=3, seed=8)
+    silence = {name: value for name, value in SETTINGS[kind].items() if name in ("absent_reward", "count_pending")}
+    other = fleet_of(20, clock=clock, table_seed=3, seed=8, **silence)
     other.decide("t3", X)
     other.decide("elsewhere", X)
     fleet.merge(other)

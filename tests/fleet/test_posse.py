@@ -486,7 +486,9 @@ LOOKS = {
     "export": lambda fleet: fleet.export("t1"),
     "reward_many": lambda fleet: fleet.reward_many([fleet.pending()[0].id], [1.0]),
     "absent reward": lambda fleet: (setattr(fleet._clock, "now", 1e9), fleet.pending()),
-    "merge": lambda fleet: fleet.merge(Posse(arms=["red"], features=FeatureSpec(["a", "b"]), seed=1)),
+    "merge": lambda fleet: fleet.merge(
+        Posse(arms=["red"], features=FeatureSpec(["a", "b"]), seed=1, absent_reward=0.5)
+    ),
     "add_arm": lambda fleet: fleet.add_arm("new"),
     "forget": lambda fleet: fleet.forget("t2"),
 }

@@ -48,6 +48,43 @@ def test_a_replica_keeps_no_decision_and_no_task_without_rewards():
     assert ours._ledger.size == 0
 
 
+@pytest.mark.parametrize("catching_up", [False, True])
+def test_rewards_that_replace_what_decisions_counted_as(catching_up):
+    """As a service follows its log: decisions and rewards mixed, some of both kinds of one decision in one call."""
+    tasks, arms, contexts, rewards = rows(300)
+    known = {"time_to_live": 10.0, "absent_reward": 0.5}
+    followed, plain = replica(**known), replica()
+    rng = np.random.default_rng(1)
+    delay = rng.integers(1, 60, size=300)
+    changes = [(2 * i, i, None) for i in range(300)] + [(2 * (i + delay[i]) + 1, i, 0.5) for i in range(0, 300, 2)]
+    changes = [(i, old) for _, i, old in sorted(changes)]
+    for start in range(0, len(changes), 37):
+        part = changes[start : start + 37]
+        followed.learn(
+            [tasks[i] for i, _ in part], [arms[i] for i, _ in part], [contexts[i] for i, _ in part],
+            [0.5 if old is None else rewards[i] for i, old in part], replaces=[old for _, old in part],
+            catching_up=catching_up,
+        )  # fmt: skip
+    plain.learn(tasks, arms, contexts, [0.5 if i % 2 else reward for i, reward in enumerate(rewards)])
+    followed.adopt(plain.dump_population())
+
+    order = [followed.tasks.index(task) for task in plain.tasks]
+    for mine, theirs in zip(followed.statistics.sums, plain.statistics.sums, strict=True):
+        assert_allclose(mine[:, order], theirs, rtol=1e-9, atol=1e-9)
+    assert_allclose(beliefs(followed), beliefs(plain), rtol=1e-7, atol=1e-9)
+
+
+def test_a_reward_replaces_only_what_was_learned():
+    ours = replica(absent_reward=0.0)
+    ours.learn(["task-0"], ["red"], [[1.0, 2.0]], [0.0])
+    for task, arm in (("task-0", "green"), ("task-9", "red")):
+        with pytest.raises(InvalidValue, match="never learned"):
+            ours.learn([task], [arm], [[1.0, 2.0]], [1.0], replaces=[0.0])
+    assert ours.tasks == ("task-0",)
+    assert ours.n_rewards == 1
+    assert ours.statistics.sum_of_squares.sum() == 0
+
+
 def test_adding_up_while_catching_up_equals_learning_one_by_one():
     tasks, arms, contexts, rewards = rows(500)
     once, by_and_by = replica(), replica()

@@ -85,8 +85,8 @@ def test_without_a_time_to_live_nothing_expires(fleet_of, clock):
 
     assert [entry.id for entry in fleet.pending()] == [decision.id]
     assert fleet.reward(decision.id, 1.0)
-    with pytest.raises(InvalidValue, match="absent_reward is learned when"):
-        fleet_of(0, time_to_live=None, absent_reward=5.0)
+    with pytest.raises(InvalidValue, match="expected time_to_live to be a number"):
+        fleet_of(0, time_to_live=None, absent_reward=5.0, count_pending=False)
 
 
 @pytest.mark.parametrize("touch", ["decide", "decide_many", "reward", "reward_many", "pending", "export"])
@@ -115,7 +115,7 @@ def test_the_absence_of_a_reward_may_be_one(fleet_of, clock, touch):
         if decision.task == "b":
             assert_allclose(stats.moment[place], -0.5 * np.array(x))
             assert stats.sum_of_squares[place] == 0.25
-    assert fleet.n_rewards == 3 + touch.startswith("reward")
+    assert fleet.n_rewards == 4 + touch.startswith("decide")
 
 
 def test_the_clock_may_go_back(fleet_of, clock):

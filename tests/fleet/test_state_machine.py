@@ -1,7 +1,8 @@
 """Any order of decisions, delays, duplicates, retirements, merges and forgets, against a list of rows.
 
-The machine keeps every row that was learned and not forgotten. After each step the fleet's sums must be those of a
-plain pass over that list, its predictions those of the model given these sums, and its pending decisions the machine's.
+The machine keeps every row that was learned and not forgotten; a decision that counts while it waits is such a row.
+After each step the fleet's sums must be those of a plain pass over that list, its predictions those of the model given
+these sums, and its pending decisions the machine's.
 """
 
 import math
@@ -71,6 +72,7 @@ class Made:
     time: float
     reward: float | None = None
     state: str = "pending"
+    row: list | None = None  # what it counts as while it waits
 
 
 def noise(count):
@@ -107,10 +109,13 @@ class FleetMachine(RuleBasedStateMachine):
     def teardown(self):
         self.folder.cleanup()
 
-    @initialize(kind=st.sampled_from([*SETTINGS, "evidence"]), absent=st.sampled_from([None, None, 0.75]))
-    def make(self, kind, absent):
+    @initialize(
+        kind=st.sampled_from([*SETTINGS, "evidence"]),
+        silence=st.sampled_from([(None, True), (None, True), (0.75, True), (0.0, True), (0.75, False)]),
+    )
+    def make(self, kind, silence):
         self.learns_arms = kind != "known"
-        self.absent = absent
+        self.absent, self.count_pending = silence
         self.arms, self.retired, self.tasks = NAMES[:3], set(), []
         self.rows, self.decisions, self.n_decisions = [], [], 0
         self.fleet = self.new_fleet(kind, 11, NAMES[:3])
@@ -119,7 +124,7 @@ class FleetMachine(RuleBasedStateMachine):
     def new_fleet(self, kind, seed, arms):
         return Posse(
             arms=arms, features=FeatureSpec(["a", "b"]), seed=seed, time_to_live=TIME_TO_LIVE,
-            absent_reward=self.absent, clock=lambda: self.now, **SETTINGS[kind],
+            absent_reward=self.absent, count_pending=self.count_pending, clock=lambda: self.now, **SETTINGS[kind],
         )  # fmt: skip
 
     # What the machine knows.
@@ -137,9 +142,10 @@ class FleetMachine(RuleBasedStateMachine):
     def expire(self):
         for decision in self.decisions:
             if decision.state != "expired" and self.is_late(decision):
-                if decision.state == "pending" and self.absent is not None:
-                    self.rows.append((decision.task, decision.arm, decision.x, self.absent))
-                decision.state = "expired"
+                if decision.state in ("pending", "rewarded") and not self.count_pending:
+                    value = self.absent if decision.state == "pending" else decision.reward
+                    self.rows.append([decision.task, decision.arm, decision.x, value])
+                decision.state = "expired" if decision.state != "forgotten" else "forgotten"
 
     def active(self):
         return [arm for arm in range(len(self.arms)) if arm not in self.retired]
@@ -194,8 +200,14 @@ class FleetMachine(RuleBasedStateMachine):
         assert decision.id not in [other.id for other in self.decisions]
         self.add_task(task)
         arm = self.arms.index(decision.arm)
-        self.decisions.append(Made(decision.id, task, arm, full(context), self.now))
+        self.remember(Made(decision.id, task, arm, full(context), self.now))
         self.n_decisions += 1
+
+    def remember(self, made):
+        self.decisions.append(made)
+        if self.absent is not None and self.count_pending:
+            made.row = [made.task, made.arm, made.x, self.absent]
+            self.rows.append(made.row)
 
     @precondition(lambda self: self.of_state("pending"))
     @rule(place=places, value=numbers, wait=waits)
@@ -211,7 +223,10 @@ class FleetMachine(RuleBasedStateMachine):
 
     def learn_reward(self, decision, value):
         decision.state, decision.reward = "rewarded", value
-        self.rows.append((decision.task, decision.arm, decision.x, value))
+        if decision.row is not None:
+            decision.row[3] = value
+        elif self.count_pending:
+            self.rows.append([decision.task, decision.arm, decision.x, value])
 
     @precondition(lambda self: self.of_state("rewarded"))
     @rule(place=places, other=numbers)
@@ -364,7 +379,7 @@ class FleetMachine(RuleBasedStateMachine):
             self.rows.append((task, self.arms.index(name), full(context), value))
         for decision, (task, context) in zip(made, asked, strict=True):
             mine = Made(decision.id, task, self.arms.index(decision.arm), full(context), self.now)
-            self.decisions.append(mine)
+            self.remember(mine)
             if decision.id in rewards:
                 self.learn_reward(mine, rewards[decision.id])
         self.n_decisions += len(made)

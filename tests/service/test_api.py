@@ -349,6 +349,22 @@ def test_value_says_why_there_is_none(service):
     assert "10" in found["refusal"]
 
 
+@pytest.mark.parametrize(("counted", "expected"), [(True, 0.25), (False, None)])
+def test_value_is_not_that_of_the_early_rewards_alone(service, rainy, counted, expected):
+    name = f"silent-{counted}"
+    service.make_fleet(name, policy="random", absent_reward=0.0, count_pending=counted)
+    for i in range(200):
+        decision = service.decide(f"t{i % 10}", rainy, fleet=name)
+        if i % 4 == 0:  # one in four buys at once, and what the others do is known in a month
+            service.reward(decision, 1.0)
+    found = service.read(f"/v1/fleets/{name}/value")
+    if expected is None:
+        assert found["policy"] is None
+        assert "wait" in found["refusal"]
+    else:
+        assert found["policy"]["value"] == pytest.approx(expected)
+
+
 def test_value_of_a_fleet_that_never_tries_a_baseline_is_refused_in_words(service, rainy):
     service.make_fleet("sure")
     for _ in range(15):
@@ -427,6 +443,7 @@ def test_metrics_count_fleets_and_requests(service, world):
     assert "posse_ready 1.0" in answer.text
     assert "posse_leading 1.0" in answer.text
     assert 'posse_fleet_changes_behind{fleet="stores"} 0.0' in answer.text
+    assert 'posse_fleet_refresh_failing{fleet="stores"} 0.0' in answer.text
     made = re.search(
         r'posse_requests_total{method="POST",route="/v1/fleets/{fleet}/decisions",status="200"} (\S+)', answer.text
     )
@@ -698,7 +715,11 @@ def test_a_decision_that_waited_too_long_is_gone(service, shape, wait_for, rainy
 def test_what_it_means_if_none_came_is_learned(service, shape, wait_for, rainy, clock):
     service.make_fleet("silence", time_to_live=60.0, absent_reward=-2.5)
     made = [service.decide("t", rainy, fleet="silence", eligible=["cake"]) for _ in range(3)]
+    sums = service.read("/v1/fleets/silence/export/t")["learned"]["arms"]["cake"]
+    assert (sums["count"], sums["moment"][0]) == (3, pytest.approx(-7.5))  # they count from the moment they are made
     service.reward(made[0], 1.0)
+    fleet = service.read("/v1/fleets/silence")
+    assert (fleet["pending"], fleet["pending_reward"], fleet["definition"]["count_pending"]) == (2, -2.5, True)
     clock.ahead = 61
     wait_for(lambda: service.counts("silence")["pending"] == 0)
     row = service.read(f"/v1/decisions/{made[1]['id']}")
@@ -708,9 +729,28 @@ def test_what_it_means_if_none_came_is_learned(service, shape, wait_for, rainy, 
     assert cake["rewards"] == 3
     sums = service.read("/v1/fleets/silence/export/t")["learned"]["arms"]["cake"]
     assert sums["moment"][0] == pytest.approx(1.0 - 2.5 - 2.5)
-    answer = service.post(f"/v1/decisions/{made[2]['id']}/reward", json={"reward": 4.0})
-    assert answer.status_code in (409, 410)
-    shape(answer)
+    for late in (4.0, -2.5):
+        answer = service.post(f"/v1/decisions/{made[2]['id']}/reward", json={"reward": late})
+        shape(answer, 410, "decision_expired")
+    assert service.reward(made[0], 1.0)["new"] is False
+
+
+def test_what_is_learned_at_the_deadline_only(service, shape, wait_for, stores, rainy, clock):
+    shape(service.put("/v1/fleets/wrong", json=stores | {"count_pending": False}), 422, "invalid")
+    service.make_fleet("patient", time_to_live=60.0, absent_reward=-2.5, count_pending=False)
+    made = [service.decide("t", rainy, fleet="patient", eligible=["cake"]) for _ in range(3)]
+    assert service.reward(made[0], 1.0)["new"] is True
+    assert service.reward(made[0], 1.0)["new"] is False
+    shape(service.post(f"/v1/decisions/{made[0]['id']}/reward", json={"reward": 2.0}), 409, "reward_conflict")
+    assert service.counts("patient") == {"tasks": 1, "decisions": 3, "rewards": 1, "pending": 2}
+    assert service.read("/v1/fleets/patient")["pending_reward"] is None
+    assert service.live("patient").replica.n_rewards == 0
+    clock.ahead = 61
+    wait_for(lambda: service.live("patient").replica.n_rewards == 3)
+    assert service.counts("patient") == {"tasks": 1, "decisions": 3, "rewards": 3, "pending": 0}
+    sums = service.read("/v1/fleets/patient/export/t")["learned"]["arms"]["cake"]
+    assert sums["moment"][0] == pytest.approx(1.0 - 2.5 - 2.5)
+    shape(service.post(f"/v1/decisions/{made[2]['id']}/reward", json={"reward": 4.0}), 410, "decision_expired")
 
 
 def test_old_rows_leave_the_log_and_what_they_taught_stays(start, wait_for, rainy):

@@ -481,6 +481,23 @@ def test_pending_rewards_the_oldest_first(api, visit):
     page.get_by_role("heading", name=waiting["pending"][0]["task"]).wait_for()
 
 
+@browser_needed
+def test_the_page_says_what_pending_decisions_count_as(api, visit):
+    for name, counted in (("counting", True), ("holding", False)):
+        definition = {"arms": ["a", "b"], "features": ["x"], "absent_reward": 0.25, "count_pending": counted}
+        api.send("PUT", f"/v1/fleets/{name}", definition)
+        api.decide(name, "t", {"x": 1.0})
+        page = visit(api.address, f"#/{name}/pending")
+        page.locator("table.plain tbody tr").first.wait_for()
+        assert page.get_by_text("Until then each counts as 0.25.").count() == counted
+        page.close()
+        page = visit(api.address, f"#/{name}/overview")
+        end = "from the decision on, until a reward comes" if counted else "when the wait is over, and not before"
+        page.get_by_text(f"it counts as 0.25 {end}").wait_for()
+        page.close()
+        api.client.delete(f"/v1/fleets/{name}")
+
+
 def verdict(difference, than):
     interval = f"(95% interval: {shown(difference['low'])} to {shown(difference['high'])})"
     size = shown(abs(difference["value"]))

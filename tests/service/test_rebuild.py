@@ -91,11 +91,15 @@ def without_snapshots(path):
     return path
 
 
+COUNTING = {"absent_reward": -0.75}
+SILENCES = pytest.mark.parametrize("lived", [{}, COUNTING], indirect=True, ids=["plain", "pending counts"])
+
+
 @pytest.fixture
-def lived(start, wait_for):
+def lived(request, start, wait_for):
     """A service whose fleet has seen it all: arms that came and went, erased tasks, snapshots in the middle."""
     service = start()
-    service.make_fleet(features=FEATURES)
+    service.make_fleet(features=FEATURES, **getattr(request, "param", {}))
     feed(service, seed=1)
     service.post("/v1/fleets/stores/arms", json={"arm": "ice cream"})
     feed(service, seed=2, tasks=8)
@@ -112,6 +116,7 @@ def lived(start, wait_for):
     return service
 
 
+@SILENCES
 @pytest.mark.parametrize("how", ["snapshot and tail", "log alone", "polite stop"])
 def test_what_was_learned_comes_back(lived, start, tmp_path, how):
     sums, beliefs, fleet = statistics_of(lived), posteriors_of(lived), lived.read("/v1/fleets/stores")
@@ -133,8 +138,10 @@ def test_what_was_learned_comes_back(lived, start, tmp_path, how):
 
 def sums_of_the_log(service, fleet="stores"):
     expected = {}
+    pending = service.read(f"/v1/fleets/{fleet}")["pending_reward"]
     for line in service.get(f"/v1/fleets/{fleet}/log").text.splitlines():
         row = json.loads(line)
+        row["reward"] = pending if row["reward"] is None else row["reward"]
         if row["reward"] is None:
             continue
         x = np.asarray(service.live(fleet).replica.features.encode(row["context"]))
@@ -144,13 +151,15 @@ def sums_of_the_log(service, fleet="stores"):
     return expected
 
 
+@SILENCES
 def test_live_statistics_are_the_sums_of_the_log(lived):
     require_same(statistics_of(lived), sums_of_the_log(lived))
 
 
-def test_statistics_are_the_sums_of_the_log_when_everything_happens_at_once(start, tmp_path, wait_for):
+@pytest.mark.parametrize("silence", [{}, COUNTING], ids=["plain", "pending counts"])
+def test_statistics_are_the_sums_of_the_log_when_everything_happens_at_once(start, tmp_path, silence):
     service = start(snapshot_seconds=0.05, follow_seconds=0.02)
-    service.make_fleet(features=FEATURES)
+    service.make_fleet(features=FEATURES, **silence)
     rng = np.random.default_rng(5)
     waiting = []
     for turn in range(12):
@@ -184,6 +193,35 @@ def test_statistics_are_the_sums_of_the_log_when_everything_happens_at_once(star
     again.stop()
     rebuilt = start(without_snapshots(tmp_path / "copy.db"))
     require_same(statistics_of(rebuilt), sums_of_the_log(service))
+
+
+def test_rewards_that_are_held_come_back_and_are_learned_when_their_time_is_over(start, tmp_path, wait_for):
+    service = start()
+    service.make_fleet(features=FEATURES, absent_reward=-0.75, count_pending=False, time_to_live=3600.0)
+    feed(service, seed=1, steps=30)
+    assert statistics_of(service) == {}
+    again = start(without_snapshots(copy_of(service, tmp_path / "copy.db")))
+    assert statistics_of(again) == {}
+    for each in (service, again):
+        each.engine.clock = lambda: time.time() + 3601.0
+        wait_for(lambda each=each: each.live().replica.n_rewards == 30)
+        require_same(statistics_of(each), sums_of_the_log(each))
+    rebuilt = start(without_snapshots(copy_of(again, tmp_path / "rebuilt.db")))
+    require_same(statistics_of(rebuilt), sums_of_the_log(again))
+
+
+def test_absent_rewards_at_the_deadline_are_not_learned_twice(start, tmp_path, wait_for):
+    service = start()
+    service.make_fleet(features=FEATURES, time_to_live=3600.0, **COUNTING)
+    feed(service, seed=1, steps=30)
+    before = statistics_of(service)
+    service.engine.clock = lambda: time.time() + 3601.0
+    wait_for(lambda: service.counts()["pending"] == 0)
+    wait_for(lambda: service.live().applied == service.engine.storage.fleet("stores").changes)
+    require_same(statistics_of(service), before)
+    require_same(statistics_of(service), sums_of_the_log(service))
+    rebuilt = start(without_snapshots(copy_of(service, tmp_path / "copy.db")))
+    require_same(statistics_of(rebuilt), before)
 
 
 def test_a_damaged_snapshot_is_not_believed(lived, start, tmp_path, caplog):
@@ -319,15 +357,20 @@ def test_an_erased_task_is_nowhere(start, tmp_path, shape, path_of, with_snapsho
     assert {arm["rewards"] for arm in again.task(task)["arms"]} == {0}
 
 
-@pytest.mark.parametrize("then", ["at once", "after a snapshot", "from the log"])
-def test_the_others_believe_as_if_an_erased_task_had_never_been(start, tmp_path, wait_for, then):
+@pytest.mark.parametrize(
+    ("then", "silence"),
+    [("at once", {}), ("after a snapshot", {}), ("from the log", {}), ("after a snapshot", COUNTING),
+     ("from the log", COUNTING)],
+)  # fmt: skip
+def test_the_others_believe_as_if_an_erased_task_had_never_been(start, tmp_path, wait_for, then, silence):
     service = start()
+    everything = not silence  # where pending decisions count, some wait
     for fleet in ("with", "without"):
-        service.make_fleet(fleet, features=FEATURES)
-        feed(service, fleet, seed=1, steps=40, reward_all=True)
-    feed(service, "with", seed=9, steps=40, tasks=1, prefix="odd", shop="elsewhere", reward_all=True)
+        service.make_fleet(fleet, features=FEATURES, **silence)
+        feed(service, fleet, seed=1, steps=40, reward_all=everything)
+    feed(service, "with", seed=9, steps=40, tasks=1, prefix="odd", shop="elsewhere", reward_all=everything)
     for fleet in ("with", "without"):
-        feed(service, fleet, seed=2, steps=20, reward_all=True)
+        feed(service, fleet, seed=2, steps=20, reward_all=everything)
     if then == "after a snapshot":
         service.snapshot("with")
     assert service.delete("/v1/fleets/with/tasks/odd-0").status_code == 204

@@ -47,14 +47,16 @@ def test_a_fleet_made_by_one_is_there_for_the_other_at_once(pair, shape):
         shape(maker.get(f"/v1/fleets/{name}"), 404, "unknown_fleet")
 
 
-def test_rewards_through_either_are_learned_by_both(pair, rainy):
+@pytest.mark.parametrize("silence", [{}, {"absent_reward": -0.75}], ids=["plain", "pending counts"])
+def test_rewards_through_either_are_learned_by_both(pair, rainy, silence):
     learner, follower = pair
-    learner.make_fleet()
+    learner.make_fleet(**silence)
     tasks = [f"store-{i}" for i in range(4)]
     for step in range(60):
         asked, told = (pair, pair[::-1])[step % 2]
         decision = asked.decide(tasks[step % 4], {**rainy, "hour": float(step)})
-        told.reward(decision, float(step % 5))
+        if step % 3 or not silence:  # the others wait, and count all the same
+            told.reward(decision, float(step % 5))
 
     def same():
         counts = [sum(arm["rewards"] for task in tasks for arm in each.task(task)["arms"]) for each in pair]

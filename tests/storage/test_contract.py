@@ -128,7 +128,7 @@ def test_reward_says_what_it_changed(storage, make):
     written = storage.write([[make.reward("b", 0.1 + 0.2)], [make.reward("a", -2)]])
     [[first], [second]] = written.outcomes
     assert first.decision == storage.decision("b")
-    assert (first.kind, *first.decision[10:]) == (ACCEPTED, REWARDED, 0.1 + 0.2, 130.0, 1)
+    assert (first.kind, *first.decision[10:]) == (ACCEPTED, REWARDED, 0.1 + 0.2, 130.0, 1, None)
     assert second.decision.change == 2
     assert written.before == {"stores": 0}
     body = '{"context": {"hour": 9.5}}'
@@ -141,7 +141,7 @@ def test_reward_says_what_it_changed(storage, make):
 def test_same_reward_again_is_the_same_and_another_one_a_conflict(storage, make, write):
     assert write(make.decision("a"), make.reward("a", 1.5)) == [ACCEPTED, ACCEPTED]
     assert write(make.reward("a", 1.5, time=999.0), make.reward("a", 1.25)) == [SAME, CONFLICT]
-    assert storage.decision("a")[10:] == (REWARDED, 1.5, 130.0, 1)
+    assert storage.decision("a")[10:] == (REWARDED, 1.5, 130.0, 1, None)
     assert storage.fleet("stores").rewards == 1
 
 
@@ -406,6 +406,26 @@ def test_pruning_stops_at_its_limit(storage, make, write):
     assert [storage.prune("stores", 1e9, 2) for _ in range(4)] == [2, 2, 1, 0]
 
 
+def test_rewards_are_counted_up_to_a_change(storage, make, write):
+    write(*(make.decision(f"d{n}", task="north" if n < 4 else "south", time=100.0 + n) for n in range(6)))
+    write(make.reward("d0"), make.reward("d1"))  # changes 1 and 2
+    storage.add_population("stores", b"population")  # 3
+    write(make.reward("d4"), make.reward("d2"), make.reward("d5"))  # 4, 5, 6
+    assert [storage.rewards_up_to("stores", number) for number in range(8)] == [0, 1, 2, 2, 3, 4, 5, 5]
+    assert storage.is_whole("stores")
+    snapshot_of(storage, 4, b"x")
+    assert [storage.rewards_up_to("stores", number) for number in (2, 4, 5)] == [None, 3, 4]
+    assert storage.prune("stores", 1e9) == 3
+    assert [storage.rewards_up_to("stores", number) for number in (3, 4, 5, 6)] == [None, 3, 4, 5]
+    assert not storage.is_whole("stores")
+    # Of north, two rewards were pruned and one is in the log; none of them counts after change 7.
+    assert storage.erase("stores", "north") == 7
+    assert [storage.rewards_up_to("stores", number) for number in (6, 7)] == [None, 2]
+    assert not storage.is_whole("stores")
+    assert storage.rewards_up_to("nothing", 1) is None
+    assert not storage.is_whole("nothing")
+
+
 # Snapshots.
 
 
@@ -513,7 +533,7 @@ def test_opening_again_finds_everything(open_one, make):
     first.close()
     second = open_one(migrate=False)
     second.ping()
-    assert second.schema_version() == 1
+    assert second.schema_version() == 2
     assert second.decision("a").reward == 1.5
 
 

@@ -1,5 +1,8 @@
 """Storages of older and newer versions."""
 
+import json
+
+import psycopg
 import pytest
 
 from posse.errors import StorageMismatch
@@ -23,20 +26,47 @@ def newer(monkeypatch):
 def test_older_storage_is_brought_up_to_date(storage, open_one, make, newer):
     storage.write([[make.decision("a")]])
     newer(STEP)
-    with pytest.raises(StorageMismatch, match=r"version 1, .* needs 2.*migrate"):
+    with pytest.raises(StorageMismatch, match=r"version 2, .* needs 3.*migrate"):
         open_one(migrate=False)
     upgraded = open_one()
-    assert upgraded.schema_version() == 2
+    assert upgraded.schema_version() == 3
     assert upgraded._read("SELECT note FROM keys") == []
     assert upgraded.decision("a").task == "north"
-    assert open_one(migrate=False).schema_version() == 2
+    assert open_one(migrate=False).schema_version() == 3
+
+
+def test_fleets_from_before_decisions_counted(address, open_one, make, monkeypatch):
+    """Their decisions did not count while they waited, so their rewards replace nothing; new ones do."""
+    known = folder.migrations
+    if address.startswith("postgres"):
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA posse CASCADE")
+    definition = make.DEFINITION | {"absent_reward": -0.25}
+    insert = "INSERT INTO fleets (name, definition, time_to_live, created, number, tasks, decisions, pending) VALUES "
+    decision = (
+        "INSERT INTO decisions (id, fleet, number, time, task, arm, propensity, policy, version, digest, body) "
+        "VALUES ('old', 1, 1, 100.0, 'north', 'cake', 0.25, 'ebm-ts', '0.7', '', '{}')"
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(folder, "migrations", lambda dialect: known(dialect)[:1])
+        before = open_one()
+        with before._writing() as session:
+            session.run(insert + "(?, ?, ?, ?, 1, 1, 1, 1)", "stores", json.dumps(definition), 1000.0, 12.5)
+            session.run(decision)
+        before.close()
+    storage = open_one()
+    assert storage.fleet("stores").definition == definition | {"count_pending": True}
+    storage.write([[make.decision("new")]])
+    storage.write([[make.reward("old", 1.0)], [make.reward("new", 2.0)]])
+    found = [(change.kind, change.reward, change.old) for change in storage.changes("stores", 0)]
+    assert found == [("decision", -0.25, None), ("reward", 1.0, None), ("reward", 2.0, -0.25)]
 
 
 def test_step_that_fails_leaves_the_storage_as_it_was(storage, open_one, monkeypatch, newer, make):
     newer(["CREATE TABLE half (x INTEGER)", "THIS IS NO STATEMENT"])
     with pytest.raises(StorageMismatch):
         open_one()
-    assert storage.schema_version() == 1
+    assert storage.schema_version() == 2
     monkeypatch.undo()
     with pytest.raises(StorageMismatch):
         storage._read("SELECT * FROM half")
@@ -50,7 +80,7 @@ def test_newer_storage_is_refused_and_left_alone(storage, open_one, newer, monke
     for migrate in (True, False):
         with pytest.raises(StorageMismatch, match="newer posse"):
             open_one(migrate=migrate)
-    assert storage.schema_version() == 2
+    assert storage.schema_version() == 3
 
 
 def test_empty_place_is_refused_without_migrating(tmp_path):

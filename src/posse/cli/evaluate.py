@@ -38,6 +38,9 @@ def evaluate(
         list[str] | None,
         typer.Option("--group", "-g", metavar="COLUMN", help="Also by this column or feature; repeat for more."),
     ] = None,
+    absent_reward: Annotated[
+        float | None, typer.Option(metavar="VALUE", help="The reward of rows without one. Default: left out.")
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="How often tasks are resampled.")] = 2000,
     folds: Annotated[int, typer.Option(help="Folds for what is learned from the log and judged by it.")] = 5,
@@ -56,6 +59,8 @@ def evaluate(
 
         check_figure_paths(plot)
     rows = read_log(log)
+    if absent_reward is not None:
+        rows = rows.with_rewards(absent_reward)
     evaluation = run(
         rows,
         [target_option(text, rows) for text in policy],

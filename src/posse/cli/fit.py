@@ -32,6 +32,10 @@ def fit(
     task: Annotated[str, typer.Option(help="The column of a table that names the task.")] = "task",
     arm: Annotated[str, typer.Option(help="The column of a table that names the arm.")] = "arm",
     reward: Annotated[str, typer.Option(help="The column of a table with the reward.")] = "reward",
+    absent_reward: Annotated[
+        float | None,
+        typer.Option(metavar="VALUE", help="The reward of rows without one, and of the fleet's. Default: left out."),
+    ] = None,
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
     evaluation_budget: Annotated[
         float,
@@ -45,8 +49,17 @@ def fit(
 
     frame, arms, contexts = _read(log, task, arm, reward)
     spec = _declared(contexts, feature, features)
-    fleet = Posse(arms=arms, features=spec, policy=policy, seed=seed, floor=floor, evaluation_budget=evaluation_budget)
-    learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward="skip")
+    fleet = Posse(
+        arms=arms,
+        features=spec,
+        policy=policy,
+        seed=seed,
+        floor=floor,
+        evaluation_budget=evaluation_budget,
+        absent_reward=absent_reward,
+    )
+    missing = "skip" if absent_reward is None else "absent"
+    learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
     fleet.save(out)
     _report(fleet, learned, frame.height - learned, out, json)
 

@@ -75,9 +75,12 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     from posse.cli.console import table_console
 
     console = table_console()
+    pending = f"{overview.n_pending:,} pending"
+    counts = "" if overview.pending_reward is None else f" (of which {pending} count as {overview.pending_reward:g})"
     console.print(
         f"[bold]{escape(title)}[/bold]\n{overview.policy}, {overview.prior} prior; {overview.n_tasks:,} tasks, "
-        f"{overview.n_rewards:,.0f} rewards, {overview.n_decisions:,} decisions, {overview.n_pending:,} pending",
+        f"{overview.n_rewards:,.0f} rewards{counts}, {overview.n_decisions:,} decisions"
+        + ("" if counts else f", {pending}"),
         highlight=False,
     )
     arms = Table(title="arms", title_justify="left", title_style="bold")

@@ -211,6 +211,8 @@ def _use(fleet: Posse) -> None:
 
 def _fleet(key: str) -> None:
     _use(_new_fleet(key))
+    if key == "ebm-ts":
+        _use(_new_fleet(key, absent_reward=0.0))
     if key.startswith("ebm"):
         _use(_new_fleet(key, evaluation_budget=0.01, robust=True))
     if key == "ebm-ucb":

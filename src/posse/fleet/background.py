@@ -18,6 +18,7 @@ import numpy as np
 from posse.fleet.kept import Copies, Frozen, Kept
 from posse.fleet.refresh import Live, Refresh
 from posse.threads import workers
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.fleet.core import Core
@@ -36,16 +37,18 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
     threads = max(1, workers() - 1)
     executor = ThreadPoolExecutor(threads, "posse-refresh", _stand_back) if threads > 1 else None
     refresh = Refresh(store.belief, store.memory.evidence, threads=threads, copied=True, executor=executor)
-    kept, version = Kept(store.n_slots, store.n_features), store.version
+    kept, version, replaced = Kept(store.n_slots, store.n_features), store.version, store.replaced
 
     def work() -> None:
         _stand_back()
         try:
-            _run(fleet, refresh, kept, version, steps, settled, sample)
+            _run(fleet, refresh, kept, version, replaced, steps, settled, sample)
         except Exception as error:
             # At its end a program refuses further work of threads, while its main thread still counts as alive.
             ending = isinstance(error, RuntimeError) and "shutdown" in str(error)
             if not ending and threading.main_thread().is_alive():
+                with fleet._lock:
+                    store.postpone(error)
                 logger.exception("a refresh in the background failed; the population stays as it was")
         finally:
             with fleet._lock:
@@ -55,19 +58,27 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
                 executor.shutdown(wait=False)
 
     thread = threading.Thread(target=work, name="posse-refresh", daemon=True)
-    try:
-        thread.start()
-    except BaseException:
-        if executor is not None:
-            executor.shutdown(wait=False)
-        raise
-    # Whoever holds the lock is here, so the thread has not come to its end.
-    fleet._background, store.kept = thread, kept
+    # Whoever holds the lock is here, so the thread does not come to its end before this does.
+    with undisturbed():
+        try:
+            thread.start()
+        except BaseException:
+            if executor is not None:
+                executor.shutdown(wait=False)
+            raise
+        fleet._background, store.kept = thread, kept
     return thread
 
 
 def _run(
-    fleet: Core, refresh: Refresh, kept: Kept, version: int, steps: int, settled: float, sample: int | None
+    fleet: Core,
+    refresh: Refresh,
+    kept: Kept,
+    version: int,
+    replaced: int,
+    steps: int,
+    settled: float,
+    sample: int | None,
 ) -> None:
     store, lock = fleet._store, fleet._lock
     refresh.run(Frozen(store, lock, kept), steps=steps, settled=settled, sample=sample)
@@ -80,7 +91,7 @@ def _run(
             if sum(rows.size for rows in now) <= FEW or attempt == ROUNDS:
                 _add(fleet, refresh, kept, then, now, Live(store.belief))
                 refresh.finish()
-                store.install(refresh)
+                store.install(refresh, replaced)
                 return
             before, kept = kept, Kept(store.n_slots, store.n_features)
             store.kept = kept

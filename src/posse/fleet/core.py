@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -26,9 +27,11 @@ from posse.errors import (
 )
 from posse.features import FeatureSpec
 from posse.fleet.behaviour import ALONE, new_behaviour
+from posse.fleet.commit import Steps, commit
 from posse.fleet.decision import Decision
 from posse.fleet.labels import Label, Labels
-from posse.fleet.ledger import FORGOTTEN, PENDING, Ledger, parse_id
+from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
+from posse.fleet.loading import require_loaded
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.store import Store
 from posse.kernels import estimators
@@ -37,17 +40,17 @@ from posse.kernels.fleet import decide_rows
 from posse.kernels.ground import new_room
 from posse.kernels.linalg import LARGEST
 from posse.threads import MANY_ROWS, spread_parts, workers
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.fleet.refresh import Refresh
-    from posse.fleet.store import Parts
     from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.types import Array, BoolArray, IntArray
 
 MONTH = 30 * 24 * 3600.0
 FIT_STEPS, FIT_SETTLED = 30, 1e-2  # of the prior after a batch, which may be all the data there will ever be
+
+logger = logging.getLogger("posse")
 
 
 class Active(NamedTuple):
@@ -58,16 +61,12 @@ class Active(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """Rows that are about to be learned, with all that learning them needs, so that it cannot fail half way."""
+    """Rows that are about to be learned: the steps that do it, and what follows."""
 
-    tasks: IntArray
-    arms: IntArray
-    contexts: Array
-    rewards: Array
-    slots: IntArray
+    steps: Steps
     way: str  # "one by one", or "sums", or sums and then "refresh"
-    refresh: Refresh | None
-    parts: Parts | None
+    refresh: Refresh | None = None
+    provisional: bool = False  # whether all rows are decisions that wait for their reward
 
 
 class Core:
@@ -88,6 +87,7 @@ class Core:
         robust: bool = False,
         time_to_live: float | None = MONTH,
         absent_reward: float | None = None,
+        count_pending: bool = True,
         background: bool = False,
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
@@ -117,8 +117,18 @@ class Core:
         self._seed = checked_seed(seed)
         self._time_to_live = None if time_to_live is None else number(time_to_live, "time_to_live", above=0)
         self._absent_reward = None if absent_reward is None else checked_reward(absent_reward)
-        if self._absent_reward is not None and self._time_to_live is None:
-            raise InvalidValue("absent_reward is learned when time_to_live is over, so that must be a number, not None")
+        require_truth_value(count_pending, "count_pending")
+        self._count_pending = bool(count_pending)
+        if not self._count_pending and self._absent_reward is None:
+            raise InvalidValue(
+                "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
+                "expected absent_reward to be a number, got None: pass absent_reward, or leave count_pending out"
+            )
+        if not self._count_pending and self._time_to_live is None:
+            raise InvalidValue(
+                "count_pending=False learns every decision when its time_to_live is over; "
+                "expected time_to_live to be a number of seconds, got None"
+            )
         self._clock = clock
         self._lock = threading.RLock()
         self._retired: set[int] = set()
@@ -157,6 +167,16 @@ class Core:
 
     def _ledgers(self) -> list[Ledger]:
         return [self._ledger, *self._adopted.values()]
+
+    @property
+    def _counts_pending(self) -> bool:
+        """Whether a decision counts as the absent reward from the moment it is made."""
+        return self._absent_reward is not None and self._count_pending and not self._partial
+
+    @property
+    def _holds_rewards(self) -> bool:
+        """Whether nothing of a decision is learned before its time to live is over."""
+        return not self._count_pending
 
     def _n_pending(self) -> int:
         return sum(ledger.n_pending for ledger in self._ledgers())
@@ -213,7 +233,7 @@ class Core:
         return np.random.Generator(generator)
 
     def _list_active(self) -> None:
-        self._show_active(self._active_among(self._arms.numbers, self._retired))
+        commit(self._showing_active(self._active_among(self._arms.numbers, self._retired)))
 
     def _active_among(self, numbers: Mapping[Label, int], retired: Collection[int]) -> Active:
         """Return which arms may be chosen, given the numbers of all."""
@@ -223,8 +243,8 @@ class Core:
             tuple(label for label, _ in active),
         )
 
-    def _show_active(self, active: Active) -> None:
-        self._active, self._active_names = active
+    def _showing_active(self, active: Active) -> Steps:
+        return [partial(self.__dict__.update, _active=active.arms, _active_names=active.names)]
 
     def _require_whole(self) -> None:
         if self._partial:
@@ -319,11 +339,9 @@ class Core:
             (labels[position], number) for position, number in zip(missing.tolist(), reserved, strict=True)
         ]
 
-    def _take(self, new: list[tuple[Label, int]]) -> None:
+    def _taking(self, new: list[tuple[Label, int]]) -> Steps:
         """Let tasks be there whose numbers were reserved."""
-        if new:
-            self._store.take_tasks(len(new))
-            self._tasks.add_all(new)
+        return [*self._store.taking_tasks(len(new)), *self._tasks.adding(new)] if new else []
 
     def _decide_rows(
         self,
@@ -364,22 +382,74 @@ class Core:
             spread_parts([partial(block, first, last) for first, last in parts])
         return chosen, probabilities, mean, sd
 
-    def _lesson(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, refresh: bool = True) -> Lesson:
-        """Return rows with all that learning them needs; without ``refresh`` only their sums are taken."""
+    def _lesson(
+        self,
+        tasks: IntArray,
+        arms: IntArray,
+        contexts: Array,
+        rewards: Array,
+        *,
+        old: Array | None = None,
+        refresh: bool = True,
+        provisional: bool = False,
+    ) -> Lesson:
+        """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
+
+        ``old`` is the reward that each row was learned with before, NaN for those that are new; default: all are new.
+        """
+        require_loaded()
         store = self._store
+        # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
+        contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
+        tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
         slots = store.claim(tasks, arms)
-        due = store.refresh_due(self._growth(), len(rewards))
-        if not refresh:
-            return Lesson(tasks, arms, contexts, rewards, slots, "sums", None, store.parts_of(slots))
-        if store.stale:
+        due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
+        if refresh and store.stale:
             due = True
         elif self._later() and len(rewards) <= store.n_rewards:
             due = False  # one by one, and the estimate follows in the background
-        if due:
-            new_refresh, parts = store.new_refresh(slots, arms), store.parts_of(slots)
-            return Lesson(tasks, arms, contexts, rewards, slots, "refresh", new_refresh, parts)
-        store.keep(slots, arms)
-        return Lesson(tasks, arms, contexts, rewards, slots, "one by one", None, None)
+        new: Any = slice(None) if old is None else np.isnan(old)
+        new_refresh, one_by_one = None, refresh and not due
+        if one_by_one:
+            store.keep(slots, arms)
+            steps = store.learning_rows(tasks[new], arms[new], contexts[new], rewards[new])
+        else:
+            new_refresh = store.new_refresh(slots[new], arms[new]) if refresh else None
+            parts = store.parts_of(slots[new])
+            steps = store.adding_rows(slots[new], arms[new], contexts[new], rewards[new], parts)
+        if old is not None:
+            # After those that are new: a decision and its reward may come together.
+            known, before = ~new, np.require(old[~new], np.float64, ["C", "A", "W"])
+            if one_by_one:
+                steps += store.replacing_rows(tasks[known], arms[known], contexts[known], before, rewards[known])
+            else:
+                steps += store.exchanging_rows(slots[known], contexts[known], before, rewards[known])
+        way = "one by one" if one_by_one else "refresh" if refresh else "sums"
+        return Lesson(steps, way, new_refresh, provisional)
+
+    def _ready_for_one(self, task: int, arm: int, *, provisional: bool = False) -> tuple[bool, Refresh | None]:
+        """Prepare for one reward of a pair; return whether an estimate is due after it, and what that needs.
+
+        The task may only have been reserved. :meth:`_estimate_one` follows when the reward was learned.
+        """
+        store = self._store
+        if store.slot_of(task, arm) < 0:
+            store.claim(np.array([task]), np.array([arm]))
+        # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
+        due = not store.stale and store.refresh_due(self._growth(), 1.0, provisional=provisional)
+        if due or store.kept is not None:
+            slots, arms = np.array([store.slot_of(task, arm)]), np.array([arm])
+            store.keep(slots, arms)
+            if due and not self._later():
+                return True, store.new_refresh(slots, arms)
+        return due, None
+
+    def _estimate_one(self, refresh: Refresh | None) -> None:
+        """Estimate the population after one reward after which that is due."""
+        if self._later():
+            self._refresh_later()
+        else:
+            self._renew(refresh, steps=STEPS, settled=SETTLED)
 
     def _growth(self) -> float:
         """Return by which fraction rewards must grow for the population to be estimated anew."""
@@ -391,14 +461,15 @@ class Core:
 
     def _refresh_later(self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None) -> None:
         """Start an estimate of the population in the background unless one is under way."""
-        from posse.fleet.background import logger, run_later
-
         if self._is_refreshing():
             return
         self._store.kept = None
         try:
+            from posse.fleet.background import run_later
+
             run_later(self, steps=steps, settled=settled, sample=sample)
-        except (MemoryError, RuntimeError):  # no memory, or no thread: it is due again with the next reward
+        except Exception as error:  # no memory, no thread, no file
+            self._store.postpone(error)
             logger.exception("a refresh in the background could not be started; the population stays as it is")
 
     def _is_refreshing(self) -> bool:
@@ -407,22 +478,31 @@ class Core:
 
     def _look(self) -> None:
         """Make sure that what is believed is about all that was learned."""
-        if self._store.stale:
-            self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED)
+        store = self._store
+        if store.stale and store.n_rewards > 0 and not store.postponed:
+            self._renew()
+        if store.stale:
+            store.rebuild()
 
-    def _learn(self, lesson: Lesson) -> None:
-        """Learn rows: one by one while they are few beside what is known, else as sums; :meth:`_estimate` follows."""
-        tasks, arms, contexts, rewards, slots, way, _, parts = lesson
-        if way == "one by one":
-            self._store.learn_rows(tasks, arms, contexts, rewards)
-        else:
-            self._store.add_rows(slots, arms, contexts, rewards, parts)
+    def _renew(self, refresh: Refresh | None = None, *, steps: int = FIT_STEPS, settled: float = FIT_SETTLED) -> None:
+        """Estimate the population anew. If that fails, it stays as it was and what was learned counts all the same."""
+        try:
+            self._store.refresh(refresh, steps=steps, settled=settled)
+        except Exception as error:
+            self._store.postpone(error)
+            logger.exception(
+                "the population could not be estimated and stays as it is until more rewards have come; all rewards "
+                "so far are learned"
+            )
 
     def _estimate(self, lesson: Lesson) -> None:
         """Estimate the population after a lesson, if it is due. Who is interrupted here has learned all the same."""
         if lesson.way == "refresh":
-            self._store.refresh(lesson.refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
-        elif lesson.way == "one by one" and self._later() and self._store.refresh_due(self._growth()):
+            if not self._store.postponed:
+                self._renew(lesson.refresh)
+            return
+        due = self._store.refresh_due(self._growth(), provisional=lesson.provisional)
+        if lesson.way == "one by one" and self._later() and due:
             self._refresh_later()
 
     def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:
@@ -460,28 +540,36 @@ class Core:
         late = [(ledger, ledger.late(before)) for ledger in self._ledgers() if ledger.has_late(before)]
         if not late:
             return
+        lesson, note = None, None
         if self._absent_reward is not None and not self._partial:
             waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
             ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
+            if self._holds_rewards:
+                lesson = self._held(late)
             if ids:
-                lesson = self._lesson(
-                    np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
-                    np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
-                    np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
-                    np.full(len(ids), self._absent_reward),
-                )
-                self._note_rewards(ids, [self._absent_reward] * len(ids), now)
-                with undisturbed():
-                    self._learn(lesson)
-                    _drop(late)
-                self._estimate(lesson)
-                return
-        _drop(late)
+                note = partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now)
+        commit([*(lesson.steps if lesson is not None else ()), *_dropping(late)], note)
+        if lesson is not None:
+            self._estimate(lesson)
+
+    def _held(self, late: list[tuple[Ledger, IntArray]]) -> Lesson | None:
+        """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""
+        kept = [(ledger, rows[ledger.status[rows] != FORGOTTEN]) for ledger, rows in late]
+        rewards = [
+            np.where(ledger.status[rows] == REWARDED, ledger.reward[rows], self._absent_reward) for ledger, rows in kept
+        ]
+        if not sum(rows.size for _, rows in kept):
+            return None
+        return self._lesson(
+            np.concatenate([ledger.task[rows] for ledger, rows in kept]),
+            np.concatenate([ledger.arm[rows] for ledger, rows in kept]),
+            np.concatenate([ledger.context[rows] for ledger, rows in kept]),
+            np.concatenate(rewards),
+        )
 
 
-def _drop(late: list[tuple[Ledger, IntArray]]) -> None:
-    for ledger, rows in late:
-        ledger.drop_oldest(rows.size)
+def _dropping(late: list[tuple[Ledger, IntArray]]) -> Steps:
+    return [step for ledger, rows in late for step in ledger.dropping_oldest(rows.size)]
 
 
 def no_belief(task: Label) -> NotFinite:

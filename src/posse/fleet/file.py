@@ -17,10 +17,11 @@ from posse._version import __version__
 from posse.container import Container, open_container, write_container
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
+from posse.fleet.commit import commit
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
-from posse.fleet.soundness import beliefs_follow, contradiction, ledger_contradiction
+from posse.fleet.soundness import beliefs_follow, contradiction, ledger_contradiction, uncounted
 from posse.kernels.evidence import WORKING_ROOM
 from posse.kernels.fleet import list_first
 from posse.model.prior import Prior
@@ -168,6 +169,9 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         "experience": store.experience,
         "time_to_live": fleet._time_to_live,
         "absent_reward": fleet._absent_reward,
+        "count_pending": fleet._count_pending,
+        "looked_at": store.looked_at,
+        "replaced": store.replaced,
         "ledgers": ledgers,
         "origins": sorted(fleet._origins),
     }
@@ -260,6 +264,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         robust=header["robust"],
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
+        count_pending=header["count_pending"],
         clock=clock,
     )
     for name in names[first_arms:]:
@@ -280,7 +285,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         everyone = frozenset(labels)
         labels = [labels[position] for position in chosen.tolist()]
     numbers, new = fleet._numbers(labels, np.full(len(labels), -1))
-    fleet._take(new)
+    commit(fleet._taking(new))
     if len(fleet._tasks) != len(labels):
         raise reader.damaged("two tasks have one name")
     _restore_pairs(fleet, reader, n_tasks, chosen)
@@ -292,6 +297,11 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     if chosen is None:
         _restore_ledgers(fleet, reader, n_tasks)
     fleet._store.experience = reader.whole("experience")
+    fleet._store.replaced = reader.whole("replaced")
+    looked_at = header["looked_at"]
+    if type(looked_at) is not float or not 0 <= looked_at <= MOST:
+        raise reader.damaged(f"looked_at is {looked_at!r}")
+    fleet._store.looked_at = looked_at
     fleet._partial = chosen is not None
     if chosen is not None:
         fleet._elsewhere = everyone - frozenset(labels)
@@ -425,6 +435,10 @@ def _restore_ledgers(fleet: Posse, reader: _Reader, n_tasks: int) -> None:
         raise reader.damaged(f"origins is {origins!r}")
     if not set(ledgers) <= set(origins):
         raise reader.damaged(f"origins is {origins!r}")
+    if fleet._counts_pending:
+        wrong = uncounted(fleet._store, list(ledgers.values()))
+        if wrong is not None:
+            raise reader.damaged(wrong)
     # Whoever wrote the file may have decided more since, so new decisions get ids of their own.
     fleet._adopted = {prefix: ledger for prefix, ledger in ledgers.items() if ledger.size}
     fleet._origins |= set(origins)

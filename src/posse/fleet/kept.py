@@ -10,6 +10,7 @@ import numpy as np
 from posse.kernels.kept import copy_rows, keep_rows, new_sums
 from posse.kernels.lanes import Pairs
 from posse.kernels.sums import Sums
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.fleet.refresh import Room
@@ -46,7 +47,8 @@ class Kept:
                 new[: self.count] = old[: self.count]
             of[:, : self.count] = self._of[:, : self.count]
             self.sums, self._of = larger, of
-        self.count = keep_rows(sums, slots, arms, self.place, self.sums, self._of, self.count)
+        with undisturbed():
+            self.count = keep_rows(sums, slots, arms, self.place, self.sums, self._of, self.count)
 
     def changed(self, n_arms: int) -> list[IntArray]:
         """Return which copies are of which arm."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from posse.errors import InvalidValue
+from posse.fleet.commit import Steps, commit
 from posse.kernels.distinct import find_numbers, put_numbers
 
 if TYPE_CHECKING:
@@ -48,21 +51,24 @@ def checked_label(value: Any, what: str) -> Label:
 class _Index:
     """Numbers of names that are whole numbers, for many at once."""
 
-    def __init__(self, named: dict[Any, int]) -> None:
-        self._keys, self._found, self._count = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0
-        n = len(named)
-        self.add(np.fromiter(named, np.int64, n), np.fromiter(named.values(), np.int64, n))
+    def __init__(self) -> None:
+        self._keys, self._found, self.count = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), 0
 
-    def add(self, values: IntArray, numbers: IntArray) -> None:
-        """Enter names that are not there yet."""
-        self._count += len(values)
-        if 2 * self._count > len(self._keys):
+    def catch_up(self, named: dict[Any, int]) -> None:
+        """Enter those at the end of all names that are not there yet."""
+        n = len(named) - self.count
+        if not n:
+            return
+        values = np.fromiter(islice(reversed(named), n), np.int64, n)
+        numbers = np.fromiter(islice(reversed(named.values()), n), np.int64, n)
+        if 2 * len(named) > len(self._keys):
             there = self._found >= 0
             values = np.concatenate([self._keys[there], values])
             numbers = np.concatenate([self._found[there], numbers])
-            size = 1 << max(4 * self._count, 1024).bit_length()
+            size = 1 << max(4 * len(named), 1024).bit_length()
             self._keys, self._found = np.empty(size, dtype=np.int64), np.full(size, -1, dtype=np.int64)
         put_numbers(values, numbers, self._keys, self._found)
+        self.count = len(named)
 
     def find(self, values: IntArray) -> IntArray:
         """Return the numbers, -1 for names that are not there."""
@@ -121,9 +127,11 @@ class Labels:
         if labels and type(labels[0]) is not self._kind:
             self.checked(labels[0])
         if self._kind is int and len(labels) >= MANY:
-            if self._index is None:
-                self._index = _Index(self._number)
-            return self._index.find(np.array(labels, dtype=np.int64))
+            # One that is interrupted while it catches up is made again.
+            index, self._index = self._index or _Index(), None
+            index.catch_up(self._number)
+            self._index = index
+            return index.find(np.array(labels, dtype=np.int64))
         found = map(self._number.get, labels)
         return np.array([-1 if number is None else number for number in found], dtype=np.int64)
 
@@ -169,35 +177,45 @@ class Labels:
             return False
         return True
 
+    def adding(self, named: list[tuple[Label, int]]) -> Steps:
+        """Give new names their numbers; see :func:`posse.fleet.commit.commit`."""
+        if not named:
+            return []
+        return [
+            partial(self._number.update, named),
+            partial(self._label.update, [(number, label) for label, number in named]),
+            partial(self.__dict__.update, _kind=type(named[0][0])),
+        ]
+
     def add_all(self, named: list[tuple[Label, int]]) -> None:
-        """Give names their numbers."""
-        if named:
-            self._number.update(named)
-            self._label.update((number, label) for label, number in named)
-            self._kind = type(named[0][0])
-            if self._index is not None:
-                try:
-                    labels, numbers = zip(*named, strict=True)
-                    self._index.add(np.array(labels, dtype=np.int64), np.array(numbers, dtype=np.int64))
-                except MemoryError:
-                    self._index = None  # it is made again when there is room
+        """Give new names their numbers."""
+        commit(self.adding(named))
 
     def add(self, label: Label, number: int) -> None:
         """Give a name its number."""
         self.add_all([(label, number)])
 
+    def removing(self, labels: list[Label]) -> Steps:
+        """Take names out of use, none twice."""
+        steps: Steps = [partial(self.__dict__.update, _index=None)]
+        for label in labels:
+            steps += [partial(self._label.pop, self._number[label]), partial(self._number.pop, label)]
+        if len(labels) == len(self._number):
+            steps.append(partial(self.__dict__.update, _kind=None))
+        return steps
+
     def remove(self, label: Label) -> int:
         """Take a name out of use; return its number."""
-        self._index = None
-        number = self._number.pop(label)
-        del self._label[number]
-        if not self._number:
-            self._kind = None
+        number = self._number[label]
+        commit(self.removing([label]))
         return number
+
+    def renaming(self, old: Label, new: Label) -> Steps:
+        """Give a number another name, in the same place."""
+        numbers = {new if label == old else label: number for label, number in self._number.items()}
+        labels = self._label | {numbers[new]: new}
+        return [partial(self.__dict__.update, _index=None, _number=numbers, _label=labels, _kind=type(new))]
 
     def rename(self, old: Label, new: Label) -> None:
         """Give a number another name, in the same place."""
-        self._index = None
-        self._number = {new if label == old else label: number for label, number in self._number.items()}
-        self._label[self._number[new]] = new
-        self._kind = type(new)
+        commit(self.renaming(old, new))

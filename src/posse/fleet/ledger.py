@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.fleet.commit import Steps, commit
 from posse.fleet.labels import Label
 
 if TYPE_CHECKING:
@@ -106,32 +108,44 @@ class Ledger:
             return
         live = slice(self._head, self._head + self.size)
         room = max(FIRST_ROOM, 2 * self.size + count)
-        grown = {}
+        grown: dict[str, Any] = {"_head": 0}
         for name in ("_task", "_arm", "_time", "_status", "_reward", "_context"):
             old = getattr(self, name)
             grown[name] = np.zeros((room, *old.shape[1:]), dtype=old.dtype)
             grown[name][: self.size] = old[live]
         self.__dict__.update(grown)
-        self._head = 0
 
-    def add(self, task: int, arm: int, time: float, context: Array) -> int:
-        """Note one decision, for which there is room; return its number."""
+    def write(self, task: int, arm: int, time: float, context: Array) -> None:
+        """Write one decision, for which there is room, behind the last; it is there once ``size`` counts it."""
         row = self._head + self.size
         self._task[row] = task
         self._arm[row] = arm
         self._time[row] = self._not_before(time)
         self._status[row] = PENDING
         self._context[row] = context
+
+    def write_many(self, tasks: IntArray, arms: IntArray, time: float, contexts: Array) -> None:
+        """Write many decisions, for which there is room, behind the last; they are there once ``size`` counts them."""
+        rows = slice(self._head + self.size, self._head + self.size + tasks.size)
+        self._task[rows], self._arm[rows], self._time[rows] = tasks, arms, self._not_before(time)
+        self._status[rows], self._context[rows] = PENDING, contexts
+
+    def add(self, task: int, arm: int, time: float, context: Array) -> int:
+        """Note one decision, for which there is room; return its number."""
+        self.write(task, arm, time, context)
         self.size += 1
         return self.first + self.size - 1
 
     def add_many(self, tasks: IntArray, arms: IntArray, time: float, contexts: Array) -> int:
         """Note many decisions, for which there is room; return the number of the first."""
-        first, rows = self.next, slice(self._head + self.size, self._head + self.size + tasks.size)
-        self._task[rows], self._arm[rows], self._time[rows] = tasks, arms, self._not_before(time)
-        self._status[rows], self._context[rows] = PENDING, contexts
+        first = self.next
+        self.write_many(tasks, arms, time, contexts)
         self.size += tasks.size
         return first
+
+    def rewarding(self, rows: IntArray, rewards: Array) -> Steps:
+        """Give decisions their rewards; see :func:`posse.fleet.commit.commit`."""
+        return [partial(self.status.__setitem__, rows, REWARDED), partial(self.reward.__setitem__, rows, rewards)]
 
     def _not_before(self, time: float) -> float:
         """Return the time, or that of the last decision if the clock went back: the oldest leave first."""
@@ -150,20 +164,32 @@ class Ledger:
         kept = self.time >= before
         return np.arange(int(np.argmax(kept)) if kept.any() else self.size)
 
+    def dropping_oldest(self, count: int) -> Steps:
+        """Let the oldest decisions go."""
+        head, first, size = self._head + count, self.first + count, self.size - count
+        return [partial(self.__dict__.update, _head=head, first=first, size=size)]
+
     def drop_oldest(self, count: int) -> None:
         """Let the oldest decisions go."""
-        self._head += count
-        self.first += count
-        self.size -= count
+        commit(self.dropping_oldest(count))
 
     def of(self, tasks: IntArray) -> BoolArray:
         """Return which decisions belong to some tasks."""
         return np.isin(self.task, tasks)
 
-    def forget(self, rows: BoolArray) -> None:
+    def forgetting(self, rows: BoolArray) -> Steps:
         """Blank decisions: no reward is accepted for them, and nothing of them is kept."""
-        self.status[rows] = FORGOTTEN
-        self.task[rows], self.arm[rows], self.reward[rows], self.context[rows] = -1, -1, 0.0, 0.0
+        return [
+            partial(self.status.__setitem__, rows, FORGOTTEN),
+            partial(self.task.__setitem__, rows, -1),
+            partial(self.arm.__setitem__, rows, -1),
+            partial(self.reward.__setitem__, rows, 0.0),
+            partial(self.context.__setitem__, rows, 0.0),
+        ]
+
+    def forget(self, rows: BoolArray) -> None:
+        """Blank decisions."""
+        commit(self.forgetting(rows))
 
 
 def parse_id(decision_id: object) -> tuple[str, int] | None:

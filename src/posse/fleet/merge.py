@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.fleet.core import FIT_SETTLED, FIT_STEPS, Core
+from posse.fleet.commit import Steps, commit
+from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
-from posse.undisturbed import undisturbed
+from posse.fleet.loading import require_loaded
 
 if TYPE_CHECKING:
     from posse.fleet.refresh import Refresh
@@ -32,6 +33,11 @@ def merge_fleet(mine: Core, other: Core) -> None:
                 "fleets can be merged only if their features are the same, scaling included; "
                 f"here they are {mine._features!r} and {other._features!r}"
             )
+        if (mine._absent_reward, mine._count_pending) != (other._absent_reward, other._count_pending):
+            raise InvalidValue(
+                "fleets can be merged only if decisions without a reward mean the same in both, but "
+                f"{_silence(mine)} here and {_silence(other)} in the other; make both with the same settings"
+            )
         if mine._origins & other._origins:
             raise InvalidValue(
                 "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
@@ -39,22 +45,29 @@ def merge_fleet(mine: Core, other: Core) -> None:
             )
         arm_labels = mine._arms.checked_all(other._arms)
         task_labels = mine._tasks.checked_all(other._tasks)
+        require_loaded()
+        mine._look()
         before = (mine._store.n_arms, mine._store.memory)
         try:
-            join, refresh = _prepare(mine, other, arm_labels, task_labels)
+            steps, refresh = _prepare(mine, other, arm_labels, task_labels)
+            commit(steps)
         except BaseException:
-            # Arms may have joined, which have no rewards yet.
-            mine._store.shrink(*before)
+            if other._prefix not in mine._origins:
+                # Arms may have joined the arrays, and have neither a name nor rewards.
+                mine._store.shrink(*before)
             raise
-        with undisturbed():
-            join()
         # Whoever is interrupted here has merged; the next who looks estimates the population.
-        mine._store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+        mine._renew(refresh)
+
+
+def _silence(fleet: Core) -> str:
+    """Return the settings that say what a decision without a reward means."""
+    return f"absent_reward={fleet._absent_reward!r}, count_pending={fleet._count_pending}"
 
 
 def _prepare(
     mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label]
-) -> tuple[Callable[[], None], Refresh | None]:
+) -> tuple[Steps, Refresh | None]:
     """Do all that can fail; return what is left to do, and room for the estimate that follows."""
     store = mine._store
     numbers_of_arms = dict(mine._arms.numbers)
@@ -70,7 +83,6 @@ def _prepare(
     task_of = np.full(other._store.n_tasks + 1, -1, dtype=np.int64)
     task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
     arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])
-    mine._look()
     tasks, arms, sums = other._store.copy_of_sums()
     arms = arm_of[arms]
     slots = store.claim(task_of[tasks], arms)
@@ -82,20 +94,15 @@ def _prepare(
         copy.time[:], copy.status[:], copy.reward[:] = ledger.time, ledger.status, ledger.reward
         ledgers[ledger.prefix] = copy
     refresh = store.new_refresh(slots, arms)
-    rng = mine._stream(mine._decided + other._decided)
-
-    def join() -> None:
-        # Nothing here can fail.
-        for label, arm in numbers_of_arms.items():
-            if label not in mine._arms:
-                mine._arms.add(label, arm)
-        mine._retired = retired
-        mine._show_active(active)
-        mine._take(new)
-        mine._adopted |= ledgers
-        mine._origins |= other._origins
-        mine._decided += other._decided
-        mine._rng = rng
-        store.add_sums(slots, arms, sums)
-
-    return join, refresh
+    steps: Steps = mine._arms.adding([pair for pair in numbers_of_arms.items() if pair[0] not in mine._arms])
+    steps += mine._taking(new)
+    steps += [
+        partial(mine._adopted.update, ledgers),
+        partial(mine._origins.update, other._origins),
+        partial(
+            mine.__dict__.update, _retired=retired, _active=active.arms, _active_names=active.names,
+            _decided=mine._decided + other._decided, _rng=mine._stream(mine._decided + other._decided),
+        ),
+        *store.adding_sums(slots, arms, sums),
+    ]  # fmt: skip
+    return steps, refresh

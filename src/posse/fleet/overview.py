@@ -93,6 +93,9 @@ class Overview:
         Those with the most rewards.
     n_tasks, n_decisions, n_pending : int
     n_rewards : float
+        Rewards learned; those that pending decisions count as are among them.
+    pending_reward : float or None
+        What every pending decision counts as; None if it does not count.
     """
 
     policy: str
@@ -104,6 +107,7 @@ class Overview:
     n_decisions: int
     n_pending: int
     n_rewards: float
+    pending_reward: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -114,6 +118,7 @@ class Overview:
             "n_decisions": self.n_decisions,
             "n_rewards": self.n_rewards,
             "n_pending": self.n_pending,
+            "pending_reward": self.pending_reward,
             "columns": list(self.columns),
             "arms": [
                 {

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time as clock_module
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from posse.checks import one_of, whole_number
 from posse.errors import InvalidValue, ShapeError
+from posse.fleet.commit import Steps, commit
 from posse.fleet.core import (
     FIT_SETTLED,
     FIT_STEPS,
@@ -23,6 +25,7 @@ from posse.fleet.core import (
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label, checked_label
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
+from posse.fleet.loading import require_loaded
 from posse.fleet.overview import (
     Coefficients,
     Overview,
@@ -32,9 +35,9 @@ from posse.fleet.overview import (
     coefficients_of,
     with_own_share,
 )
-from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of
+from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of, without_missing
 from posse.kernels import estimators
-from posse.kernels.fleet import decide
+from posse.kernels.fleet import decide, observe_one
 from posse.kernels.packing import whole_matrices
 from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.statistics import Statistics
@@ -74,7 +77,8 @@ class Posse(Core):
         1 %. Every eligible arm keeps some probability, the more the better its mean, and the expected loss of that is
         at most this share in every decision. Default 0: nothing is played for the sake of the log.
     refresh_growth : float, optional
-        The population is estimated anew when rewards have grown by this fraction. Default 0.1.
+        The population is estimated anew when rewards have grown by this fraction; one that replaces an absent reward
+        counts as one more. Default 0.1.
     robust : bool
         With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
     time_to_live : float or None
@@ -82,6 +86,10 @@ class Posse(Core):
         for ever, and keeps every decision in memory.
     absent_reward : float, optional
         What it means if none came: this reward. Default: nothing is learned from it.
+    count_pending : bool
+        With ``absent_reward``: True (default) lets a decision count as that reward from the moment it is made, and its
+        reward, when it comes, replaces it. False learns nothing of a decision before its ``time_to_live`` is over, and
+        then the reward that came, or the absent one.
     background : bool
         Estimate the population on other threads: decisions go on under the old one meanwhile. False is for runs that
         must be the same every time, as it depends on the machine when a new population is there.
@@ -93,7 +101,9 @@ class Posse(Core):
 
     Notes
     -----
-    One object serves many threads. An update that raises leaves everything as it was.
+    One object serves many threads. A change is made as a whole or not at all, whatever is raised. Ctrl-C waits for the
+    end of a change, so a reward whose call was interrupted may have been learned; the same again is then False. A
+    refresh that fails after a reward is logged, and the reward counts; see :attr:`refresh_problem`.
 
     The arm of the n-th decision is drawn from its probabilities with the n-th number of the seed's stream, so a loaded
     fleet goes on as if nothing had happened.
@@ -115,9 +125,11 @@ class Posse(Core):
     def __repr__(self) -> str:
         with self._lock:
             partial = ", partial" if self._partial else ""
+            pending = f"{self._n_pending()} pending"
+            pending = f"of which {pending} count as {self._absent_reward:g}" if self._counts_pending else pending
             return (
                 f"<Posse {self._behaviour.policy}{partial}: {len(self._active_names)} arms, {len(self._tasks)} tasks, "
-                f"{self._store.n_rewards:g} rewards, {self._n_pending()} pending>"
+                f"{self._store.n_rewards:g} rewards, {pending}>"
             )
 
     # What it is.
@@ -156,7 +168,7 @@ class Posse(Core):
 
     @property
     def n_rewards(self) -> float:
-        """Rewards learned."""
+        """Rewards learned; with ``absent_reward``, decisions that wait count among them (see ``count_pending``)."""
         return self._store.n_rewards
 
     @property
@@ -200,6 +212,11 @@ class Posse(Core):
             Default: all that are not retired.
         explore : bool
             False takes the arm with the best mean and says propensity 1.
+
+        Notes
+        -----
+        With ``absent_reward`` the decision counts as that reward from now on, until its reward comes; see
+        ``count_pending``.
         """
         x = self._features.encode(context)
         require_truth_value(explore)
@@ -219,39 +236,59 @@ class Posse(Core):
             ledger.reserve(1)
             new = [] if number is not None else [(label, self._store.reserve_tasks(1)[0])]
             self._look()
-            try:
-                position = decide(
-                    self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
-                    self._rng.random(), out,
-                )  # fmt: skip
-                if position < 0:
-                    raise no_belief(label)
-                chances, mean, sd = out.tolist()
-                decision = Decision(
-                    f"{self._prefix}-{ledger.next}",
-                    label,
-                    names[position],
-                    chances[position],
-                    dict(zip(names, chances, strict=True)),
-                    dict(zip(names, mean, strict=True)),
-                    dict(zip(names, sd, strict=True)),
-                )
-                if self._log is not None:
-                    self._note([decision], [context], now)
+            counted = None
+            if self._counts_pending:
+                require_loaded()
+                counted = self._absent_reward
+            store, address, step = self._store, self._store.address, self._step()
+            stream: Any = self._rng.bit_generator
+            with undisturbed():
+                uniform = self._rng.random()
+                try:
+                    position = decide(
+                        address, -1 if number is None else number, x, arms, step, explore, uniform, out
+                    )  # fmt: skip
+                    if position < 0:
+                        raise no_belief(label)
+                    chances, mean, sd = out.tolist()
+                    decision = Decision(
+                        f"{self._prefix}-{ledger.next}",
+                        label,
+                        names[position],
+                        chances[position],
+                        dict(zip(names, chances, strict=True)),
+                        dict(zip(names, mean, strict=True)),
+                        dict(zip(names, sd, strict=True)),
+                    )
+                    place, arm = new[0][1] if number is None else number, int(arms[position])
+                    ledger.write(place, arm, now, x)
+                    due, refresh, learning = False, None, []
+                    if counted is not None:
+                        due, refresh = self._ready_for_one(place, arm, provisional=True)
+                        learning = store.learning_one(place, arm, x, counted)
+                    # After what may have made the arrays larger.
+                    steps = [*self._taking(new), *learning]
+                    if self._log is not None:
+                        self._note([decision], [context], now)
+                except BaseException:
+                    stream.advance(-1)  # the next decision draws what this one has drawn
+                    raise
                 # From here on nothing can fail.
-                with undisturbed():
-                    self._take(new)
-                    self._decided += 1
-                    ledger.add(new[0][1] if number is None else number, arms[position], now, x)
-            except BaseException:
-                self._seek()  # the next decision draws what this one has drawn
-                raise
+                for change in steps:
+                    change()  # type: ignore[operator]
+                self._decided += 1
+                ledger.size += 1
+            if due:
+                self._estimate_one(refresh)
             return decision
 
     def decide_many(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
     ) -> Decisions:
-        """Choose an arm for every row; the same as :meth:`decide` row by row.
+        """Choose an arm for every row, by what is believed when this is called.
+
+        The same as :meth:`decide` row by row, except that with ``absent_reward`` a row does not know yet that those
+        before it count as that reward.
 
         Parameters
         ----------
@@ -266,48 +303,55 @@ class Posse(Core):
         labels, codes, X = self._rows(tasks, contexts)
         n = len(codes)
         with self._lock:
-            self._look()
             mask = self._mask(eligible, n)
             known = self._tasks.known(labels)
             now = self._clock()
             self._expire(now)
+            self._look()
             self._ledger.reserve(n)
             numbers, new = self._numbers(labels, known)
             # A task that is not there yet has no rewards: it decides as one never seen.
             rows = numbers[codes]
-            try:
-                uniforms = self._rng.random(n)
-                chosen, probabilities, mean, sd = self._decide_rows(known[codes], X, mask, explore, uniforms)
-                require_beliefs(chosen, codes, labels)
-                active = self._active
-                if active.size < probabilities.shape[1]:
-                    probabilities, mean, sd = (
-                        np.ascontiguousarray(columns[:, active]) for columns in (probabilities, mean, sd)
-                    )
-                position = np.full(len(self._arms), -1)
-                position[active] = np.arange(active.size)
-                places = position[chosen]
-                decisions = Decisions(
-                    prefix=self._prefix,
-                    first=self._ledger.next,
-                    tasks=[labels[code] for code in codes.tolist()],
-                    arms=self._active_names,
-                    chosen=places,
-                    propensity=probabilities[np.arange(n), places],
-                    probabilities=probabilities,
-                    mean=mean,
-                    sd=sd,
+            # Drawn from a stream of its own, so that one that fails has drawn nothing.
+            rng = self._stream(self._decided)
+            chosen, probabilities, mean, sd = self._decide_rows(known[codes], X, mask, explore, rng.random(n))
+            require_beliefs(chosen, codes, labels)
+            active = self._active
+            if active.size < probabilities.shape[1]:
+                probabilities, mean, sd = (
+                    np.ascontiguousarray(columns[:, active]) for columns in (probabilities, mean, sd)
                 )
-                if self._log is not None:
-                    self._note(list(decisions), self._features.raw_rows(contexts), now)
-                # From here on nothing can fail.
-                with undisturbed():
-                    self._take(new)
-                    self._decided += n
-                    self._ledger.add_many(rows, chosen, now, X)
-            except BaseException:
-                self._seek()  # the next decisions draw what these have drawn
-                raise
+            position = np.full(len(self._arms), -1)
+            position[active] = np.arange(active.size)
+            places = position[chosen]
+            decisions = Decisions(
+                prefix=self._prefix,
+                first=self._ledger.next,
+                tasks=[labels[code] for code in codes.tolist()],
+                arms=self._active_names,
+                chosen=places,
+                propensity=probabilities[np.arange(n), places],
+                probabilities=probabilities,
+                mean=mean,
+                sd=sd,
+            )
+            self._ledger.write_many(rows, chosen, now, X)
+            lesson = None
+            if self._counts_pending and n:
+                lesson = self._lesson(rows, chosen, X, np.full(n, self._absent_reward), provisional=True)
+            steps = [
+                *self._taking(new),
+                partial(self.__dict__.update, _decided=self._decided + n, _rng=rng),
+                partial(self._ledger.__dict__.update, size=self._ledger.size + n),
+                *(lesson.steps if lesson is not None else ()),
+            ]
+            note = None
+            if self._log is not None:
+                raw = self._features.raw_rows(contexts)
+                note = partial(self._note, list(decisions), raw, now)
+            commit(steps, note)
+            if lesson is not None:
+                self._estimate(lesson)
             return decisions
 
     def expected(self, task: Label, context: Any) -> Expectation:
@@ -346,7 +390,9 @@ class Posse(Core):
     def reward(self, decision_id: str, value: float) -> bool:
         """Learn the reward of a decision; True if it is news, False if the same had come before.
 
-        Any order, any delay up to the time to live. Another value for the same decision is refused.
+        Any order, any delay up to the time to live. Another value for the same decision is refused. With
+        ``absent_reward`` it replaces what the decision counted as until now, exactly; with ``count_pending=False`` it
+        is kept, and learned when the time to live is over.
         """
         value = checked_reward(value)
         with self._lock:
@@ -356,29 +402,34 @@ class Posse(Core):
             if ledger.status[row] == REWARDED:
                 self._require_same(decision_id, float(ledger.reward[row]), value)
                 return False
+            require_loaded()
             self._expire(now)
             ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
-            if store.belief.slot[task, arm] < 0:
-                store.claim(np.array([task]), np.array([arm]))
-            # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
-            due = not store.stale and store.refresh_due(self._growth(), 1.0)
-            refresh = None
-            if due or store.kept is not None:
-                slots, arms = store.belief.slot[task, arm : arm + 1], np.array([arm])
-                store.keep(slots, arms)
-                if due and not self._later():
-                    refresh = store.new_refresh(slots, arms)
-            self._note_rewards([decision_id], [value], now)
-            # From here on nothing can fail.
+            held, due, refresh, replacing = self._holds_rewards, False, None, None
+            if not held:
+                due, refresh = self._ready_for_one(task, arm)
+            if self._counts_pending:
+                one, absent = slice(row, row + 1), np.array([self._absent_reward])
+                replacing = store.replacing_rows(
+                    ledger.task[one], ledger.arm[one], ledger.context[one], absent, np.array([value])
+                )
+            ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
-                store.learn(task, arm, ledger.context[row], value)
-                ledger.status[row] = REWARDED
-                ledger.reward[row] = value
-            if due and self._later():
-                self._refresh_later()
-            elif due:
-                store.refresh(refresh)
+                if self._log is not None:
+                    self._note_rewards([decision_id], [value], now)
+                # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
+                if replacing is not None:
+                    for step in replacing:
+                        step()  # type: ignore[operator]
+                elif not held:
+                    observe_one(ground.address, arm, task, x, value)
+                    store._total += 1.0
+                    store.experience = int(store._total)
+                status[row] = REWARDED
+                rewards[row] = value
+            if due:
+                self._estimate_one(refresh)
             return True
 
     def reward_many(self, decision_ids: Iterable[str], values: Iterable[float]) -> int:
@@ -405,20 +456,22 @@ class Posse(Core):
             if not new:
                 return 0
             where = [(*self._find(decision_id, now), value) for decision_id, value in new.items()]
-            lesson = self._lesson(
-                np.array([ledger.task[row] for ledger, row, _ in where]),
-                np.array([ledger.arm[row] for ledger, row, _ in where]),
-                np.array([ledger.context[row] for ledger, row, _ in where]),
-                np.array([value for _, _, value in where]),
-            )
-            self._note_rewards(list(new), list(new.values()), now)
-            # From here on nothing can fail.
-            with undisturbed():
-                self._learn(lesson)
-                for ledger, row, value in where:
-                    ledger.status[row] = REWARDED
-                    ledger.reward[row] = value
-            self._estimate(lesson)
+            lesson = None
+            if not self._holds_rewards:
+                lesson = self._lesson(
+                    np.array([ledger.task[row] for ledger, row, _ in where]),
+                    np.array([ledger.arm[row] for ledger, row, _ in where]),
+                    np.array([ledger.context[row] for ledger, row, _ in where]),
+                    np.array([value for _, _, value in where]),
+                    old=np.full(len(where), self._absent_reward) if self._counts_pending else None,
+                )
+            steps = [] if lesson is None else lesson.steps
+            for ledger in {id(ledger): ledger for ledger, _, _ in where}.values():
+                mine = [(row, value) for of, row, value in where if of is ledger]
+                steps += ledger.rewarding(np.array([row for row, _ in mine]), np.array([value for _, value in mine]))
+            commit(steps, partial(self._note_rewards, list(new), list(new.values()), now))
+            if lesson is not None:
+                self._estimate(lesson)
             return len(where)
 
     def pending(self) -> list[Pending]:
@@ -456,8 +509,8 @@ class Posse(Core):
             With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored.
         task, arm, reward : str
             The names of these columns.
-        missing_reward : {"error", "skip"}
-            What to do with rows whose reward is null.
+        missing_reward : {"error", "skip", "absent"}
+            What to do with rows whose reward is null: refuse the table, leave them out, or learn ``absent_reward``.
         refresh : bool
             False if more tables follow: the population is estimated once, by the first that does not say so, or by
             the first decision.
@@ -469,13 +522,16 @@ class Posse(Core):
         """
         from posse.tables import as_frame
 
-        one_of(missing_reward, "missing_reward", ("error", "skip"))
+        one_of(missing_reward, "missing_reward", ("error", "skip", "absent"))
         require_truth_value(refresh, "refresh")
+        if missing_reward == "absent" and self._absent_reward is None:
+            raise InvalidValue(
+                'missing_reward="absent" learns absent_reward where there is none, but this fleet has none; '
+                "make it with absent_reward"
+            )
         frame = as_frame(table)
-        if missing_reward == "skip" and reward in frame.columns:
-            # pandas has no other way to say that there is none.
-            frame = frame.drop_nulls(reward)
-            frame = frame.drop_nans(reward) if frame.schema[reward].is_float() else frame
+        if missing_reward != "error" and reward in frame.columns:
+            frame = without_missing(frame, reward, self._absent_reward if missing_reward == "absent" else None)
         y = rewards_of(required(frame, reward, "reward"))
         task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
         arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
@@ -490,11 +546,7 @@ class Posse(Core):
             known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
             lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh)
-            # From here on nothing can fail.
-            with undisturbed():
-                self._features = spec
-                self._take(new)
-                self._learn(lesson)
+            commit([partial(self.__dict__.update, _features=spec), *self._taking(new), *lesson.steps])
             self._estimate(lesson)
             return len(y)
 
@@ -520,6 +572,11 @@ class Posse(Core):
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
+
+    @property
+    def refresh_problem(self) -> str | None:
+        """Why the last estimate of the population failed, or None if it did not; the next one is due by itself."""
+        return self._store.problem
 
     @property
     def refreshing(self) -> bool:
@@ -548,11 +605,12 @@ class Posse(Core):
                 if number not in self._retired:
                     raise InvalidValue(f"there is an arm {label!r} already")
                 active = self._active_among(self._arms.numbers, self._retired - {number})
-                self._retired.discard(number)
+                steps: Steps = [partial(self._retired.discard, number)]
             else:
-                active = self._active_among(self._arms.numbers | {label: self._store.n_arms}, self._retired)
-                self._arms.add(label, self._store.add_arm())
-            self._show_active(active)
+                new = self._store.n_arms
+                active = self._active_among(self._arms.numbers | {label: new}, self._retired)
+                steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
+            commit([*steps, *self._showing_active(active)])
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more; its rewards still count, late ones too."""
@@ -563,8 +621,7 @@ class Posse(Core):
             if len(self._retired) + 1 == len(self._arms):
                 raise InvalidValue(f"arm {arm!r} is the last one; add another with add_arm before it is retired")
             active = self._active_among(self._arms.numbers, self._retired | {number})
-            self._retired.add(number)
-            self._show_active(active)
+            commit([partial(self._retired.add, number), *self._showing_active(active)])
 
     def rename(self, arm: Label, to: Label) -> None:
         """Give an arm another name."""
@@ -576,8 +633,7 @@ class Posse(Core):
             old = self._arms.checked(arm)
             renamed = {label if name == old else name: place for name, place in self._arms.numbers.items()}
             active = self._active_among(renamed, self._retired)
-            self._arms.rename(old, label)
-            self._show_active(active)
+            commit([*self._arms.renaming(old, label), *self._showing_active(active)])
 
     # Tasks.
 
@@ -588,21 +644,20 @@ class Posse(Core):
         """
         with self._lock:
             self._require_whole()
-            labels = [self._tasks.checked(task) for task in tasks]
-            numbers = np.array([self._task_number(label) for label in dict.fromkeys(labels)], dtype=np.int64)
+            labels = list(dict.fromkeys(self._tasks.checked(task) for task in tasks))
+            numbers = np.array([self._task_number(label) for label in labels], dtype=np.int64)
             if not numbers.size:
                 return
-            blanks = [(ledger, ledger.of(numbers)) for ledger in self._ledgers()]
-            fresh, refresh = self._store.new_memory(), self._store.new_refresh()
-            with undisturbed():
-                self._store.drop_tasks(numbers, fresh)
-                # From here on nothing can fail.
-                for ledger, rows in blanks:
-                    ledger.forget(rows)
-                for label in dict.fromkeys(labels):
-                    self._tasks.remove(label)
-            if self._store.n_rewards > 0:
-                self._store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+            store = self._store
+            refresh, steps = store.new_refresh(), store.dropping_tasks(numbers, store.new_memory())
+            for ledger in self._ledgers():
+                steps += ledger.forgetting(ledger.of(numbers))
+            commit([*steps, *self._tasks.removing(labels)])
+            # Whoever is interrupted here has forgotten; the next who looks estimates the population.
+            if store.n_rewards > 0:
+                self._renew(refresh)
+            else:
+                store.rebuild()
 
     def borrowing(self, task: Label) -> Borrowing:
         """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""
@@ -655,6 +710,7 @@ class Posse(Core):
                 n_decisions=self._decided,
                 n_pending=self._n_pending(),
                 n_rewards=self._store.n_rewards,
+                pending_reward=self._absent_reward if self._counts_pending else None,
             )
 
     def export(self, task: Label) -> dict[str, Any]:
@@ -667,7 +723,8 @@ class Posse(Core):
         """Add what another fleet has learned to this one; the other stays as it is.
 
         Arms and tasks of the same name are the same; what only the other has joins. Decisions of the other that wait
-        for a reward may be rewarded here from now on, and no more there.
+        for a reward may be rewarded here from now on, and no more there. Both must have the same ``absent_reward`` and
+        ``count_pending``.
         """
         from posse.fleet.merge import merge_fleet
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.errors import InvalidValue
+from posse.fleet.commit import commit
 from posse.fleet.core import no_belief, require_truth_value
 from posse.fleet.decision import Decision
 from posse.fleet.file import freeze_fleet
@@ -16,7 +19,9 @@ from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
 from posse.kernels.fleet import decide
-from posse.undisturbed import undisturbed
+
+if TYPE_CHECKING:
+    from posse.types import BoolArray, IntArray
 
 NEVER = 1e300  # times as many rewards
 
@@ -34,6 +39,10 @@ class Replica(Posse):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._leads = True
+        self.applied = 0
+        """The number of the last change of a log that was learned; it changes together with what is learned."""
+        self.unlearned = 0
+        """Rewards of the log that were left out, since they cannot be learned."""
 
     @property
     def leading(self) -> bool:
@@ -101,29 +110,70 @@ class Replica(Posse):
         contexts: Any,
         rewards: Sequence[float],
         *,
+        replaces: Sequence[float | None] | None = None,
+        provisional: bool = False,
+        applied: int | None = None,
         catching_up: bool = False,
     ) -> None:
         """Learn rewards, those of retired arms too.
 
-        ``catching_up`` only adds them up, which is fast; the next decision estimates the population unless
-        :meth:`adopt` or :meth:`refresh` came before it. What is wrong with a row is an error, and nothing is learned.
+        Parameters
+        ----------
+        tasks, arms, contexts, rewards
+            One row each. What is wrong with a row is an error, and nothing is learned.
+        replaces : sequence, optional
+            What each row was learned with before, None for those that are new. A row may be new and replaced in one
+            call. Default: all are new.
+        provisional : bool
+            Whether all of them are decisions that wait for their reward.
+        applied : int, optional
+            The number of the last of these in a log: what :attr:`applied` is from then on. Whatever is raised, it is
+            so if and only if the rewards are learned.
+        catching_up : bool
+            Only add them up, which is fast; the next decision estimates the population unless :meth:`adopt` or
+            :meth:`refresh` came before it.
         """
         if not rewards:
+            if applied is not None:
+                self.applied = applied
             return
         X = self._features.encode_many(contexts)
         y = np.array(rewards, dtype=np.float64)
+        old = None
+        if replaces is not None and any(value is not None for value in replaces):
+            old = np.array([np.nan if value is None else value for value in replaces], dtype=np.float64)
         with self._lock:
             positions: dict[Label, int] = {}
             codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
             labels = self._tasks.checked_all(positions)
             numbers, new = self._numbers(labels, self._tasks.known(labels))
             arm_numbers = np.array([self._arm_number(arm) for arm in arms], dtype=np.int64)
-            lesson = self._lesson(numbers[codes], arm_numbers, X, y, refresh=not catching_up)
-            # From here on nothing can fail.
-            with undisturbed():
-                self._take(new)
-                self._learn(lesson)
+            if old is not None:
+                self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
+            lesson = self._lesson(
+                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional
+            )
+            steps = [*self._taking(new), *lesson.steps]
+            if applied is not None:
+                steps.append(partial(self.__dict__.update, applied=applied))
+            commit(steps)
             self._estimate(lesson)
+
+    def leave_out(self, applied: int, *, counts: bool = True) -> None:
+        """Go on without a row that cannot be learned, which is the change of this number.
+
+        ``counts`` is False for one that was to replace another: then there is not one reward less.
+        """
+        with self._lock:
+            self.__dict__.update(unlearned=self.unlearned + counts, applied=applied)
+
+    def _require_learned(self, tasks: IntArray, arms: IntArray, new: BoolArray) -> None:
+        """Raise if a row is to be replaced whose pair has learned nothing and is not among the new ones."""
+        there = set(zip(tasks[new].tolist(), arms[new].tolist(), strict=True))
+        for task, arm in zip(tasks[~new].tolist(), arms[~new].tolist(), strict=True):
+            slot = self._store.slot_of(task, arm)
+            if (slot < 0 or not self._store.belief.sums.counts[slot] > 0) and (task, arm) not in there:
+                raise InvalidValue("a reward replaces one that was never learned; learn its decision first")
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
         """Return what writes the state of now to a file, whatever is learned until then."""

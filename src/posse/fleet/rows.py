@@ -41,6 +41,21 @@ def required(frame: pl.DataFrame, column: str, what: str) -> pl.Series:
     return series.rechunk() if series.dtype != pl.Null else series
 
 
+def without_missing(frame: pl.DataFrame, column: str, value: float | None) -> pl.DataFrame:
+    """Return a table whose rows all have a reward: others are left out, or get ``value``."""
+    import polars as pl
+
+    numbers = frame.schema[column].is_float()
+    if value is None:
+        frame = frame.drop_nulls(column)
+        return frame.drop_nans(column) if numbers else frame  # pandas has no other way to say that there is none
+    rewards = pl.col(column).fill_nan(None) if numbers else pl.col(column)
+    kind = frame.schema[column]
+    if not kind.is_numeric() and kind != pl.Null:
+        return frame  # rewards_of says what is wrong with it
+    return frame.with_columns(rewards.cast(pl.Float64).fill_null(value).alias(column))
+
+
 def contexts_of(frame: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
     """Return the columns of the raw features, from the table itself or from the fields of its ``context`` column."""
     import polars as pl

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.fleet.ledger import Ledger
+from posse.fleet.ledger import FORGOTTEN, Ledger
 from posse.fleet.store import Store
 from posse.kernels import estimators
 from posse.kernels.linalg import moderate
@@ -86,6 +86,20 @@ def ledger_contradiction(ledger: Ledger) -> str | None:
     """Return what is wrong with the numbers of a ledger, or None."""
     if not moderate(ledger.context.reshape(-1)) or not moderate(ledger.reward):
         return "a decision has a context or a reward that no fleet takes"
+    return None
+
+
+def uncounted(store: Store, ledgers: list[Ledger]) -> str | None:
+    """Return what is wrong if a pair has more decisions that count from the start than rewards, or None."""
+    slots = []
+    for ledger in ledgers:
+        rows = ledger.status != FORGOTTEN
+        slots.append(store.belief.slot[ledger.task[rows], ledger.arm[rows]])
+    found = np.concatenate(slots)
+    if (found < 0).any() or (
+        np.bincount(found, minlength=1) > store.belief.sums.counts[: found.max(initial=0) + 1]
+    ).any():
+        return "it has decisions that count, but are not among what was learned"
     return None
 
 

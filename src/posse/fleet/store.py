@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posse.errors import InvalidValue
+from posse.fleet.commit import Step, Steps, commit
 from posse.fleet.refresh import POPULATION, Live, Refresh
 from posse.fleet.room import Room, new_room, with_more_arms, with_more_slots, with_more_tasks
 from posse.kernels import estimators
@@ -29,6 +32,7 @@ from posse.kernels.lanes import Pairs, sum_information
 from posse.kernels.passes import finish_information
 from posse.kernels.posterior import Belief, new_buffers, rebuild
 from posse.kernels.propensity import score_room
+from posse.kernels.replace import exchange_rows, replace_rows
 from posse.kernels.rule import Rule
 from posse.kernels.select import SAMPLING
 from posse.kernels.sums import Sums
@@ -49,6 +53,8 @@ logger = logging.getLogger("posse")
 
 FIRST_ROOM = 64  # rows and tasks that a new fleet has room for
 FIRST_ARMS = 8
+BUFFERS = ("estimates", "order", "losses", "evidence")  # of a memory: what the next refresh does not read
+NO_FAILURES = {"_failures": 0, "_retry_at": 0.0}  # of refreshes
 NEIGHBOURS = 10  # 2**10 slots that are worked on together: half a megabyte at d=10
 
 
@@ -63,7 +69,8 @@ class Store:
     """What a fleet has learned, and what it believes because of it.
 
     Everything is by number: arms, tasks, and slots (rows of one (arm, task) each). Nothing is checked here, and
-    nothing locked.
+    nothing locked. Methods named after what is being done (``adding_rows``) do all of it that can fail and return the
+    steps that are left, for :func:`posse.fleet.commit.commit`; nothing else may change between the two.
 
     Parameters
     ----------
@@ -103,6 +110,8 @@ class Store:
         self._start_precisions = start.shared_precisions
         self.experience, self._total = 0, 0.0
         self.stale = False  # sums were added that the posterior does not know of
+        self.looked_at = 0.0  # rewards at the last refresh, whether or not they had a population to show
+        self.replaced = 0  # rewards that were replaced since then
         self.free_slots: list[int] = []
         self.free_tasks: list[int] = []
         self.buffers = new_buffers(d)
@@ -110,6 +119,8 @@ class Store:
         self.rule = Rule(SAMPLING, 0.0, 0.0) if rule is None else rule
         self.kept = None
         self.version = 0  # counts changes that a refresh under way does not know of
+        self.problem: str | None = None  # why the last refresh failed, if it did
+        self._failures, self._retry_at = 0, 0.0
         arms = max(FIRST_ARMS, start.n_arms)
         self._room = new_room(arms, FIRST_ROOM, FIRST_ROOM, d)
         self._one, self._scores, self._lanes = (
@@ -118,7 +129,7 @@ class Store:
             new_lanes(d),
         )
         self.ground = self._ground(self._room, self._scores)
-        self._cut()
+        self.belief = self._cut(self._room, self.n_arms, self.n_tasks)
         self.reset_prior()
 
     @property
@@ -145,12 +156,19 @@ class Store:
             self._show(with_more_tasks(self._room, last))
         return [*reused, *range(self.n_tasks, last)]
 
-    def take_tasks(self, count: int) -> None:
-        """Take the numbers that were reserved last; cannot fail."""
+    def taking_tasks(self, count: int) -> Steps:
+        """Take the numbers that were reserved last."""
         reused = min(count, len(self.free_tasks))
-        del self.free_tasks[len(self.free_tasks) - reused :]
-        self.n_tasks += count - reused
-        self._cut()
+        n_tasks = self.n_tasks + count - reused
+        belief = self._cut(self._room, self.n_arms, n_tasks)
+        return [
+            partial(self.free_tasks.__delitem__, slice(len(self.free_tasks) - reused, None)),
+            partial(self.__dict__.update, n_tasks=n_tasks, belief=belief),
+        ]
+
+    def take_tasks(self, count: int) -> None:
+        """Take the numbers that were reserved last."""
+        commit(self.taking_tasks(count))
 
     def add_tasks(self, count: int) -> list[int]:
         """Return the numbers of so many new tasks."""
@@ -163,8 +181,8 @@ class Store:
         """Tasks that there are, forgotten ones not counted."""
         return self.n_tasks - len(self.free_tasks)
 
-    def add_arm(self) -> int:
-        """Return the number of a new arm; it starts from what the others have in common."""
+    def adding_arm(self) -> Steps:
+        """Add an arm, which has the next number; it starts from what the others have in common."""
         if self.method == estimators.KNOWN and not self.extendable:
             raise InvalidValue(
                 "this fleet's population was given and not learned, so nothing is known about a new arm; "
@@ -181,67 +199,104 @@ class Store:
         newcomer = expected_arm(evidence) if learned else one_arm(self.start)
         evidence.inverse[arm] = np.linalg.inv(newcomer.covariance[0])
         ground = self._ground(room, scores)
-        # From here on nothing can fail.
-        self._room, self.memory, self._scores, self.ground = room, memory, scores, ground
-        self.version += 1
-        self.n_arms += 1
-        self._cut()
-        self.belief.covariance[arm] = newcomer.covariance[0]
-        self.belief.noise_variance[arm] = newcomer.noise_variance[0]
-        self.belief.shared_precision[arm] = newcomer.shared_precisions[0]
-        self.belief.shared_location[arm] = newcomer.shared_location[0]
-        self._rebuild_arm(arm)
-        return arm
+        belief = self._cut(room, arm + 1, self.n_tasks)
+        # Nobody reads these rows before there is such an arm.
+        belief.covariance[arm] = newcomer.covariance[0]
+        belief.noise_variance[arm] = newcomer.noise_variance[0]
+        belief.shared_precision[arm] = newcomer.shared_precisions[0]
+        belief.shared_location[arm] = newcomer.shared_location[0]
+        self._rebuild_arm(arm, belief, memory, room)
+        version = self.version + 1
+        arrays = {"_room": room, "memory": memory, "_scores": scores, "ground": ground, "belief": belief}
+        return [partial(self.__dict__.update, arrays, version=version, n_arms=arm + 1)]
+
+    def add_arm(self) -> int:
+        """Return the number of a new arm."""
+        commit(self.adding_arm())
+        return self.n_arms - 1
 
     def shrink(self, n_arms: int, memory: Memory) -> None:
         """Take back arms that were added and have no rewards yet; ``memory`` is that of before."""
         # The buffers may have grown since.
-        now = self.memory
-        self.memory = memory._replace(estimates=now.estimates, order=now.order)
-        self.version += 1
-        self.n_arms = n_arms
-        self._cut()
+        memory = memory._replace(estimates=self.memory.estimates, order=self.memory.order)
+        belief = self._cut(self._room, n_arms, self.n_tasks)
+        self.__dict__.update(memory=memory, version=self.version + 1, n_arms=n_arms, belief=belief)
 
     def learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn one reward of a pair that has a slot."""
-        observe_one(self.ground.address, arm, task, x, reward)
-        self._total += 1.0
-        self.experience = int(self._total)
+        commit(self.learning_one(task, arm, x, reward))
+
+    def learning_one(self, task: int, arm: int, x: Array, reward: float) -> Steps:
+        """Learn one reward of a pair that has a slot: exact under the prior in force."""
+        return [partial(observe_one, self.ground.address, arm, task, x, reward), self._counting(self._total + 1.0)]
+
+    def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
+        """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
+        return [
+            partial(observe_rows, self.address, tasks, arms, contexts, rewards),
+            self._counting(self._total + rewards.size),
+        ]
+
+    def slot_of(self, task: int, arm: int) -> int:
+        """Return the slot of a pair, negative if it has none; the task may only have been reserved."""
+        return int(self._room.belief.slot[task, arm])
 
     def learn_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
-        """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
-        with undisturbed():
-            observe_rows(self.address, tasks, arms, contexts, rewards)
-            self.count_rewards()
+        """Learn rows of pairs that have slots, one by one."""
+        commit(self.learning_rows(tasks, arms, contexts, rewards))
+
+    def replacing_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
+        """Put rewards in the place of those that were learned before, one by one: exact under the prior in force."""
+        return [
+            partial(replace_rows, self.address, tasks, arms, contexts, old, new),
+            partial(self.__dict__.update, replaced=self.replaced + tasks.size),
+        ]
+
+    def replace_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
+        """Put rewards in the place of those that were learned before, one by one."""
+        commit(self.replacing_rows(tasks, arms, contexts, old, new))
+
+    def exchanging_rows(self, slots: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
+        """Replace rewards in the sums of their slots only; the posterior must be refreshed before it is used."""
+        done = {"stale": True, "version": self.version + 1, "replaced": self.replaced + slots.size}
+        return [
+            partial(self.__dict__.update, done),
+            partial(exchange_rows, self.belief.sums, self._room.settled, slots, contexts, old, new),
+        ]
+
+    def exchange_rows(self, slots: IntArray, contexts: Array, old: Array, new: Array) -> None:
+        """Replace rewards in the sums of their slots only."""
+        commit(self.exchanging_rows(slots, contexts, old, new))
+
+    def _counting(self, total: float, **others: Any) -> Step:
+        """Note that there are so many rewards."""
+        return partial(self.__dict__.update, _total=total, experience=int(total), **others)
 
     def keep(self, slots: IntArray, arms: IntArray) -> None:
         """Copy the sums of slots that are about to change, if someone reads them as they were."""
         if self.kept is not None:
             self.kept.keep(self.belief.sums, slots, arms)
 
-    def add_rows(
-        self, slots: IntArray, arms: IntArray, contexts: Array, rewards: Array, parts: Parts | None = None
-    ) -> None:
+    def adding_rows(self, slots: IntArray, arms: IntArray, contexts: Array, rewards: Array, parts: Parts) -> Steps:
         """Add rows to the sums of their slots only; the posterior must be refreshed before it is used.
 
-        With ``parts``, those of :meth:`parts_of`, this cannot fail.
+        ``parts`` are those of :meth:`parts_of`.
         """
-        belief, settled = self.belief, self._room.settled
-        order, cuts = self.parts_of(slots) if parts is None else parts
+        belief = self.belief
+        pieces: list[Step] = [
+            partial(add_to_slots, belief.sums, self._room.settled, slots, contexts, rewards, parts.order[first:last])
+            for first, last in pairwise(parts.cuts)
+        ]
+        return [
+            self._counting(self._total + rewards.size, stale=True, version=self.version + 1),
+            partial(list_first, belief.sums.counts, slots, arms, belief.seen, belief.n_seen),
+            pieces[0] if len(pieces) == 1 else pieces,
+            partial(count_rows, arms, belief.rewards),
+        ]
 
-        def add_part(first: int, last: int) -> None:
-            add_to_slots(belief.sums, settled, slots, contexts, rewards, order[first:last])
-
-        with undisturbed():
-            self.stale = True
-            self.version += 1
-            list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
-            if len(cuts) == 2:
-                add_part(*cuts)
-            else:
-                list(pool().map(add_part, cuts[:-1], cuts[1:]))
-            count_rows(arms, belief.rewards)
-            self.count_rewards()
+    def add_rows(self, slots: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
+        """Add rows to the sums of their slots only."""
+        commit(self.adding_rows(slots, arms, contexts, rewards, self.parts_of(slots)))
 
     def parts_of(self, slots: IntArray) -> Parts:
         """Return an order of rows in which slots that are neighbours come together, and where to cut it for threads.
@@ -257,21 +312,26 @@ class Store:
         even = np.linspace(0, slots.size, 4 * workers() + 1)
         return Parts(order, np.unique(first[np.searchsorted(first, even)]).tolist())
 
-    def add_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> None:
+    def adding_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> Steps:
         """Add sums of pairs, no pair twice; the posterior must be refreshed before it is used."""
         belief = self.belief
-        with undisturbed():
-            self.stale = True
-            list_first(belief.sums.counts, slots, arms, belief.seen, belief.n_seen)
-            self.version += 1
-            for mine, others in zip(belief.sums, sums, strict=True):
-                mine[slots] += others
-            self._room.settled[slots] = -1
-            for arm in range(self.n_arms):
-                belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
-            self.count_rewards()
+        rewards = belief.rewards + np.bincount(arms, weights=sums.counts, minlength=self.n_arms)
+        return [
+            self._counting(float(rewards.sum()), stale=True, version=self.version + 1),
+            partial(list_first, belief.sums.counts, slots, arms, belief.seen, belief.n_seen),
+            *(
+                partial(mine.__setitem__, slots, mine[slots] + others)
+                for mine, others in zip(belief.sums, sums, strict=True)
+            ),
+            partial(self._room.settled.__setitem__, slots, -1),
+            partial(belief.rewards.__setitem__, ..., rewards),
+        ]
 
-    def drop_tasks(self, tasks: IntArray, fresh: Memory) -> None:
+    def add_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> None:
+        """Add sums of pairs, no pair twice."""
+        commit(self.adding_sums(slots, arms, sums))
+
+    def dropping_tasks(self, tasks: IntArray, fresh: Memory) -> Steps:
         """Forget tasks and the prior that they helped to learn; ``fresh`` is a new memory.
 
         The posterior must be refreshed before it is used.
@@ -283,31 +343,62 @@ class Store:
         lost[slots] = True
         seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(self.n_arms)]
         kept = [rows[~lost[rows]] for rows in seen]
-        rewards = [belief.sums.counts[rows].sum() for rows in kept]
-        free_slots, free_tasks = slots.tolist(), tasks.tolist()
-        # From here on nothing can fail.
-        with undisturbed():
-            self.version += 1
-            for field in belief.sums:
-                field[slots] = 0.0
-            belief.slot[tasks] = -1
-            for arm in range(self.n_arms):
-                belief.seen[arm, : kept[arm].size] = kept[arm]
-                belief.n_seen[arm] = kept[arm].size
-                belief.rewards[arm] = rewards[arm]
-            self.count_rewards()
-            self.free_slots.extend(free_slots)
-            self.free_tasks.extend(free_tasks)
-            self.reset_prior(fresh)
+        rewards = np.array([belief.sums.counts[rows].sum() for rows in kept])
+        steps: Steps = [partial(field.__setitem__, slots, 0.0) for field in belief.sums]
+        steps.append(partial(belief.slot.__setitem__, tasks, -1))
+        for arm, rows in enumerate(kept):
+            steps.append(partial(belief.seen.__setitem__, (arm, slice(rows.size)), rows))
+        return [
+            *steps,
+            partial(belief.n_seen.__setitem__, ..., np.array([rows.size for rows in kept])),
+            partial(belief.rewards.__setitem__, ..., rewards),
+            self._counting(float(rewards.sum())),
+            partial(self.free_slots.extend, slots.tolist()),
+            partial(self.free_tasks.extend, tasks.tolist()),
+            *self._resetting(fresh),
+        ]
 
-    def refresh_due(self, growth: float, new_rewards: float = 0.0) -> bool:
-        """Whether rewards have grown enough since the last refresh, or would have with some more."""
+    def drop_tasks(self, tasks: IntArray, fresh: Memory) -> None:
+        """Forget tasks and the prior that they helped to learn."""
+        commit(self.dropping_tasks(tasks, fresh))
+        self._rebuild_unless_estimated()
+
+    def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
+        """Whether rewards have grown enough since the last refresh, or would have with some more.
+
+        A reward that replaces another is as much news as one that is added. While all rewards are zero there is no
+        population to estimate, so the next reward is always due to bring one; decisions that count as zero until
+        their reward comes (``provisional``) only bring one when they are many beside those before.
+        """
+        news = self._news + new_rewards
+        if news < self._retry_at:
+            return False
         if self.method == estimators.EVIDENCE:
             at = float(self.memory.evidence.refreshed_at[0])
-            return self._total + new_rewards - at >= max(1.0, growth * at)
-        at = float(self.memory.refreshed_at.sum())
-        growth = 1.0 if self.method == estimators.KNOWN else growth
-        return self._total + new_rewards - at >= max(1.0, growth * at)
+        else:
+            at = float(self.memory.refreshed_at.sum())
+            growth = 1.0 if self.method == estimators.KNOWN else growth
+        if provisional:
+            at = max(at, self.looked_at)
+        return news - at >= max(1.0, growth * at)
+
+    @property
+    def _news(self) -> float:
+        """Rewards learned, and those among them that have replaced another since the last refresh once more."""
+        return self._total + self.replaced
+
+    def postpone(self, error: BaseException) -> None:
+        """Remember that a refresh failed: the next one is due after twice as many further rewards as the last time."""
+        failures = self._failures + 1
+        pause = min(2.0**failures, max(2.0, self._total))
+        self.__dict__.update(
+            _failures=failures, _retry_at=self._news + pause, problem=f"{type(error).__name__}: {error}"
+        )
+
+    @property
+    def postponed(self) -> bool:
+        """Whether a refresh failed not long ago."""
+        return self._news < self._retry_at
 
     def new_refresh(self, slots: IntArray | None = None, arms: IntArray | None = None) -> Refresh | None:
         """Return all that a refresh needs after rewards of these slots; one that is given this cannot fail."""
@@ -336,45 +427,70 @@ class Store:
             refresh.run(Live(self.belief), steps=steps, settled=settled, sample=sample)
             self.install(refresh)
             return
-        for arm in range(self.n_arms):
-            if self.stale:
-                rebuild(self.belief, arm, self.buffers)
-            estimators.refresh(self.belief, self.memory, arm, self.method, self.buffers, self.n_live_tasks)
-        self._all_settled()
-        self.version += 1
-        self.stale = False
+        self._refresh_in_place()
 
-    def install(self, refresh: Refresh) -> None:
-        """Put a population that was estimated apart in the place of the old one; cannot fail.
+    def _refresh_in_place(self) -> None:
+        """Estimate the prior of every arm where it stands; if that fails, it is again what it was."""
+        belief, memory, was_stale = self.belief, self.memory, self.stale
+        arrays = [getattr(belief, name) for name in POPULATION if name != "rewards"]
+        arrays += [array for name, array in zip(memory._fields, memory, strict=True) if name not in BUFFERS]
+        before = [array.copy() for array in arrays]
+        self.stale = True  # until all of it is done: whoever looks computes the posterior again
+        try:
+            for arm in range(self.n_arms):
+                if was_stale:
+                    rebuild(belief, arm, self.buffers)
+                estimators.refresh(belief, memory, arm, self.method, self.buffers, self.n_live_tasks)
+            self._all_settled()
+        except BaseException:
+            with undisturbed():
+                for array, old in zip(arrays, before, strict=True):
+                    array[...] = old
+                self.version += 1
+            raise
+        self.__dict__.update(
+            version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
+        )
 
-        One that is not a number stays out: a row of a size beyond all others must not silence every task.
+    def install(self, refresh: Refresh, replaced: int | None = None) -> None:
+        """Put a population that was estimated apart in the place of the old one.
+
+        ``replaced`` is how many rewards had been replaced when the estimate began; default: all. A population that is
+        not a number stays out: a row of a size beyond all others must not silence every task.
         """
+        looked = {
+            "looked_at": float(refresh.population.rewards.sum()),
+            "replaced": 0 if replaced is None else self.replaced - replaced,
+        }
         if not refresh.is_finite():
-            self._stay(refresh)
+            self._stay(refresh, looked)
             return
-        with undisturbed():
-            for name in POPULATION:
-                if name != "rewards":
-                    getattr(self.belief, name)[...] = getattr(refresh.population, name)
-            if refresh.robust:
-                weight = refresh.population.task_weight
-                self.belief.task_weight[: weight.size] = weight
-            for mine, new in zip(self.memory.evidence, refresh.evidence, strict=True):
-                if isinstance(mine, np.ndarray):
-                    mine[...] = new
-            self._room.root[: self.n_arms] = refresh.root
-            set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
-            self._room.generation[0] += 1
-            self.version += 1
-            self.stale = False
+        belief, room, steps = self.belief, self._room, Steps()
+        for name in POPULATION:
+            if name != "rewards":
+                steps.append(partial(getattr(belief, name).__setitem__, ..., getattr(refresh.population, name)))
+        if refresh.robust:
+            weight = refresh.population.task_weight
+            steps.append(partial(belief.task_weight.__setitem__, slice(weight.size), weight))
+        for mine, new in zip(self.memory.evidence, refresh.evidence, strict=True):
+            if isinstance(mine, np.ndarray):
+                steps.append(partial(mine.__setitem__, ..., new))
+        steps.append(partial(room.root.__setitem__, slice(self.n_arms), refresh.root))
+        steps.append(partial(set_triangles, belief.covariance, room.triangle[: self.n_arms]))
+        steps.append(partial(room.generation.__setitem__, 0, room.generation[0] + 1))
+        steps.append(
+            partial(self.__dict__.update, looked, version=self.version + 1, stale=False, problem=None, **NO_FAILURES)
+        )
+        commit(steps)
 
-    def _stay(self, refresh: Refresh) -> None:
+    def _stay(self, refresh: Refresh, looked: dict[str, float]) -> None:
         """Keep the population in force, and try again when rewards have grown."""
         logger.warning(
             "the population could not be estimated, since values of too different size were learned (1e20 beside 1, "
             "say), and stays as it is; find such rows, forget their tasks and learn them again without"
         )
         with undisturbed():
+            self.__dict__.update(looked, **NO_FAILURES)
             if self.memory.evidence.refreshed_at[0] > 0:
                 self.memory.evidence.refreshed_at[0] = refresh.evidence.refreshed_at[0]
             if self.stale:
@@ -383,22 +499,22 @@ class Store:
     def rebuild(self) -> None:
         """Compute every posterior again from the sums, under the prior in force."""
         for arm in range(self.n_arms):
-            self._rebuild_arm(arm)
+            self._rebuild_arm(arm, self.belief, self.memory, self._room)
         self._all_settled()
         self.stale = False
 
-    def _rebuild_arm(self, arm: int) -> None:
-        learned = self.method == estimators.EVIDENCE and self.memory.evidence.refreshed_at[0] > 0
-        root = self._room.root[arm]
+    def _rebuild_arm(self, arm: int, belief: Belief, memory: Memory, room: Room) -> None:
+        learned = self.method == estimators.EVIDENCE and memory.evidence.refreshed_at[0] > 0
+        root = room.root[arm]
         if learned:
             information = self._information
-            evidence_kernels.set_population(self.belief, self.memory.evidence, arm, root, self.buffers)
-            self._sum(arm, self.belief.seen[arm, : self.belief.n_seen[arm]], information)
-            finish_information(self.belief, arm, root, information, self.buffers)
+            evidence_kernels.set_population(belief, memory.evidence, arm, root, self.buffers)
+            self._sum(belief, arm, root, belief.seen[arm, : belief.n_seen[arm]], information)
+            finish_information(belief, arm, root, information, self.buffers)
         else:
-            rebuild(self.belief, arm, self.buffers)
-            set_roots(self.belief.covariance[arm : arm + 1], root[None])
-        set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
+            rebuild(belief, arm, self.buffers)
+            set_roots(belief.covariance[arm : arm + 1], root[None])
+        set_triangles(belief.covariance, room.triangle[: belief.n_seen.size])
 
     def settle(self, tasks: Sequence[int] | None = None) -> None:
         """Bring what all pairs, or those of some tasks, believe to the population in force; for those who look."""
@@ -423,14 +539,16 @@ class Store:
 
     def _settle_rows(self, arm: int, rows: IntArray, lanes: Array | None = None) -> None:
         if rows.size:
-            self._sum(arm, rows, np.empty((self.n_features, self.n_features + 1)), lanes)
+            out = np.empty((self.n_features, self.n_features + 1))
+            self._sum(self.belief, arm, self._room.root[arm], rows, out, lanes)
 
-    def _sum(self, arm: int, rows: IntArray, out: Array, lanes: Array | None = None) -> None:
+    def _sum(
+        self, belief: Belief, arm: int, root: Array, rows: IntArray, out: Array, lanes: Array | None = None
+    ) -> None:
         """Settle pairs of an arm, and write what they say about the shared mean to ``out``."""
-        belief = self.belief
         sum_information(
-            Pairs(belief.sums, rows, belief.task_of, belief.task_weight), self._room.root[arm],
-            belief.noise_variance[arm], belief.local_covariance, belief.local_mean, True,
+            Pairs(belief.sums, rows, belief.task_of, belief.task_weight), root, belief.noise_variance[arm],
+            belief.local_covariance, belief.local_mean, True,
             new_lanes(self.n_features) if lanes is None else lanes, out,
         )  # fmt: skip
 
@@ -446,9 +564,17 @@ class Store:
 
     def reset_prior(self, fresh: Memory | None = None) -> None:
         """Go back to the start, as if no refresh had ever been; the sums stay."""
-        self.memory = self.new_memory() if fresh is None else fresh
+        commit(self._resetting(self.new_memory() if fresh is None else fresh))
+        self._rebuild_unless_estimated()
+
+    def _rebuild_unless_estimated(self) -> None:
+        if self.method != estimators.EVIDENCE or not self.experience:
+            self.rebuild()
+        # Else a refresh follows, and starts from the sums.
+
+    def _resetting(self, fresh: Memory) -> Steps:
         belief, n = self.belief, self.start.n_arms
-        belief.task_weight[:] = 1.0
+        steps: Steps = [partial(belief.task_weight.__setitem__, ..., 1.0)]
         for mine, given in (
             (belief.covariance, self.start.covariance),
             (belief.noise_variance, self.start.noise_variance),
@@ -456,15 +582,12 @@ class Store:
             (belief.shared_location, self.start.shared_location),
         ):
             # Arms that came later start as the first one did.
-            mine[:n], mine[n:] = given, given[0]
-        self.version += 1
-        if self.method == estimators.EVIDENCE and self.experience:
-            self.stale = True  # a refresh follows, and starts from the sums
-            return
-        for arm in range(self.n_arms):
-            rebuild(self.belief, arm, self.buffers)
-        self._all_settled()
-        self.stale = False
+            steps += [
+                partial(mine.__setitem__, slice(n), given),
+                partial(mine.__setitem__, slice(n, None), given[0]),
+            ]
+        done = {"memory": fresh, "version": self.version + 1, "stale": True, "looked_at": 0.0, "replaced": 0}
+        return [*steps, partial(self.__dict__.update, done, problem=None, **NO_FAILURES)]
 
     def copy_of_sums(self) -> tuple[IntArray, IntArray, Sums]:
         """Return tasks, arms and sums of every pair with rewards, in the order of their slots."""
@@ -495,7 +618,7 @@ class Store:
                 taken = index[new[0, :count], new[1, :count]]
                 if self.n_slots + fresh > self._room.settled.size:
                     self._show(with_more_slots(self._room, self.n_slots + fresh))
-            except MemoryError:
+            except BaseException:
                 index[new[0, :count], new[1, :count]] = -1
                 raise
             if count <= free.size:
@@ -531,14 +654,14 @@ class Store:
 
     def _show(self, room: Room) -> None:
         """Work in another room from now on."""
-        ground = self._ground(room, self._scores)
-        self._room, self.ground = room, ground
-        self._cut()
+        ground, belief = self._ground(room, self._scores), self._cut(room, self.n_arms, self.n_tasks)
+        # All at once: compiled code and plain code must look at the same arrays.
+        self.__dict__.update(_room=room, ground=ground, belief=belief)
 
-    def _cut(self) -> None:
-        """Take the arms and tasks that there are out of the room that there is."""
-        room, arms, tasks = self._room.belief, slice(self.n_arms), slice(self.n_tasks)
-        self.belief = Belief(
+    def _cut(self, whole: Room, n_arms: int, n_tasks: int) -> Belief:
+        """Return so many arms and tasks of the room that there is."""
+        room, arms, tasks = whole.belief, slice(n_arms), slice(n_tasks)
+        return Belief(
             sums=room.sums,
             slot=room.slot[tasks],
             task_of=room.task_of,

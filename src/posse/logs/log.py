@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from posse.checks import number
 from posse.logs.findings import Finding
 from posse.logs.schema import log_frame
 from posse.tables import as_frame
@@ -39,6 +40,8 @@ class Log:
     Log(2 rows, 1 task, 2 arms, 0 features)
     >>> log.with_rewards().frame["arm"].to_list()
     ['red']
+    >>> log.with_rewards(absent_reward=0.0).frame["reward"].to_list()
+    [1.0, 0.0]
     """
 
     frame: pl.DataFrame
@@ -89,10 +92,16 @@ class Log:
         given = self.frame["eligible"]
         return pl.select(given.fill_null(pl.lit(self._arms().implode()))).to_series() if given.null_count() else given
 
-    def with_rewards(self) -> Log:
-        """Return the rows whose reward is known."""
+    def with_rewards(self, absent_reward: float | None = None) -> Log:
+        """Return the rows whose reward is known; or all rows, where none means ``absent_reward``.
+
+        The second is what a fleet with this ``absent_reward`` has learned, decisions that still wait included.
+        """
         import polars as pl
 
+        if absent_reward is not None:
+            value = number(absent_reward, "absent_reward")
+            return replace(self, frame=self.frame.with_columns(pl.col("reward").fill_null(value)))
         return replace(self, frame=self.frame.filter(pl.col("reward").is_not_null()))
 
     def __eq__(self, other: object) -> bool:

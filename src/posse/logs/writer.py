@@ -66,10 +66,12 @@ class LogWriter:
                 written = os.write(self._file, data)
                 while written < len(data):
                     written += os.write(self._file, data[written:])
-            except OSError as error:
+            except BaseException as error:
                 if size is not None:
                     # Half a line would spoil all that comes after it.
                     os.ftruncate(self._file, size)
+                if not isinstance(error, OSError):
+                    raise
                 raise InvalidValue(
                     f"cannot add to the log {self.path}: {error.strerror or error}; nothing was decided or learned"
                 ) from None

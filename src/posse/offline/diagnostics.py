@@ -237,7 +237,7 @@ def missing_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
     reasons = []
     lacking = {"reward": data.rows_without_reward, "propensity": data.rows_without_propensity}
     remedy = {
-        "reward": "wait until rewards are in, or leave out recent decisions; where no reward means 0, write 0",
+        "reward": "wait until rewards are in, or leave out recent decisions; if no reward means 0: --absent-reward 0",
         "propensity": "log the probability of the arm taken with every decision",
     }
     for what, count in lacking.items():

@@ -41,6 +41,7 @@ def fleet_answer(row: FleetRow, live: LiveFleet) -> dict[str, Any]:
         "decisions": row.decisions,
         "rewards": row.rewards,
         "pending": row.pending,
+        "pending_reward": row.definition["absent_reward"] if row.definition["count_pending"] else None,
     }
 
 

@@ -12,16 +12,9 @@ from posse.fleet.replica import Replica
 from posse.service.settings import Limits
 
 SETTINGS = (
-    "policy",
-    "prior",
-    "exploration",
-    "floor",
-    "evaluation_budget",
-    "refresh_growth",
-    "robust",
-    "time_to_live",
-    "absent_reward",
-)
+    "policy", "prior", "exploration", "floor", "evaluation_budget", "refresh_growth", "robust", "time_to_live",
+    "absent_reward", "count_pending",
+)  # fmt: skip
 """What is passed on to the fleet as it is."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")

@@ -17,6 +17,7 @@ from posse.service.warming import warm
 from posse.service.writer import Writer
 from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
 
+WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries of what failed: twice as long every time
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 AT_ONCE = 1000  # decisions that are let go in one transaction
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
@@ -56,6 +57,7 @@ class Engine:
         self._expire_at: dict[str, float] = {}
         self._prune_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
+        self._trouble: dict[str, tuple[float, float]] = {}  # by fleet that cannot learn: pause, and since when
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
     def start(self) -> None:
@@ -81,7 +83,7 @@ class Engine:
                         row = self.storage.fleet(live.name)
                         if row is not None and row.changes > row.snapshot:
                             live.write_snapshot(self.writer.run, self.clock())
-                    except (PosseError, OSError) as error:
+                    except Exception as error:
                         logger.warning("no last snapshot of fleet %r: %s", live.name, error)
             self.writer.close()
             self.storage.close()
@@ -144,6 +146,8 @@ class Engine:
             if row is None:
                 return None
             if live is None or live.created != row.created:
+                # Before anybody can ask it something.
+                warm(*(row.definition[name] for name in ("policy", "prior", "robust")))
                 live = LiveFleet(self.storage, row, self.settings.limits.number)
                 live.replica.leading = self.leading
                 self._fleets[name] = live
@@ -179,13 +183,7 @@ class Engine:
 
     def _keep(self) -> None:
         begin = time.monotonic()
-        self.problem = (
-            "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
-        )
-        try:
-            warm()
-        except Exception:
-            logger.exception("compiled code could not be tried; the first requests may wait for it")
+        self._warm()
         self.problem, warned = "fleets are being loaded", ""
         while not self._stop.is_set():
             try:
@@ -210,6 +208,22 @@ class Engine:
                 logger.exception("looking after the fleets failed; trying again")
                 self._stop.wait(1.0)
             self._stop.wait(self.settings.follow_seconds)
+
+    def _warm(self) -> None:
+        """Load compiled code, however often that takes: without it nothing could be decided or learned."""
+        self.problem = (
+            "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
+        )
+        pause = WARM_SECONDS
+        while not self._stop.is_set():
+            try:
+                warm()
+                return
+            except Exception:
+                logger.exception("compiled code could not be loaded; trying again in %g s", pause)
+                self.problem = "compiled code could not be loaded (the log of this service says why)"
+            self._stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _lead(self) -> None:
         now = time.monotonic()
@@ -237,8 +251,24 @@ class Engine:
         for name, row in rows.items():
             found = self._fleets.get(name) or self._load(name)
             if found is not None and row.changes > found.applied:
-                found.follow()
+                self._follow_one(found)
         return rows
+
+    def _follow_one(self, live: LiveFleet) -> None:
+        """Let a fleet apply what it has not; one that cannot is tried again later and keeps nobody else waiting."""
+        now = time.monotonic()
+        pause, since = self._trouble.get(live.name, (0.0, now))
+        if now < since + pause:
+            return
+        try:
+            live.follow()
+            self._trouble.pop(live.name, None)
+        except PosseError:
+            raise  # the database is away: so it is for all
+        except Exception:
+            pause = min(2 * pause, LONGEST_PAUSE) if pause else WARM_SECONDS
+            self._trouble[live.name] = (pause, now)
+            logger.exception("fleet %r could not learn what its log says; trying again in %g s", live.name, pause)
 
     def _look_after(self, live: LiveFleet, row: FleetRow) -> None:
         """Do what one process does for all: publish populations, let old decisions go, write snapshots."""

@@ -22,6 +22,7 @@ from posse.storage import Change, FleetRow, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
 AT_ONCE = 10_000  # changes that are read at a time
+ROWS = "rows"
 
 logger = logging.getLogger("posse.service")
 
@@ -43,13 +44,21 @@ class LiveFleet:
         self.name, self.created = row.name, row.created
         self.definition: dict[str, Any] = row.definition
         self._lock = threading.RLock()
-        self.replica, self.applied = _from_snapshot(storage, row)
         self._started_from = 0
         self.own_population = 0  # the number of the one that this process wrote last
+        self.replica = _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
         self._published = -1
-        self._catch_up()
+        if self._catch_up(self.replica):
+            self._published = self.replica.estimate
+        if self._disagrees(self.replica):
+            self._rebuild(row, self.replica)
         self.replica.start_apart(row.decisions)
+
+    @property
+    def applied(self) -> int:
+        """The number of the last change that was applied."""
+        return self.replica.applied
 
     def follow(self) -> int:
         """Apply all changes of the log that were not applied yet; return how many."""
@@ -60,7 +69,7 @@ class LiveFleet:
                 if self._was_pruned():
                     self._start_again()
                     continue
-                self._apply(changes)
+                self._apply(self.replica, changes)
                 count += len(changes)
                 if len(changes) < AT_ONCE:
                     return count
@@ -75,10 +84,46 @@ class LiveFleet:
     def _start_again(self) -> None:
         row = self._storage.fleet(self.name)
         if row is not None:
-            replica, number = _from_snapshot(self._storage, row)
+            replica = _from_snapshot(self._storage, row)
             replica.leading = self.replica.leading
             replica.start_apart(row.decisions)
-            self.replica, self.applied, self._started_from = replica, number, max(number, row.snapshot)
+            self.replica, self._started_from = replica, max(replica.applied, row.snapshot)
+
+    def _disagrees(self, replica: Replica) -> bool:
+        """Whether a replica has learned more rewards than the log has up to the same change, or fewer."""
+        expected = self._storage.rewards_up_to(self.name, replica.applied)
+        learned = int(replica.n_rewards) + replica.unlearned
+        if expected is None or expected == learned:
+            return False
+        logger.error(
+            "fleet %r has learned %d rewards, but its log has %d up to change %d; it is learned again",
+            self.name, learned, expected, replica.applied,
+        )  # fmt: skip
+        return True
+
+    def _rebuild(self, row: FleetRow, wrong: Replica | None = None) -> None:
+        """Learn all of it again: from the newest snapshot, unless that is ``wrong``, or from the log alone."""
+        last, adopted = wrong, False
+        if wrong is None:
+            last, adopted = self._learned_again(_from_snapshot(self._storage, row))
+        assert last is not None
+        if wrong is not None or self._disagrees(last):
+            if self._storage.is_whole(self.name):
+                last, adopted = self._learned_again(new_replica(row.definition))
+            else:
+                logger.error("old rows of fleet %r have left its log, so it cannot be learned from that", self.name)
+        expected = self._storage.rewards_up_to(self.name, last.applied)
+        if expected is not None:
+            # Whatever is left of the difference has no remedy, and was said; it is no news the next time.
+            last.unlearned = expected - int(last.n_rewards)
+        self.replica = last
+        self._published = last.estimate if adopted else -1
+
+    def _learned_again(self, replica: Replica) -> tuple[Replica, bool]:
+        replica.leading = self.replica.leading
+        adopted = self._catch_up(replica)
+        replica.start_apart(self.replica.n_decisions)
+        return replica, adopted
 
     def is_there(self) -> bool:
         """Whether this is still the fleet of its name: it may have been deleted, and another made."""
@@ -89,80 +134,95 @@ class LiveFleet:
         """Apply changes that this process has just written, and others that came before them, if any."""
         with self._lock:
             if before == self.applied:
-                self._apply(changes)
+                self._apply(self.replica, changes)
             else:
                 self.follow()
 
-    def _apply(self, changes: Iterable[Change]) -> None:
-        for kind, group in groupby(changes, key=lambda change: change.kind):
-            if kind == "reward":
-                self._learn(list(group))
+    def _apply(self, replica: Replica, changes: Iterable[Change]) -> None:
+        """Apply changes in order. What is repeated after an error does no harm, and rows are never repeated."""
+        for kind, group in groupby(changes, key=_kind):
+            if kind == ROWS:
+                self._learn(replica, list(group))
                 continue
             for change in group:
                 if kind == "arms":
-                    self.definition = json.loads(change.data)
-                    match_arms(self.replica, self.definition)
+                    definition = json.loads(change.data)
+                    match_arms(replica, definition)
+                    if replica is self.replica or change.number > self.applied:
+                        self.definition = definition
                 elif kind == "erase":
-                    self.replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
+                    replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
                     self._published = -1  # populations from before have left the log
-                elif kind == "population" and change.number != self.own_population:
-                    self._adopt(change)
-                self.applied = change.number
+                elif kind == "population" and change.number != self.own_population and self._adopt(replica, change):
+                    self._published = replica.estimate
+                replica.applied = change.number
 
-    def _learn(self, changes: list[Change], *, catching_up: bool = False) -> None:
+    def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
+        last = changes[-1].number
+        # A decision that was given the absent reward when its time was over has counted as that from the start.
+        news = [change for change in changes if change.old is None or change.old != change.reward]
         try:
-            self.replica.learn(
-                [change.task for change in changes],
-                [change.arm for change in changes],
-                self.contexts.logged([from_json(change.body)["context"] for change in changes]),
-                [change.reward for change in changes],
+            replica.learn(
+                [change.task for change in news],
+                [change.arm for change in news],
+                self.contexts.logged([from_json(change.body)["context"] for change in news]),
+                [change.reward for change in news],
+                replaces=[change.old for change in news],
+                provisional=all(change.kind == "decision" for change in news),
+                applied=last,
                 catching_up=catching_up,
             )
         except PosseError:
+            if replica.applied == last:
+                raise  # they are learned, and something after that failed
             if len(changes) == 1:
                 # The log is the truth, and this row of it cannot be learned; the others can.
-                logger.exception("change %d of fleet %r cannot be learned", changes[0].number, self.name)
+                logger.exception("change %d of fleet %r cannot be learned", last, self.name)
+                replica.leave_out(last, counts=changes[0].old is None)
             else:
                 for change in changes:
-                    self._learn([change], catching_up=catching_up)
-        self.applied = changes[-1].number
+                    self._learn(replica, [change], catching_up=catching_up)
 
-    def _catch_up(self) -> None:
-        """Apply what the log has beyond the snapshot: sums first, then the newest population once."""
+    def _catch_up(self, replica: Replica) -> bool:
+        """Apply what the log has beyond a snapshot: sums first, then the newest population once; True if there is one.
+
+        If this raises, all up to ``replica.applied`` is applied.
+        """
         population: Change | None = None
         erased = False
         while True:
-            changes = self._storage.changes(self.name, self.applied, AT_ONCE)
-            for kind, group in groupby(changes, key=lambda change: change.kind):
-                if kind == "reward":
-                    self._learn(list(group), catching_up=True)
+            changes = self._storage.changes(self.name, replica.applied, AT_ONCE)
+            for kind, group in groupby(changes, key=_kind):
+                if kind == ROWS:
+                    self._learn(replica, list(group), catching_up=True)
                 elif kind == "population":
                     *_, population = group
-                    self.applied = population.number
+                    replica.applied = population.number
                 else:
                     if kind == "erase":
                         # The task had its part in populations from before.
                         population, erased = None, True
-                    self._apply(group)
+                    self._apply(replica, group)
             if len(changes) < AT_ONCE:
                 break
         if population is None:
             # The snapshot may have one that was never published: whoever wrote it died before it could.
             population = self._storage.population(self.name)
-        adopted = population is not None and self._adopt(population)
-        if erased and not adopted and self.replica.n_rewards:
-            self.replica.refresh()
+        adopted = population is not None and self._adopt(replica, population)
+        if erased and not adopted and replica.n_rewards:
+            try:
+                replica.refresh()
+            except Exception:
+                logger.exception("the population of fleet %r could not be estimated; tried again later", self.name)
+        return adopted
 
-    def _adopt(self, population: Change) -> bool:
+    def _adopt(self, replica: Replica, population: Change) -> bool:
         try:
-            adopted = self.replica.adopt(population.data)
+            return replica.adopt(population.data)
         except PosseError as error:
             # Of another version, say. Whoever leads estimates another, so there is no reason to stop here.
             logger.warning("population %d of fleet %r is not taken: %s", population.number, self.name, error)
             return False
-        if adopted:
-            self._published = self.replica.estimate
-        return adopted
 
     @property
     def published(self) -> bool:
@@ -182,9 +242,14 @@ class LiveFleet:
     def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], time: float) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.
 
-        ``run`` does something on the thread that writes.
+        A fleet that has learned another number of rewards than its log has is learned again first. ``run`` does
+        something on the thread that writes.
         """
         with self._lock:
+            if self.is_there() and self._disagrees(self.replica):
+                row = self._storage.fleet(self.name)
+                if row is not None and row.created == self.created:
+                    self._rebuild(row)
             number, write = self.applied, self.replica.freeze()
         with tempfile.TemporaryDirectory(prefix="posse-") as folder:
             path = Path(folder) / "snapshot"
@@ -201,7 +266,12 @@ class LiveFleet:
         return number
 
 
-def _from_snapshot(storage: Storage, row: FleetRow) -> tuple[Replica, int]:
+def _kind(change: Change) -> str:
+    """Return the kind of a change; rewards and decisions that count are learned together."""
+    return ROWS if change.kind in ("reward", "decision") else change.kind
+
+
+def _from_snapshot(storage: Storage, row: FleetRow) -> Replica:
     found = storage.snapshot(row.name)
     if found is not None:
         number, parts = found
@@ -211,9 +281,12 @@ def _from_snapshot(storage: Storage, row: FleetRow) -> tuple[Replica, int]:
                 for part in parts:
                     stream.write(part)
             try:
-                return Replica.load(path, background=True), number
+                replica = Replica.load(path, background=True)
             except PosseError:
                 # The log has it all, unless old rows of it were pruned: say so loudly.
                 logger.exception("the snapshot of fleet %r cannot be read; its log is learned from the start", row.name)
+            else:
+                replica.applied = number
+                return replica
     # Arms that came later come again with their changes.
-    return new_replica(row.definition), 0
+    return new_replica(row.definition)

@@ -54,6 +54,9 @@ class Metrics:
         behind = GaugeMetricFamily(
             "posse_fleet_changes_behind", "Changes of the log that this process has not applied", labels=("fleet",)
         )
+        failing = GaugeMetricFamily(
+            "posse_fleet_refresh_failing", "1 if the last estimate of a population failed", labels=("fleet",)
+        )
         try:
             rows = engine.storage.fleets() if engine.ready else []
         except PosseError:
@@ -62,8 +65,10 @@ class Metrics:
             for name, family in fleets.items():
                 family.add_metric((row.name,), getattr(row, name))
             if engine.knows(row.name):
-                behind.add_metric((row.name,), max(row.changes - engine.live(row.name).applied, 0))
-        return [ready, leading, queue, *fleets.values(), behind]
+                live = engine.live(row.name)
+                behind.add_metric((row.name,), max(row.changes - live.applied, 0))
+                failing.add_metric((row.name,), float(live.replica.refresh_problem is not None))
+        return [ready, leading, queue, *fleets.values(), behind, failing]
 
     def text(self) -> bytes:
         """Return all of it in Prometheus' format."""

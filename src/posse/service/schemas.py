@@ -66,6 +66,13 @@ class Definition(Request):
         description="Seconds for which a decision may get its reward; null is for ever.",
     )
     absent_reward: float | None = Field(None, description="What it means if none came; left out: nothing.")
+    count_pending: bool = Field(
+        True,
+        description=(
+            "With absent_reward: a decision counts as it from the moment it is made, and its reward replaces it. "
+            "False: nothing of a decision is learned before its time_to_live is over."
+        ),
+    )
     retention: float | None = Field(
         None, gt=0, le=1e10, description="Seconds after which decisions leave the log; what they taught stays."
     )
@@ -175,6 +182,9 @@ class Fleet(Answer):
     decisions: int = Field(examples=[45_210])
     rewards: int = Field(examples=[40_003])
     pending: int = Field(description="Decisions that wait for their reward.", examples=[5_207])
+    pending_reward: float | None = Field(
+        description="What each of them counts as meanwhile; null if it does not count.", examples=[0.0]
+    )
 
 
 class Fleets(Answer):

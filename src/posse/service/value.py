@@ -53,7 +53,8 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
         for old in [key for key, (at, _) in _answers.items() if now - at > FRESH]:
             del _answers[old]
         if question not in _answers:
-            _answers[question] = (now, _evaluated(_newest(engine, live.name, rows), target, baseline))
+            newest = _newest(engine, live.name, rows)
+            _answers[question] = (now, _evaluated(_final(newest, live), target, baseline))
         return _answers[question][1]
 
 
@@ -68,6 +69,16 @@ def _newest(engine: Engine, fleet: str, count: int) -> list[LoggedDecision]:
             break
         before = rows[-1].number
     return found[::-1]
+
+
+def _final(rows: list[LoggedDecision], live: LiveFleet) -> list[LoggedDecision]:
+    """Return rows with the rewards that are learned: early ones alone would look too good, or too bad."""
+    absent = live.definition["absent_reward"]
+    if absent is None:
+        return rows
+    if live.definition["count_pending"]:
+        return [row if row.reward is not None else row._replace(reward=absent) for row in rows]
+    return [row for row in rows if row.change is not None]
 
 
 def _evaluated(rows: list[LoggedDecision], target: Any, name: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """What a storage promises: the log of decisions and rewards is the truth, and what is acknowledged is on disk.
 
-Everything that changes what a fleet believes has a number: rewards, arms that come or go, tasks that are erased and
-populations that were estimated. Numbers of one fleet grow in the order in which changes became visible, so whoever has
-applied all up to n asks for those after n and misses none. A snapshot is the state after some number.
+Everything that changes what a fleet believes has a number: rewards, decisions that count as an absent reward until
+theirs comes, arms that come or go, tasks that are erased and populations that were estimated. Numbers of one fleet grow
+in the order in which changes became visible, so whoever has applied all up to n asks for those after n and misses none.
+A snapshot is the state after some number.
 
 The promises, which ``tests/storage/test_contract.py`` asks of every storage:
 
@@ -114,7 +115,7 @@ class NewReward:
     value, time : float
     expiring : bool
         Whether this is the reward of a decision that has waited too long: it counts as rewarded, unless it is rewarded
-        already, which is SAME whatever its reward is.
+        already, which is SAME whatever its reward is. A reward that was held until now becomes a change.
     """
 
     id: str
@@ -124,7 +125,11 @@ class NewReward:
 
 
 class LoggedDecision(NamedTuple):
-    """A row of the log; ``reward``, ``reward_time`` and ``change`` are None unless ``state`` is REWARDED."""
+    """A row of the log; ``reward``, ``reward_time`` and ``change`` are None unless ``state`` is REWARDED.
+
+    ``change`` is that of the reward, and None while the reward is held; ``counted`` is the change with which the
+    decision began to count as the absent reward, None if it did not.
+    """
 
     fleet: str
     number: int
@@ -140,6 +145,7 @@ class LoggedDecision(NamedTuple):
     reward: float | None
     reward_time: float | None
     change: int | None
+    counted: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -164,13 +170,16 @@ class Change(NamedTuple):
     Parameters
     ----------
     number : int
-    kind : {"reward", "arms", "erase", "population"}
+    kind : {"reward", "decision", "arms", "erase", "population"}
     task, arm, body : str
-        Of the rewarded decision; empty for other kinds.
+        Of the rewarded decision, or the one that counts from now on; empty for other kinds.
     reward : float
+        Of a decision: what it counts as until its reward comes.
     data : bytes
         Of other kinds: the definition (JSON) after arms came or went, the digest of the erased task's name (see
         :func:`posse.storage.naming.digest_of`), or a population.
+    old : float or None
+        Of a reward: what the decision counted as until now, None if it did not count.
     """
 
     number: int
@@ -180,6 +189,7 @@ class Change(NamedTuple):
     body: str = ""
     reward: float = 0.0
     data: bytes = b""
+    old: float | None = None
 
 
 class Written(NamedTuple):
@@ -192,7 +202,7 @@ class Written(NamedTuple):
     before : dict
         By fleet that changed: the number of its last change before.
     changes : dict
-        By fleet that changed: its new changes (rewards), in order.
+        By fleet that changed: its new changes (rewards, and decisions that count), in order.
     """
 
     outcomes: list[list[Outcome]]
@@ -265,8 +275,12 @@ class Storage(ABC):
         Checks against what is stored and what earlier groups of this call wrote. A group in which an entry is CONFLICT,
         UNKNOWN or GONE writes nothing. Also counts tasks, decisions, rewards, pending and activity. A reward is GONE if
         its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None) of the
-        fleet's definition; one that is ``expiring`` is not asked for its age. A decision whose id is stored is SAME if
-        all of it is, else CONFLICT. In a group that is refused, entries with nothing wrong are WITHHELD.
+        fleet's definition; one that is ``expiring`` is not asked for its age. A reward for a decision that was given
+        the absent one when its time was over is GONE, too. A decision whose id is stored is SAME if all of it is, else
+        CONFLICT. In a group that is refused, entries with nothing wrong are WITHHELD.
+
+        If the fleet's definition has an ``absent_reward``, a decision is a change, and its reward replaces it; unless
+        ``count_pending`` is false: then a reward is held, and is a change when it is written as ``expiring``.
         """
 
     @abstractmethod
@@ -275,6 +289,19 @@ class Storage(ABC):
 
         Numbers may be left out: those of erased and pruned rows, and of populations that were replaced.
         """
+
+    @abstractmethod
+    def rewards_up_to(self, fleet: str, number: int) -> int | None:
+        """Return how many rewards a fleet has learned that has applied all changes up to ``number``.
+
+        Decisions that count as the absent reward are among them from the change on with which they began to; rewards
+        that are held are not. Pruned rows count, those of erased tasks do not. None if it cannot be told: a task was
+        erased since, rows may have been pruned since (a newer snapshot is finished), or there is no such fleet.
+        """
+
+    @abstractmethod
+    def is_whole(self, fleet: str) -> bool:
+        """Whether the log still has every reward that counts, so that a fleet can be learned from it alone."""
 
     @abstractmethod
     def decision(self, decision_id: str) -> LoggedDecision | None:
@@ -327,7 +354,7 @@ class Storage(ABC):
 
     @abstractmethod
     def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:
-        """Return the ids of decisions made before a time that are still pending, the oldest first."""
+        """Return the ids of decisions made before a time that are pending, or whose rewards are held, oldest first."""
 
     # Populations and snapshots.
 

@@ -40,7 +40,7 @@ Connection = psycopg.Connection[Row]
 
 # Rewards name only their decisions, so this finds their fleets too. Always in one order, against deadlocks.
 LOCK_FLEETS = """
-SELECT id, name, time_to_live, number, changes, created FROM fleets
+SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending FROM fleets
 WHERE name = ANY(%s) OR (name IS NOT NULL AND id IN (SELECT fleet FROM decisions WHERE id = ANY(%s)))
 ORDER BY id FOR NO KEY UPDATE
 """
@@ -63,10 +63,10 @@ SELECT asked.fleet, asked.task FROM unnest(%s::text[], %s::text[]) AS asked (fle
 """
 
 INSERT = """
-INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest)
+INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest, counted)
 SELECT * FROM json_to_recordset(%s::json) AS new (
   a bigint, b bigint, c text, d double precision, e text, f text, g double precision, h text, i text, j text, k text,
-  l text)
+  l text, m bigint)
 """
 
 REWARD = """
@@ -92,8 +92,8 @@ ON CONFLICT (fleet, minute) DO UPDATE SET decisions = activity.decisions + exclu
 
 COUNT_FLEETS = """
 UPDATE fleets SET number = number + new.c, tasks = tasks + new.b, decisions = decisions + new.c,
-  rewards = rewards + new.d, pending = pending + new.c - new.d, changes = changes + new.d
-FROM json_to_recordset(%s::json) AS new (a bigint, b bigint, c bigint, d bigint) WHERE fleets.id = new.a
+  rewards = rewards + new.d, pending = pending + new.c - new.d, changes = changes + new.e
+FROM json_to_recordset(%s::json) AS new (a bigint, b bigint, c bigint, d bigint, e bigint) WHERE fleets.id = new.a
 """
 
 
@@ -397,10 +397,10 @@ def _apply(connection: Connection, verdict: Verdict) -> None:
         for statement, rows in (
             (INSERT, [
                 (fleet, number, new.id, new.time, new.task, new.arm, new.propensity, new.body, new.policy,
-                 new.version, new.key, new.digest)
-                for fleet, number, new in verdict.decisions
+                 new.version, new.key, new.digest, counted)
+                for fleet, number, counted, new in verdict.decisions
             ]),
-            (REWARD, [(row.id, row.change, row.reward, row.reward_time) for _, row in verdict.rewards]),
+            (REWARD, [(row.id, row.change, row.reward, row.reward_time) for _, row, _ in verdict.rewards]),
             (COUNT_TASKS, [
                 (fleet, task, task.casefold(), tally.first_time, tally.decisions, tally.rewards)
                 for (fleet, task), tally in verdict.tasks.items()
@@ -410,7 +410,8 @@ def _apply(connection: Connection, verdict: Verdict) -> None:
                 for (fleet, minute), tally in verdict.minutes.items()
             ]),
             (COUNT_FLEETS, [
-                (fleet, tally.tasks, tally.decisions, tally.rewards) for fleet, tally in verdict.fleets.items()
+                (fleet, tally.tasks, tally.decisions, tally.rewards, tally.changes)
+                for fleet, tally in verdict.fleets.items()
             ]),
         ):  # fmt: skip
             if rows:
@@ -420,7 +421,7 @@ def _apply(connection: Connection, verdict: Verdict) -> None:
 
 def _records(rows: Sequence[Sequence[Any]]) -> str:
     """Return rows as JSON objects whose keys are a, b, c, ...: one value to send and one to parse."""
-    return json.dumps([dict(zip("abcdefghijkl", row, strict=False)) for row in rows], ensure_ascii=False)
+    return json.dumps([dict(zip("abcdefghijklm", row, strict=False)) for row in rows], ensure_ascii=False)
 
 
 def _lost(error: BaseException) -> bool:

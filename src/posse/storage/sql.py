@@ -37,7 +37,7 @@ CHUNK = 1000
 
 DECISION = """
 SELECT f.name, d.number, d.id, d.time, d.task, d.arm, d.propensity, d.body, d.policy, d.version, d.state, d.reward,
-  d.reward_time, d.change
+  d.reward_time, d.change, d.counted
 FROM decisions d JOIN fleets f ON f.id = d.fleet
 """
 
@@ -49,11 +49,19 @@ FROM fleets
 
 CHANGES = """
 SELECT * FROM (
-  SELECT change, 'reward', task, arm, body, reward, CAST(NULL AS {binary}) FROM decisions
-  WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND change > ? ORDER BY change LIMIT ?) AS rewarded
+  SELECT d.change, 'reward', d.task, d.arm, d.body, d.reward, CAST(NULL AS {binary}),
+    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END
+  FROM decisions d JOIN fleets f ON f.id = d.fleet
+  WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? ORDER BY d.change LIMIT ?) AS rewarded
 UNION ALL
 SELECT * FROM (
-  SELECT number, kind, '', '', '', 0.0, data FROM changes
+  SELECT d.counted, 'decision', d.task, d.arm, d.body, f.absent_reward, CAST(NULL AS {binary}),
+    CAST(NULL AS double precision)
+  FROM decisions d JOIN fleets f ON f.id = d.fleet
+  WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.counted > ? ORDER BY d.counted LIMIT ?) AS waiting
+UNION ALL
+SELECT * FROM (
+  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision) FROM changes
   WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND number > ? ORDER BY number LIMIT ?) AS others
 ORDER BY 1 LIMIT ?
 """
@@ -70,9 +78,44 @@ FROM snapshots s JOIN fleets f ON f.id = s.fleet
 WHERE f.name = ? AND s.finished = 1 ORDER BY s.number DESC, s.id DESC LIMIT 1
 """
 
+# A row is learned when it begins to count as the absent reward, or else with its reward once that is no longer held. So
+# rewards that are held are taken off, and decisions that count while they wait are put on top. The sign keeps SQLite
+# from reading all decisions that ever counted: those that wait are few.
+REWARDS_UP_TO = """
+SELECT rewards
+  - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.reward IS NOT NULL AND d.change IS NULL)
+  + CASE WHEN absent_reward IS NULL OR count_pending = 0 THEN 0 ELSE
+    (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.state IN (0, 2) AND +d.counted IS NOT NULL) END
+  - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.counted > ?)
+  - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.change > ? AND d.counted IS NULL)
+FROM fleets WHERE name = ? AND erasure <= ?
+  AND NOT EXISTS (SELECT 1 FROM snapshots s WHERE s.fleet = fleets.id AND s.finished = 1 AND s.number > ?)
+"""
+
+WHOLE = """
+SELECT rewards = (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.state = 1)
+FROM fleets WHERE name = ?
+"""
+
+# Held rewards are asked for without their state, whose index has all rewards that there ever were.
+WAITING = """
+SELECT id FROM (
+  SELECT * FROM (
+    SELECT id, time, number FROM decisions
+    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = 0 AND time < ?
+    ORDER BY time, number LIMIT ?) AS pending
+  UNION ALL
+  SELECT * FROM (
+    SELECT id, time, number FROM decisions
+    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND reward IS NOT NULL AND change IS NULL AND time < ?
+    ORDER BY time, number LIMIT ?) AS held) AS late
+ORDER BY time, number LIMIT ?
+"""
+
 PRUNE = """
 DELETE FROM decisions WHERE id IN (
-  SELECT id FROM decisions WHERE fleet = ? AND state = ? AND time < ? AND coalesce(change, 0) <= ?
+  SELECT id FROM decisions WHERE fleet = ? AND state = ? AND time < ?
+    AND (change <= ? OR (state = 2 AND change IS NULL AND counted IS NULL))
   ORDER BY time LIMIT ?)
 """
 
@@ -114,9 +157,10 @@ class SqlStorage(Storage):
     def create_fleet(self, name: str, definition: dict[str, Any], time: float) -> bool:
         with self._writing() as session:
             made = session.run(
-                "INSERT INTO fleets (name, definition, time_to_live, created) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (name) DO NOTHING",
-                name, _text_of(definition), definition.get("time_to_live"), time,
+                "INSERT INTO fleets (name, definition, time_to_live, absent_reward, count_pending, created) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
+                name, _text_of(definition), definition.get("time_to_live"), definition.get("absent_reward"),
+                int(definition.get("count_pending", True)), time,
             )  # fmt: skip
         return made > 0
 
@@ -171,8 +215,16 @@ class SqlStorage(Storage):
 
     def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
         _checked(limit)
-        found = self._read(CHANGES.format(binary=self.BINARY), fleet, after, limit, fleet, after, limit, limit)
-        return [Change._make((*row[:6], bytes(row[6] or b""))) for row in found]
+        found = self._read(CHANGES.format(binary=self.BINARY), *(fleet, after, limit) * 3, limit)
+        return [Change._make((*row[:6], bytes(row[6] or b""), row[7])) for row in found]
+
+    def rewards_up_to(self, fleet: str, number: int) -> int | None:
+        found = self._read(REWARDS_UP_TO, number, number, fleet, number, number)
+        return int(found[0][0]) if found else None
+
+    def is_whole(self, fleet: str) -> bool:
+        found = self._read(WHOLE, fleet)
+        return bool(found and found[0][0])
 
     def decision(self, decision_id: str) -> LoggedDecision | None:
         found = self._read(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", decision_id)
@@ -290,11 +342,7 @@ class SqlStorage(Storage):
         return gone
 
     def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:
-        found = self._read(
-            "SELECT id FROM decisions WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = ? AND time < ? "
-            "ORDER BY time, number LIMIT ?",
-            fleet, PENDING, before, _checked(limit),
-        )  # fmt: skip
+        found = self._read(WAITING, fleet, before, _checked(limit), fleet, before, limit, limit)
         return [row[0] for row in found]
 
     # Populations and snapshots.

@@ -35,8 +35,8 @@ WAL_LIMIT = 64 * 2**20
 KEYED = DECISION.replace("SELECT f.name", "SELECT d.digest, f.name") + "WHERE f.name = ? AND d.key = ?"
 
 INSERT = """
-INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest, counted)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 REWARD = "UPDATE decisions SET state = 1, change = ?, reward = ?, reward_time = ? WHERE id = ?"
@@ -349,7 +349,9 @@ def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
     fleets = {}
     for name in {*wanted.fleets, *(row.fleet for row in decisions.values())}:
         row = execute(
-            "SELECT id, name, time_to_live, number, changes, created FROM fleets WHERE name = ?", (name,)
+            "SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending FROM fleets "
+            "WHERE name = ?",
+            (name,),
         ).fetchone()
         if row is not None:
             fleets[name] = Counters(*row)
@@ -361,11 +363,11 @@ def _apply(connection: sqlite3.Connection, verdict: Verdict) -> None:
         INSERT,
         [
             (fleet, number, new.id, new.time, new.task, new.arm, new.propensity, new.body, new.policy, new.version,
-             new.key, new.digest)
-            for fleet, number, new in verdict.decisions
+             new.key, new.digest, counted)
+            for fleet, number, counted, new in verdict.decisions
         ],
     )  # fmt: skip
-    connection.executemany(REWARD, [(row.change, row.reward, row.reward_time, row.id) for _, row in verdict.rewards])
+    connection.executemany(REWARD, [(row.change, row.reward, row.reward_time, row.id) for _, row, _ in verdict.rewards])
     connection.executemany(
         COUNT_TASK,
         [
@@ -384,7 +386,7 @@ def _apply(connection: sqlite3.Connection, verdict: Verdict) -> None:
         COUNT_FLEET,
         [
             (tally.decisions, tally.tasks, tally.decisions, tally.rewards, tally.decisions - tally.rewards,
-             tally.rewards, fleet)
+             tally.changes, fleet)
             for fleet, tally in verdict.fleets.items()
         ],
     )  # fmt: skip

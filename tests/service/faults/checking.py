@@ -96,6 +96,12 @@ def check_counts(connection: Connection, rows: list[dict[str, Any]]) -> None:
     assert found == {task: (made[task], given[task]) for task in made}
 
 
+def learned_rows(connection: Connection, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with what is learned of them: where pending decisions count, the reward that they count as."""
+    pending = connection.read(f"/v1/fleets/{FLEET}")["pending_reward"]
+    return [row | {"reward": pending if row["reward"] is None else row["reward"]} for row in rows]
+
+
 def sums_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
     """What a model adds up, by task and arm, straight from the log."""
     grouped = defaultdict(list)
@@ -120,7 +126,7 @@ def learned_by(connection: Connection, task: str) -> dict[str, Any]:
 
 def check_learned(connection: Connection, rows: list[dict[str, Any]]) -> None:
     """The sums that the service stands on are those of its log, to 1e-9."""
-    sums = sums_of(rows)
+    sums = sums_of(learned_rows(connection, rows))
     for task in sorted({row["task"] for row in rows}):
         learned = learned_by(connection, task)
         expected = {arm: entry for (of, arm), entry in sums.items() if of == task}
@@ -139,7 +145,7 @@ def check_beliefs(connection: Connection, rows: list[dict[str, Any]], database: 
     The population is estimated in the background and published shortly after, so this may take a moment to come true.
     """
     tasks = sorted({row["task"] for row in rows})[:4]
-    rewarded = [row for row in rows if row["reward"] is not None]
+    rewarded = [row for row in learned_rows(connection, rows) if row["reward"] is not None]
 
     def differences() -> list[str]:
         storage = open_storage(database, migrate=False)

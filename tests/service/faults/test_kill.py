@@ -36,13 +36,17 @@ def describe(what, seconds):
     )
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_nothing_acknowledged_is_lost_or_counted_twice_however_often_it_is_killed(services, loads, kills):
+@pytest.mark.parametrize(
+    ("kills", "silence"),
+    [(20, {}), (20, {"absent_reward": -0.5}), pytest.param(200, {}, marks=pytest.mark.slow)],
+    ids=["20", "20, pending counts", "200"],
+)
+def test_nothing_acknowledged_is_lost_or_counted_twice_however_often_it_is_killed(services, loads, kills, silence):
     rng = random.Random(kills)
     # Snapshots as often as it can, so that kills hit those as well.
     service = services(snapshot_seconds=0.1)
     service.start()
-    make_fleet(service.connection)
+    make_fleet(service.connection, **silence)
     load = loads(service, seed=kills, clients=3, erasing=True, pause=0.0 if kills == 20 else 0.005)
     restarts = []
     for kill in range(1, kills + 1):
@@ -69,8 +73,8 @@ def filled(path, n_decisions, n_tasks, definition=DEFINITION, rewarded=0.9):
     rng = np.random.default_rng(3)
     given = {
         "intercept": True, "policy": "ebm-rand-ucb", "prior": None, "exploration": None, "evaluation_budget": 0.0,
-        "refresh_growth": None,
-        "robust": False, "time_to_live": None, "absent_reward": None, "retention": None, **definition,
+        "refresh_growth": None, "robust": False, "time_to_live": None, "absent_reward": None, "count_pending": True,
+        "retention": None, **definition,
     }  # fmt: skip
     now = time.time() - n_decisions
     storage = open_storage(path)

@@ -36,7 +36,8 @@ def check_rewards(view: View) -> Iterator[Finding]:
             "warning" if many else "note",
             f"rewards that are not known ({share(int(missing.sum()), missing.len())})",
             missing,
-            "evaluate log.with_rewards() if they are missing by chance; if no reward means 0, write 0",
+            "evaluate log.with_rewards() if they are missing by chance; if no reward means 0, "
+            "log.with_rewards(absent_reward=0)",
         )
     wrong = (~reward.is_finite()).fill_null(False)
     if wrong.any():
@@ -83,7 +84,8 @@ def check_missing_by_arm(view: View) -> Iterator[Finding]:
             f"rewards are missing for {share(most['missing'], most['n'])} of arm {most['arm']!r}, but for "
             f"{share(least['missing'], least['n'])} of arm {least['arm']!r}",
             view.frame["reward"].is_null() & (view.frame["arm"] == most["arm"]),
-            "they are not missing by chance (some arms report later, or never): wait, or say what no reward means",
+            "they are not missing by chance (some arms report later, or never): wait, or say what no reward means "
+            "(absent_reward)",
         )
 
 

@@ -26,7 +26,8 @@ function featureText(feature) {
 
 function settings(fleet) {
   const { definition } = fleet;
-  const { absent_reward: absent } = definition;
+  const { absent_reward: absent, count_pending: counted } = definition;
+  const until = counted ? "from the decision on, until a reward comes" : "when the wait is over, and not before";
   return [
     ["Arms", fleet.arms.join(", ")],
     ["Retired arms", fleet.retired_arms.join(", ")],
@@ -38,7 +39,7 @@ function settings(fleet) {
     ["Least probability of an arm", number(definition.floor)],
     ["Evaluation budget", `${number(100 * definition.evaluation_budget)} %`],
     ["A decision waits for its reward", isNone(definition.time_to_live) ? "for ever" : age(definition.time_to_live)],
-    ["If no reward comes", isNone(absent) ? "nothing is learned" : `it counts as ${number(absent)}`],
+    ["If no reward comes", isNone(absent) ? "nothing is learned" : `it counts as ${number(absent)} ${until}`],
     ["Rows are kept", isNone(definition.retention) ? "for ever" : age(definition.retention)],
     ["Created", moment(timeOf(fleet.created))],
   ].filter(([, text]) => text);

@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { empty, h, headRow, keyed, label, setHidden, setText } from "./dom.js";
-import { age, count, moment, timeOf } from "./format.js";
+import { age, count, moment, number, timeOf } from "./format.js";
 import { href } from "./route.js";
 
 const PAGE = 100;
@@ -60,7 +60,9 @@ export function pendingPanel({ fleet, soon }) {
     update(now) {
       const life = now.definition.time_to_live;
       const wait = life ? `A decision waits for ${age(life)}; after that its reward is refused` : "They wait for ever";
-      setText(waits, `The oldest first. ${wait}.`);
+      const absent = now.pending_reward;
+      const counts = absent === null ? "" : ` Until then each counts as ${number(absent)}.`;
+      setText(waits, `The oldest first. ${wait}.${counts}`);
     },
     async load(signal) {
       const answer = await get(path("fleets", fleet, "pending"), { signal, params: { limit } });

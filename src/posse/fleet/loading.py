@@ -1,0 +1,46 @@
+"""Loading the compiled code of learning before anything changes.
+
+A kernel is compiled, or read from Numba's cache, when it is first called. That opens files and takes memory, so it may
+fail; in the middle of a change it must not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posse.fleet.commit import commit
+from posse.fleet.kept import Kept
+from posse.fleet.store import Store
+from posse.kernels import estimators
+from posse.kernels.fleet import sort_by_slots
+from posse.model.prior import Prior
+
+loaded = False
+"""Whether :func:`load_learning` has been through in this process."""
+
+
+def load_learning() -> None:
+    """Learn something tiny in every way that there is; kernels do not depend on sizes."""
+    global loaded
+    start = Prior(covariance=np.ones((1, 1, 1)), noise_variance=np.ones(1), shared_precision=np.ones((1, 1)))
+    store = Store(start=start, method=estimators.KNOWN)
+    tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
+    contexts, rewards = np.ones((1, 1)), np.ones(1)
+    slots = store.claim(tasks, arms)
+    Kept(store.n_slots, 1).keep(store.belief.sums, slots, arms)
+    store.learn(0, 0, contexts[0], 1.0)
+    store.learn_rows(tasks, arms, contexts, rewards)
+    store.replace_rows(tasks, arms, contexts, rewards, rewards)
+    store.add_rows(slots, arms, contexts, rewards)
+    store.exchange_rows(slots, contexts, rewards, rewards)
+    sort_by_slots(slots, 0, np.empty(2, dtype=np.int64), np.empty(1, dtype=np.int64))
+    commit(store.adding_sums(slots, arms, store.copy_of_sums()[2]))
+    store.rebuild()
+    store.settle()
+    loaded = True
+
+
+def require_loaded() -> None:
+    """Raise what keeps compiled code from being loaded, if anything does; costs nothing once it is there."""
+    if not loaded:
+        load_learning()

@@ -1,0 +1,111 @@
+"""A process that may open no more files cannot load compiled code, and learns every reward once all the same.
+
+Found from outside: under a limit of open files the refresh of a service's fleet raised after its sums had changed, and
+a fleet with 5 rewards in its log had learned 241.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytest.importorskip("resource")
+
+LEARNING = """
+    import os, resource
+    from posse import Posse
+    from posse.fleet import loading
+
+    log = []
+    fleet = Posse(arms=["red", "green"], features=["a"], seed=1, refresh_growth=0.0, log=log.extend)
+    made = [fleet.decide(f"t{i % 2}", [float(i)]) for i in range(5)]
+    assert not loading.loaded
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    held = []
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    refused = 0
+    for attempt in range(3):
+        for decision in made:
+            try:
+                fleet.reward(decision.id, 1.0)
+            except OSError as error:
+                assert error.errno == 24, error
+                refused += 1
+    rewards = sum("reward" in record for record in log)
+    assert fleet.n_rewards == rewards, (fleet.n_rewards, rewards)
+    for file in held:
+        os.close(file)
+    new = [fleet.reward(decision.id, 1.0) for decision in made]
+    assert sum(new) == 5 - rewards, (new, rewards)
+    assert fleet.n_rewards == 5 == sum("reward" in record for record in log)
+    print(refused, "were refused")
+"""
+
+ESTIMATING = """
+    import json, os, resource, tempfile
+    import numpy as np
+    from posse.fleet.loading import require_loaded
+    from posse.service.definition import new_definition
+    from posse.service.live import LiveFleet
+    from posse.service.settings import Limits
+    from posse.storage import NewDecision, NewReward, open_storage
+
+    given = {
+        "arms": ["red", "green"], "features": ["a"], "intercept": True, "policy": "ebm-ts", "prior": None,
+        "exploration": None, "floor": 0.0, "refresh_growth": 0.0, "robust": False, "time_to_live": 1e6,
+        "absent_reward": None, "count_pending": True, "retention": None,
+    }
+    folder = tempfile.TemporaryDirectory()
+    storage = open_storage(folder.name + "/posse.db")
+    storage.create_fleet("f", new_definition(given, Limits()), 1.0)
+    live = LiveFleet(storage, storage.fleet("f"))
+    # Learning is there, and estimating is not.
+    require_loaded()
+    live.replica.features.encode_many(np.ones((2, 1)))
+    body = json.dumps({"context": {"a": 1.0}})
+    made = [NewDecision("f", f"d{i}", 10.0, f"t{i}", "red", 0.5, body, "p", "v") for i in range(5)]
+    storage.write([[one] for one in made])
+    storage.write([[NewReward(one.id, 1.0, 11.0)] for one in made])
+    storage.changes("f", 0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    held = []
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        pass
+    for attempt in range(20):
+        live.follow()
+    assert live.replica.n_rewards == 5, live.replica.n_rewards
+    assert "Too many open files" in live.replica._store.problem
+    for file in held:
+        os.close(file)
+    live.write_snapshot(lambda job: job(), 12.0)
+    assert LiveFleet(storage, storage.fleet("f")).replica.n_rewards == 5
+    storage.close()
+    folder.cleanup()
+    print("ok")
+"""
+
+
+def run(script):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True, text=True, env=dict(os.environ), timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_cannot_be_loaded_is_not_logged(compiled):
+    assert run(LEARNING) == "15 were refused\n"
+
+
+def test_an_estimate_that_cannot_be_loaded_repeats_nothing(compiled):
+    assert run(ESTIMATING) == "ok\n"
