@@ -58,8 +58,8 @@ ESTIMATING = """
 
     given = {
         "arms": ["red", "green"], "features": ["a"], "intercept": True, "policy": "ebm-ts", "prior": None,
-        "exploration": None, "floor": 0.0, "refresh_growth": 0.0, "robust": False, "time_to_live": 1e6,
-        "absent_reward": None, "count_pending": True, "retention": None,
+        "exploration": None, "floor": 0.0, "evaluation_budget": 0.0, "refresh_growth": 0.0, "robust": False,
+        "time_to_live": 1e6, "absent_reward": None, "count_pending": True, "retention": None,
     }
     folder = tempfile.TemporaryDirectory()
     storage = open_storage(folder.name + "/posse.db")

@@ -25,7 +25,8 @@ KINDS = {
     "held": {"absent_reward": 0.25, "count_pending": False},
 }
 GIVEN = {
-    "intercept": True, "policy": "ebm-ts", "prior": None, "exploration": None, "floor": 0.0, "refresh_growth": 0.0,
+    "intercept": True, "policy": "ebm-ts", "prior": None, "exploration": None, "floor": 0.0, "evaluation_budget": 0.0,
+    "refresh_growth": 0.0,
     "robust": False, "time_to_live": 1e6, "absent_reward": None, "count_pending": True, "retention": None,
 }  # fmt: skip
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

@@ -327,7 +327,7 @@ def test_decisions_of_a_loaded_fleet_can_be_rewarded(states, path):
 IMPOSSIBLE = [
     ("pair_gram", 1e120), ("pair_gram", 0.0), ("pair_moment", 1e60), ("pair_moment", 1e4), ("pair_count", 1e60),
     ("pair_count", 0.25), ("task_weight", 1e-300), ("task_weight", 1e10), ("ledger0_context", 1e60),
-    ("ledger0_reward", -1e60), ("evidence_shared_scale", -1.0), ("evidence_target_level", 0.0),
+    ("ledger0_reward", -1e60), ("evidence_shared_scale", -1.0), ("evidence_target_weight", 0.0),
     ("evidence_feature_square", -1.0), ("evidence_refreshed_at", -1.0), ("evidence_refreshed_at", 1e9),
 ]  # fmt: skip
 
@@ -369,7 +369,7 @@ def test_beliefs_that_do_not_follow_from_the_sums_are_not_believed(states, path,
     "name",
     ["pair_gram", "pair_moment", "pair_count", "pair_sum_of_squares", "arm_covariance", "arm_noise_variance",
      "arm_shared_precision", "arm_shared_covariance", "task_weight", "ledger0_context", "evidence_shared_scale",
-     "evidence_inverse", "evidence_target_level"],
+     "evidence_inverse", "evidence_target_weight"],
 )  # fmt: skip
 def test_a_fleet_from_odd_numbers_does_not_fail_later(states, path, name):
     header, arrays = states["evidence"]

@@ -245,10 +245,12 @@ def test_a_new_arm_starts_from_what_the_others_have_in_common():
     arm = store.add_arm()
 
     belief, evidence = store.belief, store.memory.evidence
-    assert_array_equal(belief.covariance[arm], evidence.target)
-    assert belief.noise_variance[arm] == pytest.approx(1 / np.mean(1 / belief.noise_variance[:arm]))
-    assert_array_equal(belief.shared_precision[arm], belief.shared_precision[0])
-    assert not belief.shared_mean[arm].any()
+    noise, level = np.exp(evidence.centre)
+    assert_allclose(belief.covariance[arm], level * evidence.target)
+    assert belief.noise_variance[arm] == pytest.approx(noise)
+    spread = np.diag(1 / (evidence.shared_scale[0] * evidence.feature_square))
+    assert_allclose(np.linalg.inv(belief.shared_precision[arm]), spread + evidence.arm_covariance)
+    assert_allclose(belief.shared_mean[arm], evidence.arm_mean)
 
 
 def test_a_refresh_knows_the_inverse_covariance_of_a_new_arm():

@@ -16,11 +16,11 @@ from posse.environments.base import World
 from posse.environments.from_dataset import RegressionWorld
 from posse.environments.synthetic import SyntheticWorld
 from posse.model.prior import Prior
-from posse.policies import EbmTS, EbmUCB, LinUCB
+from posse.policies import EbmRandUCB, EbmTS, EbmUCB, LinUCB
 from posse.simulation.factories import Factory
 
 PAPER_UCB, PAPER_TS = "paper ebmUCB", "paper ebmTS"
-EVIDENCE_UCB, EVIDENCE_TS = "evidence UCB", "evidence TS"
+EVIDENCE_UCB, EVIDENCE_RAND, EVIDENCE_TS = "evidence UCB", "evidence RandUCB", "evidence TS"
 ROBUST_UCB = "robust UCB"
 FIXED = "fixed 2I"
 LINUCB = "LinUCB"
@@ -32,6 +32,7 @@ POOLED_TUNED = {f"{POOLED} {value:g}": value for value in (0.0, 0.01, 0.03, 0.1,
 
 EVIDENCE: dict[str, Factory] = {
     EVIDENCE_UCB: partial(EbmUCB, prior="evidence"),
+    EVIDENCE_RAND: EbmRandUCB,
     EVIDENCE_TS: partial(EbmTS, prior="evidence"),
 }
 """The methods that the tables are about, by name; one more line here is one more column of every table."""

@@ -107,7 +107,6 @@ def pool_arms(evidence: Any, buffers: Buffers) -> None:
     n_arms, d = evidence.moment.shape
     squares, scale = evidence.feature_square, evidence.shared_scale[0]
     total, offset = buffers.matrices[4], buffers.vectors[0]
-    set_width(evidence)
     for i in range(d):
         offset[i] = 0.0
         for j in range(d):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.arms import INFORMATION, POOLED, SLOPE, gather_arms, pool_arms, share_arms
+from posse.kernels.arms import INFORMATION, POOLED, SLOPE, gather_arms, pool_arms, set_width, share_arms
 from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
 from posse.kernels.levels import (
@@ -293,6 +293,7 @@ def set_start(belief: Belief, evidence: Evidence) -> None:
         for j in range(d):
             evidence.arm_covariance[i, j] = 0.0
         evidence.arm_covariance[i, i] = evidence.reward_square[0] / evidence.feature_square[i]
+    set_width(evidence)
     evidence.centre[NOISE], evidence.centre[LEVEL] = math.log(NOISE_SHARE * size), math.log(COVARIANCE_SHARE * size / d)
     for i in range(d):
         for j in range(d):
@@ -532,6 +533,7 @@ def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     n_arms, d = belief.shared_mean.shape
     size = evidence.reward_scatter[0]
     gather_arms(belief, evidence, buffers)
+    set_width(evidence)
     pool_arms(evidence, buffers)
     held = 1.0 / (LOG_SD * LOG_SD)
     distance = -math.log(evidence.shared_scale[0]) - math.log(MEAN_SHARE * size / d)
