@@ -167,6 +167,8 @@ def snapshot(logged, live, injection):
 def learn(logged, live, injection):
     """The replica by itself: rewards and the position change together."""
     logged.write(2)
+    if logged.absent is not None:
+        logged.expire(kept=1)
     for change in logged.storage.changes("f", live.applied):
         context = [json.loads(change.body)["context"]["a"]]
         injection.run(
@@ -242,6 +244,8 @@ def test_a_fleet_has_learned_its_log_whatever_raises(tmp_path, caplog, kind, wha
 def test_every_place_between_log_and_belief(tmp_path, caplog, kind, what):
     if what == "expire" and "absent_reward" not in KINDS[kind]:
         pytest.skip("nothing is learned from decisions without a reward")
+    if what == "apply" and kind == "held":
+        pytest.skip("decisions and rewards change nothing before their time is over: see expire")
     assert inject(tmp_path, caplog, kind, what, most=150) >= 30
 
 

@@ -408,3 +408,15 @@ def test_a_fleet_whose_every_reward_was_replaced_by_another_can_be_loaded(fleet_
     back = Posse.load(tmp_path / "fleet.posse", clock=fleet._clock)
     assert _state(back)[0]["replaced"] == fleet._store.replaced
     assert back.n_rewards == 300
+
+
+def test_arrays_grow_under_decisions_of_new_tasks():
+    """Every decision brings a task and a pair, so both outgrow their arrays, now one and now the other."""
+    one, many = (Posse(arms=["a", "b"], features=["x"], seed=1, absent_reward=0.5) for _ in range(2))
+    made = [one.decide(f"t{n}", [0.1 * n]) for n in range(300)]
+    many.decide_many([f"t{n}" for n in range(300)], [[0.1 * n] for n in range(300)])
+    for here in (one, many):
+        assert here.n_rewards == here.statistics.count.sum() == 300
+        assert here.statistics.count.sum(axis=0).tolist() == [1.0] * 300
+    assert one.reward_many([decision.id for decision in made], [2.0] * 300) == 300
+    assert one.statistics.sum_of_squares.sum() == 1200.0
