@@ -119,7 +119,7 @@ def test_a_floor_is_kept_whatever_is_eligible(fleet_of, policy):
 
 
 def test_one_draw_for_all_arms_reports_the_share_of_draws_that_an_arm_wins(fleet_of):
-    fleet, rng = fleet_of(8), np.random.default_rng(4)
+    fleet, rng = fleet_of(4), np.random.default_rng(4)
     u = np.maximum(0.4 + 0.1 * norm.ppf((np.arange(200_000) + 0.5) / 200_000), 0.0)
     random = 0
     for task in ("t1", "t3", "never seen"):
