@@ -245,7 +245,7 @@ QUICK = [
 
 @pytest.mark.parametrize(("kind", "what"), QUICK)
 def test_what_is_learned_is_what_the_log_says(tmp_path, monkeypatch, kind, what):
-    assert inject(tmp_path, kind, what, monkeypatch, most=200, stride=37, dense=2, middle=60) >= 5
+    assert inject(tmp_path, kind, what, monkeypatch, most=200, stride=53, dense=4, middle=60) >= 4
 
 
 @pytest.mark.slow
@@ -329,7 +329,7 @@ QUICK_CHANGES = [*(("ebm-ts", what) for what in CHANGES), ("counting", "forget")
 
 @pytest.mark.parametrize(("kind", "what"), QUICK_CHANGES)
 def test_a_change_is_made_or_not(tmp_path, kind, what):
-    assert change(tmp_path, kind, what, most=200, stride=47, dense=2, middle=40) >= 5
+    assert change(tmp_path, kind, what, most=200, stride=53, dense=4, middle=40) >= 3
 
 
 @pytest.mark.slow
