@@ -33,9 +33,7 @@ class State:
         self.rows = rows
         self.stats = Statistics.from_data(**rows, n_tasks=N, n_arms=n_arms)
         half = np.random.default_rng(5).standard_normal((n_arms, D + 2, D))
-        self.prior = Prior(
-            covariance=half.transpose(0, 2, 1) @ half / 3, noise_variance=np.linspace(0.4, 0.9, n_arms)
-        )
+        self.prior = Prior(covariance=half.transpose(0, 2, 1) @ half / 3, noise_variance=np.linspace(0.4, 0.9, n_arms))
         self.buffers = new_buffers(D)
         self.belief = new_belief(self.stats, self.prior, self.buffers)
         if weights:

@@ -56,7 +56,7 @@ def dense_step(slopes, centre):
         pull = np.diag([NOISE_PULL, LEVEL_PULL * D]) / (1 + at[0] ** 2 + c * at[1] ** 2)
         here = slice(2 + 2 * k, 4 + 2 * k)
         # 1/2 (at + move - moved centre)' pull (...) - slope' move + 1/2 move' information move
-        matrix[here, here] = pull + [[row[NOISE_NOISE], row[NOISE_LEVEL]], [row[NOISE_LEVEL], row[LEVEL_LEVEL]]]
+        matrix[here, here] = pull + np.reshape(row[[NOISE_NOISE, NOISE_LEVEL, NOISE_LEVEL, LEVEL_LEVEL]], (2, 2))
         matrix[:2, :2] += pull
         matrix[:2, here], matrix[here, :2] = -pull, -pull
         right[here] = row[[NOISE_SLOPE, LEVEL_SLOPE]] - pull @ at
