@@ -139,8 +139,8 @@ def blurred(evidence: kernels.Evidence) -> list[str]:
     rewards, leverage = evidence.summaries[:, REWARDS].sum(), evidence.summaries[:, LEVERAGE].sum()
     if leverage > BLURRED * rewards > 0:
         notes.append(
-            f"{leverage / rewards:.0%} of what rewards say goes into coefficients of tasks: with so few rewards per task "
-            "and arm, noise can hardly be told from differences between tasks"
+            f"{leverage / rewards:.0%} of what rewards say goes into coefficients of tasks: with so few rewards per "
+            "task and arm, noise can hardly be told from differences between tasks"
         )
     over = float(evidence.overdispersion[levels.NOISE])
     if over > UNEVEN:

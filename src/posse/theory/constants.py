@@ -109,7 +109,9 @@ class Constants:
             n_arms=prior.n_arms,
             n_features=prior.n_features,
             noise_sd=math.sqrt(_one(prior.noise_variance, "noise variance")),
-            shared_precision=_one(np.linalg.eigvalsh(prior.shared_precisions), "shared precision"),
+            shared_precision=_one(
+                np.asarray(np.linalg.eigvalsh(prior.shared_precisions), np.float64), "shared precision"
+            ),
             precision_max=float(1.0 / _eigenvalues(prior).min()),
             precision_min=float(1.0 / _eigenvalues(prior).max()),
             coefficient_bound=float(np.sqrt((beta**2).sum(axis=-1)).max()),
