@@ -139,7 +139,7 @@ def test_predictions_are_those_of_the_joint_gaussian(method, robust, fixed):
     X /= np.sqrt((X**2).mean(axis=0))
     model = HierarchicalRegressor(method=method, robust=robust, fit_intercept=False, fixed=fixed).fit(X, y, groups)
     prior, weight = model.prior_, model.group_weight_
-    shared = np.diag(1 / prior.shared_precisions[0])
+    shared = np.linalg.inv(prior.shared_precisions[0])
 
     wider = dict(zip(model.groups_, 1 / weight, strict=True))
     same = groups[:, None] == groups
@@ -273,10 +273,10 @@ def test_evidence_with_fixed_features_rests_where_every_part_is_at_its_best():
         [prior.covariance[0, 0, 0] / alone.covariance[0, 0, 0], prior.noise_variance[0] / alone.noise_variance[0]]
     )
     assert_allclose(prior.covariance[0, :2, :2], np.exp(levels[0]) * alone.covariance[0], rtol=5e-3)
-    assert_allclose(prior.shared_precisions[0, :2], alone.shared_precisions[0], rtol=5e-3)
+    assert_allclose(prior.shared_precisions[0, :2, :2], alone.shared_precisions[0], rtol=5e-3)
     # Both levels are higher than those of what is left, which was made small, and no others are better.
     assert levels[1] > 0.01
-    shifted = with_zeros(alone, FIXED, float(prior.shared_precisions[0, 2]))
+    shifted = with_zeros(alone, FIXED, float(prior.shared_precisions[0, 2, 2]))
 
     def at(u, v, stats, prior):
         moved = type(prior)(

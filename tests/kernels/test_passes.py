@@ -8,17 +8,19 @@ from posse.kernels import lanes
 from posse.kernels.evidence import pairs_of
 from posse.kernels.lanes import N_COUNTS, lanes_size, sum_information, sum_moments
 from posse.kernels.passes import (
+    GAUSSIAN_SCATTER,
     LEVERAGE,
-    MEAN_INFORMATION,
-    MEAN_SQUARE,
+    N_SUMMARIES,
     RESIDUAL,
     REWARDS,
+    SCATTER,
     SQUARED_LEVERAGE,
     TASKS,
     divide_rows,
     finish_information,
     finish_moments,
     prepare_moments,
+    scatter_of_squares,
     transpose,
 )
 from posse.kernels.posterior import new_buffers
@@ -138,7 +140,7 @@ def test_sums_become_the_second_moment_and_the_summary(d, weights):
         pairs_of(belief, ARM), root, belief.noise_variance[ARM], belief.shared_mean[ARM], shared_root, start,
         np.empty(n), np.empty(lanes_size(d)), moments, counts,
     )  # fmt: skip
-    second_moment, summary = np.full((d, d), np.nan), np.full(7, np.nan)
+    second_moment, summary = np.full((d, d), np.nan), np.full(N_SUMMARIES, np.nan)
 
     finish_moments(belief, ARM, root, moments, counts, n, second_moment, summary, new_buffers(d))
 
@@ -146,6 +148,7 @@ def test_sums_become_the_second_moment_and_the_summary(d, weights):
     # m0)', which is that of theta alone only if m0 were known.
     s2, Phi, m0 = prior.noise_variance[ARM], post.shared_covariance[ARM], post.shared_mean[ARM]
     second, residual = np.zeros((d, d)), 0.0
+    own, free = [], []  # squared residuals of every task around its posterior mean, and their degrees of freedom
     for row in belief.seen[ARM, :n].tolist():
         task = int(belief.task_of[row])
         weight, A, b = belief.task_weight[task], stats.gram[ARM, task], stats.moment[ARM, task]
@@ -153,7 +156,9 @@ def test_sums_become_the_second_moment_and_the_summary(d, weights):
         deviation = local @ (b - A @ m0)
         second += weight * (local @ A @ Phi @ A @ local + s2 * local + np.outer(deviation, deviation))
         mean, covariance = post.mean[ARM, task], post.covariance[ARM, task]
-        residual += stats.sum_of_squares[ARM, task] + mean @ (A @ mean - 2 * b) + np.trace(A @ covariance)
+        own.append(stats.sum_of_squares[ARM, task] + mean @ (A @ mean - 2 * b))
+        free.append(max(stats.count[ARM, task] - np.trace(local @ A), 0.0))
+        residual += own[-1] + np.trace(A @ covariance)
     assert_allclose(second_moment, second, rtol=1e-8, atol=1e-8 * np.abs(second).max())
     assert (second_moment == second_moment.T).all()
     assert summary[TASKS] == n == (stats.count[ARM] > 0).sum()
@@ -161,7 +166,15 @@ def test_sums_become_the_second_moment_and_the_summary(d, weights):
     assert summary[RESIDUAL] == pytest.approx(residual, rel=1e-8)
     assert summary[LEVERAGE] == counts[lanes.LEVERAGE]
     assert summary[SQUARED_LEVERAGE] == counts[lanes.SQUARED_LEVERAGE]
-    scaled = np.diag(belief.shared_precision[ARM]) @ Phi
-    assert summary[MEAN_SQUARE] == pytest.approx(belief.shared_precision[ARM] @ (m0 * m0) + np.trace(scaled), rel=1e-8)
-    rest = np.eye(d) - scaled
-    assert summary[MEAN_INFORMATION] == pytest.approx(np.trace(rest @ rest), rel=1e-8)
+    # How unevenly squares fall on tasks, and what that would be for Gaussian noise.
+    own, free = np.array(own), np.array(free)
+    share = own / (own.sum() / free.sum())
+    assert summary[SCATTER] == pytest.approx(((share - free) ** 2).sum(), rel=1e-7)
+    assert summary[GAUSSIAN_SCATTER] == pytest.approx(2 * free.sum(), rel=1e-9)
+
+
+def test_no_residuals_say_nothing_about_their_scatter():
+    counts = np.zeros(N_COUNTS)
+    counts[lanes.FREEDOM] = 12.0
+
+    assert scatter_of_squares(counts) == (0.0, 0.0)

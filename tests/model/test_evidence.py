@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
 
 from posse.environments import SyntheticWorld
 from posse.kernels import evidence as kernels
@@ -33,47 +34,37 @@ def stats():
     return statistics(draw_log())
 
 
-def test_compiled_evidence_equals_the_plain_one(stats):
+def test_slopes_of_noise_and_level_are_those_of_the_evidence(stats):
+    # One step is Newton's in these logarithms; its slopes come from E-step sums. Against differences of the evidence.
     prior = Prior(
         covariance=[np.diag([0.3, 2.0, 0.7]) + 0.1, np.diag([1.1, 0.2, 0.5])],
         noise_variance=[0.6, 1.7],
         shared_precision=[[0.3, 0.2, 2.0], [0.1, 0.4, 0.9]],
+        shared_location=[[0.5, -1.0, 2.0], [0.0, 0.3, 0.2]],
     )
     belief, buffers = new_belief(stats, prior), new_buffers(3)
-
-    compiled = [kernels.log_evidence_of(belief, arm, buffers) for arm in range(2)]
-
-    assert_allclose(compiled, log_evidence(stats, prior), rtol=1e-10)
-
-
-def test_slopes_of_the_three_pooled_numbers_are_those_of_the_evidence(stats):
-    # One step is Newton's in the pooled numbers; its slopes come from E-step sums. Against differences of the evidence.
-    prior = Prior.isotropic(n_arms=2, n_features=3, variance=0.6, noise_variance=1.3, shared_precision=0.4)
-    belief, buffers = new_belief(stats, prior), new_buffers(3)
     memory = kernels.new_evidence(2, 12, 3, 0.0)
-    kernels.measure(belief, memory)
-    memory.inverse[:] = np.linalg.inv(prior.covariance)
     for arm in range(2):
         kernels.summarise(belief, memory, arm, buffers)
     summary = memory.summaries
-    explained = np.einsum("kij,kij->k", memory.inverse, memory.second_moment)
+    explained = np.einsum("kij,kij->k", np.linalg.inv(prior.covariance), memory.second_moment)
     slopes = [
-        0.5 * (summary[:, kernels.RESIDUAL] / 1.3 - summary[:, kernels.REWARDS]),
+        0.5 * (summary[:, kernels.RESIDUAL] / prior.noise_variance - summary[:, kernels.REWARDS]),
         0.5 * (explained - 3 * summary[:, kernels.TASKS]),
-        0.5 * (summary[:, kernels.MEAN_SQUARE] - 3),
     ]
 
-    def at(noise=0.0, scale=0.0, mean=0.0):
+    def at(noise=0.0, level=0.0):
         return log_evidence(
             stats,
             Prior(
-                covariance=np.exp(scale) * prior.covariance,
+                covariance=np.exp(level) * prior.covariance,
                 noise_variance=np.exp(noise) * prior.noise_variance,
-                shared_precision=np.exp(-mean) * prior.shared_precision,
+                shared_precision=prior.shared_precision,
+                shared_location=prior.shared_location,
             ),
         )
 
-    for slope, name in zip(slopes, ("noise", "scale", "mean"), strict=True):
+    for slope, name in zip(slopes, ("noise", "level"), strict=True):
         h = 1e-5
         assert_allclose(slope, (at(**{name: h}) - at(**{name: -h})) / (2 * h), rtol=1e-6, err_msg=name)
 
@@ -96,34 +87,41 @@ def test_the_em_step_alone_never_lowers_the_evidence(stats):
     assert (log_evidence(stats, better) > before + 1).all()
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_rows", [3, 20, 200, 2000])
-def test_every_step_raises_the_objective(n_rows, seed):
-    report = estimate_prior(statistics(draw_log(n_rows, seed=seed)), "evidence").report
+def test_steps_come_to_rest(n_rows, seed):
+    stats = statistics(draw_log(n_rows, seed=seed))
+    estimate = estimate_prior(stats, "evidence")
+    again = estimate_prior(stats, "evidence", start=estimate.prior)
 
-    assert report.objective.size == report.iterations
-    assert (report.objective >= 0).all()
-    assert report.converged
+    assert estimate.report.converged
+    # To 1e-4 per step, and the last steps are a sum of a few.
+    assert_allclose(again.prior.noise_variance, estimate.prior.noise_variance, rtol=0.01)
+    assert again.report.log_evidence == pytest.approx(estimate.report.log_evidence, abs=0.05)
 
 
-def test_a_step_that_overshoots_is_shortened(stats):
-    # A start that is far off in every direction: whole steps overshoot, and the climb still goes up only.
+def test_the_rest_does_not_depend_on_the_start(stats):
+    # A start that is far off in every direction.
     prior = Prior(covariance=np.tile(np.diag([1e4, 1e-4, 1.0]), (2, 1, 1)), noise_variance=1e-3, shared_precision=1e-3)
     estimate = estimate_prior(stats, "evidence", start=prior)
 
-    assert (estimate.report.objective >= 0).all()
-    assert_allclose(estimate.prior.covariance, estimate_prior(stats, "evidence").prior.covariance, rtol=0.02)
+    assert estimate.report.converged
+    assert_allclose(estimate.prior.covariance, estimate_prior(stats, "evidence").prior.covariance, rtol=0.02, atol=1e-3)
 
 
 def test_the_report_tells_the_evidence(stats):
     estimate = estimate_prior(stats, "evidence")
+    report = estimate.report
 
-    assert estimate.report.log_evidence == pytest.approx(log_evidence(stats, estimate.prior).sum(), rel=1e-9)
-    assert estimate.report.evidence_gained > 0
-    assert_allclose(estimate.report.eigenvalues, np.linalg.eigvalsh(estimate.prior.covariance))
-    assert_allclose(estimate.report.target_weight, 15 / (15 + 12))
-    assert "converged" in str(estimate.report)
-    assert "target weight 0.56" in str(estimate.report)
+    # The prior of an arm knows the other arms' rewards, so the arms' evidences under it do not add up to that of all
+    # (tests/kernels/test_arms.py); with two arms they count what the arms say about each other twice.
+    assert np.isfinite(report.log_evidence)
+    assert report.log_evidence < log_evidence(stats, estimate.prior).sum()
+    assert report.evidence_gained > 0
+    assert_allclose(report.eigenvalues, np.linalg.eigvalsh(estimate.prior.covariance))
+    assert ((report.target_weight > 0) & (report.target_weight < 1)).all()
+    assert "converged" in str(report)
+    assert f"target weight {report.target_weight[0]:.2f}" in str(report)
 
 
 def test_many_tasks_give_back_the_population():
@@ -167,8 +165,12 @@ def test_weights_enter_posterior_and_evidence_as_wider_populations():
                 marginal = X @ np.diag([0.3, 2.0, 0.7]) @ X.T / weight[task] + noise * np.eye(len(X))
                 precision += X.T @ np.linalg.solve(marginal, X)
             assert_allclose(np.linalg.inv(post.shared_covariance[arm]), precision, rtol=1e-5)
-        compiled = [kernels.log_evidence_of(belief, arm, buffers) for arm in range(2)]
-        assert_allclose(compiled, log_evidence(stats, prior, weight), rtol=1e-6)
+            here = rows["arm"] == arm
+            X, task = rows["context"][here], rows["task"][here]
+            total = X @ X.T / 0.3 + noise * np.eye(len(X))
+            total += (task[:, None] == task) / weight[task] * (X @ np.diag([0.3, 2.0, 0.7]) @ X.T)
+            dense = multivariate_normal(np.zeros(len(X)), total).logpdf(rows["reward"][here])
+            assert_allclose(log_evidence(stats, prior, weight)[arm], dense, rtol=1e-6)
 
 
 @pytest.mark.parametrize("factor", [1e-9, 0.01, 100.0, 1e9])
@@ -188,17 +190,19 @@ def test_units_do_not_matter(what, factor):
     back = other.covariance * np.outer(scale, scale) / size**2
     assert_allclose(back, plain.covariance, rtol=1e-4, atol=1e-6)
     assert_allclose(other.noise_variance / size**2, plain.noise_variance, rtol=1e-4)
-    assert_allclose(other.shared_precisions / scale**2 * size**2, plain.shared_precisions, rtol=1e-4)
+    assert_allclose(
+        other.shared_precisions / np.outer(scale, scale) * size**2, plain.shared_precisions, rtol=1e-4, atol=1e-6
+    )
 
 
 BAD = {
     "one task": (draw_log(50, n_tasks=1), {"n_tasks": 1}, "one task only"),
     "one reward": (draw_log(1), {}, "no rewards"),
     "constant rewards": (draw_log(80) | {"reward": np.full(80, 3.0)}, {}, None),
-    "fitted exactly": (
+    "nothing varies": (
         draw_log(80, d=1) | {"context": np.full((80, 3), 1.0), "reward": np.full(80, 3.0)},
         {},
-        "fitted exactly",
+        "collinear",
     ),
     "zero rewards": (draw_log(80) | {"reward": np.zeros(80)}, {}, "no scale to learn"),
     "no noise": (draw_log(400, noise=0.0), {}, None),
@@ -265,10 +269,22 @@ def test_a_few_warm_steps_follow_what_a_long_climb_finds():
 def test_the_climb_stops_where_it_is_told(stats):
     belief, buffers = new_belief(stats, Prior.isotropic(n_arms=2, n_features=3)), new_buffers(3)
     memory = kernels.new_evidence(2, 12, 3, 0.0)
-    kernels.measure(belief, memory)
+    kernels.measure(belief, memory, buffers)
     kernels.start(belief, memory, buffers)
-    gained, settled = _climb(belief, memory, buffers, 2)
+    done, settled = _climb(belief, memory, buffers, 2)
 
-    assert gained.size == 2
+    assert done == 2
     assert not settled
     assert prior_of(belief).n_arms == 2
+
+
+def test_the_report_notes_what_is_unusual():
+    rows = draw_log(2000, n_arms=4, seed=1, shared=0.3)
+    rows["reward"] = np.where(rows["arm"] == 1, 0.0, rows["reward"])
+    silent = estimate_prior(statistics(rows, n_arms=4), "evidence").report.notes
+    few = estimate_prior(statistics(draw_log(70, n_arms=4), n_arms=4), "evidence").report.notes
+    plain = estimate_prior(statistics(draw_log(2000, n_arms=4, seed=1), n_arms=4), "evidence").report.notes
+
+    assert any("arms 1 show hardly any noise" in note for note in silent)
+    assert any("goes into coefficients of tasks" in note for note in few)
+    assert plain == ()

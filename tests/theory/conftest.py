@@ -61,7 +61,7 @@ def stacked_prior():
     """A function that returns the prior covariance of an arm's stacked coefficients."""
 
     def covariance(prior, arm, n_tasks):
-        shared = np.diag(1.0 / prior.shared_precisions[arm])
+        shared = np.linalg.inv(prior.shared_precisions[arm])
         return np.kron(np.ones((n_tasks, n_tasks)), shared) + np.kron(np.eye(n_tasks), prior.covariance[arm])
 
     return covariance

@@ -119,7 +119,7 @@ class Posse(Core):
     >>> bandits.reward(decision.id, 1.0)  # the same again
     False
     >>> round(bandits.expected("store-18", {"age": 3, "hour": 0.5}).mean["green"], 2)  # another task has learned too
-    0.4
+    0.85
     """
 
     def __repr__(self) -> str:

@@ -282,6 +282,7 @@ def sum_information(
 # degrees of freedom f of every pair, of its squared residuals r squared, of r f and of f squared.
 LEVERAGE, SQUARED_LEVERAGE, RESIDUAL, SPREAD, FREEDOM, RESIDUAL_SQUARE, CROSS, FREEDOM_SQUARE = range(8)
 N_COUNTS = 8
+ROUNDING = 1e-13  # share of a pair's sum of squares below which residuals are rounding, whose scatter says nothing
 
 
 @kernel
@@ -359,7 +360,9 @@ def sum_moments(
                 value = deviation[i * LANES + lane]
                 explained += value * gradient[i * LANES + lane]
                 length += value * value
-            own = max(squares[lane] - explained - noise[lane] * length, 0.0)
+            own = squares[lane] - explained - noise[lane] * length
+            if not own > ROUNDING * pairs.sums.sum_of_squares[pairs.rows[first + lane]]:
+                own = 0.0
             leverage = 0.0
             for i in range(d):
                 leverage += both[(i * w + i) * LANES + lane]

@@ -105,9 +105,16 @@ def with_zeros(prior: Prior, fixed: BoolArray, precision: float) -> Prior:
     random = ~fixed
     covariance = np.zeros((1, fixed.size, fixed.size))
     covariance[0][np.ix_(random, random)] = prior.covariance[0]
-    shared = np.full((1, fixed.size), precision)
-    shared[0, random] = prior.shared_precisions[0]
-    return Prior(covariance=covariance, noise_variance=prior.noise_variance, shared_precision=shared)
+    shared = precision * np.eye(fixed.size)[None]
+    shared[0][np.ix_(random, random)] = prior.shared_precisions[0]
+    location = np.zeros((1, fixed.size))
+    location[0, random] = prior.shared_location[0]
+    return Prior(
+        covariance=covariance,
+        noise_variance=prior.noise_variance,
+        shared_precision=shared,
+        shared_location=location,
+    )
 
 
 def _at_levels(prior: Prior, levels: Array) -> Prior:
@@ -116,6 +123,7 @@ def _at_levels(prior: Prior, levels: Array) -> Prior:
         covariance=prior.covariance * np.exp(levels[0]),
         noise_variance=prior.noise_variance * np.exp(levels[1]),
         shared_precision=prior.shared_precision,
+        shared_location=prior.shared_location,
     )
 
 

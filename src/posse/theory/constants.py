@@ -109,7 +109,9 @@ class Constants:
             n_arms=prior.n_arms,
             n_features=prior.n_features,
             noise_sd=math.sqrt(_one(prior.noise_variance, "noise variance")),
-            shared_precision=_one(prior.shared_precisions, "shared precision"),
+            shared_precision=_one(
+                np.asarray(np.linalg.eigvalsh(prior.shared_precisions), np.float64), "shared precision"
+            ),
             precision_max=float(1.0 / _eigenvalues(prior).min()),
             precision_min=float(1.0 / _eigenvalues(prior).max()),
             coefficient_bound=float(np.sqrt((beta**2).sum(axis=-1)).max()),
@@ -208,7 +210,8 @@ def prior_distance(prior: Prior, coefficients: ArrayLike) -> Array:
     mean = beta.mean(axis=1)
     away = beta - mean[:, None]
     spread = np.einsum("kna,kan->k", away, np.linalg.solve(prior.covariance, np.swapaxes(away, 1, 2)))
-    vague = np.eye(prior.n_features) / prior.shared_precisions[:, :, None] + prior.covariance / beta.shape[1]
+    vague = np.linalg.inv(prior.shared_precisions) + prior.covariance / beta.shape[1]
+    mean = mean - prior.shared_location
     shift = np.einsum("ka,ka->k", mean, np.linalg.solve(vague, mean[..., None])[..., 0])
     return np.asarray(np.sqrt(spread + shift), dtype=np.float64)
 

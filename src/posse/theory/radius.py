@@ -150,7 +150,7 @@ def information(stats: Statistics, prior: Prior) -> Array:
     shared = posterior(stats, prior).shared_covariance
     seen = stats.gram @ prior.covariance[:, None] / prior.noise_variance[:, None, None, None]
     own = np.linalg.slogdet(np.eye(prior.n_features) + seen)[1].sum(axis=1)
-    result: Array = own - np.linalg.slogdet(shared)[1] - np.log(prior.shared_precisions).sum(axis=1)
+    result: Array = own - np.linalg.slogdet(shared)[1] - np.linalg.slogdet(prior.shared_precisions)[1]
     return np.maximum(result, 0.0)
 
 

@@ -110,7 +110,7 @@ def variance_sums(prior: Prior, tasks: ArrayLike, arms: ArrayLike, contexts: Arr
     noise = prior.noise_variance
     local = np.repeat((prior.covariance / noise[:, None, None])[:, None], n_tasks, axis=1)  # Ct
     leaning = np.tile(np.eye(d), (prior.n_arms, n_tasks, 1, 1))  # s2 Ct Sigma^-1
-    shared_covariance = np.eye(d) / prior.shared_precisions[:, :, None]  # Phi
+    shared_covariance = np.linalg.inv(prior.shared_precisions)  # Phi
     own, shared = np.empty(X.shape[0]), np.empty(X.shape[0])
     for t, (j, k) in enumerate(zip(task.tolist(), arm.tolist(), strict=True)):
         x, s2 = X[t], noise[k]

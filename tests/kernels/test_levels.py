@@ -1,0 +1,161 @@
+"""Noise and level of every arm and their centres, against the quadratic form that one step minimises."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from posse.kernels import levels
+from posse.kernels.levels import (
+    COUNT,
+    COVARIANCE_SHARE,
+    LEVEL,
+    LEVEL_LEVEL,
+    LEVEL_PULL,
+    LEVEL_SLOPE,
+    LOG_LEVEL,
+    LOG_NOISE,
+    LOG_SD,
+    N_SLOPES,
+    NOISE,
+    NOISE_LEVEL,
+    NOISE_NOISE,
+    NOISE_PULL,
+    NOISE_SHARE,
+    NOISE_SLOPE,
+    SCARCE,
+)
+
+D, SIZE = 3, 2.0
+
+
+def some_arms(n_arms=4, seed=0):
+    """Slopes that ask for small moves, so that no bound is met."""
+    rng = np.random.default_rng(seed)
+    slopes = np.zeros((n_arms, N_SLOPES))
+    slopes[:, LOG_NOISE] = math.log(0.9) + 0.3 * rng.standard_normal(n_arms)
+    slopes[:, LOG_LEVEL] = math.log(0.1) + 0.3 * rng.standard_normal(n_arms)
+    slopes[:, NOISE_SLOPE], slopes[:, LEVEL_SLOPE] = 10 * rng.standard_normal((2, n_arms))
+    slopes[:, NOISE_NOISE], slopes[:, LEVEL_LEVEL] = rng.uniform(30, 90, (2, n_arms))
+    slopes[:, NOISE_LEVEL] = rng.uniform(2, 9, n_arms)
+    slopes[:, COUNT] = 1e6
+    return slopes, np.array([math.log(0.8), math.log(0.12)])
+
+
+def dense_step(slopes, centre):
+    """Minimise the form of (centre, arms), 2 + 2 K numbers, all at once."""
+    K = len(slopes)
+    start = [math.log(NOISE_SHARE * SIZE), math.log(COVARIANCE_SHARE * SIZE / D)]
+    matrix, right = np.zeros((2 + 2 * K, 2 + 2 * K)), np.zeros(2 + 2 * K)
+    matrix[:2, :2] = np.eye(2) / LOG_SD**2
+    right[:2] = (np.array(start) - centre) / LOG_SD**2
+    for k, row in enumerate(slopes):
+        at = row[[LOG_NOISE, LOG_LEVEL]] - centre
+        c = LEVEL_PULL * D / NOISE_PULL
+        pull = np.diag([NOISE_PULL, LEVEL_PULL * D]) / (1 + at[0] ** 2 + c * at[1] ** 2)
+        here = slice(2 + 2 * k, 4 + 2 * k)
+        # 1/2 (at + move - moved centre)' pull (...) - slope' move + 1/2 move' information move
+        matrix[here, here] = pull + np.reshape(row[[NOISE_NOISE, NOISE_LEVEL, NOISE_LEVEL, LEVEL_LEVEL]], (2, 2))
+        matrix[:2, :2] += pull
+        matrix[:2, here], matrix[here, :2] = -pull, -pull
+        right[here] = row[[NOISE_SLOPE, LEVEL_SLOPE]] - pull @ at
+        right[:2] += pull @ at
+    return np.linalg.solve(matrix, right)
+
+
+@pytest.mark.parametrize("n_arms", [1, 2, 7])
+def test_one_step_minimises_the_quadratic_form(n_arms):
+    slopes, centre = some_arms(n_arms, seed=n_arms)
+    moves = dense_step(slopes, centre)
+    before, old = slopes.copy(), centre.copy()
+
+    largest = levels.move_levels(slopes, centre, SIZE, D)
+
+    assert_allclose(centre - old, moves[:2], rtol=1e-9)
+    assert_allclose(slopes[:, LOG_NOISE] - before[:, LOG_NOISE], moves[2::2], rtol=1e-9, atol=1e-12)
+    assert_allclose(slopes[:, LOG_LEVEL] - before[:, LOG_LEVEL], moves[3::2], rtol=1e-9, atol=1e-12)
+    assert largest == pytest.approx(np.abs(moves).max(), rel=1e-9)
+    assert_allclose(slopes[:, 2:], before[:, 2:], rtol=0)
+
+
+def rest(wish_noise, wish_level, information, counts=1e12):
+    """Move until nothing moves: arm k would like its own logarithms, known this well.
+
+    The slope of a log variance is n / 2 (r / v - 1), so no arm ever asks for less than one unit down at a time.
+    """
+    K = len(wish_noise)
+    slopes, centre = np.zeros((K, N_SLOPES)), np.zeros(2)
+    slopes[:, COUNT] = counts
+    for _ in range(2000):
+        slopes[:, NOISE_SLOPE] = information * (np.exp(wish_noise - slopes[:, LOG_NOISE]) - 1)
+        slopes[:, LEVEL_SLOPE] = information * (np.exp(wish_level - slopes[:, LOG_LEVEL]) - 1)
+        slopes[:, NOISE_NOISE] = slopes[:, LEVEL_LEVEL] = information
+        if levels.move_levels(slopes, centre, SIZE, D) < 1e-10:
+            return slopes, centre
+    raise AssertionError("did not come to rest")
+
+
+def test_an_outlying_arm_moves_neither_the_centre_nor_itself():
+    noise, level = np.array([0.1, -0.1, 0.05, -0.05]), np.array([0.1, 0.0, -0.1, 0.0])
+    without, centre = rest(noise, level, 200.0)
+    slopes, moved = rest(np.append(noise, -12.0), np.append(level, 0.0), 200.0)
+
+    # 12 units away on the log scale the pull is 1 / 145 of what it is nearby. Drawn as the others are, the arm would
+    # move the centre by about 12 / 5.
+    assert_allclose(moved, centre, atol=0.05)
+    assert_allclose(slopes[:4, LOG_NOISE], without[:, LOG_NOISE], atol=0.05)
+    assert slopes[4, LOG_NOISE] == pytest.approx(-12.0, abs=0.05)
+
+
+def test_arms_like_the_others_share_what_they_know():
+    # Arms of little information lie near the centre, those of plenty where they would like to be.
+    noise = np.array([0.3, -0.3, 0.3, -0.3])
+    poor, rich = (rest(noise, np.zeros(4), information)[0][:, LOG_NOISE] for information in (6.0, 6000.0))
+
+    # 6 against a pull of about 60 leaves a tenth of the distance; 6000, all of it.
+    assert np.ptp(poor) < 0.15 * 0.6
+    assert np.ptp(rich) > 0.97 * 0.6
+
+
+def test_an_arm_unlike_the_others_in_one_way_is_let_go_in_both():
+    near, far = levels.ordinary(0.0, 0.0, D), levels.ordinary(-5.0, 0.0, D)
+
+    assert near == 1.0
+    assert far == pytest.approx(1 / 26)
+    assert levels.ordinary(0.0, 5.0, D) == pytest.approx(1 / (1 + 25 * LEVEL_PULL * D / NOISE_PULL))
+
+
+def test_the_least_noise_falls_like_one_over_the_rewards():
+    centre = math.log(0.7)
+    at = np.exp([levels.least_noise(centre, count, SIZE) for count in (0.0, SCARCE, 1e4, 1e5)])
+
+    assert at[0] == pytest.approx(0.7)
+    assert at[1] == pytest.approx(0.35)
+    assert at[3] / at[2] == pytest.approx(0.1, rel=0.01)
+    assert math.exp(levels.least_noise(centre, 1e30, SIZE)) == pytest.approx(levels.QUIET * SIZE)
+
+
+def test_an_arm_without_noise_stops_at_the_least_that_its_rewards_allow():
+    # Five arms; the first has no noise at all. To come to rest there, what would go below the floor must not count.
+    counts = np.array([70.0, 1e6, 1e6, 1e6, 1e6])
+    slopes, centre = rest(np.array([-50.0, 0.1, 0.0, -0.1, 0.0]), np.zeros(5), 200.0, counts)
+
+    assert slopes[0, LOG_NOISE] == pytest.approx(centre[NOISE] + math.log(SCARCE / (70.0 + SCARCE)), abs=1e-9)
+    assert_allclose(slopes[1:, LOG_NOISE], 0.0, atol=0.3)
+
+
+def test_no_step_is_longer_than_its_bound():
+    slopes, centre = some_arms()
+    slopes[:, NOISE_SLOPE], slopes[:, LEVEL_SLOPE] = 1e6, -1e6
+    before, old = slopes.copy(), centre.copy()
+
+    assert levels.move_levels(slopes, centre, SIZE, D) == pytest.approx(levels.LARGEST_MOVE)
+    assert np.abs(centre - old).max() <= levels.LARGEST_MOVE + 1e-12
+    assert np.abs(slopes - before)[:, :2].max() <= levels.LARGEST_MOVE + 1e-12
+    assert centre[LEVEL] < old[LEVEL]
+
+
+def test_where_a_variance_vanishes_its_curvature_is_its_slope():
+    assert levels.curvature(3.0, 2.0) == 3.0
+    assert levels.curvature(3.0, -7.0) == 7.0
