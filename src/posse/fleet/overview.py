@@ -93,6 +93,8 @@ class Overview:
         Those with the most rewards.
     n_tasks, n_decisions, n_pending : int
     n_rewards : float
+    findings : list of str
+        What could not be learned, and what looks unusual.
     """
 
     policy: str
@@ -104,6 +106,7 @@ class Overview:
     n_decisions: int
     n_pending: int
     n_rewards: float
+    findings: list[str]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -114,6 +117,7 @@ class Overview:
             "n_decisions": self.n_decisions,
             "n_rewards": self.n_rewards,
             "n_pending": self.n_pending,
+            "findings": list(self.findings),
             "columns": list(self.columns),
             "arms": [
                 {

@@ -34,8 +34,8 @@ class Names(NamedTuple):
         The name of a column by its number.
     task, reward : str
         One of many, and what was seen of it.
-    always : str
-        What comes before a value that all rewards have.
+    always, fitted : str
+        What comes before a value that all rewards have, and before how they are fitted.
     """
 
     arm: Callable[[int], str] | None = str
@@ -43,6 +43,7 @@ class Names(NamedTuple):
     task: str = "task"
     reward: str = "reward"
     always: str = "all rewards are"
+    fitted: str = "the rewards are"
 
 
 NUMBERS = Names()
@@ -121,10 +122,8 @@ def unusual_findings(unusual: Unusual, names: Names = NUMBERS) -> list[str]:
     """Return what is unusual about an estimated population."""
     found = []
     because = "it cannot be told from none, so it is believed to be the least that the number of"
-    if unusual.quiet and names.arm is None:
-        found.append(f"there is hardly any noise: {because} {names.reward}s allows")
-    elif unusual.quiet:
-        arms = _named("arm", names.arm, unusual.quiet, "shows", "show")
+    if unusual.quiet:
+        arms = "there is" if names.arm is None else _named("arm", names.arm, unusual.quiet, "shows", "show")
         found.append(f"{arms} hardly any noise: {because} {names.reward}s allows")
     if unusual.far and names.arm is not None:
         arms = _named("arm", names.arm, unusual.far, "is", "are")
@@ -139,8 +138,8 @@ def unusual_findings(unusual: Unusual, names: Names = NUMBERS) -> list[str]:
     if over > UNEVEN:
         sharing = ", and arms share it" if names.arm is not None else ""
         found.append(
-            f"few {names.reward}s carry most of the variance (rare clicks, heavy tails): what they say about noise "
-            f"counts {over:.0f} times less{sharing}"
+            f"few {names.reward}s or {names.task}s carry most of the variance (rare clicks, heavy tails, or a feature "
+            f"is missing): what they say about noise counts {over:.0f} times less{sharing}"
         )
     if not unusual.settled:
         found.append("the search did not come to rest: the population may still move when it is estimated again")
@@ -200,7 +199,7 @@ def _reward_findings(seen: Seen, names: Names) -> list[str]:
     size = np.sqrt(np.where(np.diagonal(products) > 0, np.diagonal(products), 1.0))
     left, used = _swept(products / np.outer(size, size), d)
     if rewards > used.sum() and left[d, d] <= EXACT:
-        return ["the rewards are fitted exactly by one regression for all: noise and differences cannot be learned"]
+        return [f"{names.fitted} fitted exactly by one regression for all: noise and differences cannot be learned"]
     return []
 
 
@@ -226,15 +225,13 @@ def _feature_findings(seen: Seen, names: Names) -> list[str]:
         found.append(f"{columns} constant: {'it' if len(constant) == 1 else 'they'} cannot be told from the intercept")
     never = "some directions of their coefficients were never seen"
     if len(groups) > MOST_SENTENCES:
-        columns = sorted({column for group in groups for column in group})
-        found.append(f"{_named('feature', names.feature, columns, 'is', 'are')} collinear: {never}")
-    else:
-        found += [f"{_named('feature', names.feature, group, 'is', 'are')} collinear: {never}" for group in groups]
+        groups = [sorted({column for group in groups for column in group})]
+    found += [f"{_named('feature', names.feature, group, 'is', 'are')} collinear: {never}" for group in groups]
     return found
 
 
 def _dependent(products: Array, heard: IntArray, seen: Seen) -> tuple[list[int], list[list[int]]]:
-    """Return columns that only repeat the intercept, and groups of columns of which the last follows from the others."""
+    """Return columns that only repeat the intercept, and groups whose last column follows from the others."""
     order = heard
     if seen.intercept is not None and seen.intercept in heard:
         order = np.concatenate([[seen.intercept], heard[heard != seen.intercept]])
