@@ -62,7 +62,7 @@ def test_nothing_learned_is_one_sentence():
         (lambda t: t.with_columns(reward=pl.lit(0.0)), ["all rewards are 0", "no scale"]),
         (lambda t: t.with_columns(reward=pl.lit(2.5)), ["all rewards are 2.5"]),
         (lambda t: t.with_columns(reward=pl.col("a") - pl.col("b")), ["fitted exactly"]),
-        (lambda t: t.head(2), ["fewer rewards (2) than features (3)"]),
+        (lambda t: t.head(2), ["fewer rewards (2) than coefficients (3)"]),
         (
             lambda t: t.with_columns(reward=pl.when(pl.col("arm") == "red").then(1.0).otherwise(pl.col("reward"))),
             ["arm 'red' shows hardly any noise"],

@@ -215,8 +215,8 @@ def _feature_findings(seen: Seen, names: Names) -> list[str]:
     rewards = float(seen.rewards.sum())
     if rewards < heard.size:
         found.append(
-            f"there are fewer {names.reward}s ({rewards:g}) than features ({heard.size}): some directions of the "
-            "coefficients were never seen"
+            f"there are fewer {names.reward}s ({rewards:g}) than coefficients ({heard.size}): some of their directions "
+            "were never seen"
         )
         return found
     constant, groups = _dependent(products, heard, seen)

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from posse.model import PriorEstimate
+from posse.model import PriorEstimate, PriorReport
 from posse.model.findings import Names, Seen, data_findings, one_task, unusual_findings
 from posse.regression.sums import Standardised
 from posse.types import BoolArray
 
 WORDS = Names(arm=None, task="group", reward="row", always="y is always", fitted="y is")
 ONE_GROUP = one_task(WORDS)
+
+
+def looks_unusual(report: PriorReport) -> list[str]:
+    """Return what is worth a note but no warning: the model is made for few rows per group."""
+    # That a search did not come to rest is part of the warning, with its number of iterations.
+    return [] if report.unusual is None else unusual_findings(report.unusual._replace(settled=True), WORDS)
 
 
 def unlearned(data: Standardised, estimate: PriorEstimate, fixed: BoolArray, names: Sequence[str]) -> tuple[str, ...]:
@@ -34,9 +40,7 @@ def unlearned(data: Standardised, estimate: PriorEstimate, fixed: BoolArray, nam
         intercept=0 if data.intercept else None,
     )
     notes = data_findings(seen, words)
-    if report.unusual is not None:
-        # That a search did not come to rest is said with its number of iterations, by the warning.
-        notes += unusual_findings(report.unusual._replace(settled=True), words)
+    notes += looks_unusual(report)
     if report.method == "reml":
         if report.covariance_at_start[0]:
             notes.append(
