@@ -342,7 +342,7 @@ def test_an_arm_shows_its_population(api, visit):
     page.get_by_role("link", name="ice cream").click()
     assert page.url.endswith("#/stores/arms/ice%20cream")
     arm = next(arm for arm in population["arms"] if arm["arm"] == "ice cream")
-    seen(page.locator(".card h2").first, "ice cream")
+    seen(page.locator(".card h2 .label").first, "ice cream")
     rows = page.locator("table.intervals tbody tr").all()
     assert [texts(row.locator("th")) for row in rows] == [[name] for name in population["columns"]]
     for k, row in enumerate(rows):
