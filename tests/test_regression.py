@@ -392,6 +392,13 @@ def test_a_fit_that_lacks_something_warns_where_it_was_asked_for():
         HierarchicalRegressor().fit(X, y, ["a"] * 30)
 
 
+def test_what_only_looks_unusual_is_a_note_and_no_warning():
+    # Three coefficients fit two rows exactly, so that most of what rows say goes into them; warnings are errors here.
+    X, y, groups = draw([2] * 40, seed=2)
+    (note,) = HierarchicalRegressor().fit(X, y, groups).report_.notes
+    assert "of what rows say goes into coefficients of groups" in note
+
+
 def test_a_fit_that_does_not_converge_says_so(monkeypatch):
     X, y, groups = draw([30] * 20, seed=1)
     monkeypatch.setattr("posse.model.reml.ROUNDS", 1)
@@ -588,14 +595,14 @@ def test_groups_may_go_by_any_hashable_label(rows):
 
 X_EDGE, Y_EDGE, GROUPS_EDGE = draw([6, 7, 8, 9, 10], seed=12)
 EDGES = {
-    "one row": (X_EDGE[:1], Y_EDGE[:1], GROUPS_EDGE[:1], ["one group", "y is constant"]),
+    "one row": (X_EDGE[:1], Y_EDGE[:1], GROUPS_EDGE[:1], ["one row only"]),
     "one group": (X_EDGE, Y_EDGE, np.full(40, "a"), ["one group"]),
     "one row per group": (X_EDGE, Y_EDGE, np.arange(40), ["every group has one row"]),
-    "constant y": (X_EDGE, np.full(40, 5.0), GROUPS_EDGE, ["y is constant"]),
-    "constant y, rounded": (X_EDGE, np.full(40, 0.1), GROUPS_EDGE, ["y is constant"]),
+    "constant y": (X_EDGE, np.full(40, 5.0), GROUPS_EDGE, ["y is always 5:"]),
+    "constant y, rounded": (X_EDGE, np.full(40, 0.1), GROUPS_EDGE, ["y is always 0.1:"]),
     "y of 0": (X_EDGE, np.zeros(40), GROUPS_EDGE, ["y is always 0"]),
-    "collinear": (X_EDGE @ [[1, 0, 2], [0, 1, 3]], Y_EDGE, GROUPS_EDGE, ["collinear"]),
-    "fewer rows than features": (X_EDGE[:2], Y_EDGE[:2], ["a", "b"], ["collinear"]),
+    "collinear": (X_EDGE @ [[1, 0, 2], [0, 1, 3]], Y_EDGE, GROUPS_EDGE, ["features 0, 1 and 2 are collinear"]),
+    "fewer rows than features": (X_EDGE[:2], Y_EDGE[:2], ["a", "b"], ["fewer rows (2) than coefficients (3)"]),
     "a feature of 0": (X_EDGE @ [[1, 0, 0], [0, 0, 1]], Y_EDGE, GROUPS_EDGE, ["feature 1 is always 0"]),
     "a constant feature": (np.c_[X_EDGE, np.full(40, 7.0)], Y_EDGE, GROUPS_EDGE, ["feature 2 is constant"]),
     "y of 1e9": (X_EDGE, 1e9 * Y_EDGE, GROUPS_EDGE, []),

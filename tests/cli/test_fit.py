@@ -105,6 +105,20 @@ def test_inspect_shows_arms_population_and_tasks(run, fleet):
         assert words in said
 
 
+def test_inspect_shows_findings_and_only_where_there_are_some(run, fleet, tmp_path):
+    loaded = Posse.load(fleet)
+    assert loaded.findings() == []
+    assert "Findings" not in run("inspect", fleet).stdout
+    loaded.add_arm("[tea]")
+    loaded.save(tmp_path / "more.posse")
+
+    said = run("inspect", tmp_path / "more.posse").stdout
+    assert "Findings\n  - arm '[tea]' has no rewards yet\n" in said
+    assert json.loads(run("inspect", tmp_path / "more.posse", "--json").stdout)["findings"] == [
+        "arm '[tea]' has no rewards yet"
+    ]
+
+
 def test_inspect_as_json_is_the_overview(run, fleet):
     said = json.loads(run("inspect", fleet, "--json", "--top", 2).stdout)
 

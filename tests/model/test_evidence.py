@@ -213,7 +213,7 @@ BAD = {
 BAD["zero feature"] = (
     BAD["huge"][0] | {"context": draw_log(80)["context"] * [1, 0, 1]},
     {},
-    "features 1 were always 0",
+    "feature 1 is always 0",
 )
 BAD["collinear"] = (
     BAD["huge"][0] | {"context": draw_log(80)["context"][:, [0, 0, 1]]},

@@ -13,7 +13,7 @@ def overview(n_arms, d, retired=()):
         root = rng.standard_normal((d, d))
         zeros = np.zeros(d)
         arms.append(ArmOverview(f"arm {arm}", arm in retired, 3, 10.0, 1.0, zeros, zeros, root @ root.T))
-    return Overview("ebm-ts", "evidence", tuple(f"column {i}" for i in range(d)), arms, [], 5, 0, 0, 30.0)
+    return Overview("ebm-ts", "evidence", tuple(f"column {i}" for i in range(d)), arms, [], 5, 0, 0, 30.0, [])
 
 
 @pytest.mark.parametrize(("n_arms", "d"), [(1, 1), (3, 4), (5, 12), (9, 40)])

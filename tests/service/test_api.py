@@ -185,6 +185,7 @@ def test_the_population_is_that_of_the_model(service, world):
 
     assert (found["policy"], found["prior"]) == ("ebm-rand-ucb", "evidence")
     assert found["refreshed_rewards"] == len(world.rows)
+    assert found["findings"] == []
     for place, arm in enumerate(found["arms"]):
         assert arm["arm"] == ARMS[place]
         assert_allclose(arm["mean"], world.posterior.shared_mean[place], rtol=1e-8)

@@ -342,7 +342,7 @@ def test_an_arm_shows_its_population(api, visit):
     page.get_by_role("link", name="ice cream").click()
     assert page.url.endswith("#/stores/arms/ice%20cream")
     arm = next(arm for arm in population["arms"] if arm["arm"] == "ice cream")
-    seen(page.locator(".card h2").first, "ice cream")
+    seen(page.locator(".card h2 .label").first, "ice cream")
     rows = page.locator("table.intervals tbody tr").all()
     assert [texts(row.locator("th")) for row in rows] == [[name] for name in population["columns"]]
     for k, row in enumerate(rows):
@@ -350,6 +350,7 @@ def test_an_arm_shows_its_population(api, visit):
         assert texts(row.locator("td.text")) == [f"{shown(arm['mean'][k])} ± {shown(arm['mean_sd'][k])}", spread]
     cells = [texts(row.locator("td")) for row in page.locator("table.heat tbody tr").all()]
     assert cells == [[shown(value) for value in row] for row in arm["covariance"]]
+    assert texts(page.locator(".findings li")) == population["findings"] != []
     picture(page, "arms")
 
     page.locator("table.heat td[data-row='1'][data-column='2']").hover()

@@ -29,7 +29,7 @@ def inspect(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show a fleet's arms, its population, its tasks and how much they borrow."""
+    """Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow."""
     from posse.fleet import Posse
 
     if plot:
@@ -68,8 +68,9 @@ def task_label(fleet: Posse, text: str) -> Label:
 
 
 def print_overview(overview: Overview, *, title: str, covariance: bool = False) -> None:
-    """Print arms, population and tasks."""
+    """Print arms, population, findings and tasks."""
     from rich.markup import escape
+    from rich.padding import Padding
     from rich.table import Table
 
     from posse.cli.console import table_console
@@ -112,6 +113,10 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     console.print(population)
     if len(shown) < len(overview.columns):
         console.print(f"({len(shown)} of {len(overview.columns)} coefficients: those in which tasks differ most)")
+    if overview.findings:
+        console.print("[bold]Findings[/bold]", highlight=False)
+        for finding in overview.findings:
+            console.print(Padding.indent(escape(f"- {finding}"), 2), highlight=False)
     if covariance:
         for arm in overview.arms:
             _print_covariance(console, overview, arm, shown)

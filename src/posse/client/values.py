@@ -161,12 +161,16 @@ class ArmPopulation:
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """What the tasks have in common; ``refreshed_rewards`` rewards were known when it was estimated."""
+    """What the tasks have in common; ``refreshed_rewards`` rewards were known when it was estimated.
+
+    ``findings`` are sentences: what could not be learned, and what looks unusual.
+    """
 
     policy: str
     prior: str
     columns: tuple[str, ...]
     refreshed_rewards: int
+    findings: tuple[str, ...]
     arms: tuple[ArmPopulation, ...]
 
 
@@ -277,7 +281,7 @@ def pending_of(data: Mapping[str, Any]) -> Pending:
 
 def population_of(data: Mapping[str, Any]) -> Population:
     """Read a population."""
-    return _build(Population, data, columns=tuple, arms=_each(_arm_population))
+    return _build(Population, data, columns=tuple, findings=tuple, arms=_each(_arm_population))
 
 
 def activity_of(data: Mapping[str, Any]) -> Activity:

@@ -96,6 +96,8 @@ class Overview:
         Rewards learned; those that pending decisions count as are among them.
     pending_reward : float or None
         What every pending decision counts as; None if it does not count.
+    findings : list of str
+        What could not be learned, and what looks unusual.
     """
 
     policy: str
@@ -107,6 +109,7 @@ class Overview:
     n_decisions: int
     n_pending: int
     n_rewards: float
+    findings: list[str]
     pending_reward: float | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -119,6 +122,7 @@ class Overview:
             "n_rewards": self.n_rewards,
             "n_pending": self.n_pending,
             "pending_reward": self.pending_reward,
+            "findings": list(self.findings),
             "columns": list(self.columns),
             "arms": [
                 {

@@ -687,8 +687,19 @@ class Posse(Core):
             {label: covariance for label, (_, covariance) in both.items()},
         )
 
+    def findings(self) -> list[str]:
+        """Return in plain sentences what could not be learned so far, and what looks unusual; none is good news.
+
+        Arms and features have their names. It takes milliseconds however many tasks there are; after loading a file,
+        about a microsecond per pair of task and arm.
+        """
+        from posse.fleet.findings import findings_of
+
+        return findings_of(self)
+
     def overview(self, n_tasks: int = 10) -> Overview:
         """Return what was learned, for people to look at: every arm's population, and the tasks with most rewards."""
+        findings = self.findings()
         with self._lock:
             self._expire(self._clock())
             self._look()
@@ -711,6 +722,7 @@ class Posse(Core):
                 n_pending=self._n_pending(),
                 n_rewards=self._store.n_rewards,
                 pending_reward=self._absent_reward if self._counts_pending else None,
+                findings=findings,
             )
 
     def export(self, task: Label) -> dict[str, Any]:

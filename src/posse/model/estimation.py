@@ -151,7 +151,7 @@ def least_squares_report(
         threshold=memory.threshold.copy(),
         eigenvalues_floored=memory.eigenvalues_floored.copy(),
         target_weight=np.zeros(stats.n_arms),
-        notes=limits(stats),
+        notes=tuple(limits(stats)),
     )
 
 

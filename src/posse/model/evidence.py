@@ -9,6 +9,7 @@ from posse.kernels import evidence as kernels
 from posse.kernels.passes import LEVERAGE, REWARDS
 from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.model.belief import new_belief, prior_of
+from posse.model.findings import Seen, Unusual, data_findings, unusual_findings
 from posse.model.prior import Prior
 from posse.model.report import PriorEstimate, PriorReport, eigenvalues
 from posse.model.statistics import Statistics
@@ -20,8 +21,6 @@ FLAT = 1e-9  # or the share of the log evidence that three steps in a row do not
 PATIENCE = 8  # steps without a smaller move after which steps are halved
 SHORTEST = 1 / 32  # of a step
 SILENT = 1.5  # times the least noise that an arm is allowed: noise this near to it gets a note
-BLURRED = 0.5  # share of the rewards that fits coefficients: from here on noise gets a note
-UNEVEN = 5.0  # times more scatter of squares than Gaussian rewards have
 FAR = 3.0  # spreads of the arms: an arm whose shared mean lies further from the others' gets a note
 STUDENT_FREEDOM = 8.0  # degrees of freedom of the population when outliers are modelled
 
@@ -89,11 +88,10 @@ def evidence_report(
     """Return what an evidence prior rests on."""
     K, weight = stats.n_arms, float(evidence.target_weight[0])
     tasks = belief.n_seen.copy()
-    notes = list(limits(stats))
+    notes, found = limits(stats), None
     if (stats.sum_of_squares > 0).any():
-        notes += [*odd_arms(belief, evidence), *blurred(evidence)]
-        if not converged:
-            notes.append("the search did not come to rest: the population may still move when it is estimated again")
+        found = unusual(belief, evidence, settled=converged)
+        notes += unusual_findings(found)
     return PriorReport(
         method="evidence",
         tasks_used=tasks,
@@ -108,74 +106,46 @@ def evidence_report(
         log_evidence=log_evidence,
         evidence_gained=evidence_gained,
         notes=tuple(notes),
+        unusual=found,
     )
 
 
-def odd_arms(belief: Belief, evidence: kernels.Evidence) -> list[str]:
-    """Return in words which arms the population hardly holds for."""
-    notes = []
+def unusual(belief: Belief, evidence: kernels.Evidence, *, settled: bool) -> Unusual:
+    """Return which arms the population hardly holds for, and where noise, coefficients and tails are hard to tell."""
     size, counts = float(evidence.reward_scatter[0]), belief.rewards / evidence.overdispersion[levels.NOISE]
     centre = float(evidence.centre[levels.NOISE])
     least = [levels.least_noise(centre, float(count), size) for count in counts]
-    quiet = np.flatnonzero((belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least)))
-    quiet = quiet[belief.noise_variance[quiet] < 0.5 * np.exp(centre)]
-    if quiet.size:
-        arms = ", ".join(map(str, quiet))
-        notes.append(
-            f"arms {arms} show hardly any noise: it cannot be told from none, so it is believed to be the least that "
-            "their number of rewards allows"
-        )
+    quiet = (belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least))
+    quiet &= belief.noise_variance < 0.5 * np.exp(centre)
     spread = 1 / np.sqrt(evidence.shared_scale[0] * evidence.feature_square)
     apart = np.abs(belief.shared_mean - evidence.arm_mean) / spread
-    far = np.flatnonzero((belief.rewards > 0) & (apart.max(axis=1) > FAR))
-    if far.size:
-        notes.append(f"arms {', '.join(map(str, far))} are far from the others: little can be learned from them")
-    return notes
-
-
-def blurred(evidence: kernels.Evidence) -> list[str]:
-    """Return in words where noise, coefficients and tails cannot be told apart."""
-    notes = []
+    far = (belief.rewards > 0) & (apart.max(axis=1) > FAR)
     rewards, leverage = evidence.summaries[:, REWARDS].sum(), evidence.summaries[:, LEVERAGE].sum()
-    if leverage > BLURRED * rewards > 0:
-        notes.append(
-            f"{leverage / rewards:.0%} of what rewards say goes into coefficients of tasks: with so few rewards per "
-            "task and arm, noise can hardly be told from differences between tasks"
-        )
-    over = float(evidence.overdispersion[levels.NOISE])
-    if over > UNEVEN:
-        notes.append(
-            f"few rewards carry most of the variance (rare clicks, heavy tails): what they say about noise counts "
-            f"{over:.0f} times less, and arms share it"
-        )
-    return notes
+    return Unusual(
+        quiet=tuple(np.flatnonzero(quiet).tolist()),
+        far=tuple(np.flatnonzero(far).tolist()),
+        coefficient_share=float(leverage / rewards) if rewards > 0 else 0.0,
+        overdispersion=float(evidence.overdispersion[levels.NOISE]),
+        settled=settled,
+    )
 
 
-def limits(stats: Statistics) -> tuple[str, ...]:
+def limits(stats: Statistics) -> list[str]:
     """Return in words what no method can learn from these statistics."""
-    notes = []
-    rewards = stats.count.sum(axis=1)
-    for arm in range(stats.n_arms):
-        tasks = int((stats.count[arm] > 0).sum())
-        if rewards[arm] == 0:
-            notes.append(f"arm {arm} has no rewards")
-        elif tasks < 2:
-            notes.append(f"arm {arm} was seen in one task only: how tasks differ cannot be learned from it")
-        elif (stats.count[arm] <= 1).all():
-            notes.append(f"arm {arm} has one reward per task: noise and differences between tasks cannot be told apart")
-    if not (stats.sum_of_squares > 0).any():
-        notes.append("no reward differs from 0: there is no scale to learn")
-    total = stats.gram.sum(axis=(0, 1))
-    silent = np.flatnonzero(np.diagonal(total) == 0)
-    if rewards.sum() > 0 and silent.size:
-        notes.append(f"features {', '.join(map(str, silent))} were always 0: nothing is known about their coefficients")
-    heard = np.flatnonzero(np.diagonal(total) > 0)
-    if heard.size:
-        size = np.sqrt(np.diagonal(total)[heard])
-        correlation = total[np.ix_(heard, heard)] / np.outer(size, size)
-        if np.linalg.eigvalsh(correlation)[0] < 1e-10:
-            notes.append("features are collinear in the data: some directions of the coefficients were never seen")
-    return tuple(notes)
+    d = stats.n_features
+    products = np.empty((d + 1, d + 1))
+    products[:d, :d] = stats.gram.sum(axis=(0, 1))
+    products[:d, d] = products[d, :d] = stats.moment.sum(axis=(0, 1))
+    products[d, d] = stats.sum_of_squares.sum()
+    seen = stats.count > 0
+    return data_findings(
+        Seen(
+            tasks=seen.sum(axis=1),
+            rewards=stats.count.sum(axis=1),
+            n_tasks=int(seen.any(axis=0).sum()),
+            products=products,
+        )
+    )
 
 
 def _lift(covariance: Array, feature_square: Array, size: float) -> None:

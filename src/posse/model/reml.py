@@ -69,7 +69,7 @@ def estimate_reml(stats: Statistics, fixed: BoolArray | None = None) -> PriorEst
     covariance = np.tile(np.diag(random * size / (d * squares)), (K, 1, 1))
     noise = np.full(K, size)
     fits = [fit_reml(stats, arm, random) for arm in range(K)]
-    notes = list(limits(stats))
+    notes = limits(stats)
     for arm, fit in enumerate(fits):
         if fit is None:
             notes.append(

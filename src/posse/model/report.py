@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from posse.model.findings import Unusual
 from posse.model.prior import Prior
 from posse.types import Array, BoolArray, IntArray
 
@@ -39,6 +40,8 @@ class PriorReport:
         How much of that the estimate gained over its start.
     notes : tuple of str
         Findings in words: what could not be learned, and what looks unusual.
+    unusual : Unusual or None
+        The evidence prior's: the numbers behind what looks unusual; None before there is a reward other than 0.
     """
 
     method: str
@@ -54,6 +57,7 @@ class PriorReport:
     log_evidence: float = float("nan")
     evidence_gained: float = float("nan")
     notes: tuple[str, ...] = ()
+    unusual: Unusual | None = None
 
     def __str__(self) -> str:
         times = "iteration" if self.iterations == 1 else "iterations"

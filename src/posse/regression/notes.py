@@ -6,42 +6,41 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from posse.model import PriorEstimate
+from posse.model import PriorEstimate, PriorReport
+from posse.model.findings import Names, Seen, data_findings, one_task, unusual_findings
 from posse.regression.sums import Standardised
 from posse.types import BoolArray
 
-COLLINEAR = 1e-10
-"""Smallest eigenvalue of a correlation matrix below which its features are collinear."""
+WORDS = Names(arm=None, task="group", reward="row", always="y is always", fitted="y is")
+ONE_GROUP = one_task(WORDS)
 
-ONE_GROUP = "there is one group only: how groups differ cannot be learned from it"
+
+def looks_unusual(report: PriorReport) -> list[str]:
+    """Return what is worth a note but no warning: the model is made for few rows per group."""
+    # That a search did not come to rest is part of the warning, with its number of iterations.
+    return [] if report.unusual is None else unusual_findings(report.unusual._replace(settled=True), WORDS)
 
 
 def unlearned(data: Standardised, estimate: PriorEstimate, fixed: BoolArray, names: Sequence[str]) -> tuple[str, ...]:
-    """Return in words what the estimate could not learn from these statistics.
+    """Return in words what the estimate could not learn from these statistics, and what looks unusual.
 
     ``fixed`` marks coefficients that are the same in all groups, the intercept's place first if there is one.
     """
     stats, report, p = data.stats, estimate.report, data.stats.n_features
-    notes = []
-    if stats.n_tasks < 2:
-        notes.append(ONE_GROUP)
-    elif (stats.count <= 1).all():
-        notes.append("every group has one row: noise and differences between groups cannot be told apart")
-    if not stats.sum_of_squares.any():
-        notes.append("y is always 0: there is no scale to learn, start values stand")
-    elif data.target_constant:
-        notes.append("y is constant: noise variance and covariance cannot be learned")
-    zeros = np.einsum("kjii->i", stats.gram)[-len(names) :] == 0
-    for name, constant, zero in zip(names, data.constant, zeros, strict=True):
-        if zero:
-            notes.append(f"feature {name} is always 0: its coefficients stay at the start")
-        elif constant:
-            notes.append(f"feature {name} is constant: it cannot be told from the intercept")
-    varying = np.flatnonzero(~data.constant & ~zeros) + p - len(names)
-    if varying.size:
-        total = stats.gram[0].sum(axis=0)[np.ix_(varying, varying)]
-        if np.linalg.eigvalsh(total)[0] < COLLINEAR * stats.count.sum():
-            notes.append("features are collinear: directions without data stay at the start")
+    words = WORDS._replace(feature=lambda column: names[column - int(data.intercept)])
+    products = np.empty((p + 1, p + 1))
+    products[:p, :p] = stats.gram[0].sum(axis=0)
+    products[:p, p] = products[p, :p] = stats.moment[0].sum(axis=0)
+    products[p, p] = stats.sum_of_squares.sum()
+    seen = Seen(
+        tasks=(stats.count > 0).sum(axis=1),
+        rewards=stats.count.sum(axis=1),
+        n_tasks=int((stats.count > 0).sum()),
+        products=products,
+        intercept=0 if data.intercept else None,
+    )
+    notes = data_findings(seen, words)
+    notes += looks_unusual(report)
     if report.method == "reml":
         if report.covariance_at_start[0]:
             notes.append(

@@ -25,7 +25,7 @@ from posse.regression.inputs import (
     label_array,
     target_vector,
 )
-from posse.regression.notes import ONE_GROUP, unlearned
+from posse.regression.notes import ONE_GROUP, looks_unusual, unlearned
 from posse.regression.sums import GroupSums, Standardised
 from posse.types import Array, BoolArray
 
@@ -90,8 +90,8 @@ class HierarchicalRegressor(Estimator):
         The population as it was estimated: for rows with a 1 for the intercept first, features of mean 0 and mean
         square 1, and y of mean 0. ``covariance_`` is the same in the units of X.
     report_ : PriorReport
-        How the estimate came about, with one task per group; ``notes`` say what could not be learned, eigenvalues are
-        those of ``prior_``. ``log_evidence`` is the restricted log likelihood for "reml".
+        How the estimate came about, with one task per group; ``notes`` say what could not be learned and what looks
+        unusual, eigenvalues are those of ``prior_``. ``log_evidence`` is the restricted log likelihood for "reml".
     fixed_ : ndarray of shape (n_features,)
         True for features whose coefficient is the same in all groups.
     n_features_in_ : int
@@ -101,7 +101,8 @@ class HierarchicalRegressor(Estimator):
     Warns
     -----
     PosseWarning
-        If the estimate did not converge, or if something could not be learned: what ``report_`` says.
+        If the estimate did not converge, or if something could not be learned: what ``report_`` says. What only looks
+        unusual is in its notes.
 
     Examples
     --------
@@ -332,8 +333,10 @@ class HierarchicalRegressor(Estimator):
 
     def _warn(self, stacklevel: int) -> None:
         """Warn of an estimate that did not come to rest or lacks something, unless that was asked for."""
-        # Who passes no groups knows that there is one only.
-        found = [note for note in self.report_.notes if None not in self._position or note != ONE_GROUP]
+        known = looks_unusual(self.report_)
+        if None in self._position:
+            known.append(ONE_GROUP)  # who passes no groups knows that there is one only
+        found = [note for note in self.report_.notes if note not in known]
         if not self.report_.converged:
             found.insert(0, f"the estimate did not converge in {self.report_.iterations} iterations")
         if found:

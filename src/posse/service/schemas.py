@@ -328,6 +328,10 @@ class Population(Answer):
     prior: str = Field(examples=["evidence"])
     columns: list[str] = Field(examples=[["intercept", "hour"]])
     refreshed_rewards: float = Field(description="Rewards that it was estimated from.", examples=[38_000])
+    findings: list[str] = Field(
+        description="What could not be learned and what looks unusual, in sentences.",
+        examples=[["arm 'ice cream' has no rewards yet"]],
+    )
     arms: list[PopulationArm]
 
 

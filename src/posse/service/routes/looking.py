@@ -42,6 +42,7 @@ def _population(live: LiveFleet) -> dict[str, Any]:
         "prior": overview["prior"],
         "columns": overview["columns"],
         "refreshed_rewards": live.replica.estimated_at,
+        "findings": overview["findings"],
         "arms": overview["arms"],
     }
 

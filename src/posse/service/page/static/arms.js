@@ -101,7 +101,9 @@ export function armsPanel({ fleet, route }) {
       ),
     ),
   );
-  const element = h("div", { class: "stack" }, none, h("div", { class: "card" }, table), detail);
+  const findings = h("ul", { class: "findings" });
+  const unusual = h("div", { class: "card", hidden: true }, h("h2", null, "What looks unusual"), findings);
+  const element = h("div", { class: "stack" }, none, unusual, h("div", { class: "card" }, table), detail);
 
   function make(arm) {
     const link = h("a", { href: href(fleet, "arms", arm.arm) }, label(arm.arm));
@@ -114,6 +116,7 @@ export function armsPanel({ fleet, route }) {
   function draw() {
     if (!population) return;
     const { arms, columns } = population;
+    const learned = arms.reduce((sum, each) => sum + each.rewards, 0);
     const arm = arms.find((candidate) => candidate.arm === wanted) ?? arms[0];
     keyed(body, arms, (each) => each.arm, make, (row, each) => {
       [count(each.tasks), count(each.rewards), number(each.noise_sd)].forEach((text, k) => setText(row.cells[k], text));
@@ -122,12 +125,14 @@ export function armsPanel({ fleet, route }) {
       if (each === arm) row.link.setAttribute("aria-current", "true");
       else row.link.removeAttribute("aria-current");
     });
+    keyed(findings, population.findings, String, (text) => ({ element: h("li", null, h("bdi", null, text)) }));
+    setHidden(unusual, !population.findings.length || learned === 0);
     setHidden(detail, !arm);
     if (!arm) return;
     setLabel(name, arm.arm);
-    const { policy, prior, refreshed_rewards: learned } = population;
+    const { policy, prior, refreshed_rewards: estimatedFrom } = population;
     const stands = `${plural(arm.rewards, "reward")} from ${plural(arm.tasks, "task")}`;
-    const estimate = `Population of ${policy}, ${prior} prior, estimated after ${plural(learned, "reward")}`;
+    const estimate = `Population of ${policy}, ${prior} prior, estimated after ${plural(estimatedFrom, "reward")}`;
     setText(facts, `${stands}, noise sd ${number(arm.noise_sd)}. ${estimate}.`);
     means.draw(meanRows(columns, arm));
     const shown = kind.value === "correlation" ? correlation(arm.covariance) : arm.covariance;

@@ -1,0 +1,84 @@
+"""What a fleet could not learn yet and what looks unusual, in sentences that name its arms and features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.features.categories import OneHot
+from posse.kernels import estimators
+from posse.kernels.evidence import SETTLED
+from posse.kernels.packing import whole_matrix
+from posse.model.evidence import unusual
+from posse.model.findings import Names, Seen, data_findings, unusual_findings
+
+if TYPE_CHECKING:
+    from posse.fleet.core import Core
+    from posse.types import Array
+
+AT_ONCE = 20_000  # pairs that are summed up while decisions wait: a few milliseconds
+LATE = 2.0  # times the growth of rewards at which the population should have been estimated
+
+
+def findings_of(fleet: Core) -> list[str]:
+    """Return what a fleet could not learn and what looks unusual."""
+    with fleet._lock:
+        if fleet._partial:
+            return ["only some tasks of this fleet were loaded: load all of it to see what could not be learned"]
+        fleet._look()
+        names = Names(arm=lambda arm: repr(fleet._arms.label(arm)), feature=lambda i: repr(fleet._features.columns[i]))
+    products = _products(fleet)
+    with fleet._lock:
+        found = data_findings(_seen(fleet, products), names)
+        if fleet._behaviour.method != estimators.EVIDENCE or not products[-1, -1] > 0:
+            return found
+        evidence = fleet._store.memory.evidence
+        if evidence.refreshed_at[0] > 0 and evidence.steps[0] > 0:
+            settled = bool(evidence.last_move[0] < SETTLED)
+            found += unusual_findings(unusual(fleet._store.belief, evidence, settled=settled), names)
+        if not fleet._is_refreshing() and fleet._store.refresh_due(LATE * fleet._growth()):
+            found.append(
+                f"the population was estimated from {evidence.refreshed_at[0]:,.0f} of {fleet._store.n_rewards:,.0f} "
+                "rewards: later estimates have failed or are late (the log named posse says why)"
+            )
+        return found
+
+
+def _seen(fleet: Core, products: Array) -> Seen:
+    belief, spec = fleet._store.belief, fleet._features
+    first = {int(belief.task_of[belief.seen[arm, 0]]) for arm in np.flatnonzero(belief.n_seen)}
+    return Seen(
+        tasks=belief.n_seen,
+        rewards=belief.rewards,
+        # Two arms with one task each may share it; an arm with two tasks needs no more looking.
+        n_tasks=max(len(first), int(belief.n_seen.max())),
+        products=products,
+        intercept=0 if spec.intercept else None,
+        categories=[range(a, b) for feature, a, b in spec._layout if isinstance(feature, OneHot)],
+        arms=fleet._active,
+        pooled=fleet._behaviour.method != estimators.KNOWN,
+    )
+
+
+def _products(fleet: Core) -> Array:
+    """Return sums of products of columns and, last, rewards over all pairs: the last refresh's if they are at hand.
+
+    They are not in files, nor told to other processes, and another's population may have come since they were taken.
+    """
+    store = fleet._store
+    with fleet._lock:
+        evidence, d = store.memory.evidence, store.n_features
+        measures, at = evidence.measures, float(evidence.refreshed_at[0])
+        squares = evidence.reward_square[0]
+        if fleet._behaviour.method == estimators.EVIDENCE and squares > 0 and measures[d, d] / at == squares:
+            return measures.copy()
+        n_slots = store.n_slots
+    products = np.zeros((d + 1, d + 1))
+    for start in range(0, n_slots, AT_ONCE):
+        with fleet._lock:  # let go in between, so that decisions are not held up
+            sums, some = store.belief.sums, slice(start, min(start + AT_ONCE, n_slots))
+            products[:d, :d] += whole_matrix(sums.gram[some].sum(axis=0))
+            products[:d, d] += sums.moment[some].sum(axis=0)
+            products[d, d] += sums.sum_of_squares[some].sum()
+    return products

@@ -1,0 +1,181 @@
+"""Every situation in which data cannot tell ends in a sentence, and ordinary data in none."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from posse import FeatureSpec, Posse
+from posse.features import one_hot
+from posse.fleet.findings import _products
+from posse.fleet.replica import Replica
+
+ARMS = ["red", "green", "blue"]
+
+
+def fleet_with(table, *, arms=ARMS, features=("a", "b"), **settings):
+    fleet = Posse(arms=arms, features=FeatureSpec(list(features)), seed=3, **settings)
+    if table is not None:
+        fleet.learn_many(table)
+    return fleet
+
+
+def said(fleet, *words):
+    """Return how many findings hold all these words."""
+    return sum(all(word in finding for word in words) for finding in fleet.findings())
+
+
+@pytest.fixture(scope="module")
+def healthy(table):
+    return table(1500, n_tasks=20)
+
+
+def test_a_healthy_fleet_has_no_findings(healthy, tmp_path):
+    fleet = fleet_with(healthy)
+    assert fleet.findings() == []
+    fleet.save(tmp_path / "fleet.posse")
+    assert Posse.load(tmp_path / "fleet.posse").findings() == []
+    assert fleet_with(healthy, background=True).findings() == []
+
+
+def test_nothing_learned_is_one_sentence():
+    assert fleet_with(None).findings() == ["there are no rewards yet: what is believed is the start value of the prior"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.with_columns(task=pl.lit("only")), ["one task only"]),
+        (lambda t: t.head(1), ["one reward only"]),
+        (lambda t: t.filter(pl.col("arm") != "green"), ["arm 'green' has no rewards yet"]),
+        (lambda t: t.filter(pl.col("arm") == "red"), ["arms 'green' and 'blue' have no rewards yet"]),
+        (
+            lambda t: t.filter((pl.col("arm") != "green") | (pl.col("task") == "t3")),
+            ["arm 'green' was seen in one task only"],
+        ),
+        (
+            lambda t: pl.concat([t.filter(pl.col("arm") != "blue"), t.filter(pl.col("arm") == "blue").unique("task")]),
+            ["arm 'blue' has one reward per task"],
+        ),
+        (lambda t: t.with_columns(a=pl.lit(0.0)), ["feature 'a' is always 0"]),
+        (lambda t: t.with_columns(a=pl.lit(7.0)), ["feature 'a' is constant", "intercept"]),
+        (lambda t: t.with_columns(b=3 * pl.col("a") - 1), ["features 'intercept', 'a' and 'b' are collinear"]),
+        (lambda t: t.with_columns(reward=pl.lit(0.0)), ["all rewards are 0", "no scale"]),
+        (lambda t: t.with_columns(reward=pl.lit(2.5)), ["all rewards are 2.5"]),
+        (lambda t: t.with_columns(reward=pl.col("a") - pl.col("b")), ["fitted exactly"]),
+        (lambda t: t.head(2), ["fewer rewards (2) than coefficients (3)"]),
+        (
+            lambda t: t.with_columns(reward=pl.when(pl.col("arm") == "red").then(1.0).otherwise(pl.col("reward"))),
+            ["arm 'red' shows hardly any noise"],
+        ),
+        (
+            lambda t: t.with_columns(reward=pl.when(pl.int_range(pl.len()) % 150 == 0).then(50.0).otherwise(0.01)),
+            ["few rewards or tasks carry most of the variance"],
+        ),
+    ],
+)
+def test_what_data_cannot_tell_is_said(healthy, change, words, tmp_path):
+    fleet = fleet_with(change(healthy))
+    assert said(fleet, *words) == 1, fleet.findings()
+    fleet.save(tmp_path / "fleet.posse")
+    assert Posse.load(tmp_path / "fleet.posse").findings() == fleet.findings()
+
+
+def test_one_arm_is_said(healthy):
+    only = healthy.filter(pl.col("arm") == "red")
+    assert fleet_with(only, arms=["red"]).findings() == ["there is one arm only: how arms differ cannot be learned"]
+
+
+def test_arms_that_wait_are_counted_and_retired_ones_left_out(healthy):
+    fleet = fleet_with(healthy, arms=[*ARMS, *(f"new-{k}" for k in range(40))])
+    assert fleet.findings() == ["40 arms ('new-0', 'new-1', 'new-2', 'new-3', 'new-4' and 35 more) have no rewards yet"]
+    for k in range(1, 40):
+        fleet.retire_arm(f"new-{k}")
+    fleet.rename("new-0", "tea")
+    assert fleet.findings() == ["arm 'tea' has no rewards yet"]
+
+
+def test_an_arm_far_from_the_others_is_said(table):
+    rows = table(3000, n_tasks=20, arms=[f"arm-{k}" for k in range(12)])
+    rows = rows.with_columns(reward=pl.col("reward") + 500.0 * pl.col("a") * (pl.col("arm") == "arm-4"))
+    fleet = fleet_with(rows, arms=[f"arm-{k}" for k in range(12)])
+    assert said(fleet, "arm 'arm-4' is far from the others") == 1, fleet.findings()
+
+
+def test_categories_that_add_up_to_one_are_nothing_to_tell(healthy):
+    rng = np.random.default_rng(2)
+    rows = healthy.with_columns(
+        sky=pl.Series(rng.choice(["sun", "rain", "snow"], len(healthy))), city=pl.Series(rng.choice(["x", "y"], 1500))
+    )
+    spec = ["a", "b", one_hot("sky", ["sun", "rain", "snow"]), one_hot("city", ["x", "y"])]
+    assert fleet_with(rows, features=spec).findings() == []
+    without = Posse(arms=ARMS, features=FeatureSpec(spec, intercept=False), seed=3)
+    without.learn_many(rows)
+    assert without.findings() == []
+    # A category that goes with another one always is something to tell, and one that never came too.
+    same = rows.with_columns(city=pl.when(pl.col("sky") == "sun").then(pl.lit("x")).otherwise(pl.lit("y")))
+    assert said(fleet_with(same, features=spec), "'sky=sun' and 'city=x' are collinear") == 1
+    never = rows.filter(pl.col("sky") != "snow")
+    assert said(fleet_with(never, features=spec), "feature 'sky=snow' is always 0") == 1
+
+
+@pytest.mark.parametrize("policy", ["lin-ts", "random"])
+def test_a_fleet_without_a_population_says_nothing_about_one(healthy, policy):
+    assert fleet_with(healthy, policy=policy).findings() == []
+    one = healthy.filter(pl.col("task") == "t3").with_columns(a=pl.lit(0.0))
+    findings = fleet_with(one, policy=policy).findings()
+    assert findings == ["feature 'a' is always 0: nothing is known about its coefficients"]
+
+
+def test_an_estimate_that_moves_or_is_late_is_said(healthy):
+    fleet = fleet_with(healthy)
+    evidence = fleet._store.memory.evidence
+    evidence.last_move[0] = 0.3  # beyond what a refresh calls settled
+    assert said(fleet, "did not come to rest") == 1
+    evidence.last_move[0], evidence.refreshed_at[0] = 0.0, 900.0  # as if all estimates since had failed
+    assert said(fleet, "estimated from 900 of 1,500 rewards") == 1
+
+
+def test_a_replica_that_adopts_a_population_looks_at_its_own_sums(healthy):
+    zero = healthy.with_columns(a=pl.lit(0.0))
+    leader, follower = (Replica(arms=ARMS, features=["a", "b"], seed=1) for _ in range(2))
+    leader.learn_many(healthy)
+    follower.learn_many(zero.head(3))  # what it estimated itself, when feature a had always been 0
+    follower.learn_many(healthy, refresh=False)
+    assert follower.adopt(leader.dump_population())
+    assert not said(follower, "always 0")
+
+
+def test_sums_of_the_last_refresh_are_those_of_all_pairs(healthy, monkeypatch, tmp_path):
+    fleet = fleet_with(healthy)
+    stats = fleet.statistics
+    quick = _products(fleet)
+    assert quick is not fleet._store.memory.evidence.measures
+    fleet.save(tmp_path / "fleet.posse")
+    monkeypatch.setattr("posse.fleet.findings.AT_ONCE", 7)  # 60 pairs: several parts, the last not full
+    slow = _products(Posse.load(tmp_path / "fleet.posse"))
+    for found in (quick, slow):
+        np.testing.assert_allclose(np.triu(found)[:3, :3], np.triu(stats.gram.sum(axis=(0, 1))), rtol=1e-12)
+        np.testing.assert_allclose(found[:3, 3], stats.moment.sum(axis=(0, 1)), rtol=1e-9)
+        np.testing.assert_allclose(found[3, 3], stats.sum_of_squares.sum(), rtol=1e-12)
+
+
+def test_a_part_of_a_fleet_says_that_it_is_one(healthy, tmp_path):
+    fleet_with(healthy).save(tmp_path / "fleet.posse")
+    part = Posse.load(tmp_path / "fleet.posse", tasks=["t3"])
+    assert part.findings() == [
+        "only some tasks of this fleet were loaded: load all of it to see what could not be learned"
+    ]
+
+
+def test_forgotten_tasks_leave_no_findings_behind(healthy):
+    fleet = fleet_with(healthy.with_columns(a=pl.when(pl.col("task") == "t1").then(pl.col("a")).otherwise(0.0)))
+    assert not said(fleet, "always 0")
+    fleet.forget("t1")
+    assert said(fleet, "feature 'a' is always 0") == 1
+
+
+def test_findings_are_in_the_overview_and_change_nothing(healthy, snapshot, differences):
+    fleet = fleet_with(healthy.with_columns(a=pl.lit(0.0)))
+    before = snapshot(fleet)
+    assert fleet.overview().findings == fleet.overview().to_json()["findings"] == fleet.findings() != []
+    assert differences(before, snapshot(fleet)) == []
