@@ -463,7 +463,7 @@ def test_report_reads_as_sentences(draw_log):
         "  arm 0: 0 tasks used, eigenvalues 1 to 1, covariance still at its start value, "
         "noise variance still at its start value",
         f"  arm 1: 3 tasks used, eigenvalues {low:.3g} to {high:.3g}, 1 eigenvalues floored",
-        "  note: arm 0 has no rewards",
+        "  note: arm 0 has no rewards yet",
     ]
 
 

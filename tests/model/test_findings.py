@@ -101,3 +101,11 @@ def test_a_regression_has_words_of_its_own():
     ]
     said = " ".join([*one, *unusual_findings(bad, words)])
     assert not any(word in said for word in ("arm", "task", "reward"))
+
+
+def test_one_arm_is_worth_a_word_where_arms_learn_from_each_other():
+    X, y = columns()
+    assert data_findings(seen_of(X, y)) == []
+    assert data_findings(seen_of(X, y, arms_pooled=True)) == [
+        "there is one arm only: how arms differ cannot be learned"
+    ]

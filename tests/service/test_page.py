@@ -350,7 +350,8 @@ def test_an_arm_shows_its_population(api, visit):
         assert texts(row.locator("td.text")) == [f"{shown(arm['mean'][k])} ± {shown(arm['mean_sd'][k])}", spread]
     cells = [texts(row.locator("td")) for row in page.locator("table.heat tbody tr").all()]
     assert cells == [[shown(value) for value in row] for row in arm["covariance"]]
-    assert texts(page.locator(".findings li")) == population["findings"] != []
+    assert population["findings"] == ["arm 'tea' has no rewards yet"]
+    assert texts(page.locator(".findings li")) == ["Arm 'tea' has no rewards yet."]
     picture(page, "arms")
 
     page.locator("table.heat td[data-row='1'][data-column='2']").hover()

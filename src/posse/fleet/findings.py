@@ -58,6 +58,7 @@ def _seen(fleet: Core, products: Array) -> Seen:
         categories=[range(a, b) for feature, a, b in spec._layout if isinstance(feature, OneHot)],
         arms=fleet._active,
         pooled=fleet._behaviour.method != estimators.KNOWN,
+        arms_pooled=fleet._behaviour.method == estimators.EVIDENCE,
     )
 
 

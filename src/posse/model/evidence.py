@@ -88,7 +88,7 @@ def evidence_report(
     """Return what an evidence prior rests on."""
     K, weight = stats.n_arms, float(evidence.target_weight[0])
     tasks = belief.n_seen.copy()
-    notes, found = limits(stats), None
+    notes, found = limits(stats, arms_pooled=True), None
     if (stats.sum_of_squares > 0).any():
         found = unusual(belief, evidence, settled=converged)
         notes += unusual_findings(found)
@@ -130,8 +130,8 @@ def unusual(belief: Belief, evidence: kernels.Evidence, *, settled: bool) -> Unu
     )
 
 
-def limits(stats: Statistics) -> list[str]:
-    """Return in words what no method can learn from these statistics."""
+def limits(stats: Statistics, *, arms_pooled: bool = False) -> list[str]:
+    """Return in words what a method cannot learn from these statistics; ``arms_pooled`` if arms tell it about arms."""
     d = stats.n_features
     products = np.empty((d + 1, d + 1))
     products[:d, :d] = stats.gram.sum(axis=(0, 1))
@@ -144,6 +144,7 @@ def limits(stats: Statistics) -> list[str]:
             rewards=stats.count.sum(axis=1),
             n_tasks=int(seen.any(axis=0).sum()),
             products=products,
+            arms_pooled=arms_pooled,
         )
     )
 

@@ -71,6 +71,8 @@ class Seen:
         The arms to speak of. Default: all.
     pooled : bool
         Whether tasks learn from each other, so that it matters what cannot be known about their differences.
+    arms_pooled : bool
+        Whether arms do, too: under the evidence prior.
     """
 
     tasks: IntArray
@@ -81,6 +83,7 @@ class Seen:
     categories: Sequence[range] = ()
     arms: IntArray | None = None
     pooled: bool = True
+    arms_pooled: bool = False
 
 
 class Unusual(NamedTuple):
@@ -109,7 +112,9 @@ class Unusual(NamedTuple):
 
 def data_findings(seen: Seen, names: Names = NUMBERS) -> list[str]:
     """Return what no method can learn from these data."""
-    found = [one_arm()] if len(seen.rewards) == 1 and names.arm is not None else []
+    found = []
+    if seen.arms_pooled and len(seen.rewards) == 1:
+        found.append("there is one arm only: how arms differ cannot be learned")
     if not seen.rewards.sum() > 0:
         return [f"there are no {names.reward}s yet: what is believed is the start value of the prior", *found]
     found += _count_findings(seen, names)
@@ -144,11 +149,6 @@ def unusual_findings(unusual: Unusual, names: Names = NUMBERS) -> list[str]:
     if not unusual.settled:
         found.append("the search did not come to rest: the population may still move when it is estimated again")
     return found
-
-
-def one_arm() -> str:
-    """Return the sentence about a single arm."""
-    return "there is one arm only: how arms differ cannot be learned"
 
 
 def one_task(names: Names = NUMBERS) -> str:

@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { empty, h, headRow, keyed, label, setHidden, setLabel, setText } from "./dom.js";
-import { count, number, plural } from "./format.js";
+import { count, number, plural, sentence } from "./format.js";
 import { heatmap } from "./heatmap.js";
 import { intervals, legend } from "./intervals.js";
 import { href } from "./route.js";
@@ -125,7 +125,7 @@ export function armsPanel({ fleet, route }) {
       if (each === arm) row.link.setAttribute("aria-current", "true");
       else row.link.removeAttribute("aria-current");
     });
-    keyed(findings, population.findings, String, (text) => ({ element: h("li", null, h("bdi", null, text)) }));
+    keyed(findings, population.findings, String, (text) => ({ element: h("li", null, h("bdi", null, `${sentence(text)}.`)) }));
     setHidden(unusual, !population.findings.length || learned === 0);
     setHidden(detail, !arm);
     if (!arm) return;
