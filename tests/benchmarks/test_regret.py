@@ -135,7 +135,7 @@ def test_everyday_rows_are_compared_with_their_best_rival(everyday):
         rivals = {rival: row.methods[rival].regret for rival in SETTINGS[name].rivals}
         assert len(rivals) == count
         assert rivals[row.rival] == min(rivals.values())
-        first, second = row.ratios
+        first, _, second = row.ratios
         assert (first.first, first.second, first.at_most) == ("evidence UCB", row.rival, SETTINGS[name].bar_rival)
         assert (second.first, second.second, second.at_most) == ("evidence TS", row.rival, None)
         assert_allclose(first.ratio, row.methods["evidence UCB"].regret / rivals[row.rival])
@@ -146,8 +146,8 @@ def test_everyday_rows_are_compared_with_their_best_rival(everyday):
 def test_offsets_are_compared_with_no_offset(everyday):
     checks = summarise(everyday).checks
 
-    assert [check.setting for check in checks] == ["offset-10"] * 2
-    for check, name in zip(checks, ("evidence UCB", "evidence TS"), strict=True):
+    assert [check.setting for check in checks] == ["offset-10"] * 3
+    for check, name in zip(checks, ("evidence UCB", "evidence RandUCB", "evidence TS"), strict=True):
         assert check.first == f"{name}, rewards around 10"
         assert (check.at_least, check.at_most) == (0.97, 1.03)
         assert_allclose(check.first_regret, everyday["offset-10"].regret_of(name).mean())
@@ -161,7 +161,7 @@ def test_everyday_rows_are_written_as_the_others_are(everyday):
 
     assert [row["setting"] for row in said["everyday"]] == [row.setting for row in report.everyday]
     assert said["everyday"][0]["rival"] == report.everyday[0].rival
-    assert len(said["everyday"][0]["ratios"]) == 2
+    assert len(said["everyday"][0]["ratios"]) == 3
     assert sum(row.title in line for row in report.everyday for line in lines) >= 5
     assert len({line.count("|") for line in lines[:7]}) == 1
 

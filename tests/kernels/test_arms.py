@@ -199,6 +199,7 @@ def test_a_constant_that_is_added_to_all_rewards_moves_the_common_mean_and_nothi
     for offset in (0.0, 1e4):
         state = State(rows | {"reward": rows["reward"] + offset})
         state.evidence.arm_covariance[:] = 1e14 * np.eye(D)
+        arms.set_width(state.evidence)
         state.rebuild()
         found.append((state.belief.shared_mean - [offset, 0.0], state.belief.shared_covariance, state.evidence))
 

@@ -285,6 +285,6 @@ def test_the_report_notes_what_is_unusual():
     few = estimate_prior(statistics(draw_log(70, n_arms=4), n_arms=4), "evidence").report.notes
     plain = estimate_prior(statistics(draw_log(2000, n_arms=4, seed=1), n_arms=4), "evidence").report.notes
 
-    assert any("arms 1 show hardly any noise" in note for note in silent)
+    assert any("1" in note and "hardly any noise" in note for note in silent)
     assert any("goes into coefficients of tasks" in note for note in few)
     assert plain == ()
