@@ -8,43 +8,18 @@ from typing import Annotated
 import typer
 
 from posse._version import __version__
-from posse.cli.bench import app as bench
-from posse.cli.data import app as data
-from posse.cli.decide import decide, reward
-from posse.cli.demo import demo
-from posse.cli.evaluate import evaluate
-from posse.cli.fit import fit
-from posse.cli.inspect import inspect
-from posse.cli.keys import keys_app
-from posse.cli.log import log_app
-from posse.cli.reproduce import reproduce
-from posse.cli.serve import serve
-from posse.cli.simulate import simulate
-from posse.cli.warmup import warmup
+from posse.cli.commands import Commands
 from posse.errors import PosseError
 
 app = typer.Typer(
     name="posse",
+    cls=Commands,
     help="Many related contextual bandits that learn from each other.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(demo)
-app.command()(simulate)
-app.command()(reproduce)
-app.command()(fit)
-app.command()(inspect)
-app.command()(decide)
-app.command()(reward)
-app.command()(evaluate)
-app.command()(serve)
-app.add_typer(keys_app, name="keys")
-app.command()(warmup)
-app.add_typer(log_app, name="log")
-app.add_typer(data, name="data")
-app.add_typer(bench, name="bench")
 
 
 def _show_version(asked: bool) -> None:

@@ -1,0 +1,128 @@
+"""The commands of ``posse``, each imported when it is called.
+
+``posse --help`` shows names and sentences without loading what the commands need: the compiler alone takes longer than
+a person wants to wait for a list.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+DECIDE, LOOK, SERVE, RESEARCH = "Decide and learn", "Look", "Serve", "Research"
+
+
+class Home(NamedTuple):
+    """Where a command is, the panel of the help that lists it, and what the list says of it."""
+
+    module: str
+    name: str
+    panel: str
+    says: str
+
+
+# A test compares each sentence with the first one of the command's own help.
+COMMANDS = {
+    "fit": Home(
+        "fit",
+        "fit",
+        DECIDE,
+        "Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features.",
+    ),
+    "decide": Home("decide", "decide", DECIDE, "Ask a saved fleet for one decision; prints it as JSON."),
+    "reward": Home("decide", "reward", DECIDE, "Reward a decision of a saved fleet, and save what it teaches."),
+    "inspect": Home(
+        "inspect",
+        "inspect",
+        LOOK,
+        "Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow.",
+    ),
+    "evaluate": Home(
+        "evaluate",
+        "evaluate",
+        LOOK,
+        "Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1).",
+    ),
+    "log": Home("log", "log_app", LOOK, "Check and convert logs of decisions and rewards."),
+    "serve": Home(
+        "serve", "serve", SERVE, "Serve decisions over HTTP, with a durable log and a page that shows what was learned."
+    ),
+    "keys": Home("keys", "keys_app", SERVE, "API keys of a service: made, listed and revoked."),
+    "warmup": Home(
+        "warmup",
+        "warmup",
+        SERVE,
+        "Compile and cache every kernel: afterwards a service, a notebook or a command starts without the compiler.",
+    ),
+    "demo": Home(
+        "demo",
+        "demo",
+        RESEARCH,
+        "Compare the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 seeds.",
+    ),
+    "simulate": Home(
+        "simulate", "simulate", RESEARCH, "Run policies on the same synthetic worlds and compare their regret."
+    ),
+    "reproduce": Home(
+        "reproduce",
+        "reproduce",
+        RESEARCH,
+        "Run the paper's experiments and write one page: every figure redrawn, every claim tested.",
+    ),
+    "data": Home("data", "app", RESEARCH, "List, fetch and verify the datasets."),
+    "bench": Home("bench", "app", RESEARCH, "Run a fixed benchmark."),
+}
+
+
+def load(name: str) -> TyperCommand | TyperGroup:
+    """Import a command."""
+    home = COMMANDS[name]
+    found = getattr(import_module(f"posse.cli.{home.module}"), home.name)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+        alone.command(name)(found)
+        found = alone
+    found._add_completion = False  # only the root installs it
+    command: Any = typer.main.get_command(found)
+    command.name = name
+    _tidy(command)
+    return command  # type: ignore[no-any-return]
+
+
+def _without_types_of_flags(options: list[Any]) -> list[Any]:
+    """Have the help show ``--json`` rather than ``--json <bool>``."""
+    for option in options:
+        if isinstance(option, TyperOption) and option.is_bool_flag:
+            option.metavar = ""
+    return options
+
+
+def _tidy(command: Any) -> None:
+    """Tidy the options of a command and of those below it, as its help will list them."""
+    listed = command.get_params
+    command.get_params = lambda ctx: _without_types_of_flags(listed(ctx))
+    for below in getattr(command, "commands", {}).values():
+        _tidy(below)
+
+
+class Commands(TyperGroup):
+    """A group that lists :data:`COMMANDS` and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {
+            name: TyperCommand(name, help=home.says, rich_help_panel=home.panel, rich_markup_mode="markdown")
+            for name, home in COMMANDS.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, imported."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load(name), rest
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options of ``posse`` itself."""
+        return _without_types_of_flags(super().get_params(ctx))

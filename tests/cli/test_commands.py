@@ -1,0 +1,58 @@
+"""The list of commands: quick to show, and true to the commands."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from posse.cli.commands import COMMANDS, load
+from posse.cli.main import app
+
+HEAVY = ("numba", "numpy", "scipy", "polars", "pandas", "matplotlib", "fastapi", "posse.policies", "posse.fleet")
+
+
+def test_the_help_lists_every_command_in_its_group():
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+
+    for name, home in COMMANDS.items():
+        assert f" {name} " in shown
+        assert home.panel in shown
+    assert "<bool>" not in shown
+
+
+def test_the_help_loads_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from posse.cli.main import app\n"
+        "try:\n    app(['--help'])\n"
+        "except SystemExit as stop:\n    assert not stop.code\n"
+        f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "Decide and learn" in done.stdout
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_the_list_says_is_what_the_command_says(name):
+    said = " ".join((load(name).help or "").split("\n\n")[0].split())
+
+    assert said == COMMANDS[name].says
+
+
+@pytest.mark.parametrize("arguments", [["fit"], ["bench", "step"], ["log", "check"], ["keys"]])
+def test_flags_have_no_type(arguments):
+    shown = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
+
+    assert shown.exit_code == 0
+    assert "<bool>" not in shown.output
+    assert "--install-completion" not in shown.output
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest():
+    shown = CliRunner().invoke(app, ["evalute"], env={"COLUMNS": "200"})
+
+    assert shown.exit_code == 2
+    assert "Did you mean 'evaluate'" in shown.output
