@@ -7,6 +7,8 @@ import threading
 import pytest
 
 from posse.fleet.replica import Replica
+from posse.service import roster
+from posse.service.problems import Problems
 from posse.storage import open_storage
 
 PLAIN = {"arms": ["a", "b"], "features": ["x"]}
@@ -314,6 +316,53 @@ def test_what_fails_again_and_again_for_one_fleet_stops_no_expiry(start, wait_fo
     wait_for(lambda: service.counts("other")["pending"] == service.counts("a-broken")["pending"] == 0)
     wait_for(lambda: state_of(service, "a-broken")[0] == "degraded")
     assert state_of(service, "other") == ("serving", None)
+
+
+# Many fleets.
+
+
+def test_of_many_small_fleets_those_that_are_asked_for_are_loaded_first(start, monkeypatch, wait_for):
+    service = start()
+    for number in range(6):
+        service.make_fleet(f"f{number}", **PLAIN)
+        feed(service, f"f{number}", 2)
+    service.stop()
+    monkeypatch.setattr(roster, "SMALL_AT_ONCE", 2)
+    again = start(follow_seconds=60.0)
+    assert len(again.engine.roster) == 2
+    feed(again, "f5", 3)
+    assert again.live("f5").replica.n_rewards == 5
+    assert len(again.read("/v1/fleets")["fleets"]) == 6
+    again.stop()
+    last = start(follow_seconds=0.01)
+    wait_for(lambda: len(last.engine.roster) == 6)
+
+
+def test_a_large_fleet_is_loaded_before_the_service_is_ready(start, monkeypatch):
+    service = start()
+    for number in range(3):
+        service.make_fleet(f"f{number}", **PLAIN)
+    feed(service, "f2", 2)
+    service.stop()
+    monkeypatch.setattr(roster, "SMALL_AT_ONCE", 1)
+    monkeypatch.setattr(roster, "SMALL", 1)  # tasks
+    again = start(follow_seconds=60.0)
+    assert [live.name for live in again.engine.roster.all()] == ["f0", "f2"]
+
+
+def test_what_fails_is_tried_again_after_growing_pauses():
+    now = [0.0]
+    problems = Problems(lambda: now[0])
+    pauses = []
+    for _ in range(10):
+        pauses.append(problems.note("f", "why").pause)
+        assert not problems.is_due("f")
+        now[0] += pauses[-1]
+        assert problems.is_due("f")
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    problems.clear("f")
+    assert problems.get("f") is None
+    assert problems.note("f", "why").pause == 0.5
 
 
 # No false answers.

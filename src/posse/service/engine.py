@@ -23,6 +23,7 @@ LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 AT_ONCE = 1000  # decisions that are let go in one transaction
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
+UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
@@ -53,6 +54,8 @@ class Engine:
         self._opened = False
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
+        self._everyone_at = 0.0
+        self._looked_at: dict[str, int] = {}
         self._snapshot_at: dict[str, float] = {}
         self._expire_at: dict[str, float] = {}
         self._prune_at: dict[str, float] = {}
@@ -90,8 +93,12 @@ class Engine:
         except PosseError as error:
             logger.warning("no last snapshots: %s", error)
             return
+        end = time.monotonic() + STOP_SECONDS
         for row in rows:
             live = self.roster.find(row.name)
+            if time.monotonic() > end:
+                logger.warning("no last snapshots from fleet %r on, for lack of time; their logs have it all", row.name)
+                return
             try:
                 if live is not None and live.created == row.created and row.changes > row.snapshot:
                     live.write_snapshot(self.writer.run, self.clock())
@@ -193,9 +200,7 @@ class Engine:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
                 if self.leading:
-                    for live in self.roster.all():
-                        if live.name in rows:
-                            self._look_after(live, rows[live.name])
+                    self._look_after_all(rows)
                 self._repair_one()
             except PosseError as error:
                 if str(error) != warned:
@@ -252,6 +257,17 @@ class Engine:
             self.repair(name, from_log=False)
         except Exception as error:
             logger.info("fleet %r is still set aside: %s", name, error)
+
+    def _look_after_all(self, rows: dict[str, Progress]) -> None:
+        """Look after fleets that have news, and now and then after all: a thousand that are idle cost nothing."""
+        everyone = time.monotonic() >= self._everyone_at
+        if everyone:
+            self._everyone_at = time.monotonic() + UPKEEP_SECONDS
+        for live in self.roster.all():
+            row = rows.get(live.name)
+            if row is not None and (everyone or row.changes != self._looked_at.get(live.name)):
+                self._looked_at[live.name] = row.changes
+                self._look_after(live, row)
 
     def _look_after(self, live: LiveFleet, row: Progress) -> None:
         """Do what one process does for all; what fails is tried again later, and keeps nothing else from being done."""

@@ -16,6 +16,9 @@ from posse.storage import FleetRow, Progress, Storage
 UPKEEP = ("publishing", "expiry", "snapshot", "pruning")
 """What is done for a fleet by itself, in one process for all."""
 
+SMALL, SMALL_AT_ONCE = 1000, 100
+"""Tasks, and changes since the snapshot, of a fleet that is loaded in milliseconds; how many are loaded at a time."""
+
 PATIENCE = 3  # times in a row that a fleet may fail to learn before it is set aside: most of that passes by itself
 SERVING, DEGRADED, SET_ASIDE = "serving", "degraded", "set_aside"
 """States of a fleet.
@@ -200,14 +203,24 @@ class Roster:
         return self._unlearned.get(name) is None
 
     def follow(self, rows: dict[str, Progress]) -> None:
-        """Let go of fleets that are gone, load new ones and learn what others have written."""
-        for name in {*self._fleets, *self._unloaded}:
-            live, row = self._fleets.get(name), rows.get(name)
-            if row is None or (live is not None and row.created != live.created):
-                self.drop(name)
+        """Let go of fleets that are gone, load new ones and learn what others have written.
+
+        Of small fleets only some are loaded at a time: after a start with thousands, whoever asks for one before it is
+        its turn loads it in milliseconds, and nobody waits for all of them.
+        """
+        for name in {*self._fleets, *self._unloaded}.difference(rows):
+            self.drop(name)
+        small = SMALL_AT_ONCE
         for name, row in rows.items():
             live = self._fleets.get(name)
+            if live is not None and row.created != live.created:
+                self.drop(name)
+                live = None
             if live is None and self._unloaded.get(name) is None:
+                is_small = row.tasks <= SMALL and row.changes - row.snapshot <= SMALL
+                if is_small and small == 0:
+                    continue
+                small -= is_small
                 live = self.load(name)
             if live is not None and row.changes > live.applied and self._unlearned.is_due(name):
                 self.learn(live)

@@ -76,6 +76,7 @@ class Progress(NamedTuple):
 
     name: str
     created: float
+    tasks: int
     pending: int
     changes: int
     snapshot: int

@@ -49,7 +49,7 @@ FROM fleets
 """
 
 PROGRESS = """
-SELECT f.name, f.created, f.pending, f.changes, coalesce(s.number, 0), f.erasure
+SELECT f.name, f.created, f.tasks, f.pending, f.changes, coalesce(s.number, 0), f.erasure
 FROM fleets f LEFT JOIN (
   SELECT fleet, max(number) AS number FROM snapshots WHERE finished = 1 GROUP BY fleet) AS s ON s.fleet = f.id
 WHERE f.name IS NOT NULL ORDER BY f.name
