@@ -74,6 +74,14 @@ def test_no_decision_is_a_reason_to_fall_back(make, server, act):
     assert len(server.requests) == (1 if act[0] == 500 else 2)
 
 
+def test_a_fleet_that_is_set_aside_falls_back_at_once_and_others_are_asked(make, server):
+    server.acts = [(503, "fleet_set_aside"), DECIDED]
+    client = make(server.url, fallback="cake", retries=3, pause=60)
+    assert client.decide("broken", "a", {}).fallback
+    assert not client.decide("shops", "a", {}).fallback
+    assert len(server.requests) == 2
+
+
 def test_other_calls_do_not_fall_back(make, nobody):
     client = make(nobody, retries=0, fallback="cake")
     with pytest.raises(ServiceUnavailable):

@@ -64,6 +64,7 @@ def test_arms_come_and_go(client, name):
     assert client.retire_arm(name, "ice/cream 50%").arms == ("tea", "cake")
     assert reason(lambda: client.add_arm(name, "tea")) == "arm_exists"
     assert client.add_arm(name, "ice/cream 50%").retired_arms == ()
+    assert client.repair(name).state == "serving"
 
 
 def test_a_decision_and_its_reward(client, name):

@@ -28,6 +28,7 @@ ROUTES = {
     ("GET", "/v1/fleets/{fleet}"): ("read", "/v1/fleets/stores", {}),
     ("DELETE", "/v1/fleets/{fleet}"): ("admin", "/v1/fleets/stores", {}),
     ("POST", "/v1/fleets/{fleet}/arms"): ("admin", "/v1/fleets/stores/arms", {"json": {"arm": "tea"}}),
+    ("POST", "/v1/fleets/{fleet}/repair"): ("admin", "/v1/fleets/stores/repair", {}),
     ("DELETE", "/v1/fleets/{fleet}/arms/{arm:path}"): ("admin", "/v1/fleets/stores/arms/cake", {}),
     ("POST", "/v1/fleets/{fleet}/decisions"): (
         "decide",
@@ -417,7 +418,7 @@ def broken(*_, **__):
         ("GET", "/metrics", {}, "posse.service.metrics.generate_latest"),
         ("POST", "/v1/rewards", {"json": ONE_REWARD}, "posse.service.routes.decisions.require_storable"),
         ("GET", "/v1/fleets/house/population", {}, "posse.service.routes.looking._population"),
-        ("DELETE", "/v1/fleets/house", {}, "posse.service.engine.Engine.drop"),
+        ("DELETE", "/v1/fleets/house", {}, "posse.service.roster.Roster.drop"),
         ("GET", "/v1/fleets/house", {}, "posse.service.access.Gate.check"),
         ("GET", "/", {}, "posse.service.routes.page._serve"),
         ("GET", "/openapi.json", {}, "posse.service.app.describe"),

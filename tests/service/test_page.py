@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -657,6 +658,35 @@ def test_a_service_that_goes_away_and_comes_back(tmp_path, visit):
         seen(page.locator("[data-count=decisions]"), "2")
         assert page.evaluate("window.kept") is True
         api.client.close()
+
+
+@browser_needed
+def test_a_fleet_that_is_set_aside_says_so_and_the_others_do_not(tmp_path, visit):
+    with served(tmp_path) as (address, _), closing(Api(address)) as api:
+        for name in ("broken", "other"):
+            api.send("PUT", f"/v1/fleets/{name}", {"arms": ["a", "b"], "features": ["x"], "policy": "ebm-ts"})
+            api.decide(name, "one", {"x": 1.0})
+    with closing(sqlite3.connect(tmp_path / "posse.db")) as database, database:
+        database.execute(
+            """UPDATE fleets SET definition = replace(definition, '"ebm-ts"', '"of-tomorrow"') WHERE name = 'broken'"""
+        )
+    with served(tmp_path) as (address, _):
+        page = visit(address, allow=("503", "ERR_CONNECTION_REFUSED"))
+        card = page.locator(".fleet-card", has_text="broken")
+        card.get_by_text("Set aside").wait_for()
+        assert "of-tomorrow" in card.inner_text()
+        assert page.locator("[data-trouble]:visible").count() == 1
+        seen(page.locator("#status"), "Live")
+        card.get_by_role("link").click()
+        page.locator(".fleet-head [data-trouble]").wait_for()
+        page.goto(f"{address}/#/broken/arms")
+        page.get_by_text("This fleet is set aside.").wait_for()
+        page.goto(f"{address}/#/broken/log")
+        page.locator("#notice").wait_for(state="hidden")  # the log can be read all the same
+        page.goto(f"{address}/#/other")
+        seen(page.locator("[data-count=decisions]"), "1")
+        seen(page.locator("#status"), "Live")
+        assert page.locator("[data-trouble]:visible").count() == 0
 
 
 @browser_needed

@@ -88,6 +88,32 @@ def test_racing_changes_of_arms_are_all_there_in_the_end(storage, make, open_one
     assert [change.number for change in storage.changes("stores", 0)] == [1, 2, 3, 4, 5, 6]
 
 
+def test_progress_says_of_every_fleet_how_far_it_is(storage, make, write):
+    storage.create_fleet("another", {}, 2.0)
+    write(make.decision("a"), make.reward("a"), make.decision("b", task="elsewhere"), make.decision("c"))
+    for number, finished in ((1, True), (2, False)):
+        snapshot = storage.start_snapshot("stores", number, 1.0)
+        if finished:
+            storage.finish_snapshot(snapshot)
+    number = storage.erase("stores", "elsewhere")
+    row = storage.fleet("stores")
+    assert storage.progress() == [
+        ("another", 2.0, 0, 0, 0, 0, 0),
+        ("stores", 12.5, row.tasks, row.pending, row.changes, 1, number),
+    ]
+    assert (row.tasks, row.pending, number) == (1, 1, row.changes)
+    storage.delete_fleet("stores")
+    assert [one.name for one in storage.progress()] == ["another"]
+
+
+def test_a_definition_that_cannot_be_read_hides_no_other_fleet(storage):
+    storage.create_fleet("another", {"arms": ["a"]}, 2.0)
+    with storage._writing() as session:
+        session.run("UPDATE fleets SET definition = ? WHERE name = ?", "no JSON", "stores")
+    assert [(row.name, row.definition) for row in storage.fleets()] == [("another", {"arms": ["a"]}), ("stores", {})]
+    assert storage.delete_fleet("stores")
+
+
 def test_deleted_fleet_leaves_nothing_and_its_name_is_free(storage, make, write):
     write(make.decision("a"), make.reward("a"), make.decision("b"))
     storage.add_population("stores", b"x")

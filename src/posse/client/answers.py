@@ -15,6 +15,8 @@ from posse.client.errors import ServiceError, ServiceUnavailable
 T = TypeVar("T")
 
 WORTH_ANOTHER_TRY = frozenset({429, 502, 503, 504})
+SET_ASIDE = "fleet_set_aside"
+"""The code of a refusal that is about one fleet: waiting does not help soon, and other fleets are served."""
 _HINTS = {
     "key_required": "pass key= to the client or set POSSE_KEY",
     "key_invalid": "check key= of the client, or POSSE_KEY",
@@ -67,19 +69,20 @@ class Failure:
 def judge(call: Call[T], outcome: Answer | Lost) -> Success[T] | Failure:
     """Say what became of one try."""
     if isinstance(outcome, Lost):
-        error = ServiceUnavailable(f"no answer: {outcome.reason}", code="no_answer")
-        return Failure(error, again=True, maybe_done=outcome.sent)
+        lost = ServiceUnavailable(f"no answer: {outcome.reason}", code="no_answer")
+        return Failure(lost, again=True, maybe_done=outcome.sent)
     status = outcome.status
     if 200 <= status < 300 or status in call.accept:
         try:
             return Success(call.read(_parsed(outcome, call)))
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            message = f"status {status}, but not what posse serve answers ({type(error).__name__}: {error})"
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as wrong:
+            message = f"status {status}, but not what posse serve answers ({type(wrong).__name__}: {wrong})"
             bad = ServiceUnavailable(message, status=status, code="bad_answer")
             return Failure(bad, again=True, maybe_done=True)
-    again = status in WORTH_ANOTHER_TRY
+    error = error_of(outcome)
+    again = status in WORTH_ANOTHER_TRY and error.code != SET_ASIDE
     # 429 is given before anything is done; behind the others the work may have been done and its answer lost.
-    return Failure(error_of(outcome), again, retry_after(outcome.headers), maybe_done=again and status != 429)
+    return Failure(error, again, retry_after(outcome.headers), maybe_done=again and status != 429)
 
 
 def error_of(answer: Answer) -> ServiceError:

@@ -108,6 +108,10 @@ class AsyncClient:
         """Delete a fleet with its log."""
         await self._ask(calls.delete_fleet(fleet))
 
+    async def repair(self, fleet: str) -> values.Fleet:
+        """Build a fleet anew from its log: one that is set aside is served again."""
+        return await self._ask(calls.repair(fleet))
+
     async def add_arm(self, fleet: str, arm: str) -> values.Fleet:
         """Add an arm, or take a retired one back."""
         return await self._ask(calls.add_arm(fleet, arm))

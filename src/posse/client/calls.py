@@ -77,6 +77,11 @@ def delete_fleet(name: str) -> Call[None]:
     return Call(method="DELETE", path=_fleet(name), read=values.nothing_of, done_by="unknown_fleet")
 
 
+def repair(name: str) -> Call[values.Fleet]:
+    """Build a fleet anew from its log."""
+    return Call(method="POST", path=f"{_fleet(name)}/repair", read=values.fleet_of)
+
+
 def add_arm(name: str, arm: str) -> Call[values.Fleet]:
     """Add an arm, or take one back."""
     body = to_json({"arm": _name(arm, "arm")}, "arm")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from posse.client import calls
-from posse.client.answers import Answer, Failure, Lost, Success, judge
+from posse.client.answers import SET_ASIDE, Answer, Failure, Lost, Success, judge
 from posse.client.calls import Call, Context
 from posse.client.circuit import Circuit, Way
 from posse.client.errors import ServiceError, ServiceUnavailable
@@ -151,7 +151,10 @@ class Conversation:
         try:
             decisions = yield from self.ask(call, tries=1 if way is Way.PROBE else None)
         except ServiceUnavailable as error:
-            self.circuit.failed()
+            if error.code == SET_ASIDE:
+                self.circuit.answered()  # other fleets are served
+            else:
+                self.circuit.failed()
             decisions = self._fallbacks(fleet, asked, str(error))
             if decisions is None:
                 raise

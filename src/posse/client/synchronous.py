@@ -130,6 +130,10 @@ class Client:
         """Delete a fleet with its log."""
         self._ask(calls.delete_fleet(fleet))
 
+    def repair(self, fleet: str) -> values.Fleet:
+        """Build a fleet anew from its log: one that is set aside is served again."""
+        return self._ask(calls.repair(fleet))
+
     def add_arm(self, fleet: str, arm: str) -> values.Fleet:
         """Add an arm, or take a retired one back."""
         return self._ask(calls.add_arm(fleet, arm))

@@ -50,7 +50,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A fleet with its counts; ``arms`` are the active ones, ``columns`` those of encoded contexts."""
+    """A fleet with its counts; ``arms`` are the active ones, ``columns`` those of encoded contexts.
+
+    ``state`` is "serving", "degraded" (it decides, but something that is done for it fails) or "set_aside" (it decides
+    nothing until it is repaired; rewards are logged), and ``reason`` says why.
+    """
 
     name: str
     created: datetime
@@ -62,6 +66,8 @@ class Fleet:
     decisions: int
     rewards: int
     pending: int
+    state: str = "serving"
+    reason: str | None = None
 
 
 class RewardCounts(NamedTuple):
@@ -304,7 +310,9 @@ def health_of(data: Mapping[str, Any]) -> Health:
     """Read whether the service is ready: a service that is not says so in the shape of its errors."""
     if "error" in data:
         return Health(ready=False, fleets=0, leading=False)
-    return Health(ready=data["status"] == "ready", fleets=int(data["fleets"]), leading=bool(data["leading"]))
+    return Health(
+        ready=data["status"] in ("ready", "degraded"), fleets=int(data["fleets"]), leading=bool(data["leading"])
+    )
 
 
 def nothing_of(_: Any) -> None:

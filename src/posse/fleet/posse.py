@@ -597,20 +597,24 @@ class Posse(Core):
     def add_arm(self, arm: Label) -> None:
         """Add an arm that every task may choose from now on; a retired one comes back with what it taught."""
         with self._lock:
-            self._require_whole()
-            label = self._arms.checked(arm)
-            number = self._arms.get(label)
-            self._require_floor(len(self._active_names) + 1)
-            if number is not None:
-                if number not in self._retired:
-                    raise InvalidValue(f"there is an arm {label!r} already")
-                active = self._active_among(self._arms.numbers, self._retired - {number})
-                steps: Steps = [partial(self._retired.discard, number)]
-            else:
-                new = self._store.n_arms
-                active = self._active_among(self._arms.numbers | {label: new}, self._retired)
-                steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
-            commit([*steps, *self._showing_active(active)])
+            commit(self._adding_arm(arm))
+
+    def _adding_arm(self, arm: Label) -> Steps:
+        """Return the steps that add an arm, or raise; nothing changes until they are taken."""
+        self._require_whole()
+        label = self._arms.checked(arm)
+        number = self._arms.get(label)
+        self._require_floor(len(self._active_names) + 1)
+        if number is not None:
+            if number not in self._retired:
+                raise InvalidValue(f"there is an arm {label!r} already")
+            active = self._active_among(self._arms.numbers, self._retired - {number})
+            steps: Steps = [partial(self._retired.discard, number)]
+        else:
+            new = self._store.n_arms
+            active = self._active_among(self._arms.numbers | {label: new}, self._retired)
+            steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
+        return [*steps, *self._showing_active(active)]
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more; its rewards still count, late ones too."""

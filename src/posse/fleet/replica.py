@@ -159,6 +159,28 @@ class Replica(Posse):
             commit(steps)
             self._estimate(lesson)
 
+    def try_arms(self, arms: Iterable[Label], retired: Iterable[Label]) -> None:
+        """Raise what would be wrong with having these arms, of which some are retired; nothing changes.
+
+        Parameters
+        ----------
+        arms : iterable
+            All of them; those that this fleet has, and at most one that it does not.
+        retired : iterable
+            Those of them that may not be chosen.
+
+        Raises
+        ------
+        InvalidValue
+            If an arm cannot be added to this fleet, or none would be left to choose.
+        """
+        with self._lock:
+            active = set(arms) - set(retired)
+            if not active:
+                raise InvalidValue("all arms would be retired; keep at least one that can be chosen")
+            for arm in active.difference(self._active_names):
+                self._adding_arm(arm)
+
     def leave_out(self, applied: int, *, counts: bool = True) -> None:
         """Go on without a row that cannot be learned, which is the change of this number.
 

@@ -16,32 +16,39 @@ from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, 
 
 STATES = {PENDING: "pending", REWARDED: "rewarded", EXPIRED: "expired"}
 
+EMPTY: dict[str, Any] = {
+    "arms": [], "retired": [], "features": {"features": [], "intercept": True}, "policy": "unknown",
+    "absent_reward": None, "count_pending": True,
+}  # fmt: skip
+"""What is told of a definition that cannot be read."""
+
 
 def answer(value: Any, status: int = 200) -> Response:
     """Return a JSON answer; numbers that are none become null."""
     return Response(to_json(value, inf_nan_mode="null"), status, media_type="application/json")
 
 
-def fleet_answer(row: FleetRow, live: LiveFleet) -> dict[str, Any]:
-    """Return a fleet with its counts."""
+def fleet_answer(row: FleetRow, live: LiveFleet | None, state: str, reason: str | None) -> dict[str, Any]:
+    """Return a fleet with its counts; one that is not in memory has no columns."""
+    stored = EMPTY | row.definition
     definition = {
-        name: value
-        for name, value in row.definition.items()
-        if name not in ("arms", "retired", "first_arms", "features")
+        name: value for name, value in stored.items() if name not in ("arms", "retired", "first_arms", "features")
     }
-    features = row.definition["features"]
+    features = stored["features"]
     return {
         "name": row.name,
+        "state": state,
+        "reason": reason,
         "created": moment(row.created),
         "definition": {"features": features["features"], "intercept": features["intercept"], **definition},
-        "arms": active_arms(row.definition),
-        "retired_arms": row.definition["retired"],
-        "columns": list(live.replica.features.columns),
+        "arms": active_arms(stored),
+        "retired_arms": stored["retired"],
+        "columns": [] if live is None else list(live.replica.features.columns),
         "tasks": row.tasks,
         "decisions": row.decisions,
         "rewards": row.rewards,
         "pending": row.pending,
-        "pending_reward": row.definition["absent_reward"] if row.definition["count_pending"] else None,
+        "pending_reward": stored["absent_reward"] if stored["count_pending"] else None,
     }
 
 

@@ -12,16 +12,18 @@ from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnava
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
+from posse.service.problems import FIRST_PAUSE, LONGEST_PAUSE
+from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.warming import warm
 from posse.service.writer import Writer
-from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
+from posse.storage import NewReward, Progress, Storage, Written, open_storage
 
-WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries of what failed: twice as long every time
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 AT_ONCE = 1000  # decisions that are let go in one transaction
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
+UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
@@ -41,6 +43,7 @@ class Engine:
 
     storage: Storage
     writer: Writer
+    roster: Roster
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self.settings, self.clock = settings, clock
@@ -48,16 +51,16 @@ class Engine:
         self.ready = False
         self.leading = False
         self.problem = "the service is starting"
-        self._fleets: dict[str, LiveFleet] = {}
-        self._loading = threading.Lock()
         self._opened = False
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
+        self._everyone_at = 0.0
+        self._looked_at: dict[str, int] = {}
         self._snapshot_at: dict[str, float] = {}
         self._expire_at: dict[str, float] = {}
         self._prune_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
-        self._trouble: dict[str, tuple[float, float]] = {}  # by fleet that cannot learn: pause, and since when
+        self._repairer: threading.Thread | None = None
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
     def start(self) -> None:
@@ -76,17 +79,31 @@ class Engine:
         self._stop.set()
         if self._keeper.ident is not None:
             self._keeper.join(STOP_SECONDS)
+        if self._repairer is not None:
+            self._repairer.join(STOP_SECONDS)
         if self._opened:
             if self.leading:
-                for live in list(self._fleets.values()):
-                    try:
-                        row = self.storage.fleet(live.name)
-                        if row is not None and row.changes > row.snapshot:
-                            live.write_snapshot(self.writer.run, self.clock())
-                    except Exception as error:
-                        logger.warning("no last snapshot of fleet %r: %s", live.name, error)
+                self._write_last_snapshots()
             self.writer.close()
             self.storage.close()
+
+    def _write_last_snapshots(self) -> None:
+        try:
+            rows = self.storage.progress()
+        except PosseError as error:
+            logger.warning("no last snapshots: %s", error)
+            return
+        end = time.monotonic() + STOP_SECONDS
+        for row in rows:
+            live = self.roster.find(row.name)
+            if time.monotonic() > end:
+                logger.warning("no last snapshots from fleet %r on, for lack of time; their logs have it all", row.name)
+                return
+            try:
+                if live is not None and live.created == row.created and row.changes > row.snapshot:
+                    live.write_snapshot(self.writer.run, self.clock())
+            except Exception as error:
+                logger.warning("no last snapshot of fleet %r: %s", row.name, error)
 
     def _open(self) -> None:
         storage = open_storage(self.settings.database)
@@ -100,27 +117,29 @@ class Engine:
         self.keys.replace(storage.keys())
         if not self.settings.embedded and not self.keys.needed:
             logger.warning("there are no API keys, so this service answers this machine only; see `posse keys create`")
+        self.roster = Roster(storage, self.settings.limits.number, self._public)
         self.writer = Writer(storage, self._written, self.settings.limits.waiting)
         self._opened = True
 
     # Fleets.
 
     def live(self, name: str) -> LiveFleet:
-        """Return a fleet that is in memory, or raise."""
-        live = self._fleets.get(name)
+        """Return a fleet that is in memory and serves, or raise."""
+        live = self.roster.serving(name) if self._opened else None
         if live is None:
             self.require_ready()
             raise unknown_fleet(name)
         return live
 
     def knows(self, name: str) -> bool:
-        """Whether a fleet is in memory."""
-        return name in self._fleets
+        """Whether a fleet is in memory, or is known to be set aside."""
+        return self._opened and self.roster.knows(name)
 
-    def look_for(self, name: str) -> None:
-        """Load a fleet that another process may just have made; reads the storage."""
+    def look_for(self, name: str) -> LiveFleet:
+        """Return a fleet that another process may just have made, or raise; reads the storage."""
         self.require_ready()
-        self._load(name)
+        # What was loaded is returned, and not looked up again: whoever follows the log may drop and load it meanwhile.
+        return self.roster.load(name) or self.live(name)
 
     def wait_until_ready(self, seconds: float) -> None:
         """Return when all fleets are in memory, or after so long."""
@@ -138,46 +157,30 @@ class Engine:
         if not self._opened:
             self.require_ready()
 
-    def _load(self, name: str) -> LiveFleet | None:
-        with self._loading:
-            # Read here, and not before: whoever deletes a fleet waits for this lock before letting go of it.
-            row = self.storage.fleet(name)
-            live = self._fleets.get(name)
-            if row is None:
-                return None
-            if live is None or live.created != row.created:
-                # Before anybody can ask it something.
-                warm(*(row.definition[name] for name in ("policy", "prior", "robust")))
-                live = LiveFleet(self.storage, row, self.settings.limits.number)
-                live.replica.leading = self.leading
-                self._fleets[name] = live
-            return live
-
     def check(self) -> int:
         """Return how many fleets there are if the database answers, else raise."""
         try:
             self.storage.ping()
         except StorageUnavailable as error:
             raise StorageUnavailable(f"{self._public(error)}; try again in a second") from error
-        return len(self._fleets)
+        return len(self.roster)
 
     def _public(self, error: PosseError) -> str:
         """Return what anybody may know: a server's words name its address, its user and, misread, bits of passwords."""
         shared = isinstance(error, StorageUnavailable | StorageMismatch) and not self.settings.embedded
         return AWAY if shared else str(error)
 
-    def drop(self, name: str) -> None:
-        """Let go of a fleet that was deleted."""
-        with self._loading:
-            self._fleets.pop(name, None)
-
     def _written(self, written: Written) -> None:
         """Learn what was just written; on the thread that writes."""
         for name, changes in written.changes.items():
-            live = self._fleets.get(name)
-            # Where other processes wrote in between, all of it is read together by the keeper, soon after.
-            if live is not None and live.applied == written.before[name]:
-                live.apply(written.before[name], changes)
+            live = self.roster.find(name)
+            # Where other processes wrote in between, all of it is read together by the keeper, soon after; so it is
+            # where learning failed.
+            if live is not None and live.applied == written.before[name] and self.roster.can_learn(name):
+                try:
+                    live.apply(written.before[name], changes)
+                except Exception:
+                    logger.exception("fleet %r could not learn at once what was written", name)
 
     # What happens by itself.
 
@@ -191,14 +194,14 @@ class Engine:
                     self._open()
                 self._lead()
                 self.keys.replace(self.storage.keys())
-                rows = self._follow()
+                rows = {row.name: row for row in self.storage.progress()}
+                self.roster.follow(rows)
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
                 if self.leading:
-                    for name, live in list(self._fleets.items()):
-                        if name in rows:
-                            self._look_after(live, rows[name])
+                    self._look_after_all(rows)
+                self._repair_one()
             except PosseError as error:
                 if str(error) != warned:
                     logger.warning("%s; trying again", error)
@@ -214,7 +217,7 @@ class Engine:
         self.problem = (
             "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
         )
-        pause = WARM_SECONDS
+        pause = FIRST_PAUSE
         while not self._stop.is_set():
             try:
                 warm()
@@ -238,56 +241,58 @@ class Engine:
         finally:
             if leading != self.leading:
                 logger.info("this process %s", "learns from now on" if leading else "no longer learns")
-                self.leading = leading
-                for live in list(self._fleets.values()):
-                    live.replica.leading = leading
+                self.leading = self.roster.leading = leading
 
-    def _follow(self) -> dict[str, FleetRow]:
-        rows = {row.name: row for row in self.storage.fleets()}
-        for name, live in list(self._fleets.items()):
-            row = rows.get(name)
-            if row is None or row.created != live.created:
-                self.drop(name)
-        for name, row in rows.items():
-            found = self._fleets.get(name) or self._load(name)
-            if found is not None and row.changes > found.applied:
-                self._follow_one(found)
-        return rows
-
-    def _follow_one(self, live: LiveFleet) -> None:
-        """Let a fleet apply what it has not; one that cannot is tried again later and keeps nobody else waiting."""
-        now = time.monotonic()
-        pause, since = self._trouble.get(live.name, (0.0, now))
-        if now < since + pause:
+    def _repair_one(self) -> None:
+        """Try a fleet again that is set aside, on a thread of its own: a large one may take long."""
+        if self._repairer is not None and self._repairer.is_alive():
             return
-        try:
-            live.follow()
-            self._trouble.pop(live.name, None)
-        except PosseError:
-            raise  # the database is away: so it is for all
-        except Exception:
-            pause = min(2 * pause, LONGEST_PAUSE) if pause else WARM_SECONDS
-            self._trouble[live.name] = (pause, now)
-            logger.exception("fleet %r could not learn what its log says; trying again in %g s", live.name, pause)
+        name = self.roster.to_repair()
+        if name is not None:
+            self._repairer = threading.Thread(target=self._try_again, args=(name,), name="posse-repair", daemon=True)
+            self._repairer.start()
 
-    def _look_after(self, live: LiveFleet, row: FleetRow) -> None:
-        """Do what one process does for all: publish populations, let old decisions go, write snapshots."""
+    def _try_again(self, name: str) -> None:
+        try:
+            self.repair(name, from_log=False)
+        except Exception as error:
+            logger.info("fleet %r is still set aside: %s", name, error)
+
+    def _look_after_all(self, rows: dict[str, Progress]) -> None:
+        """Look after fleets that have news, and now and then after all: a thousand that are idle cost nothing."""
+        everyone = time.monotonic() >= self._everyone_at
+        if everyone:
+            self._everyone_at = time.monotonic() + UPKEEP_SECONDS
+        for live in self.roster.all():
+            row = rows.get(live.name)
+            if row is not None and (everyone or row.changes != self._looked_at.get(live.name)):
+                self._looked_at[live.name] = row.changes
+                self._look_after(live, row)
+
+    def _look_after(self, live: LiveFleet, row: Progress) -> None:
+        """Do what one process does for all; what fails is tried again later, and keeps nothing else from being done."""
+        now, attempt = self.clock(), self.roster.attempt
+        attempt(live, "publishing", lambda: self._publish_news(live))
+        attempt(live, "expiry", lambda: self._expire(live, row, now))
+        attempt(live, "snapshot", lambda: self._snapshot_news(live, row))
+        attempt(live, "pruning", lambda: self._prune(live, now))
+
+    def _publish_news(self, live: LiveFleet) -> None:
         live.publish(lambda population: self.writer.run(lambda: self._publish(live, population)))
-        now = self.clock()
-        self._expire(live, now)
-        erased = row.snapshot > 0 and self.storage.erasure(live.name) > row.snapshot
+
+    def _snapshot_news(self, live: LiveFleet, row: Progress) -> None:
+        erased = 0 < row.snapshot < row.erasure
         last = self._snapshot_at.setdefault(live.name, time.monotonic())
         news = row.changes - row.snapshot
         pause = self.settings.snapshot_seconds if news < MANY_CHANGES else 0.0
         pause = max(pause, CALM * self._snapshot_cost.get(live.name, 0.0))
         if erased or (news > 0 and time.monotonic() - last >= pause):
             self.snapshot(live)
-        self._prune(live, now)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
         if live.is_there():
             live.own_population = self.storage.add_population(live.name, population)
-            live.follow()
+            self.roster.learn(live)
 
     def snapshot(self, live: LiveFleet) -> None:
         """Write a snapshot of a fleet, which replaces all before it."""
@@ -296,11 +301,15 @@ class Engine:
         self._snapshot_at[live.name] = time.monotonic()
         self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
 
-    def _expire(self, live: LiveFleet, now: float) -> None:
+    def _expire(self, live: LiveFleet, row: Progress, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]
         if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS):
             return
         self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
+        holds = absent is not None and not live.definition["count_pending"]
+        # A read that finds nothing costs far less than a write that changes nothing.
+        if not (row.pending or holds) or not self.storage.waiting(live.name, now - lifetime, 1):
+            return
         count = AT_ONCE
         while count == AT_ONCE and not self._stop.is_set():
             if absent is None:
@@ -322,43 +331,57 @@ class Engine:
 
     # What is asked for now and then; on threads that may wait.
 
-    def erase(self, live: LiveFleet, task: str) -> bool:
-        """Delete a task from the log, from memory and from snapshots; False if there is none."""
+    def erase(self, name: str, task: str) -> bool:
+        """Delete a task from the log, from memory and from snapshots; False if there is none.
+
+        A fleet that is set aside forgets it when it is built anew.
+        """
+        live = self.roster.find(name)
 
         def job() -> int | None:
-            number = self.storage.erase(live.name, task)
-            if number is not None:
-                live.follow()
+            number = self.storage.erase(name, task)
+            if number is not None and live is not None:
+                self.roster.learn(live)
             return number
 
         if self.writer.run(job) is None:
             return False
-        row = self.storage.fleet(live.name)
-        if row is not None and row.snapshot:
-            try:
-                self.snapshot(live)
-            except (PosseError, OSError) as error:
-                # The old one is not read any more; it is replaced when there is room again.
-                logger.warning("the snapshot of fleet %r before an erasure is still there: %s", live.name, error)
+        row = self.storage.fleet(name)
+        if row is not None and row.snapshot and live is not None:
+            # If this fails, the old one is not read any more; it is replaced when there is room again.
+            self.roster.attempt(live, "snapshot", lambda: self.snapshot(live))
         return True
 
     def change_arms(self, live: LiveFleet, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Give a fleet another definition, whatever other processes do meanwhile."""
+        """Give a fleet another definition, whatever other processes do meanwhile.
+
+        It is tried on the fleet that serves before it is written, and written only if the definition is still the one
+        that it was tried on; so what is in the log can be applied.
+        """
 
         def job() -> bool:
             row = self.storage.fleet(live.name)
-            if row is None:
+            if row is None or row.created != live.created:
                 raise unknown_fleet(live.name)
             new = change(row.definition)
             if new == row.definition:
                 return True
+            if not self.roster.learn(live):
+                raise set_aside(live.name, str(self.roster.state_of(live.name)[1]))
+            live.try_arms(new)
             if not self.storage.change_arms(live.name, new, row.definition):
                 return False
-            live.follow()
+            self.roster.learn(live)  # if not now, then later: it is written
             return True
 
         while not self.writer.run(job):
             pass
+
+    def repair(self, name: str, *, from_log: bool = True) -> None:
+        """Build a fleet anew from its log and serve that; see :meth:`posse.service.roster.Roster.repair`."""
+        live = self.roster.repair(name, from_log=from_log)
+        if self.leading:
+            self.roster.attempt(live, "snapshot", lambda: self.snapshot(live))
 
 
 def _later(seconds: float, most: float) -> bool:
@@ -373,8 +396,3 @@ def require_alone(storage: Storage, settings: Settings) -> None:
             f"another posse serve uses {settings.database}; stop it, or name another file with --database "
             "(several processes can share a PostgreSQL database)"
         )
-
-
-def unknown_fleet(name: str) -> ApiError:
-    """Return the error about a fleet that is not there."""
-    return ApiError("unknown_fleet", f"no fleet {name[:100]!r}; create it with PUT /v1/fleets/NAME", "fleet")

@@ -45,6 +45,7 @@ STATUS = {
     "internal": 500,
     "storage_unavailable": 503,
     "not_ready": 503,
+    "fleet_set_aside": 503,
 }
 """The HTTP status of every code."""
 

@@ -37,16 +37,19 @@ class LiveFleet:
         The fleet as it is stored; its newest snapshot and all changes since are read.
     largest : float
         How large numbers of contexts may be.
+    from_log : bool
+        Leave snapshots aside and learn the log from its start, unless old rows have left it.
     """
 
-    def __init__(self, storage: Storage, row: FleetRow, largest: float = 1e9) -> None:
+    def __init__(self, storage: Storage, row: FleetRow, largest: float = 1e9, *, from_log: bool = False) -> None:
         self._storage = storage
         self.name, self.created = row.name, row.created
         self.definition: dict[str, Any] = row.definition
         self._lock = threading.RLock()
         self._started_from = 0
         self.own_population = 0  # the number of the one that this process wrote last
-        self.replica = _from_snapshot(storage, row)
+        alone = from_log and storage.is_whole(row.name)
+        self.replica = new_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
         self._published = -1
         if self._catch_up(self.replica):
@@ -73,6 +76,14 @@ class LiveFleet:
                 count += len(changes)
                 if len(changes) < AT_ONCE:
                     return count
+
+    def try_arms(self, definition: dict[str, Any]) -> None:
+        """Raise if this fleet, or one that is made anew, cannot have the arms of a definition; nothing changes.
+
+        The one that serves may refuse what a new one takes. It must have applied the change before.
+        """
+        self.replica.try_arms(definition["arms"], definition["retired"])
+        new_replica(definition)
 
     def _was_pruned(self) -> bool:
         """Whether changes that were not applied yet may have left the log: those in the newest snapshot may."""

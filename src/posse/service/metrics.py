@@ -8,6 +8,7 @@ from prometheus_client.exposition import generate_latest
 
 from posse.errors import PosseError
 from posse.service.engine import Engine
+from posse.service.roster import DEGRADED, SET_ASIDE
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 COUNTS = ("tasks", "decisions", "rewards", "pending")
@@ -57,6 +58,14 @@ class Metrics:
         failing = GaugeMetricFamily(
             "posse_fleet_refresh_failing", "1 if the last estimate of a population failed", labels=("fleet",)
         )
+        aside = GaugeMetricFamily(
+            "posse_fleet_set_aside",
+            "1 if a fleet is not served: it cannot be loaded or cannot learn",
+            labels=("fleet",),
+        )
+        degraded = GaugeMetricFamily(
+            "posse_fleet_degraded", "1 if something fails that is done for a fleet, which decides", labels=("fleet",)
+        )
         try:
             rows = engine.storage.fleets() if engine.ready else []
         except PosseError:
@@ -64,11 +73,14 @@ class Metrics:
         for row in rows:
             for name, family in fleets.items():
                 family.add_metric((row.name,), getattr(row, name))
-            if engine.knows(row.name):
-                live = engine.live(row.name)
+            state, _ = engine.roster.state_of(row.name)
+            aside.add_metric((row.name,), float(state == SET_ASIDE))
+            degraded.add_metric((row.name,), float(state == DEGRADED))
+            live = engine.roster.find(row.name)
+            if live is not None:
                 behind.add_metric((row.name,), max(row.changes - live.applied, 0))
                 failing.add_metric((row.name,), float(live.replica.refresh_problem is not None))
-        return [ready, leading, queue, *fleets.values(), behind, failing]
+        return [ready, leading, queue, *fleets.values(), behind, failing, aside, degraded]
 
     def text(self) -> bytes:
         """Return all of it in Prometheus' format."""

@@ -171,6 +171,12 @@ class Fleet(Answer):
     """A fleet with its counts."""
 
     name: str = Field(examples=["stores"])
+    state: Literal["serving", "degraded", "set_aside"] = Field(
+        description="A degraded fleet decides, but something that is done for it fails. One that is set aside decides "
+        "nothing until it is repaired, which is tried again and again; its rewards are logged.",
+        examples=["serving"],
+    )
+    reason: str | None = Field(description="Why it is not serving as it should, else null.", examples=["no memory"])
     created: str = Field(examples=["2026-01-31T09:30:00.000000Z"])
     definition: dict[str, Any] = Field(description="Features, policy and settings, with what was left open filled in.")
     arms: list[str] = Field(examples=[["coffee", "cake", "newspaper"]])
@@ -386,6 +392,10 @@ class Health(Answer):
 class Ready(Answer):
     """Whether it answers requests."""
 
-    status: str = Field(examples=["ready"])
-    fleets: int = Field(examples=[1])
+    status: Literal["ready", "degraded"] = Field(
+        description="Degraded: requests are answered, but some fleets are not as they should be.", examples=["ready"]
+    )
+    fleets: int = Field(description="Fleets in memory.", examples=[1])
+    degraded: int = Field(description="Fleets for which something fails, but which decide.", examples=[0])
+    set_aside: int = Field(description="Fleets that are not served until they are repaired.", examples=[0])
     leading: bool = Field(description="Whether this process is the one that learns.")

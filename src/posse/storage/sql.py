@@ -25,6 +25,7 @@ from posse.storage.base import (
     FleetRow,
     KeyRow,
     LoggedDecision,
+    Progress,
     Storage,
     TaskRow,
 )
@@ -45,6 +46,13 @@ FLEET = """
 SELECT name, definition, created, tasks, decisions, rewards, pending, changes,
   coalesce((SELECT max(number) FROM snapshots WHERE fleet = fleets.id AND finished = 1), 0)
 FROM fleets
+"""
+
+PROGRESS = """
+SELECT f.name, f.created, f.tasks, f.pending, f.changes, coalesce(s.number, 0), f.erasure
+FROM fleets f LEFT JOIN (
+  SELECT fleet, max(number) AS number FROM snapshots WHERE finished = 1 GROUP BY fleet) AS s ON s.fleet = f.id
+WHERE f.name IS NOT NULL ORDER BY f.name
 """
 
 CHANGES = """
@@ -170,6 +178,9 @@ class SqlStorage(Storage):
 
     def fleets(self) -> list[FleetRow]:
         return [_fleet_row(row) for row in self._read(FLEET + "WHERE name IS NOT NULL ORDER BY name")]
+
+    def progress(self) -> list[Progress]:
+        return [Progress._make(row) for row in self._read(PROGRESS)]
 
     def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:
         text = _text_of(definition)
@@ -440,7 +451,12 @@ def _text_of(definition: dict[str, Any]) -> str:
 
 
 def _fleet_row(row: Row) -> FleetRow:
-    return FleetRow(row[0], json.loads(row[1]), *row[2:])
+    try:
+        definition = json.loads(row[1])
+    except ValueError:
+        definition = None
+    # What somebody broke by hand concerns this fleet alone: nothing can be made of it, and the others are read.
+    return FleetRow(row[0], definition if isinstance(definition, dict) else {}, *row[2:])
 
 
 def _note(session: Session, fleet: tuple[int, int], kind: str, data: bytes) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -16,9 +17,10 @@ from starlette.responses import Response
 
 from posse.service.access import require
 from posse.service.definition import require_label
-from posse.service.engine import Engine, unknown_fleet
+from posse.service.engine import Engine
 from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
+from posse.service.roster import unknown_fleet
 
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
@@ -51,16 +53,35 @@ def engine_of(request: Request) -> Engine:
 
 
 async def live_of(engine: Engine, fleet: str) -> LiveFleet:
-    """Return a fleet; one that another process has just made is loaded."""
-    if not engine.knows(fleet):
-        if re.fullmatch(FLEET_NAME, fleet) is None:
-            raise unknown_fleet(fleet)
-        await run_in_threadpool(engine.look_for, fleet)
-    return engine.live(fleet)
+    """Return a fleet that serves; one that another process has just made is loaded."""
+    if engine.knows(fleet):
+        return engine.live(fleet)
+    if re.fullmatch(FLEET_NAME, fleet) is None:
+        raise unknown_fleet(fleet)
+    return await run_in_threadpool(engine.look_for, fleet)
 
 
 async def _fleet(request: Request, fleet: FleetName) -> LiveFleet:
     return await live_of(engine_of(request), fleet)
+
+
+async def _stored(request: Request, fleet: FleetName) -> str:
+    """Return the name of a fleet that is there, also if it is set aside: its log can be read all the same."""
+    engine = engine_of(request)
+    if not engine.knows(fleet):
+        with suppress_set_aside():
+            await live_of(engine, fleet)
+    return fleet
+
+
+@contextmanager
+def suppress_set_aside() -> Iterator[None]:
+    """Go on where a fleet is set aside."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code != "fleet_set_aside":
+            raise
 
 
 def _engine(request: Request) -> Engine:
@@ -74,6 +95,7 @@ async def _ready(request: Request) -> Engine:
 
 
 Live = Annotated[LiveFleet, Depends(_fleet)]
+Stored = Annotated[str, Depends(_stored)]
 Ready = Annotated[Engine, Depends(_ready)]
 
 

@@ -17,9 +17,10 @@ from posse.service.answers import answer, decision_again, decision_answer, decis
 from posse.service.bodies import json_body, json_request
 from posse.service.definition import require_label
 from posse.service.describing import READING, WRITING, failures, with_example
-from posse.service.engine import Engine, unknown_fleet
+from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
 from posse.service.live import LiveFleet
+from posse.service.roster import unknown_fleet
 from posse.service.routes.common import (
     FLEET_NAME,
     Live,

@@ -12,12 +12,23 @@ from starlette.responses import Response
 from posse.service import schemas
 from posse.service.answers import answer, fleet_answer
 from posse.service.bodies import json_body, json_request
-from posse.service.definition import active_arms, new_definition, new_replica, require_label
+from posse.service.definition import active_arms, new_definition, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
-from posse.service.engine import Engine, unknown_fleet
+from posse.service.engine import Engine
 from posse.service.errors import ApiError
-from posse.service.live import LiveFleet
-from posse.service.routes.common import ArmName, FleetName, Live, Ready, live_of, new_router, scope
+from posse.service.roster import unknown_fleet
+from posse.service.routes.common import (
+    ArmName,
+    FleetName,
+    Live,
+    Ready,
+    Stored,
+    live_of,
+    new_router,
+    scope,
+    suppress_set_aside,
+)
+from posse.storage import FleetRow
 
 router = new_router(tags=["fleets"])
 
@@ -34,7 +45,7 @@ async def list_fleets(engine: Ready) -> Response:
     found = []
     for row in rows:
         with suppress(ApiError):  # it was deleted just now
-            found.append(fleet_answer(row, await live_of(engine, row.name)))
+            found.append(await _described(engine, row))
     return answer({"fleets": found})
 
 
@@ -59,7 +70,7 @@ async def put_fleet(
     def make() -> int:
         definition = new_definition(body.model_dump(), engine.settings.limits)
         most = engine.settings.limits.fleets
-        if engine.storage.fleet(fleet) is None and len(engine.storage.fleets()) >= most:
+        if engine.storage.fleet(fleet) is None and len(engine.storage.progress()) >= most:
             raise ApiError("invalid", f"this service allows {most} fleets (limits.fleets); delete one first")
         if engine.writer.run(lambda: engine.storage.create_fleet(fleet, definition, engine.clock())):
             return 201
@@ -106,7 +117,7 @@ async def delete_fleet(fleet: FleetName, engine: Ready) -> Response:
 
     def delete() -> bool:
         gone: bool = engine.writer.run(lambda: engine.storage.delete_fleet(fleet))
-        engine.drop(fleet)
+        engine.roster.drop(fleet)
         return gone
 
     if not await run_in_threadpool(delete):
@@ -134,7 +145,7 @@ async def add_arm(
         arms = definition["arms"] if arm in definition["arms"] else [*definition["arms"], arm]
         if len(arms) > limits.arms:
             raise ApiError("invalid", f"this service allows {limits.arms} arms (limits.arms)", "arm")
-        return _tried({**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]})
+        return {**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]}
 
     await run_in_threadpool(engine.change_arms, live, change)
     return await _answer(engine, live.name)
@@ -162,15 +173,27 @@ async def retire_arm(engine: Ready, live: Live, arm: ArmName) -> Response:
     return await _answer(engine, live.name)
 
 
-def _tried(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition that a fleet can be made of, or raise."""
-    new_replica(definition)
-    return definition
+@router.post(
+    "/fleets/{fleet}/repair",
+    dependencies=scope("admin"),
+    summary="Build a fleet anew from its log",
+    description="For one that is set aside; one that serves goes on meanwhile, and is replaced by what its log says.",
+    responses={200: with_example(schemas.Fleet), **failures(*READING, 404)},
+)
+async def repair_fleet(engine: Ready, fleet: Stored) -> Response:
+    """Build a fleet anew."""
+    await run_in_threadpool(engine.repair, fleet)
+    return await _answer(engine, fleet)
 
 
 async def _answer(engine: Engine, name: str, status: int = 200) -> Response:
     row = await run_in_threadpool(engine.storage.fleet, name)
     if row is None:
         raise unknown_fleet(name)
-    live: LiveFleet = await live_of(engine, name)
-    return answer(fleet_answer(row, live), status)
+    return answer(await _described(engine, row), status)
+
+
+async def _described(engine: Engine, row: FleetRow) -> dict[str, Any]:
+    with suppress_set_aside():
+        await live_of(engine, row.name)
+    return fleet_answer(row, engine.roster.find(row.name), *engine.roster.state_of(row.name))

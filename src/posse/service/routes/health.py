@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
+from posse.service.roster import DEGRADED, SET_ASIDE
 from posse.service.routes.common import engine_of, scope
 
 router = APIRouter(tags=["health"])
@@ -30,7 +31,10 @@ async def readyz(request: Request) -> Response:
     engine = engine_of(request)
     engine.require_ready()
     fleets = await run_in_threadpool(engine.check)
-    return answer({"status": "ready", "fleets": fleets, "leading": engine.leading})
+    states = list(engine.roster.troubled().values())
+    counts = {state: states.count(state) for state in (DEGRADED, SET_ASIDE)}
+    status = "degraded" if states else "ready"
+    return answer({"status": status, "fleets": fleets, **counts, "leading": engine.leading})
 
 
 @router.get(

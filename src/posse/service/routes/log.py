@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from posse.service.describing import READING, failures
 from posse.service.export import json_lines, rows_of, write_parquet
-from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
+from posse.service.routes.common import Ready, Stored, TakingTurns, new_router, scope
 
 router = new_router(tags=["log"])
 
@@ -38,19 +38,19 @@ JSON_LINES = "application/x-ndjson"
 )
 async def log(
     engine: Ready,
-    live: Live,
+    fleet: Stored,
     alone: TakingTurns,
     format: Annotated[Literal["jsonl", "parquet"], Query(description="jsonl or parquet")] = "jsonl",  # noqa: A002
 ) -> Response:
     """Stream the log."""
-    headers = {"content-disposition": f'attachment; filename="{live.name}.{format}"'}
+    headers = {"content-disposition": f'attachment; filename="{fleet}.{format}"'}
     if format == "jsonl":
-        lines = json_lines(rows_of(engine.storage, live.name))
+        lines = json_lines(rows_of(engine.storage, fleet))
         return StreamingResponse(lines, media_type=JSON_LINES, headers=headers)
     folder = tempfile.TemporaryDirectory(prefix="posse-")
     path = Path(folder.name) / "log.parquet"
     try:
-        await alone.run(write_parquet, rows_of(engine.storage, live.name), path)
+        await alone.run(write_parquet, rows_of(engine.storage, fleet), path)
     except BaseException:
         folder.cleanup()
         raise

@@ -13,7 +13,7 @@ from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
 from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
+from posse.service.routes.common import Live, Ready, Stored, TakingTurns, new_router, scope
 from posse.service.routes.tasks import Limit
 from posse.service.value import MOST_ROWS, value_of
 from posse.storage import PENDING
@@ -53,12 +53,12 @@ def _population(live: LiveFleet) -> dict[str, Any]:
     summary="Decisions that wait for their reward, the oldest first",
     responses={200: with_example(schemas.PendingList), **failures(*READING, 404)},
 )
-async def pending(engine: Ready, live: Live, limit: Limit = 100) -> Response:
+async def pending(engine: Ready, fleet: Stored, limit: Limit = 100) -> Response:
     """Return pending decisions."""
 
     def read() -> dict[str, Any]:
-        rows = engine.storage.decisions(live.name, state=PENDING, limit=limit)
-        fleet = engine.storage.fleet(live.name)
+        rows = engine.storage.decisions(fleet, state=PENDING, limit=limit)
+        there = engine.storage.fleet(fleet)
         now = engine.clock()
         return {
             "pending": [
@@ -71,7 +71,7 @@ async def pending(engine: Ready, live: Live, limit: Limit = 100) -> Response:
                 }
                 for row in rows
             ],
-            "total": fleet.pending if fleet is not None else 0,
+            "total": there.pending if there is not None else 0,
         }
 
     return answer(await run_in_threadpool(read))
@@ -84,13 +84,15 @@ async def pending(engine: Ready, live: Live, limit: Limit = 100) -> Response:
     responses={200: with_example(schemas.ActivityAnswer), **failures(*READING, 404)},
 )
 async def activity(
-    engine: Ready, live: Live, minutes: Annotated[int, Query(ge=1, le=60 * 24 * 366, description="How far back.")] = 60
+    engine: Ready,
+    fleet: Stored,
+    minutes: Annotated[int, Query(ge=1, le=60 * 24 * 366, description="How far back.")] = 60,
 ) -> Response:
     """Return what happened, in stretches that a picture can show; those without anything are left out."""
     stretch = next((one for one in STRETCHES if minutes * 60 / one <= BARS), STRETCHES[-1])
 
     def read() -> dict[str, Any]:
-        rows = engine.storage.activity(live.name, engine.clock() - 60 * minutes, stretch)
+        rows = engine.storage.activity(fleet, engine.clock() - 60 * minutes, stretch)
         return {
             "stretch": stretch,
             "activity": [

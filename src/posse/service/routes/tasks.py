@@ -14,7 +14,7 @@ from posse.service.answers import answer, log_row, task_counts
 from posse.service.describing import READING, failures, with_example
 from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, TaskName, checked_task, new_router, scope
+from posse.service.routes.common import Live, Ready, Stored, TaskName, checked_task, new_router, scope
 from posse.storage import TaskRow
 
 router = new_router(tags=["tasks"])
@@ -32,7 +32,7 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 )
 async def list_tasks(
     engine: Ready,
-    live: Live,
+    fleet: Stored,
     search: Annotated[str, Query(max_length=1000, description="Part of the name; case does not matter.")] = "",
     after: Annotated[str, Query(max_length=1000, description="`next` of the answer before.")] = "",
     limit: Limit = 100,
@@ -40,7 +40,7 @@ async def list_tasks(
     """Return some tasks."""
     if "\0" in search + after:
         return answer({"tasks": [], "next": None})
-    rows = await run_in_threadpool(engine.storage.tasks, live.name, search=search, after=after, limit=limit)
+    rows = await run_in_threadpool(engine.storage.tasks, fleet, search=search, after=after, limit=limit)
     following = rows[-1].task if len(rows) == limit else None
     return answer({"tasks": [task_counts(row) for row in rows], "next": following})
 
@@ -91,9 +91,9 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
     response_class=Response,
     responses=failures(*READING, 404),
 )
-async def erase_task(engine: Ready, live: Live, task: TaskName) -> Response:
+async def erase_task(engine: Ready, fleet: Stored, task: TaskName) -> Response:
     """Erase a task."""
-    if not await run_in_threadpool(engine.erase, live, checked_task(engine, task)):
+    if not await run_in_threadpool(engine.erase, fleet, checked_task(engine, task)):
         raise unknown_task(task)
     return Response(status_code=204)
 
@@ -106,7 +106,7 @@ async def erase_task(engine: Ready, live: Live, task: TaskName) -> Response:
 )
 async def history(
     engine: Ready,
-    live: Live,
+    fleet: Stored,
     task: TaskName,
     limit: Limit = 100,
     before: Annotated[int | None, Query(ge=1, le=2**62, description="`next` of the answer before.")] = None,
@@ -115,8 +115,8 @@ async def history(
     checked_task(engine, task)
 
     def read() -> dict[str, Any]:
-        rows = engine.storage.decisions(live.name, before=before, task=task, limit=limit, newest_first=True)
-        if not rows and engine.storage.task(live.name, task) is None:
+        rows = engine.storage.decisions(fleet, before=before, task=task, limit=limit, newest_first=True)
+        if not rows and engine.storage.task(fleet, task) is None:
             raise unknown_task(task)
         following = rows[-1].number if len(rows) == limit else None
         return {"decisions": [log_row(row) for row in rows], "next": following}
@@ -130,21 +130,22 @@ async def history(
     summary="All that is kept about a task",
     responses={200: {"content": {"application/json": {"example": {"task": "store-17"}}}}, **failures(*READING, 404)},
 )
-async def export(engine: Ready, live: Live, task: TaskName) -> Response:
+async def export(engine: Ready, fleet: Stored, task: TaskName) -> Response:
     """Return everything about a task: its rows of the log, its sums and what is believed."""
     checked_task(engine, task)
 
     def read() -> dict[str, Any]:
-        row = engine.storage.task(live.name, task)
+        row = engine.storage.task(fleet, task)
         if row is None:
             raise unknown_task(task)
         decisions: list[dict[str, Any]] = []
         last = 0
-        while rows := engine.storage.decisions(live.name, after=last, task=task, limit=AT_ONCE):
+        while rows := engine.storage.decisions(fleet, after=last, task=task, limit=AT_ONCE):
             decisions += [log_row(found) for found in rows]
             last = rows[-1].number
-        learned = live.replica.export(task) if live.replica.knows(task) else None
-        return {"fleet": live.name, **task_counts(row), "learned": learned, "log": decisions}
+        live = engine.roster.find(fleet)
+        learned = live.replica.export(task) if live is not None and live.replica.knows(task) else None
+        return {"fleet": fleet, **task_counts(row), "learned": learned, "log": decisions}
 
     response = answer(await run_in_threadpool(read))
     response.headers["content-disposition"] = 'attachment; filename="task.json"'

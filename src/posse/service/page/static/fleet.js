@@ -11,6 +11,7 @@ import { pendingPanel } from "./pending.js";
 import { tabs } from "./tabs.js";
 import { taskPanel } from "./task.js";
 import { tasksPanel } from "./tasks.js";
+import { showTrouble, trouble } from "./trouble.js";
 import { valuePanel } from "./value.js";
 
 const NAMES = { overview: "Overview", arms: "Arms", tasks: "Tasks", pending: "Pending", value: "Value", log: "Log" };
@@ -39,6 +40,7 @@ export function fleetView(report, route) {
   const name = route.fleet;
   const numbers = Object.fromEntries(COUNTS.map(([key]) => [key, h("dd", { "data-count": key }, "–")]));
   const about = h("p", { class: "hint" });
+  const wrong = trouble();
   const panel = h("section", { id: PANEL, role: "tabpanel" });
   const bar = tabs(name, NAMES, PANEL);
   const tiles = COUNTS.map(([key, text]) => h("div", { class: "tile" }, h("dt", null, text), numbers[key]));
@@ -55,7 +57,7 @@ export function fleetView(report, route) {
       h("span", { "aria-hidden": "true" }, "/"),
       h("span", { "aria-current": "page" }, label(name)),
     ),
-    h("header", { class: "fleet-head" }, h("h1", { tabindex: "-1", "data-heading": true }, label(name)), about),
+    h("header", { class: "fleet-head" }, h("h1", { tabindex: "-1", "data-heading": true }, label(name)), about, wrong),
     known,
     missing,
   );
@@ -97,6 +99,7 @@ export function fleetView(report, route) {
     setHidden(missing, false);
     setText(missing.lastElementChild, sentence(message));
     setText(about, "");
+    setHidden(wrong, true);
   }
 
   function update(next) {
@@ -107,6 +110,7 @@ export function fleetView(report, route) {
     for (const [key] of COUNTS) setText(numbers[key], count(fleet[key]));
     const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}`;
     setText(about, `${size}, policy ${fleet.definition.policy}`);
+    showTrouble(wrong, fleet);
     if (first) show(here);
     else part?.update?.(fleet);
   }

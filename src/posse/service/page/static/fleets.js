@@ -4,6 +4,7 @@ import { get, path } from "./api.js";
 import { code, empty, h, keyed, label, setHidden, setText } from "./dom.js";
 import { count, plural } from "./format.js";
 import { loop } from "./live.js";
+import { showTrouble, trouble } from "./trouble.js";
 import { href } from "./route.js";
 
 const COUNTS = ["tasks", "decisions", "rewards", "pending"];
@@ -18,14 +19,16 @@ function make(fleet) {
   const counts = COUNTS.map((name, k) => h("div", null, h("dt", null, name), numbers[k]));
   const link = h("a", { class: "card-link", href: href(fleet.name) }, label(fleet.name));
   const list = h("dl", { class: "counts" }, ...counts);
-  const element = h("li", { class: "card fleet-card" }, h("h2", null, link), about, list);
-  return { element, numbers, about };
+  const wrong = trouble();
+  const element = h("li", { class: "card fleet-card" }, h("h2", null, link), wrong, about, list);
+  return { element, numbers, about, wrong };
 }
 
 function update(row, fleet) {
   COUNTS.forEach((name, k) => setText(row.numbers[k], count(fleet[name])));
   const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}`;
   setText(row.about, `${size}, ${fleet.definition.policy}`);
+  showTrouble(row.wrong, fleet);
 }
 
 export function fleetsView(report) {

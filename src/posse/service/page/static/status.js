@@ -13,6 +13,7 @@ function show(state, text) {
 }
 
 function headline(error) {
+  if (error.code === "fleet_set_aside") return "This fleet is set aside.";
   if (error.status === 429) return "Too many requests, trying again more slowly.";
   if (error.status === 0 || error.status >= 500) return "Not reachable, trying again.";
   return "The service refused the request.";
@@ -31,7 +32,8 @@ export function report(part, error) {
     show("live", "Live");
     return;
   }
-  show("away", first.status === 0 || first.status >= 500 ? "Not reachable" : "Trouble");
+  const away = first.status === 0 || (first.status >= 500 && first.code !== "fleet_set_aside");
+  show("away", away ? "Not reachable" : "Trouble");
   const reason = sentence(first.message);
   const text = `${headline(first)} ${reason}`;
   if (notice.dataset.text !== text) {
