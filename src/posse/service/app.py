@@ -19,6 +19,7 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.service.access import Gate
+from posse.service.clock import SteadyClock
 from posse.service.describing import describe
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error, error_body, invalid_field
@@ -42,15 +43,16 @@ Send = Callable[[Message], Awaitable[None]]
 logger = logging.getLogger("posse.service")
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+def create_app(settings: Settings | None = None, clock: SteadyClock | None = None) -> FastAPI:
     """Return the service; it opens its storage when it is started.
 
     Parameters
     ----------
     settings : Settings, optional
+    clock : SteadyClock, optional
     """
     settings = Settings() if settings is None else settings
-    engine = Engine(settings)
+    engine = Engine(settings, clock)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -6,9 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
+from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
@@ -22,6 +24,7 @@ LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 AT_ONCE = 1000  # decisions that are let go in one transaction
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
+KEEP_CLOCK_SECONDS = 10.0  # after which it is kept again what time it is
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
@@ -36,14 +39,18 @@ class Engine:
     Parameters
     ----------
     settings : Settings
-    clock : callable
+    clock : SteadyClock, optional
+        Default: that of this machine, or of a database that is shared.
     """
 
     storage: Storage
     writer: Writer
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
-        self.settings, self.clock = settings, clock
+    def __init__(self, settings: Settings, clock: SteadyClock | None = None) -> None:
+        self.settings = settings
+        self.steady = SteadyClock() if clock is None else clock
+        self.clock: Callable[[], float] = self.steady
+        self._clock_kept_at = -KEEP_CLOCK_SECONDS
         self.keys = KeyRing()
         self.ready = False
         self.leading = False
@@ -85,6 +92,8 @@ class Engine:
                             live.write_snapshot(self.writer.run, self.clock())
                     except Exception as error:
                         logger.warning("no last snapshot of fleet %r: %s", live.name, error)
+                with suppress(PosseError):
+                    self._keep_clock()
             self.writer.close()
             self.storage.close()
 
@@ -97,6 +106,7 @@ class Engine:
                 storage.close()
                 raise
         self.storage = storage
+        self.steady.resume(storage.clock(), storage.now())
         self.keys.replace(storage.keys())
         if not self.settings.embedded and not self.keys.needed:
             logger.warning("there are no API keys, so this service answers this machine only; see `posse keys create`")
@@ -241,6 +251,14 @@ class Engine:
                 self.leading = leading
                 for live in list(self._fleets.values()):
                     live.replica.leading = leading
+        self.steady.look(self.storage.now())
+        if self.leading and now - self._clock_kept_at >= KEEP_CLOCK_SECONDS:
+            self._keep_clock()
+            self._clock_kept_at = now
+
+    def _keep_clock(self) -> None:
+        if not self.steady.held:
+            self.writer.run(lambda: self.storage.keep_clock(self.steady.kept))
 
     def _follow(self) -> dict[str, FleetRow]:
         rows = {row.name: row for row in self.storage.fleets()}
@@ -298,15 +316,15 @@ class Engine:
 
     def _expire(self, live: LiveFleet, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]
-        if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS):
+        if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS) or self.steady.held:
             return
         self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
-        count = AT_ONCE
+        before, count = now - lifetime - self.steady.allowance(lifetime), AT_ONCE
         while count == AT_ONCE and not self._stop.is_set():
             if absent is None:
-                count = self.writer.run(lambda: self.storage.expire(live.name, now - lifetime, AT_ONCE))
+                count = self.writer.run(lambda: self.storage.expire(live.name, before, AT_ONCE))
                 continue
-            late = self.storage.waiting(live.name, now - lifetime, AT_ONCE)
+            late = self.storage.waiting(live.name, before, AT_ONCE)
             groups = [[NewReward(decision_id, absent, now, expiring=True)] for decision_id in late]
             if groups:
                 self.writer.run(lambda: self._written(self.storage.write(groups)))  # noqa: B023
@@ -314,10 +332,11 @@ class Engine:
 
     def _prune(self, live: LiveFleet, now: float) -> None:
         retention = live.definition["retention"]
-        if retention is None or _later(self._prune_at.get(live.name, 0.0) - now, PRUNE_SECONDS):
+        if retention is None or _later(self._prune_at.get(live.name, 0.0) - now, PRUNE_SECONDS) or self.steady.held:
             return
         self._prune_at[live.name] = now + min(retention / 10, PRUNE_SECONDS)
-        while self.writer.run(lambda: self.storage.prune(live.name, now - retention)) and not self._stop.is_set():
+        before = now - retention - self.steady.allowance(retention)
+        while self.writer.run(lambda: self.storage.prune(live.name, before)) and not self._stop.is_set():
             pass
 
     # What is asked for now and then; on threads that may wait.

@@ -45,6 +45,14 @@ class Metrics:
         engine = self._engine
         ready = GaugeMetricFamily("posse_ready", "1 if requests are answered", value=float(engine.ready))
         leading = GaugeMetricFamily("posse_leading", "1 if this process learns", value=float(engine.leading))
+        clock = GaugeMetricFamily(
+            "posse_clock_held",
+            "1 if nothing expires or is pruned, since the clock jumped",
+            value=float(engine.steady.held),
+        )
+        off = GaugeMetricFamily(
+            "posse_clock_off_seconds", "Seconds by which a clock that jumped is ahead", value=engine.steady.off
+        )
         waiting = engine.writer.waiting if engine.ready else 0
         queue = GaugeMetricFamily("posse_waiting_writes", "Requests that wait for the disk", value=waiting)
         fleets = {
@@ -68,7 +76,7 @@ class Metrics:
                 live = engine.live(row.name)
                 behind.add_metric((row.name,), max(row.changes - live.applied, 0))
                 failing.add_metric((row.name,), float(live.replica.refresh_problem is not None))
-        return [ready, leading, queue, *fleets.values(), behind, failing]
+        return [ready, leading, clock, off, queue, *fleets.values(), behind, failing]
 
     def text(self) -> bytes:
         """Return all of it in Prometheus' format."""

@@ -389,3 +389,8 @@ class Ready(Answer):
     status: str = Field(examples=["ready"])
     fleets: int = Field(examples=[1])
     leading: bool = Field(description="Whether this process is the one that learns.")
+    clock: str | None = Field(
+        None,
+        description="What is wrong with the clock, and what is held meanwhile; null if nothing is.",
+        examples=[None],
+    )

@@ -30,7 +30,7 @@ async def readyz(request: Request) -> Response:
     engine = engine_of(request)
     engine.require_ready()
     fleets = await run_in_threadpool(engine.check)
-    return answer({"status": "ready", "fleets": fleets, "leading": engine.leading})
+    return answer({"status": "ready", "fleets": fleets, "leading": engine.leading, "clock": engine.steady.problem})
 
 
 @router.get(
