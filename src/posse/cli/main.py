@@ -20,6 +20,7 @@ from posse.cli.log import log_app
 from posse.cli.reproduce import reproduce
 from posse.cli.serve import serve
 from posse.cli.simulate import simulate
+from posse.cli.verify import verify
 from posse.cli.warmup import warmup
 from posse.errors import PosseError
 
@@ -40,6 +41,7 @@ app.command()(decide)
 app.command()(reward)
 app.command()(evaluate)
 app.command()(serve)
+app.command()(verify)
 app.add_typer(keys_app, name="keys")
 app.command()(warmup)
 app.add_typer(log_app, name="log")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
+from posse.service.checking import Checker
 from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
@@ -51,6 +52,7 @@ class Engine:
         self.steady = SteadyClock() if clock is None else clock
         self.clock: Callable[[], float] = self.steady
         self._clock_kept_at = -KEEP_CLOCK_SECONDS
+        self.checker = Checker()
         self.keys = KeyRing()
         self.ready = False
         self.leading = False
@@ -209,6 +211,7 @@ class Engine:
                     for name, live in list(self._fleets.items()):
                         if name in rows:
                             self._look_after(live, rows[name])
+                self.checker.step(self.storage, self._fleets, rows)
             except PosseError as error:
                 if str(error) != warned:
                     logger.warning("%s; trying again", error)

@@ -65,6 +65,13 @@ class Metrics:
         failing = GaugeMetricFamily(
             "posse_fleet_refresh_failing", "1 if the last estimate of a population failed", labels=("fleet",)
         )
+        differing = GaugeMetricFamily(
+            "posse_fleet_differing_tasks",
+            "Tasks whose sums were not those of the log when last compared",
+            labels=("fleet",),
+        )
+        for name, checked in engine.checker.last.copy().items():
+            differing.add_metric((name,), checked.found.different)
         try:
             rows = engine.storage.fleets() if engine.ready else []
         except PosseError:
@@ -76,7 +83,7 @@ class Metrics:
                 live = engine.live(row.name)
                 behind.add_metric((row.name,), max(row.changes - live.applied, 0))
                 failing.add_metric((row.name,), float(live.replica.refresh_problem is not None))
-        return [ready, leading, clock, off, queue, *fleets.values(), behind, failing]
+        return [ready, leading, clock, off, queue, *fleets.values(), behind, failing, differing]
 
     def text(self) -> bytes:
         """Return all of it in Prometheus' format."""

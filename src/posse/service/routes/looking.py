@@ -33,8 +33,9 @@ STRETCHES = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 async def population(engine: Ready, live: Live) -> Response:
     """Return every arm's population."""
     found = await run_in_threadpool(_population, live)
-    if engine.steady.problem is not None:
-        found["findings"] = [engine.steady.problem, *found["findings"]]
+    clock = engine.steady.problem
+    own = [*([] if clock is None else [clock]), *engine.checker.findings(live.name)]
+    found["findings"] = [*own, *found["findings"]]
     return answer(found)
 
 
