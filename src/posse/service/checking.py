@@ -13,7 +13,8 @@ from posse.service.verify import Comparison, Verification
 from posse.storage import FleetRow, Storage
 
 PAUSE = 3600.0  # seconds between two comparisons of a fleet, if it has changed
-CALM = 30  # times as long as a piece of work took passes before the next
+WORK = 0.005  # seconds that are worked at a time
+CALM = 30  # times as long as that took passes before the next
 
 logger = logging.getLogger("posse.service")
 
@@ -42,7 +43,7 @@ class Checker:
         self._rest_until = 0.0
 
     def step(self, storage: Storage, fleets: dict[str, LiveFleet], rows: dict[str, FleetRow]) -> None:
-        """Do one short piece of work, if any is due."""
+        """Work for some milliseconds, if anything is due."""
         begin = self._monotonic()
         if begin < self._rest_until:
             return
@@ -51,8 +52,10 @@ class Checker:
         try:
             if self._now is None:
                 self._now = self._begin(storage, fleets, rows, begin)
-            else:
+            while self._now is not None:
                 self._go_on(fleets)
+                if self._monotonic() - begin >= WORK:
+                    break
         except PosseError:
             self._now = None
             raise  # the database is away

@@ -94,8 +94,7 @@ class Engine:
                             live.write_snapshot(self.writer.run, self.clock())
                     except Exception as error:
                         logger.warning("no last snapshot of fleet %r: %s", live.name, error)
-                with suppress(PosseError):
-                    self._keep_clock()
+                self._keep_clock()
             self.writer.close()
             self.storage.close()
 
@@ -261,7 +260,8 @@ class Engine:
 
     def _keep_clock(self) -> None:
         if not self.steady.held:
-            self.writer.run(lambda: self.storage.keep_clock(self.steady.kept))
+            with suppress(PosseError):  # a full disk is found out by others, and is no reason to stop here
+                self.writer.run(lambda: self.storage.keep_clock(self.steady.kept))
 
     def _follow(self) -> dict[str, FleetRow]:
         rows = {row.name: row for row in self.storage.fleets()}
