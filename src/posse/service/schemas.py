@@ -400,7 +400,9 @@ class Verified(Answer):
     left_out: int = Field(description="Rows that cannot be learned.", examples=[0])
     different: int = Field(description="Tasks that differ.", examples=[0])
     differences: list[VerifiedDifference] = Field(description="At most 100.", examples=[[]])
-    next: str | None = Field(description="What `after` is to be for the next tasks.", examples=[None])
+    next: str | None = Field(
+        description="`after` of the next request; null if there are no more.", examples=["store-17"]
+    )
 
 
 class Relearned(Answer):
@@ -424,7 +426,6 @@ class Ready(Answer):
     fleets: int = Field(examples=[1])
     leading: bool = Field(description="Whether this process is the one that learns.")
     clock: str | None = Field(
-        None,
         description="What is wrong with the clock, and what is held meanwhile; null if nothing is.",
-        examples=[None],
+        examples=["the clock says 2026-03-12 09:30:00Z, but 2026-01-31 09:30:00Z was expected"],
     )

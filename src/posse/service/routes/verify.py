@@ -34,7 +34,7 @@ async def verify(
     engine: Ready,
     live: Live,
     alone: TakingTurns,
-    after: Annotated[str, Query(max_length=1010, description="Only tasks with names after this one.")] = "",
+    after: Annotated[str, Query(max_length=1000, description="Only tasks with names after this one.")] = "",
     limit: Annotated[int, Query(ge=1, le=10_000, description="How many tasks.")] = 1000,
 ) -> Response:
     """Compare sums of tasks with those of the log."""
