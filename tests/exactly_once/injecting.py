@@ -6,11 +6,14 @@ import signal
 import sys
 from pathlib import Path
 
+from numba.core.errors import LoweringError, NumbaRuntimeError
+
 import posse
 
 ROOT = str(Path(posse.__file__).parent)
 UNDISTURBED = str(Path(ROOT) / "undisturbed.py")
-ERRORS = (OSError, MemoryError, KeyboardInterrupt, RuntimeError)
+ERRORS = (OSError, MemoryError, KeyboardInterrupt, RuntimeError, LoweringError, NumbaRuntimeError)
+QUIET = len(ERRORS) + 1  # injections in a row that came too late, one of every kind: there is no place left
 
 
 class Injection:
@@ -72,12 +75,13 @@ class Injection:
         return self._at_line
 
 
-def places(most, stride=1, dense=0, middle=0):
+def places(most, stride=1, dense=0, middle=0, errors=None):
     """Yield injections up to call ``most``, with one error after another and now and then Ctrl-C.
 
-    One in ``stride`` calls gets one; up to call ``middle``, where what is prepared is made, one in ``dense``.
+    One in ``stride`` calls gets one; up to call ``middle``, where what is prepared is made, one in ``dense``. Only
+    ``errors``, and no Ctrl-C, if these are given.
     """
-    kinds = itertools.cycle((*ERRORS, None))
+    kinds = itertools.cycle((*(ERRORS if errors is None else errors), *((None,) if errors is None else ())))
     for number in itertools.chain(range(1, middle, dense or 1), range(max(middle, 1), most, stride)):
         kind = next(kinds)
         # Lines are about five times as many as calls.

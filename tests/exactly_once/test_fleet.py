@@ -8,7 +8,7 @@ import posse.fleet.store
 from posse import Posse
 from posse.fleet.ledger import REWARDED
 
-from .injecting import places
+from .injecting import QUIET, places
 
 ARMS = ("red", "green", "blue")
 LATE = {"absent_reward": 0.25}  # a decision counts as that until its reward comes
@@ -17,6 +17,7 @@ KINDS = {
     "ebm-ts, robust": {"robust": True},
     "ebm-ts, paper": {"prior": "paper"},
     "ebm-ucb": {"policy": "ebm-ucb", "floor": 0.05},
+    "ebm-rand-ucb": {"policy": "ebm-rand-ucb", "evaluation_budget": 0.01},
     "ebm-ucb, moments": {"policy": "ebm-ucb", "prior": "moments"},
     "ebm-ts, background": {"background": True},
     "hier-ts": {"policy": "hier-ts"},
@@ -220,7 +221,7 @@ def inject(tmp_path, kind, what, monkeypatch, **where):
         count += injection.fired
         world.check(restart=injection.place % 5 == 0)
         quiet = 0 if injection.fired else quiet + 1
-        if quiet == 5:  # of every kind of error one that came too late
+        if quiet == QUIET:
             break
     while world.fleet.refreshing:
         pass
@@ -319,7 +320,7 @@ def change(tmp_path, kind, what, **where):
         assert state_of(Posse.load(tmp_path / "fleet.posse", clock=Clock()))[3] == plain.n_rewards + at_once
         count += injection.fired
         quiet = 0 if injection.fired else quiet + 1
-        if quiet == 5:
+        if quiet == QUIET:
             break
     return count
 

@@ -8,16 +8,20 @@ import pytest
 from posse.service.definition import new_definition, new_replica
 from posse.service.live import LiveFleet
 from posse.service.settings import Limits
+from posse.service.verify import Verification
 from posse.storage import NewDecision, NewReward, open_storage
 
-from .injecting import places
+from .injecting import QUIET, places
 
 ARMS = ["red", "green"]
 KINDS = {
     "ebm-ts": {},
+    "ebm-rand-ucb": {"policy": "ebm-rand-ucb", "evaluation_budget": 0.01},
     "ebm-ucb, robust": {"policy": "ebm-ucb", "robust": True},
     "ebm-ts, paper": {"prior": "paper"},
+    "ebm-ucb, moments": {"policy": "ebm-ucb", "prior": "moments"},
     "lin-ts": {"policy": "lin-ts"},
+    "lin-ucb": {"policy": "lin-ucb"},
     "random": {"policy": "random"},
     "hier-ts": {"policy": "hier-ts"},
     "counting": {"absent_reward": 0.25},
@@ -128,16 +132,7 @@ def apply(logged, live, injection):
 
 
 def follow(logged, live, injection):
-    """Rewards, arms, an erased task and a population, as other processes write them."""
-    logged.write(3)
-    if injection.place % 3 == 0:
-        logged.turn_arms()
-    if injection.place % 4 == 0:
-        logged.erase(f"t{injection.place % 6}")
-    population = live.replica.dump_population()
-    if population is not None and injection.place % 2:
-        logged.storage.add_population("f", population)
-    logged.write(2)
+    news(logged, live, injection.place)
     injection.run(live.follow)
 
 
@@ -151,11 +146,34 @@ def catch_up(logged, live, injection):
     assert replica.applied == logged.row.changes
 
 
-def load(logged, live, injection):
+def news(logged, live, place):
+    """Rewards, arms, an erased task and a population, as other processes write them."""
+    logged.write(3)
+    if place % 3 == 0:
+        logged.turn_arms()
+    if place % 4 == 0:
+        logged.erase(f"t{place % 6}")
+    population = live.replica.dump_population()
+    if population is not None and place % 2:
+        logged.storage.add_population("f", population)
     logged.write(2)
+
+
+def load(logged, live, injection):
+    """A snapshot is read, and then what the log has since."""
+    if injection.place % 3 == 0:
+        live.write_snapshot(lambda job: job(), 1.0)
+    news(logged, live, injection.place)
     again = injection.run(lambda: LiveFleet(logged.storage, logged.row))
     if again is not None:
         logged.check_all(again)
+    logged.check_all(LiveFleet(logged.storage, logged.row))
+
+
+def relearn(logged, live, injection):
+    """All of it is learned again while more comes; whatever raises, what was there before stays."""
+    logged.write(2)
+    injection.run(live.relearn)
 
 
 def snapshot(logged, live, injection):
@@ -190,7 +208,7 @@ def expire(logged, live, injection):
             injection.run(lambda: live.apply(written.before["f"], written.changes["f"]))  # noqa: B023
 
 
-OPERATIONS = {operation.__name__: operation for operation in (apply, follow, catch_up, load, snapshot, learn)}
+OPERATIONS = {operation.__name__: operation for operation in (apply, follow, catch_up, load, relearn, snapshot, learn)}
 LATE = OPERATIONS | {"expire": expire}  # where a missing reward means something
 
 
@@ -209,6 +227,8 @@ def inject(tmp_path, caplog, kind, what, **where):
             live.follow()
             logged.check_all(live)
             if injection.place % 5 == 0:
+                compared = Verification(logged.storage, logged.row, live.replica, live.contexts).all()
+                assert (compared.different, compared.rewards) == (0, live.replica.n_rewards)
                 # With the newest snapshot, and with one more.
                 logged.check_all(LiveFleet(logged.storage, logged.row))
                 live.write_snapshot(lambda job: job(), 1.0)
@@ -217,7 +237,7 @@ def inject(tmp_path, caplog, kind, what, **where):
                 pass
             count += injection.fired
             quiet = 0 if injection.fired else quiet + 1
-            if quiet == 5:
+            if quiet == QUIET:
                 break
     finally:
         logged.storage.close()

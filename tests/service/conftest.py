@@ -97,9 +97,9 @@ class Asking:
 class InProcess(Asking):
     """The application with its own loop on a thread of its own; everything but the socket is real."""
 
-    def __init__(self, settings, *, client=("127.0.0.1", 4711)):
+    def __init__(self, settings, *, client=("127.0.0.1", 4711), clock=None):
         self.settings = settings
-        self.app = create_app(settings)
+        self.app = create_app(settings, clock)
         self.engine = self.app.state.engine
         self.loop = asyncio.new_event_loop()
         self.ends = asyncio.Event()
@@ -278,11 +278,11 @@ def start(tmp_path):
     """Start services in this process; settings are those of Settings, ``limits`` a dict."""
     started = []
 
-    def start_service(database=None, *, limits=None, client=("127.0.0.1", 4711), **settings):
+    def start_service(database=None, *, limits=None, client=("127.0.0.1", 4711), clock=None, **settings):
         database = str(tmp_path / "posse.db") if database is None else str(database)
         service = InProcess(
-            Settings(database=database, limits=Limits(**(limits or {})), **settings), client=client
-        )  # fmt: skip
+            Settings(database=database, limits=Limits(**(limits or {})), **settings), client=client, clock=clock
+        )
         started.append(service)
         return service
 

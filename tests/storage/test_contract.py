@@ -1,7 +1,9 @@
 """Every promise of posse.storage.base, asked of SQLite and of PostgreSQL."""
 
 import json
+import math
 import threading
+import time
 
 import pytest
 
@@ -18,6 +20,7 @@ from posse.storage import (
     WITHHELD,
     Activity,
     Change,
+    ClockRow,
     KeyRow,
     LoggedDecision,
     TaskRow,
@@ -576,3 +579,22 @@ def test_unknown_address_is_refused():
     with pytest.raises(InvalidValue, match="file on disk"):
         open_storage(":memory:")
     assert issubclass(StorageMismatch, ValueError)
+
+
+def test_time_is_kept(storage, open_one, address):
+    assert storage.clock() is None
+    for row in (ClockRow(12.5), ClockRow(1.8e9, 1.7e9, 3600.5)):
+        storage.keep_clock(row)
+        assert open_one().clock() == row
+    now = storage.now()
+    assert now is None if not address.startswith("postgres") else abs(now - time.time()) < 60
+
+
+def test_a_reward_may_be_late_by_the_leeway(storage, make, write):
+    """The time to live is 1000 s; a clock in doubt gives all the time there is."""
+    storage.write([[make.decision(name, time=100.0)] for name in ("a", "b", "c")])
+    assert write(make.reward("a", time=1101.0), make.reward("a", time=1101.0, leeway=1.0)) == [GONE, ACCEPTED]
+    assert write(make.reward("a", time=1300.0, leeway=1.0)) == [SAME]
+    assert write(make.reward("b", time=1e9, leeway=math.inf)) == [ACCEPTED]
+    storage.expire("stores", 150.0)
+    assert write(make.reward("c", time=160.0, leeway=math.inf)) == [GONE]

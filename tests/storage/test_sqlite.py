@@ -248,11 +248,112 @@ def test_lock_whose_file_was_removed_is_taken_again(storage, address):
     other.close()
 
 
-def test_file_that_was_taken_away_is_noticed(storage, address):
+def test_another_name_of_the_file_lets_no_second_leader_in(storage, address, tmp_path):
+    assert storage.lead()
+    os.symlink(address, tmp_path / "link.db")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    for name in ("link.db", "folder/posse.db", "folder/link.db"):
+        other = open_storage(tmp_path / name)
+        assert not other.lead()
+        other.close()
+    os.link(address, tmp_path / "hard.db")
+    other = open_storage(tmp_path / "hard.db")
+    with pytest.raises(StorageMismatch, match=r"expected .* one name, got 2"):
+        other.lead()
+    other.close()
+    assert storage.lead()  # whoever leads goes on
+
+
+def test_hard_link_is_refused_before_anybody_leads(storage, address, tmp_path):
+    os.link(address, tmp_path / "hard.db")
+    with pytest.raises(StorageMismatch, match="hard links"):
+        storage.lead()
+    os.remove(tmp_path / "hard.db")
+    assert storage.lead()
+
+
+def refuses(storage, make, match):
+    """Check that nothing is acknowledged, nor answered from another file."""
+    for ask in (storage.ping, storage.lead, lambda: storage.write([[make.decision()]])):
+        with pytest.raises(StorageUnavailable, match=match):
+            ask()
+
+
+def test_file_that_was_taken_away_is_noticed(storage, address, make, caplog):
+    assert storage.lead()
+    storage.write([[make.decision("kept")]])
     storage.ping()
     os.rename(address, address + ".away")
-    with pytest.raises(StorageUnavailable, match="put it back"):
-        storage.ping()
+    refuses(storage, make, "is gone; .*put the file back")
+    assert caplog.text.count("while it was in use") == 1
+    os.rename(address + ".away", address)
+    assert storage.lead()
+    storage.write([[make.decision("later")]])
+    assert [row.id for row in storage.decisions("stores")] == ["kept", "later"]
+
+
+def test_file_that_was_replaced_is_noticed(storage, address, make, tmp_path):
+    storage.write([[make.decision("kept")]])
+    new = open_storage(tmp_path / "new.db")
+    new.create_fleet("stores", {}, 1.0)
+    new.close()
+    os.rename(tmp_path / "new.db", address)
+    refuses(storage, make, "was replaced")
+    # Connections that are made now would read the new file.
+    storage._readers.clear()
+    with pytest.raises(StorageUnavailable, match="was replaced"):
+        storage.decisions("stores")
+    storage.close()
+    # Those of the old file, which SQLite would take for the new one's: docs/operations.md says so.
+    for end in ("-wal", "-shm"):
+        os.remove(address + end)
+    again = open_storage(address)
+    assert again.decisions("stores") == []
+    assert again.write([[make.decision("new")]]).outcomes[0][0].kind == ACCEPTED
+    again.close()
+
+
+def test_link_that_leads_to_another_file_is_noticed(address, make, tmp_path):
+    for name in ("one.db", "two.db"):
+        made = open_storage(tmp_path / name)
+        made.create_fleet("stores", {}, 1.0)
+        made.close()
+    os.symlink(tmp_path / "one.db", address)
+    storage = open_storage(address)
+    storage.write([[make.decision("kept")]])
+    os.remove(address)
+    os.symlink(tmp_path / "two.db", address)
+    refuses(storage, make, "was replaced")
+    storage.close()
+
+
+def test_write_ahead_log_that_was_taken_away_is_noticed(storage, address, make):
+    """As when a backup is put back under a running service; what is written then is in no file with a name."""
+    storage.write([[make.decision("kept")]])
+    os.rename(address + "-wal", address + "-wal.away")
+    refuses(storage, make, "-wal is gone")
+    os.rename(address + "-wal.away", address + "-wal")
+    storage.write([[make.decision("later")]])
+    storage._drop_writer()  # the log may be another file when the last connection was closed
+    storage._readers.clear()
+    storage.write([[make.decision("last")]])
+    assert [row.id for row in storage.decisions("stores")] == ["kept", "later", "last"]
+
+
+def test_file_that_goes_while_it_is_committed_is_not_acknowledged(storage, address, make, monkeypatch):
+    storage.write([[make.decision("kept")]])
+    checked = []
+
+    def goes(require=storage._file.require):
+        require()
+        checked.append(1)
+        if len(checked) == 1:
+            os.rename(address, address + ".away")
+
+    monkeypatch.setattr(storage._file, "require", goes)
+    with pytest.raises(StorageUnavailable, match="is gone"):
+        storage.write([[make.decision("lost")]])
+    assert checked == [1]
 
 
 def test_damaged_file_says_so(storage, address, make):

@@ -51,6 +51,12 @@ COMMANDS = {
         "serve", "serve", SERVE, "Serve decisions over HTTP, with a durable log and a page that shows what was learned."
     ),
     "keys": Home("keys", "keys_app", SERVE, "API keys of a service: made, listed and revoked."),
+    "verify": Home(
+        "verify",
+        "verify",
+        SERVE,
+        "Compare what is in snapshots with the log: sums of every task and arm. Exit status 1 if any differ.",
+    ),
     "warmup": Home(
         "warmup",
         "warmup",

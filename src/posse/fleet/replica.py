@@ -19,6 +19,7 @@ from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
 from posse.kernels.fleet import decide
+from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
     from posse.types import BoolArray, IntArray
@@ -196,6 +197,25 @@ class Replica(Posse):
             slot = self._store.slot_of(task, arm)
             if (slot < 0 or not self._store.belief.sums.counts[slot] > 0) and (task, arm) not in there:
                 raise InvalidValue("a reward replaces one that was never learned; learn its decision first")
+
+    def learned(self, tasks: Sequence[Label]) -> tuple[int, dict[tuple[Label, Label], Sums]]:
+        """Return :attr:`applied`, and count, sum of squares, moment and Gram matrix of every pair with rewards.
+
+        Gram matrices are upper triangles (see :mod:`posse.kernels.packing`). Tasks without rewards are left out.
+        """
+        with self._lock:
+            numbers = {task: number for task in tasks if (number := self._tasks.get(task)) is not None}
+            belief = self._store.belief
+            slots = belief.slot[list(numbers.values())]
+            rows, arms = np.nonzero(slots >= 0)
+            taken = slots[rows, arms]
+            sums = Sums(*(array[taken] for array in belief.sums))
+            applied = self.applied
+        labels = list(numbers)
+        return applied, {
+            (labels[rows[i]], self._arms.label(int(arms[i]))): Sums(*(array[i] for array in sums))
+            for i in np.flatnonzero(sums.counts != 0)
+        }
 
     def freeze(self) -> Callable[[str | os.PathLike[str]], None]:
         """Return what writes the state of now to a file, whatever is learned until then."""

@@ -19,12 +19,13 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.service.access import Gate
+from posse.service.clock import SteadyClock
 from posse.service.describing import describe
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error, error_body, invalid_field
 from posse.service.lane import Handler, Lane
 from posse.service.metrics import Metrics
-from posse.service.routes import decisions, fleets, health, log, looking, page, tasks
+from posse.service.routes import decisions, fleets, health, log, looking, page, tasks, verify
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
@@ -32,7 +33,7 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, health, page)
+ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, verify, health, page)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -42,15 +43,16 @@ Send = Callable[[Message], Awaitable[None]]
 logger = logging.getLogger("posse.service")
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+def create_app(settings: Settings | None = None, clock: SteadyClock | None = None) -> FastAPI:
     """Return the service; it opens its storage when it is started.
 
     Parameters
     ----------
     settings : Settings, optional
+    clock : SteadyClock, optional
     """
     settings = Settings() if settings is None else settings
-    engine = Engine(settings)
+    engine = Engine(settings, clock)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,8 @@ class Contexts:
         if self._numbers and len(contexts) > 1:
             rows = [list(context.values()) for context in contexts]
             if all(None not in row for row in rows) and list(contexts[0]) == list(self._features.names):
-                return np.array(rows, dtype=np.float64)
+                with suppress(ValueError, TypeError):  # row by row it is found out which one is wrong
+                    return np.array(rows, dtype=np.float64)
         return contexts
 
 

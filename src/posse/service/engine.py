@@ -6,9 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
+from posse.service.checking import Checker
+from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
@@ -24,6 +27,7 @@ AT_ONCE = 1000  # decisions that are let go in one transaction
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
+KEEP_CLOCK_SECONDS = 10.0  # after which it is kept again what time it is
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
@@ -38,15 +42,20 @@ class Engine:
     Parameters
     ----------
     settings : Settings
-    clock : callable
+    clock : SteadyClock, optional
+        Default: that of this machine, or of a database that is shared.
     """
 
     storage: Storage
     writer: Writer
     roster: Roster
 
-    def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
-        self.settings, self.clock = settings, clock
+    def __init__(self, settings: Settings, clock: SteadyClock | None = None) -> None:
+        self.settings = settings
+        self.steady = SteadyClock() if clock is None else clock
+        self.clock: Callable[[], float] = self.steady
+        self._clock_kept_at = -KEEP_CLOCK_SECONDS
+        self.checker = Checker()
         self.keys = KeyRing()
         self.ready = False
         self.leading = False
@@ -84,6 +93,7 @@ class Engine:
         if self._opened:
             if self.leading:
                 self._write_last_snapshots()
+                self._keep_clock()
             self.writer.close()
             self.storage.close()
 
@@ -114,6 +124,7 @@ class Engine:
                 storage.close()
                 raise
         self.storage = storage
+        self.steady.resume(storage.clock(), storage.now())
         self.keys.replace(storage.keys())
         if not self.settings.embedded and not self.keys.needed:
             logger.warning("there are no API keys, so this service answers this machine only; see `posse keys create`")
@@ -202,6 +213,7 @@ class Engine:
                 if self.leading:
                     self._look_after_all(rows)
                 self._repair_one()
+                self.checker.step(self.storage, self.roster, rows)
             except PosseError as error:
                 if str(error) != warned:
                     logger.warning("%s; trying again", error)
@@ -242,6 +254,15 @@ class Engine:
             if leading != self.leading:
                 logger.info("this process %s", "learns from now on" if leading else "no longer learns")
                 self.leading = self.roster.leading = leading
+        self.steady.look(self.storage.now())
+        if self.leading and now - self._clock_kept_at >= KEEP_CLOCK_SECONDS:
+            self._keep_clock()
+            self._clock_kept_at = now
+
+    def _keep_clock(self) -> None:
+        if not self.steady.held:
+            with suppress(PosseError):  # a full disk is found out by others, and is no reason to stop here
+                self.writer.run(lambda: self.storage.keep_clock(self.steady.kept))
 
     def _repair_one(self) -> None:
         """Try a fleet again that is set aside, on a thread of its own: a large one may take long."""
@@ -303,19 +324,19 @@ class Engine:
 
     def _expire(self, live: LiveFleet, row: Progress, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]
-        if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS):
+        if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS) or self.steady.held:
             return
         self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
+        before, count = now - lifetime - self.steady.allowance(lifetime), AT_ONCE
         holds = absent is not None and not live.definition["count_pending"]
         # A read that finds nothing costs far less than a write that changes nothing.
-        if not (row.pending or holds) or not self.storage.waiting(live.name, now - lifetime, 1):
+        if not (row.pending or holds) or not self.storage.waiting(live.name, before, 1):
             return
-        count = AT_ONCE
         while count == AT_ONCE and not self._stop.is_set():
             if absent is None:
-                count = self.writer.run(lambda: self.storage.expire(live.name, now - lifetime, AT_ONCE))
+                count = self.writer.run(lambda: self.storage.expire(live.name, before, AT_ONCE))
                 continue
-            late = self.storage.waiting(live.name, now - lifetime, AT_ONCE)
+            late = self.storage.waiting(live.name, before, AT_ONCE)
             groups = [[NewReward(decision_id, absent, now, expiring=True)] for decision_id in late]
             if groups:
                 self.writer.run(lambda: self._written(self.storage.write(groups)))  # noqa: B023
@@ -323,10 +344,11 @@ class Engine:
 
     def _prune(self, live: LiveFleet, now: float) -> None:
         retention = live.definition["retention"]
-        if retention is None or _later(self._prune_at.get(live.name, 0.0) - now, PRUNE_SECONDS):
+        if retention is None or _later(self._prune_at.get(live.name, 0.0) - now, PRUNE_SECONDS) or self.steady.held:
             return
         self._prune_at[live.name] = now + min(retention / 10, PRUNE_SECONDS)
-        while self.writer.run(lambda: self.storage.prune(live.name, now - retention)) and not self._stop.is_set():
+        before = now - retention - self.steady.allowance(retention)
+        while self.writer.run(lambda: self.storage.prune(live.name, before)) and not self._stop.is_set():
             pass
 
     # What is asked for now and then; on threads that may wait.

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from posse.errors import PosseError
+from posse.errors import PosseError, StorageError
 from posse.fleet.replica import Replica
 from posse.service.contexts import Contexts
 from posse.service.definition import match_arms, new_replica
@@ -129,6 +129,21 @@ class LiveFleet:
             last.unlearned = expected - int(last.n_rewards)
         self.replica = last
         self._published = last.estimate if adopted else -1
+
+    def relearn(self) -> bool:
+        """Learn all of it again from the log alone, while what is there goes on serving; False if that cannot be."""
+        row = self._storage.fleet(self.name)
+        if row is None or row.created != self.created:
+            return False
+        replica, adopted = self._learned_again(new_replica(row.definition))
+        with self._lock:
+            adopted = self._catch_up(replica) or adopted
+            # Asked for last: rows may have left the log while it was read.
+            if not self._storage.is_whole(self.name):
+                return False
+            self.replica = replica
+            self._published = replica.estimate if adopted else -1
+        return True
 
     def _learned_again(self, replica: Replica) -> tuple[Replica, bool]:
         replica.leading = self.replica.leading
@@ -282,22 +297,30 @@ def _kind(change: Change) -> str:
     return ROWS if change.kind in ("reward", "decision") else change.kind
 
 
+def read_snapshot(storage: Storage, fleet: str) -> Replica | None:
+    """Return what the newest snapshot of a fleet has learned, None if there is none; raise if it cannot be read."""
+    found = storage.snapshot(fleet)
+    if found is None:
+        return None
+    number, parts = found
+    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+        path = os.path.join(folder, "snapshot")
+        with open(path, "wb") as stream:
+            for part in parts:
+                stream.write(part)
+        replica = Replica.load(path, background=True)
+    replica.applied = number
+    return replica
+
+
 def _from_snapshot(storage: Storage, row: FleetRow) -> Replica:
-    found = storage.snapshot(row.name)
-    if found is not None:
-        number, parts = found
-        with tempfile.TemporaryDirectory(prefix="posse-") as folder:
-            path = os.path.join(folder, "snapshot")
-            with open(path, "wb") as stream:
-                for part in parts:
-                    stream.write(part)
-            try:
-                replica = Replica.load(path, background=True)
-            except PosseError:
-                # The log has it all, unless old rows of it were pruned: say so loudly.
-                logger.exception("the snapshot of fleet %r cannot be read; its log is learned from the start", row.name)
-            else:
-                replica.applied = number
-                return replica
+    try:
+        replica = read_snapshot(storage, row.name)
+    except StorageError:
+        raise
+    except PosseError:
+        # The log has it all, unless old rows of it were pruned: say so loudly.
+        logger.exception("the snapshot of fleet %r cannot be read; its log is learned from the start", row.name)
+        replica = None
     # Arms that came later come again with their changes.
-    return new_replica(row.definition)
+    return new_replica(row.definition) if replica is None else replica

@@ -46,6 +46,14 @@ class Metrics:
         engine = self._engine
         ready = GaugeMetricFamily("posse_ready", "1 if requests are answered", value=float(engine.ready))
         leading = GaugeMetricFamily("posse_leading", "1 if this process learns", value=float(engine.leading))
+        clock = GaugeMetricFamily(
+            "posse_clock_held",
+            "1 if nothing expires or is pruned, since the clock jumped",
+            value=float(engine.steady.held),
+        )
+        off = GaugeMetricFamily(
+            "posse_clock_off_seconds", "Seconds by which a clock that jumped is ahead", value=engine.steady.off
+        )
         waiting = engine.writer.waiting if engine.ready else 0
         queue = GaugeMetricFamily("posse_waiting_writes", "Requests that wait for the disk", value=waiting)
         fleets = {
@@ -66,6 +74,13 @@ class Metrics:
         degraded = GaugeMetricFamily(
             "posse_fleet_degraded", "1 if something fails that is done for a fleet, which decides", labels=("fleet",)
         )
+        differing = GaugeMetricFamily(
+            "posse_fleet_differing_tasks",
+            "Tasks whose sums were not those of the log when last compared",
+            labels=("fleet",),
+        )
+        for name, checked in engine.checker.last.copy().items():
+            differing.add_metric((name,), checked.found.different)
         try:
             rows = engine.storage.fleets() if engine.ready else []
         except PosseError:
@@ -80,7 +95,7 @@ class Metrics:
             if live is not None:
                 behind.add_metric((row.name,), max(row.changes - live.applied, 0))
                 failing.add_metric((row.name,), float(live.replica.refresh_problem is not None))
-        return [ready, leading, queue, *fleets.values(), behind, failing, aside, degraded]
+        return [ready, leading, clock, off, queue, *fleets.values(), behind, failing, aside, degraded, differing]
 
     def text(self) -> bytes:
         """Return all of it in Prometheus' format."""

@@ -383,6 +383,42 @@ class ValueAnswer(Answer):
     refusal: str | None = Field(description="Why there is no answer, and what to do.", examples=[None])
 
 
+class VerifiedDifference(Answer):
+    """A task and an arm whose sums are not those of the log."""
+
+    task: str = Field(examples=["store-17"])
+    arm: str = Field(
+        description="Empty where rows have left the log and only their number is known.", examples=["cake"]
+    )
+    learned: float = Field(description="Rewards that were learned.", examples=[12])
+    logged: float = Field(description="Rewards of the log.", examples=[11])
+    off: float | None = Field(description="The largest difference, as a part of the size of a sum.", examples=[0.083])
+
+
+class Verified(Answer):
+    """What was learned, compared with the log."""
+
+    fleet: str = Field(examples=["stores"])
+    applied: int = Field(description="The change up to which it was compared.", examples=[38_000])
+    tasks: int = Field(description="Tasks that were compared.", examples=[1_000])
+    rewards: int = Field(description="Rewards of the log that were added up.", examples=[38_000])
+    partial: int = Field(description="Tasks of which rows have left the log by retention.", examples=[0])
+    left_out: int = Field(description="Rows that cannot be learned.", examples=[0])
+    different: int = Field(description="Tasks that differ.", examples=[0])
+    differences: list[VerifiedDifference] = Field(description="At most 100.", examples=[[]])
+    next: str | None = Field(
+        description="`after` of the next request; null if there are no more.", examples=["store-17"]
+    )
+
+
+class Relearned(Answer):
+    """A fleet that was learned again."""
+
+    fleet: str = Field(examples=["stores"])
+    applied: int = Field(examples=[38_000])
+    rewards: int = Field(examples=[38_000])
+
+
 class Health(Answer):
     """Whether the process is alive."""
 
@@ -399,3 +435,7 @@ class Ready(Answer):
     degraded: int = Field(description="Fleets for which something fails, but which decide.", examples=[0])
     set_aside: int = Field(description="Fleets that are not served until they are repaired.", examples=[0])
     leading: bool = Field(description="Whether this process is the one that learns.")
+    clock: str | None = Field(
+        description="What is wrong with the clock, and what is held meanwhile; null if nothing is.",
+        examples=["the clock says 2026-03-12 09:30:00Z, but 2026-01-31 09:30:00Z was expected"],
+    )

@@ -128,6 +128,8 @@ class NewReward:
     id : str
         Of the decision.
     value, time : float
+    leeway : float
+        Seconds by which the decision may seem older than its time to live: a clock may be in doubt.
     expiring : bool
         Whether this is the reward of a decision that has waited too long: it counts as rewarded, unless it is rewarded
         already, which is SAME whatever its reward is. A reward that was held until now becomes a change.
@@ -137,6 +139,7 @@ class NewReward:
     value: float
     time: float
     expiring: bool = False
+    leeway: float = 0.0
 
 
 class LoggedDecision(NamedTuple):
@@ -251,6 +254,22 @@ class KeyRow(NamedTuple):
     scopes: tuple[str, ...]
     digest: str
     created: float
+
+
+class ClockRow(NamedTuple):
+    """What a service knew about time when it was last seen.
+
+    Parameters
+    ----------
+    seen : float
+        The time.
+    settled, shift : float
+        When the clock was last found to have been wrong, and by how many seconds it was put forward; 0 if it was not.
+    """
+
+    seen: float
+    settled: float = 0.0
+    shift: float = 0.0
 
 
 class Storage(ABC):
@@ -423,6 +442,20 @@ class Storage(ABC):
     @abstractmethod
     def revoke_key(self, key_id: str) -> bool:
         """Delete a key; False if there is none."""
+
+    # Time.
+
+    @abstractmethod
+    def now(self) -> float | None:
+        """Return the time of the database, which all who share it go by; None if it has no clock of its own."""
+
+    @abstractmethod
+    def clock(self) -> ClockRow | None:
+        """Return what was kept about time, or None if nothing was."""
+
+    @abstractmethod
+    def keep_clock(self, row: ClockRow) -> None:
+        """Keep what is known about time, for the next start."""
 
     # Who learns, and whether it is there.
 

@@ -246,14 +246,15 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
         if entry.expiring and not held:
             return Outcome(SAME, before)
         if not entry.expiring:
-            if _went(before, fleet):
+            if _went(before, fleet, entry.leeway):
                 return Outcome(GONE, before)
             return Outcome(SAME if before.reward == entry.value else CONFLICT, before)
         value, time = before.reward, before.reward_time
     else:
         if before.state == EXPIRED:
             return Outcome(GONE, before)
-        if fleet.time_to_live is not None and not entry.expiring and entry.time - before.time > fleet.time_to_live:
+        age = entry.time - before.time - entry.leeway
+        if fleet.time_to_live is not None and not entry.expiring and age > fleet.time_to_live:
             return Outcome(GONE, before)
         value, time = float(entry.value), entry.time
     change = None
@@ -266,11 +267,12 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
     return Outcome(ACCEPTED, row)
 
 
-def _went(row: LoggedDecision, fleet: Counters) -> bool:
+def _went(row: LoggedDecision, fleet: Counters, leeway: float) -> bool:
     """Whether the reward that a decision has is the one that it was given when its time was over."""
     if fleet.time_to_live is None or row.reward_time is None:
         return False
-    return row.reward_time - row.time > fleet.time_to_live
+    # A clock that is in doubt now was not when these times were taken.
+    return row.reward_time - row.time - (leeway if math.isfinite(leeway) else 0.0) > fleet.time_to_live
 
 
 def _take_back(

@@ -338,6 +338,10 @@ class PostgresStorage(SqlStorage):
             connection.execute(f"SET idle_session_timeout = {round(LEASE * 1000)}")
         return connection
 
+    def now(self) -> float | None:
+        # Machines that share a database need not agree about the time, but all of them go by this.
+        return float(self._read("SELECT extract(epoch FROM clock_timestamp())")[0][0])
+
     def schema_version(self) -> int:
         return int(self._read("SELECT version FROM schema_version")[0][0])
 

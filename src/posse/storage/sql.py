@@ -22,6 +22,7 @@ from posse.storage.base import (
     REWARDED,
     Activity,
     Change,
+    ClockRow,
     FleetRow,
     KeyRow,
     LoggedDecision,
@@ -441,6 +442,23 @@ class SqlStorage(Storage):
     def revoke_key(self, key_id: str) -> bool:
         with self._writing() as session:
             return session.run("DELETE FROM keys WHERE id = ?", key_id) > 0
+
+    # Time.
+
+    def now(self) -> float | None:
+        return None
+
+    def clock(self) -> ClockRow | None:
+        found = self._read("SELECT seen, settled, shift FROM clock")
+        return ClockRow._make(found[0]) if found else None
+
+    def keep_clock(self, row: ClockRow) -> None:
+        with self._writing() as session:
+            session.run(
+                "INSERT INTO clock (id, seen, settled, shift) VALUES (1, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
+                "SET seen = excluded.seen, settled = excluded.settled, shift = excluded.shift",
+                *row,
+            )
 
     def ping(self) -> None:
         self._read("SELECT 1")

@@ -17,6 +17,7 @@ from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
 from posse.storage.base import LoggedDecision, NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
+from posse.storage.own_file import OwnFile
 from posse.storage.pool import Pool
 from posse.storage.residue import in_unused_space
 from posse.storage.sql import DECISION, Row, Session, SqlStorage
@@ -94,7 +95,8 @@ class SqliteStorage(SqlStorage):
     """
 
     def __init__(self, path: Path, *, migrate: bool = True) -> None:
-        self._path = path.absolute()
+        self._file = OwnFile(path)
+        self._path = self._file.path
         self._closed = False
         self._lock_file: int | None = None
         self._write_lock = threading.RLock()
@@ -156,6 +158,7 @@ class SqliteStorage(SqlStorage):
             check_same_thread=False, cached_statements=256,
         )  # fmt: skip
         try:
+            self._file.opened()
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
@@ -173,7 +176,13 @@ class SqliteStorage(SqlStorage):
 
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
-        connection.execute("PRAGMA cache_size = -16384")
+        try:
+            connection.execute("PRAGMA cache_size = -16384")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()  # opens the write-ahead log
+            self._file.opened_wal()
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     @contextmanager
@@ -206,7 +215,10 @@ class SqliteStorage(SqlStorage):
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
+                self._file.require()
                 connection.execute("COMMIT")
+                # What went into a file that was taken away meanwhile is not acknowledged.
+                self._file.require()
             except BaseException as error:
                 self._roll_back(connection, error)
                 raise
@@ -227,6 +239,7 @@ class SqliteStorage(SqlStorage):
 
     def _drop_writer(self) -> None:
         writer, self._writer = self._writer, None
+        self._file.closed_wal()
         if writer is not None:
             with suppress(sqlite3.Error):
                 writer.close()
@@ -274,6 +287,7 @@ class SqliteStorage(SqlStorage):
     def lead(self) -> bool:
         with self._translated():
             path = f"{self._path}.lock"
+            self._file.require()
             if self._lock_file is not None:
                 if _is_file(self._lock_file, path):
                     return True
@@ -281,6 +295,7 @@ class SqliteStorage(SqlStorage):
                 self._lock_file = None
             if self._closed:
                 raise StorageUnavailable("the storage was closed; open it again")
+            self._file.require_one_name()
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -297,11 +312,9 @@ class SqliteStorage(SqlStorage):
             return True
 
     def ping(self) -> None:
+        with self._translated():
+            self._file.require()
         super().ping()
-        if not self._path.exists():
-            raise StorageUnavailable(
-                f"{self._path} is gone; what is written now would be lost: put it back and restart"
-            )
 
     def schema_version(self) -> int:
         return int(self._read("PRAGMA user_version")[0][0])

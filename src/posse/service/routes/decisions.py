@@ -136,7 +136,7 @@ async def reward(request: Request) -> Response:
     decision_id = request.path_params["id"]
     require_storable(decision_id)
     body = await read_reward(request)
-    entry = NewReward(decision_id, checked(engine, body.reward, "reward"), engine.clock())
+    entry = NewReward(decision_id, checked(engine, body.reward, "reward"), engine.clock(), leeway=engine.steady.leeway)
     (outcome,) = await engine.writer.write([entry])
     return answer({"id": decision_id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
 
@@ -156,10 +156,10 @@ async def reward_many(
     require_batch(engine, body.rewards, "rewards")
     if not body.rewards:
         return answer({"new": 0, "same": 0})
-    now, entries = engine.clock(), []
+    now, leeway, entries = engine.clock(), engine.steady.leeway, []
     for i, item in enumerate(body.rewards):
         require_storable(item.id, f"rewards.{i}.id")
-        entries.append(NewReward(item.id, checked(engine, item.reward, f"rewards.{i}.reward"), now))
+        entries.append(NewReward(item.id, checked(engine, item.reward, f"rewards.{i}.reward"), now, leeway=leeway))
     outcomes = await engine.writer.write(entries)
     refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE)), None)
     if refused is not None:

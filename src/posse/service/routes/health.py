@@ -34,7 +34,8 @@ async def readyz(request: Request) -> Response:
     states = list(engine.roster.troubled().values())
     counts = {state: states.count(state) for state in (DEGRADED, SET_ASIDE)}
     status = "degraded" if states else "ready"
-    return answer({"status": status, "fleets": fleets, **counts, "leading": engine.leading})
+    found = {"status": status, "fleets": fleets, **counts, "leading": engine.leading, "clock": engine.steady.problem}
+    return answer(found)
 
 
 @router.get(

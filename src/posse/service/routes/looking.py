@@ -30,9 +30,13 @@ STRETCHES = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
     summary="What all tasks have in common",
     responses={200: with_example(schemas.Population), **failures(*READING, 404)},
 )
-async def population(engine: Ready, live: Live) -> Response:  # noqa: ARG001 -- the engine must be ready
+async def population(engine: Ready, live: Live) -> Response:
     """Return every arm's population."""
-    return answer(await run_in_threadpool(_population, live))
+    found = await run_in_threadpool(_population, live)
+    clock = engine.steady.problem
+    own = [*([] if clock is None else [clock]), *engine.checker.findings(live.name)]
+    found["findings"] = [*own, *found["findings"]]
+    return answer(found)
 
 
 def _population(live: LiveFleet) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""What a service compares by itself: one fleet after another, a little at a time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from posse.errors import PosseError
+from posse.service.live import LiveFleet
+from posse.service.roster import Roster
+from posse.service.verify import Comparison, Verification
+from posse.storage import Progress, Storage
+
+PAUSE = 3600.0  # seconds between two comparisons of a fleet, if it has changed
+WORK = 0.005  # seconds that are worked at a time
+CALM = 30  # times as long as that took passes before the next
+
+logger = logging.getLogger("posse.service")
+
+
+class Checked(NamedTuple):
+    """The last comparison of a fleet; ``repaired`` says whether what differed was learned again."""
+
+    at: float
+    created: float
+    found: Comparison
+    repaired: bool = False
+
+
+class Checker:
+    """Compares fleets in memory with their logs, in the time that is left.
+
+    Parameters
+    ----------
+    monotonic : callable
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self.last: dict[str, Checked] = {}
+        self._now: tuple[LiveFleet, Verification, Iterator[None]] | None = None
+        self._rest_until = 0.0
+
+    def step(self, storage: Storage, roster: Roster, rows: dict[str, Progress]) -> None:
+        """Work for some milliseconds, if anything is due."""
+        begin = self._monotonic()
+        if begin < self._rest_until:
+            return
+        for name in [name for name in self.last if name not in rows]:
+            del self.last[name]
+        try:
+            if self._now is None:
+                self._now = self._begin(storage, roster, rows, begin)
+            while self._now is not None:
+                self._go_on(roster)
+                if self._monotonic() - begin >= WORK:
+                    break
+        except PosseError:
+            self._now = None
+            raise  # the database is away
+        except Exception:
+            if self._now is not None:
+                live, self._now = self._now[0], None
+                logger.exception("fleet %r could not be compared with its log; tried again later", live.name)
+                self.last[live.name] = Checked(begin, live.created, Comparison(live.name, live.applied))
+        finally:
+            self._rest_until = self._monotonic() + CALM * (self._monotonic() - begin)
+
+    def _begin(
+        self, storage: Storage, roster: Roster, rows: dict[str, Progress], now: float
+    ) -> tuple[LiveFleet, Verification, Iterator[None]] | None:
+        waiting = [live for live in roster.all() if live.name in rows and self._due(live, now)]
+        if not waiting:
+            return None
+        live = min(waiting, key=lambda one: self.last[one.name].at if one.name in self.last else -1.0)
+        row = storage.fleet(live.name)
+        if row is None or row.created != live.created:
+            return None
+        verification = Verification(storage, row, live.replica, live.contexts)
+        return live, verification, verification.steps()
+
+    def _due(self, live: LiveFleet, now: float) -> bool:
+        last = self.last.get(live.name)
+        if last is None or last.created != live.created:
+            return live.applied > 0
+        return now - last.at >= PAUSE and live.applied > last.found.applied
+
+    def _go_on(self, roster: Roster) -> None:
+        assert self._now is not None
+        live, verification, steps = self._now
+        if roster.find(live.name) is not live or verification._replica is not live.replica:
+            self._now = None  # another fleet, or learned again: from the start
+            return
+        try:
+            next(steps)
+        except StopIteration:
+            self._now = None
+            self._note(live, verification.found)
+
+    def _note(self, live: LiveFleet, found: Comparison) -> None:
+        repaired = False
+        if found.different:
+            logger.error("%s; learning it again", found.words())
+            repaired = live.relearn()
+            if not repaired:
+                logger.error("rows of fleet %r have left its log, so it cannot be learned from that", live.name)
+        self.last[live.name] = Checked(self._monotonic(), live.created, found, repaired)
+
+    def findings(self, fleet: str) -> list[str]:
+        """Return what the last comparison found that was not repaired, in sentences."""
+        last = self.last.get(fleet)
+        return [] if last is None or not last.found.different or last.repaired else [last.found.words()]

@@ -1,0 +1,78 @@
+"""Whether what a fleet has learned is what its log says."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.responses import Response
+
+from posse.service import schemas
+from posse.service.answers import answer
+from posse.service.describing import READING, failures, with_example
+from posse.service.engine import Engine, unknown_fleet
+from posse.service.errors import ApiError
+from posse.service.live import LiveFleet
+from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
+from posse.service.verify import Verification
+
+router = new_router(tags=["fleets"])
+
+SHARE = 2.0  # times as long as a piece of work took others have before the next
+
+
+@router.get(
+    "/fleets/{fleet}/verify",
+    dependencies=scope("admin"),
+    summary="Compare what was learned with the log",
+    description="Some tasks at a time, by name: `next` is the `after` of the next request, null if there are no more.",
+    responses={200: with_example(schemas.Verified), **failures(*READING, 404)},
+)
+async def verify(
+    engine: Ready,
+    live: Live,
+    alone: TakingTurns,
+    after: Annotated[str, Query(max_length=1000, description="Only tasks with names after this one.")] = "",
+    limit: Annotated[int, Query(ge=1, le=10_000, description="How many tasks.")] = 1000,
+) -> Response:
+    """Compare sums of tasks with those of the log."""
+    return answer(await alone.run(_verify, engine, live, after, limit))
+
+
+def _verify(engine: Engine, live: LiveFleet, after: str, limit: int) -> dict[str, Any]:
+    row = engine.storage.fleet(live.name)
+    if row is None:
+        raise unknown_fleet(live.name)
+    verification = Verification(engine.storage, row, live.replica, live.contexts)
+    begin = time.monotonic()
+    for _ in verification.steps(after, limit):
+        took = time.monotonic() - begin
+        time.sleep(min(SHARE * took, 0.1))
+        begin = time.monotonic()
+    return dataclasses.asdict(verification.found)
+
+
+@router.post(
+    "/fleets/{fleet}/verify",
+    dependencies=scope("admin"),
+    summary="Learn a fleet again from its log",
+    description="It goes on deciding meanwhile. Refused if rows have left the log by `retention`.",
+    responses={200: with_example(schemas.Relearned), **failures(*READING, 404, 422)},
+)
+async def relearn(engine: Ready, live: Live, alone: TakingTurns) -> Response:
+    """Learn all of it again and write a snapshot."""
+
+    def again() -> dict[str, Any]:
+        if not live.relearn():
+            raise ApiError(
+                "invalid",
+                "rows of this fleet have left its log by retention, so that it cannot be learned from the log; restore "
+                "a backup of the database",
+            )
+        if engine.leading:
+            engine.snapshot(live)
+        return {"fleet": live.name, "applied": live.applied, "rewards": int(live.replica.n_rewards)}
+
+    return answer(await alone.run(again))

@@ -1,0 +1,321 @@
+"""Compares what a fleet has learned with what its log says, task by task.
+
+The log's sums are added up here by plain array code, not by the kernels that learn. Tasks are taken in slices: what was
+learned of one is copied under the fleet's lock, which takes no longer than a decision, and its rows are read after that
+up to the change that was applied by then. Whoever compares while others are to be served waits between two slices.
+
+What has left the log by ``retention`` cannot be compared. Of such a task it is known how many rewards it had, and that
+what was learned beyond the rows that are left must be sums of squares where it is one.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic_core import from_json
+
+from posse.errors import PosseError
+from posse.fleet.labels import Label
+from posse.fleet.replica import Replica
+from posse.kernels.packing import diagonal_places
+from posse.kernels.sums import Sums
+from posse.service.contexts import Contexts
+from posse.storage import REWARDED, FleetRow, LoggedDecision, Storage, digest_of
+
+AT_ONCE = 50  # tasks whose sums are copied at a time
+ROWS = 1000  # of the log that are read at a time
+NUMBERS = 2_000_000  # that are copied at a time, unless one task has more
+TOLERANCE = 1e-9  # of the size that a sum has when nothing in it cancels
+MOST = 100  # differences that are told one by one
+
+Pair = tuple[Label, Label]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A task and an arm whose sums are not those of the log.
+
+    Parameters
+    ----------
+    task, arm : str
+    learned, logged : float
+        How many rewards: those that were learned, and those of the log (with rows that have left it, where the arm of
+        those does not matter; arm is "" then).
+    off : float
+        The largest difference between two sums, as a part of the size of what is added up in them.
+    """
+
+    task: str
+    arm: str
+    learned: float
+    logged: float
+    off: float
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What was compared so far.
+
+    Parameters
+    ----------
+    fleet : str
+    applied : int
+        The change up to which it was compared last.
+    tasks, rewards : int
+        How many were compared.
+    partial : int
+        Tasks of which rows have left the log, so that only what is left was compared, and the number of rewards.
+    left_out : int
+        Rows of the log that cannot be learned.
+    different : int
+        Tasks that differ.
+    differences : list of Difference
+        At most 100 of them.
+    next : str or None
+        The last task that was compared, if there are more.
+    """
+
+    fleet: str
+    applied: int = 0
+    tasks: int = 0
+    rewards: int = 0
+    partial: int = 0
+    left_out: int = 0
+    different: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    next: str | None = None
+
+    def words(self) -> str:
+        """Return the result in one sentence."""
+        what = f"fleet {self.fleet!r}, {self.tasks:,} tasks with {self.rewards:,} rewards, up to change {self.applied}"
+        more = f"; {self.partial:,} tasks have rows that left the log by retention" if self.partial else ""
+        more += f"; {self.left_out:,} rows cannot be learned" if self.left_out else ""
+        if not self.different:
+            return f"{what}: what was learned is what the log says{more}"
+        first = self.differences[0]
+        of = f" of arm {first.arm!r}" if first.arm else ""
+        return (
+            f"{what}: {self.different:,} tasks differ from the log, {first.task!r}{of} for one: {first.learned:,g} "
+            f"rewards learned, {first.logged:,g} in the log, sums off by {first.off:.2g}{more}"
+        )
+
+
+class Verification:
+    """Compares a replica with the log of its fleet.
+
+    Parameters
+    ----------
+    storage : Storage
+    row : FleetRow
+    replica : Replica
+        It may go on learning.
+    contexts : Contexts, optional
+        Default: made from the replica's features.
+    """
+
+    def __init__(self, storage: Storage, row: FleetRow, replica: Replica, contexts: Contexts | None = None) -> None:
+        self._storage, self._replica = storage, replica
+        self._fleet, self._absent = row.name, row.definition["absent_reward"]
+        self._prunes = row.definition["retention"] is not None
+        self._contexts = Contexts(replica.features) if contexts is None else contexts
+        d, n_arms = replica.features.n_features, len(row.definition["arms"])
+        self._n_features, self._triangle = d, np.triu_indices(d)
+        self._at_once = max(1, min(AT_ONCE, NUMBERS // (n_arms * d * d)))
+        self.found = Comparison(row.name)
+
+    def all(self) -> Comparison:
+        """Compare all tasks, and return what was found."""
+        for _ in self.steps():
+            pass
+        return self.found
+
+    def steps(self, after: str = "", limit: int | None = None) -> Iterator[None]:
+        """Compare tasks with names after one, at most so many; yields between two short pieces of work."""
+        known = sorted(str(task) for task in self._replica.tasks)
+        found, left = self.found, limit
+        while True:
+            most = self._at_once if left is None else min(self._at_once, left)
+            logged = [task.task for task in self._storage.tasks(self._fleet, after=after, limit=most)]
+            yield
+            # Those that were learned and are not in the log belong to the slice by their names.
+            begin = bisect.bisect_right(known, after)
+            end = bisect.bisect_right(known, logged[-1]) if len(logged) == most else len(known)
+            names = sorted({*logged, *known[begin:end]})[:most]
+            if not names:
+                found.next = None
+                return
+            yield from self._slice(names)
+            after, found.next = names[-1], names[-1]
+            left = None if left is None else left - len(names)
+            if left == 0:
+                return
+
+    def _slice(self, names: list[str]) -> Iterator[None]:
+        done: list[_Slice] = []
+        yield from self._compare(names, done)
+        wrong = sorted({one.task for one in done[0].differences})
+        if wrong:
+            # Rows may have been erased or pruned between two looks: what differs is looked at again.
+            yield from self._compare(wrong, done)
+        first, last = done[0], done[-1]
+        differences = [one for one in last.differences if one.task in set(wrong)]
+        found = self.found
+        found.applied, found.tasks = last.applied, found.tasks + len(names)
+        found.rewards += first.rewards
+        found.partial += first.partial
+        found.left_out += first.left_out
+        found.different += len({one.task for one in differences})
+        found.differences += differences[: MOST - len(found.differences)]
+
+    def _compare(self, names: list[str], done: list[_Slice]) -> Iterator[None]:
+        before = {name: row.rewards for name in names if (row := self._storage.task(self._fleet, name)) is not None}
+        yield
+        applied, learned = self._replica.learned(names)
+        log = _Log(self, applied)
+        for name in names:
+            yield from log.read(name)
+        log.flush()
+        yield
+        erased = self._erased_since(applied)
+        result = _Slice(applied, left_out=log.left_out)
+        for name in names:
+            if digest_of(self._fleet, name) in erased:
+                continue  # the log does not have it any more; whoever has not come to that change still does
+            gone = max(before.get(name, 0) - log.rewarded.get(name, 0), 0) if self._prunes else 0
+            mine = {arm: sums for (task, arm), sums in learned.items() if task == name}
+            theirs = {arm: sums for (task, arm), sums in log.sums.items() if task == name}
+            result.partial += gone > 0
+            result.rewards += int(sum(float(sums.counts) for sums in theirs.values()))
+            result.differences += self._differences(name, mine, theirs, gone)
+        done.append(result)
+
+    def _erased_since(self, applied: int) -> set[bytes]:
+        found: set[bytes] = set()
+        if self._storage.erasure(self._fleet) <= applied:
+            return found
+        while changes := self._storage.changes(self._fleet, applied, 10 * ROWS):
+            found.update(change.data for change in changes if change.kind == "erase")
+            applied = changes[-1].number
+        return found
+
+    def _differences(
+        self, task: str, mine: dict[Label, Sums], theirs: dict[Label, Sums], gone: int
+    ) -> Iterator[Difference]:
+        d = self._n_features
+        nothing = Sums(np.zeros(d * (d + 1) // 2), np.zeros(d), np.zeros(()), np.zeros(()))
+        counts = [sum(float(sums.counts) for sums in each.values()) for each in (mine, theirs)]
+        if gone and counts[0] != counts[1] + gone:
+            yield Difference(
+                task, "", counts[0], counts[1] + gone, abs(counts[0] - counts[1] - gone) / (counts[0] or 1)
+            )
+        for arm in sorted({*mine, *theirs}, key=str):
+            learned, logged = mine.get(arm, nothing), theirs.get(arm, nothing)
+            off = self._off(learned, logged, partial=gone > 0)
+            if not off <= TOLERANCE:  # also if it is not a number
+                yield Difference(task, str(arm), float(learned.counts), float(logged.counts), off)
+
+    def _off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
+        """Return by how much sums differ; of ``partial`` ones what is left must only be possible."""
+        places = diagonal_places(self._n_features)
+        count = max(float(learned.counts), float(logged.counts), 1.0)
+        # What a row counted as before its reward came was added and taken off again: its rounding is left.
+        squares = max(float(learned.sum_of_squares), float(logged.sum_of_squares)) + count * (self._absent or 0.0) ** 2
+        width = np.sqrt(np.maximum(np.maximum(learned.gram[places], logged.gram[places]), 0.0))
+        rows, columns = self._triangle
+        pairs = [
+            (learned.counts, logged.counts, count),
+            (learned.sum_of_squares, logged.sum_of_squares, squares),
+            (learned.gram, logged.gram, width[rows] * width[columns]),
+            (learned.moment, logged.moment, width * np.sqrt(squares)),
+        ]
+        if partial:
+            pairs = [*pairs[:2], (learned.gram[places], logged.gram[places], width**2)]
+        off = 0.0
+        for a, b, size in pairs:
+            apart = np.maximum(b - a, 0.0) if partial else np.abs(a - b)
+            off = float(np.max(np.append(apart / np.maximum(size, 1e-300), off)))
+        return off
+
+
+@dataclass(slots=True)
+class _Slice:
+    applied: int
+    rewards: int = 0
+    partial: int = 0
+    left_out: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+
+class _Log:
+    """Adds up what the log says that was learned up to some change."""
+
+    def __init__(self, verification: Verification, applied: int) -> None:
+        self._of, self._applied = verification, applied
+        self._rows: list[tuple[LoggedDecision, float]] = []
+        self.sums: dict[Pair, Sums] = {}
+        self.rewarded: dict[str, int] = {}
+        self.left_out = 0
+
+    def read(self, task: str) -> Iterator[None]:
+        """Read all rows of a task."""
+        after = 0
+        while True:
+            rows = self._of._storage.decisions(self._of._fleet, task=task, after=after, limit=ROWS)
+            for row in rows:
+                if row.state == REWARDED:
+                    self.rewarded[task] = self.rewarded.get(task, 0) + 1
+                value = self._value(row)
+                if value is not None:
+                    self._rows.append((row, value))
+            if len(self._rows) >= ROWS:
+                self.flush()
+            if len(rows) < ROWS:
+                return
+            after = rows[-1].number
+            yield
+
+    def _value(self, row: LoggedDecision) -> float | None:
+        if row.change is not None and row.change <= self._applied:
+            return row.reward
+        if row.counted is not None and row.counted <= self._applied:
+            absent: float | None = self._of._absent
+            return absent
+        return None
+
+    def flush(self) -> None:
+        """Add up rows that were read."""
+        rows, self._rows = self._rows, []
+        arms = self._of._replica._arms.numbers
+        kept = [(row, value) for row, value in rows if row.arm in arms]
+        self.left_out += len(rows) - len(kept)
+        if not kept:
+            return
+        contexts = [from_json(row.body)["context"] for row, _ in kept]
+        try:
+            X = self._of._replica.features.encode_many(self._of._contexts.logged(contexts))
+        except PosseError:
+            X, kept = self._one_by_one(contexts, kept)
+        places: dict[Pair, list[int]] = {}
+        for place, (row, _) in enumerate(kept):
+            places.setdefault((row.task, row.arm), []).append(place)
+        for pair, some in places.items():
+            self._add(pair, X[some], np.array([kept[place][1] for place in some]))
+
+    def _one_by_one(self, contexts: list[Any], rows: list[Any]) -> tuple[Any, list[Any]]:
+        encoded, kept = [], []
+        for context, row in zip(contexts, rows, strict=True):
+            try:
+                encoded.append(self._of._replica.features.encode(context))
+                kept.append(row)
+            except PosseError:
+                self.left_out += 1
+        return np.array(encoded).reshape(len(kept), -1), kept
+
+    def _add(self, pair: Pair, X: Any, y: Any) -> None:
+        more = Sums((X.T @ X)[self._of._triangle], X.T @ y, np.asarray(y @ y), np.asarray(float(len(y))))
+        there = self.sums.get(pair)
+        self.sums[pair] = more if there is None else Sums(*(a + b for a, b in zip(there, more, strict=True)))

@@ -1,0 +1,125 @@
+"""A service with several fleets starts and learns its log whatever raises while it loads them and looks after them."""
+
+import json
+
+import pytest
+
+from posse.service import engine as module
+from posse.service.engine import Engine
+from posse.service.live import LiveFleet
+from posse.service.settings import Settings
+from posse.service.verify import Verification
+from posse.storage import NewDecision, NewReward
+
+from .injecting import ERRORS, places
+from .test_service import KINDS, Logged
+
+# Ctrl-C comes to the main thread only.
+COMES = tuple(error for error in ERRORS if error is not KeyboardInterrupt)
+NAMES = ("f", "one", "two")
+ROUNDS = 8
+
+
+class Rounds:
+    """Stands for the event that ends the thread that looks after fleets: after some rounds, without waiting."""
+
+    def __init__(self):
+        self.waited, self.over = 0, False
+
+    def is_set(self):
+        return self.over or self.waited > ROUNDS
+
+    def wait(self, seconds):
+        self.waited += 1
+        return self.is_set()
+
+    def set(self):
+        self.over = True
+
+
+class World(Logged):
+    """Three fleets of one kind in one database; the last has no snapshot."""
+
+    def __init__(self, folder, kind):
+        super().__init__(folder, **KINDS[kind])
+        for name in NAMES[1:]:
+            self.storage.create_fleet(name, self.row.definition, 1.0)
+        self.grow(12)
+        for name in NAMES[:2]:
+            LiveFleet(self.storage, self.storage.fleet(name)).write_snapshot(lambda job: job(), 1.0)
+        self.grow(3)
+
+    def grow(self, n):
+        """As much in every fleet; return what was written last."""
+        written = []
+        for name in NAMES:
+            groups = []
+            for _ in range(n):
+                self.made += 1
+                new = self.decision(name)
+                groups.append([new])
+                if self.made % 3:
+                    groups.append([NewReward(new.id, float(self.rng.normal()), self.made + 1.0)])
+            written.append(self.storage.write(groups))
+        return written
+
+    def decision(self, name):
+        body = json.dumps({"context": {"a": float(self.rng.normal())}})
+        task, arm = f"t{self.rng.integers(6)}", ("red", "green")[self.rng.integers(2)]
+        return NewDecision(name, f"d{self.made}", float(self.made), task, arm, 0.5, body, "p", "v")
+
+    def check_engine(self, engine):
+        assert engine.ready
+        assert set(engine._fleets) == set(NAMES)
+        for name, live in engine._fleets.items():
+            row = self.storage.fleet(name)
+            assert live.applied == row.changes, name
+            found = Verification(self.storage, row, live.replica, live.contexts).all()
+            assert (found.different, found.rewards) == (0, live.replica.n_rewards), name
+            assert live.replica.n_rewards == self.storage.rewards_up_to(name, live.applied)
+
+
+def start(world, path, injection):
+    """Run what the keeper does, on this thread, with one exception in it; then what a request makes it learn."""
+    # Another process cannot have the file: closed and opened again, as over a restart.
+    world.storage.close()
+    engine = Engine(Settings(database=str(path), snapshot_seconds=1e-9))
+    engine._stop = Rounds()
+    engine._warm = lambda: None
+    engine._open()
+    world.storage = engine.storage
+    try:
+        injection.run(engine._keep)
+        assert injection.raised is None
+        world.check_engine(engine)
+        for written in world.grow(1):
+            engine._written(written)
+        world.check_engine(engine)
+        for live in engine._fleets.values():
+            assert live.replica.propose("t1", {"a": 0.5}).arm in ("red", "green")
+    finally:
+        engine.writer.close()
+
+
+def inject(tmp_path, monkeypatch, kind, **where):
+    # A snapshot is written in every round.
+    monkeypatch.setattr(module, "CALM", 0)
+    world, count = World(tmp_path, kind), 0
+    try:
+        for injection in places(**where, errors=COMES):
+            injection.place += 1  # the first call is what everything is in
+            start(world, tmp_path / "posse.db", injection)
+            count += injection.fired
+    finally:
+        world.storage.close()
+    return count
+
+
+def test_a_service_starts_whatever_raises(tmp_path, monkeypatch):
+    assert inject(tmp_path, monkeypatch, "ebm-ts", most=2400, stride=200) >= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_service_of_every_kind_starts_whatever_raises(tmp_path, monkeypatch, kind):
+    assert inject(tmp_path, monkeypatch, kind, most=2400, stride=23) >= 80

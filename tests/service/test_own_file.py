@@ -1,0 +1,41 @@
+"""A service whose file is taken away, replaced, or given another name."""
+
+import os
+import subprocess
+
+import pytest
+
+from posse.errors import InvalidValue, StorageMismatch
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_nothing_is_acknowledged_that_would_be_lost(start, tmp_path, shape, caplog, what):
+    service = start()
+    service.make_fleet()
+    decision = service.decide()
+    path = tmp_path / "posse.db"
+    os.rename(path, tmp_path / "away.db")
+    if what == "replaced":
+        # By another process: one that closes the file loses SQLite's locks of it.
+        subprocess.run(["cp", tmp_path / "away.db", path], check=True)
+    asked = service.post(f"/v1/decisions/{decision['id']}/reward", json={"reward": 1.0})
+    said = "is gone" if what == "removed" else "was replaced"
+    assert said in shape(asked, 503, "storage_unavailable")["message"]
+    assert said in shape(service.get("/readyz"), 503)["message"]
+    new = {"task": "t", "context": {"hour": 1.0, "weather": "sun"}}
+    shape(service.post("/v1/fleets/stores/decisions", json=new), 503, "storage_unavailable")
+    assert service.get("/healthz").status_code == 200
+    assert any(record.levelname == "ERROR" and said in record.message for record in caplog.records)
+    # Put back, it goes on, and the reward that was refused is new.
+    os.replace(tmp_path / "away.db", path)
+    assert service.reward(decision, 1.0)["new"] is True
+    assert service.get("/readyz").status_code == 200
+    assert service.counts()["rewards"] == 1
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_another_name_of_its_file_starts_no_second_service(start, tmp_path, link):
+    start()
+    link(tmp_path / "posse.db", tmp_path / "other.db")
+    with pytest.raises((InvalidValue, StorageMismatch), match=r"another posse serve|hard links"):
+        start(tmp_path / "other.db")
