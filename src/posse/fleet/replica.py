@@ -21,6 +21,7 @@ from posse.fleet.posse import Posse
 from posse.kernels.fleet import decide
 
 if TYPE_CHECKING:
+    from posse.fleet.overview import ArmOverview
     from posse.types import BoolArray, IntArray
 
 NEVER = 1e300  # times as many rewards
@@ -62,6 +63,12 @@ class Replica(Posse):
         """Whether a task has rewards."""
         with self._lock:
             return task in self._tasks
+
+    def populations(self) -> dict[Label, ArmOverview]:
+        """Return every arm's population."""
+        with self._lock:
+            self._look()
+            return {arm.arm: arm for arm in self._arm_overviews()}
 
     def start_apart(self, decided: int) -> None:
         """Draw from a stream of its own from here on, and go on counting from so many decisions."""

@@ -64,7 +64,7 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
     known = fleet.knows(row.task)
     coefficients = fleet.coefficients(row.task)
     borrowing = fleet.borrowing(row.task) if known else None
-    population = {arm.arm: arm for arm in fleet.overview(0).arms}
+    population = fleet.populations()
     arms = []
     for place, (arm, mean) in enumerate(coefficients.mean.items()):
         shared = population[arm]
