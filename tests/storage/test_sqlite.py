@@ -130,12 +130,23 @@ def test_erasing_rewrites_what_holds_copies(storage, address, make, monkeypatch)
     assert storage.erasure("stores") == 1
 
 
-def test_deleted_snapshots_are_in_no_byte_of_the_files(storage, address):
+def test_a_task_that_goes_in_slices_is_in_no_byte_of_the_files(storage, address, make, sweep, monkeypatch):
+    monkeypatch.setattr("posse.storage.sql.AT_ONCE", 20)
+    storage.write([[make.decision(task=f"customer-{n % 2}", body=f"customer-{n % 2} {'x' * 400}")] for n in range(100)])
+    assert storage.erase("stores", "customer-1") == 1
+    assert b"customer-1" in bytes_of(address)
+    assert sweep(storage, 20) == 2
+    assert b"customer-1" not in bytes_of(address)
+    assert storage.fleet("stores").decisions == len(storage.decisions("stores")) == 50
+
+
+def test_deleted_snapshots_are_in_no_byte_of_the_files(storage, address, sweep):
     for number, data in ((1, b"old snapshot " * 10_000), (2, b"new")):
         snapshot = storage.start_snapshot("stores", number, 1.0)
         storage.add_snapshot_part(snapshot, 0, data)
         assert (b"old snapshot" in bytes_of(address)) is True
         storage.finish_snapshot(snapshot)
+    sweep(storage)
     assert b"old snapshot" not in bytes_of(address)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,19 @@ class Replica(Posse):
         """Whether a task has rewards."""
         with self._lock:
             return task in self._tasks
+
+    @contextmanager
+    def reserved(self, patience: float = 0.0) -> Iterator[bool]:
+        """Have this fleet for oneself; False if somebody else has it for more seconds than ``patience``.
+
+        A negative patience waits for ever.
+        """
+        got = self._lock.acquire(timeout=patience)
+        try:
+            yield got
+        finally:
+            if got:
+                self._lock.release()
 
     def populations(self) -> dict[Label, ArmOverview]:
         """Return every arm's population."""

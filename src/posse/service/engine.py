@@ -13,13 +13,16 @@ from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
 from posse.service.settings import Settings
+from posse.service.slices import Slices
 from posse.service.warming import warm
 from posse.service.writer import Writer
 from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
 
 WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries of what failed: twice as long every time
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
-AT_ONCE = 1000  # decisions that are let go in one transaction
+TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
+ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
+BUSY_SECONDS = 0.002  # for which the thread that writes waits for a fleet that somebody works on
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
@@ -58,6 +61,7 @@ class Engine:
         self._prune_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
         self._trouble: dict[str, tuple[float, float]] = {}  # by fleet that cannot learn: pause, and since when
+        self._slices = Slices(self._stop.is_set)
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
     def start(self) -> None:
@@ -175,9 +179,10 @@ class Engine:
         """Learn what was just written; on the thread that writes."""
         for name, changes in written.changes.items():
             live = self._fleets.get(name)
-            # Where other processes wrote in between, all of it is read together by the keeper, soon after.
+            # Where other processes wrote in between, all of it is read together by the keeper, soon after. So it is
+            # for a fleet that somebody works on: others must not wait for it.
             if live is not None and live.applied == written.before[name]:
-                live.apply(written.before[name], changes)
+                live.apply(written.before[name], changes, patience=BUSY_SECONDS)
 
     # What happens by itself.
 
@@ -199,6 +204,7 @@ class Engine:
                     for name, live in list(self._fleets.items()):
                         if name in rows:
                             self._look_after(live, rows[name])
+                    self.sweep(TURN_SECONDS)
             except PosseError as error:
                 if str(error) != warned:
                     logger.warning("%s; trying again", error)
@@ -272,7 +278,7 @@ class Engine:
 
     def _look_after(self, live: LiveFleet, row: FleetRow) -> None:
         """Do what one process does for all: publish populations, let old decisions go, write snapshots."""
-        live.publish(lambda population: self.writer.run(lambda: self._publish(live, population)))
+        live.publish(lambda population: self._publish(live, population))
         now = self.clock()
         self._expire(live, now)
         erased = row.snapshot > 0 and self.storage.erasure(live.name) > row.snapshot
@@ -285,8 +291,13 @@ class Engine:
         self._prune(live, now)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
-        if live.is_there():
-            live.own_population = self.storage.add_population(live.name, population)
+        def job() -> None:
+            if live.is_there():
+                live.own_population = self.storage.add_population(live.name, population)
+
+        # Nobody may come to it before it is known as this process's own, and the thread that writes waits for no fleet.
+        with live.working():
+            self.writer.run(job)
             live.follow()
 
     def snapshot(self, live: LiveFleet) -> None:
@@ -301,45 +312,47 @@ class Engine:
         if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS):
             return
         self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
-        count = AT_ONCE
-        while count == AT_ONCE and not self._stop.is_set():
+
+        def expire(limit: int) -> int:
             if absent is None:
-                count = self.writer.run(lambda: self.storage.expire(live.name, now - lifetime, AT_ONCE))
-                continue
-            late = self.storage.waiting(live.name, now - lifetime, AT_ONCE)
+                return self.writer.run(lambda: self.storage.expire(live.name, now - lifetime, limit))
+            late = self.storage.waiting(live.name, now - lifetime, limit)
             groups = [[NewReward(decision_id, absent, now, expiring=True)] for decision_id in late]
             if groups:
-                self.writer.run(lambda: self._written(self.storage.write(groups)))  # noqa: B023
-            count = len(late)
+                self.writer.run(lambda: self._written(self.storage.write(groups)))
+            return len(late)
+
+        if not self._slices.run(expire, TURN_SECONDS):
+            del self._expire_at[live.name]  # goes on at the next turn
 
     def _prune(self, live: LiveFleet, now: float) -> None:
         retention = live.definition["retention"]
         if retention is None or _later(self._prune_at.get(live.name, 0.0) - now, PRUNE_SECONDS):
             return
         self._prune_at[live.name] = now + min(retention / 10, PRUNE_SECONDS)
-        while self.writer.run(lambda: self.storage.prune(live.name, now - retention)) and not self._stop.is_set():
-            pass
+        if not self._slices.run(lambda limit: self.storage.prune(live.name, now - retention, limit), TURN_SECONDS):
+            del self._prune_at[live.name]
+
+    def sweep(self, seconds: float = float("inf")) -> bool:
+        """Remove rows of what was deleted, in slices, for so long at most; return whether none is left."""
+        return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
 
     # What is asked for now and then; on threads that may wait.
 
     def erase(self, live: LiveFleet, task: str) -> bool:
         """Delete a task from the log, from memory and from snapshots; False if there is none."""
-
-        def job() -> int | None:
-            number = self.storage.erase(live.name, task)
-            if number is not None:
-                live.follow()
-            return number
-
-        if self.writer.run(job) is None:
+        # Not on the thread that writes: forgetting a task takes as long as estimating the population without it.
+        if self.storage.erase(live.name, task) is None:
             return False
+        live.follow()
         row = self.storage.fleet(live.name)
-        if row is not None and row.snapshot:
-            try:
+        try:
+            if row is not None and row.snapshot:
                 self.snapshot(live)
-            except (PosseError, OSError) as error:
-                # The old one is not read any more; it is replaced when there is room again.
-                logger.warning("the snapshot of fleet %r before an erasure is still there: %s", live.name, error)
+            self.sweep(ERASE_SECONDS)
+        except (PosseError, OSError) as error:
+            # The old one is not read any more; it is replaced when there is room again.
+            logger.warning("rows of fleet %r from before an erasure are still there: %s", live.name, error)
         return True
 
     def change_arms(self, live: LiveFleet, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -352,13 +365,11 @@ class Engine:
             new = change(row.definition)
             if new == row.definition:
                 return True
-            if not self.storage.change_arms(live.name, new, row.definition):
-                return False
-            live.follow()
-            return True
+            return self.storage.change_arms(live.name, new, row.definition) > 0
 
         while not self.writer.run(job):
             pass
+        live.follow()
 
 
 def _later(seconds: float, most: float) -> bool:

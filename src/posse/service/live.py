@@ -8,6 +8,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -130,13 +131,31 @@ class LiveFleet:
         row = self._storage.fleet(self.name)
         return row is not None and row.created == self.created
 
-    def apply(self, before: int, changes: list[Change]) -> None:
-        """Apply changes that this process has just written, and others that came before them, if any."""
-        with self._lock:
-            if before == self.applied:
-                self._apply(self.replica, changes)
-            else:
-                self.follow()
+    def working(self) -> AbstractContextManager[Any]:
+        """Keep others from applying changes meanwhile."""
+        return self._lock
+
+    def apply(self, before: int, changes: list[Change], patience: float = -1.0) -> bool:
+        """Apply changes that this process has just written, and others that came before them, if any.
+
+        False if somebody else worked on the fleet for longer than ``patience`` (seconds; negative: however long), and
+        nothing was applied: the log has them for :meth:`follow`.
+        """
+        if not self._lock.acquire(timeout=patience):
+            return False
+        try:
+            with self.replica.reserved(patience) as reserved:
+                if not reserved:
+                    return False
+                if before == self.applied:
+                    self._apply(self.replica, changes)
+                elif patience < 0:
+                    self.follow()
+                else:
+                    return False
+                return True
+        finally:
+            self._lock.release()
 
     def _apply(self, replica: Replica, changes: Iterable[Change]) -> None:
         """Apply changes in order. What is repeated after an error does no harm, and rows are never repeated."""

@@ -19,7 +19,7 @@ from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
 from posse.storage.pool import Pool
 from posse.storage.residue import in_unused_space
-from posse.storage.sql import DECISION, Row, Session, SqlStorage
+from posse.storage.sql import STANDING, Row, Session, SqlStorage
 
 APPLICATION = 0x706F7365
 """Marks the file as a storage of posse (the letters "pose"), where file(1) and SQLite look for it."""
@@ -32,7 +32,7 @@ READERS = 8
 WAL_LIMIT = 64 * 2**20
 """Bytes that the file of recent writes may have before readers are waited for, so that it can start over."""
 
-KEYED = DECISION.replace("SELECT f.name", "SELECT d.digest, f.name") + "WHERE f.name = ? AND d.key = ?"
+KEYED = STANDING.replace("SELECT f.name", "SELECT d.digest, f.name") + "f.name = ? AND d.key = ?"
 
 INSERT = """
 INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest, counted)
@@ -193,7 +193,7 @@ class SqliteStorage(SqlStorage):
             return connection.execute(statement, values).fetchall()
 
     @contextmanager
-    def _writing(self, *, long: bool = False) -> Iterator[Session]:  # noqa: ARG002 (nothing times out here)
+    def _writing(self) -> Iterator[Session]:
         with self._transaction() as connection:
             yield _Transaction(connection)
 
@@ -253,12 +253,10 @@ class SqliteStorage(SqlStorage):
             if self._writer is not None:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def erase(self, fleet: str, task: str) -> int | None:
-        number = super().erase(fleet, task)
-        if number is not None:
-            with suppress(sqlite3.Error, OSError):
-                self._rewrite(task)
-        return number
+    def _erased(self, task: str) -> None:
+        super()._erased(task)
+        with suppress(sqlite3.Error, OSError):
+            self._rewrite(task)
 
     def _rewrite(self, task: str) -> None:
         """Rewrite what holds copies of an erased task in unused space: first what mostly does, then all."""
@@ -333,7 +331,7 @@ def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
     execute = connection.execute
     decisions: dict[str, LoggedDecision] = {}
     for decision_id in wanted.ids:
-        row = execute(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", (decision_id,)).fetchone()
+        row = execute(STANDING + "d.id = ?", (decision_id,)).fetchone()
         if row is not None:
             decisions[decision_id] = LoggedDecision._make(row)
     keyed = {}

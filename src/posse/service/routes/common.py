@@ -95,6 +95,21 @@ class Alone:
             self.asked -= 1
 
 
+async def ask_fleet(
+    request: Request, live: LiveFleet, function: Callable[[], Result], *, at_once: bool = True
+) -> Result:
+    """Return what a function of a fleet returns, without making anybody wait who asks for another fleet.
+
+    What is done in a moment is done here, on the loop, unless somebody works on the fleet (a task is erased, say).
+    Then, or if it is long (not ``at_once``), it is done on threads that only such requests use.
+    """
+    if at_once:
+        with live.replica.reserved() as reserved:
+            if reserved:
+                return function()
+    return await anyio.to_thread.run_sync(function, limiter=request.app.state.patient)
+
+
 async def _alone(request: Request) -> Alone:
     alone: Alone = request.app.state.alone
     return alone

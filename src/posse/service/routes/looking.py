@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
 from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
+from posse.service.routes.common import Live, Ready, TakingTurns, ask_fleet, new_router, scope
 from posse.service.routes.tasks import Limit
 from posse.service.value import MOST_ROWS, value_of
 from posse.storage import PENDING
@@ -30,9 +31,9 @@ STRETCHES = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
     summary="What all tasks have in common",
     responses={200: with_example(schemas.Population), **failures(*READING, 404)},
 )
-async def population(engine: Ready, live: Live) -> Response:  # noqa: ARG001 -- the engine must be ready
+async def population(request: Request, engine: Ready, live: Live) -> Response:  # noqa: ARG001 -- it must be ready
     """Return every arm's population."""
-    return answer(await run_in_threadpool(_population, live))
+    return answer(await ask_fleet(request, live, partial(_population, live), at_once=False))
 
 
 def _population(live: LiveFleet) -> dict[str, Any]:
