@@ -10,20 +10,6 @@ from posse.fleet.products import products_of, slice_rows, squares_of
 from posse.model.borrowing import feature_squares
 
 
-class CountedLock:
-    """A lock that counts how often it was taken."""
-
-    def __init__(self, lock):
-        self.lock, self.taken = lock, 0
-
-    def __enter__(self):
-        self.taken += 1
-        return self.lock.__enter__()
-
-    def __exit__(self, *error):
-        return self.lock.__exit__(*error)
-
-
 def test_sums_of_the_last_refresh_are_those_of_all_pairs(fleet_of, monkeypatch, tmp_path):
     fleet = fleet_of(400)
     stats = fleet.statistics
@@ -40,12 +26,12 @@ def test_sums_of_the_last_refresh_are_those_of_all_pairs(fleet_of, monkeypatch, 
 
 
 @pytest.mark.parametrize("prior", ["evidence", "paper"])
-def test_slices_let_go_of_the_lock(fleet_of, monkeypatch, prior):
+def test_slices_let_go_of_the_lock(fleet_of, monkeypatch, prior, counted_lock):
     fleet = fleet_of(400, prior=prior)
     expected = feature_squares(fleet._store.belief)
     monkeypatch.setattr(products, "slice_rows", lambda d: 4)
     fleet._store.memory.evidence.measures[:] = 0.0  # as after loading: nothing is at hand
-    fleet._lock = CountedLock(fleet._lock)
+    fleet._lock = counted_lock(fleet._lock)
     assert_allclose(squares_of(fleet), expected, rtol=1e-12)
     assert fleet._lock.taken == 1 + 4  # 15 pairs
 

@@ -410,8 +410,8 @@ class Core:
             due = False  # one by one, and the estimate follows in the background
         new: Any = slice(None) if old is None else np.isnan(old)
         new_refresh, one_by_one = None, refresh and not due
+        store.keep(slots, arms)
         if one_by_one:
-            store.keep(slots, arms)
             steps = store.learning_rows(tasks[new], arms[new], contexts[new], rewards[new])
         else:
             new_refresh = store.new_refresh(slots[new], arms[new]) if refresh else None
@@ -437,7 +437,7 @@ class Core:
             store.claim(np.array([task]), np.array([arm]))
         # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
         due = not store.stale and store.refresh_due(self._growth(), 1.0, provisional=provisional)
-        if due or store.kept is not None:
+        if due or store.is_read:
             slots, arms = np.array([store.slot_of(task, arm)]), np.array([arm])
             store.keep(slots, arms)
             if due and not self._later():

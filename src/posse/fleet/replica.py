@@ -15,10 +15,10 @@ from posse.errors import InvalidValue
 from posse.fleet.commit import commit
 from posse.fleet.core import no_belief, require_truth_value
 from posse.fleet.decision import Decision
-from posse.fleet.file import freeze_fleet
 from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
+from posse.fleet.snapshot import freeze_fleet
 from posse.kernels.fleet import decide
 
 if TYPE_CHECKING:
