@@ -20,6 +20,7 @@ from posse.fleet.core import (
     checked_reward,
     no_belief,
     require_beliefs,
+    require_room,
     require_truth_value,
 )
 from posse.fleet.decision import Decision, Decisions, Expectation
@@ -611,6 +612,7 @@ class Posse(Core):
                 steps: Steps = [partial(self._retired.discard, number)]
             else:
                 new = self._store.n_arms
+                require_room(new + 1, self._features.n_features)
                 active = self._active_among(self._arms.numbers | {label: new}, self._retired)
                 steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
             commit([*steps, *self._showing_active(active)])

@@ -60,6 +60,14 @@ class Replica(Posse):
         # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
         return super()._growth() if self._leads or not is_shared(self) else NEVER
 
+    def _estimates_after(self, n_rows: int) -> bool:  # noqa: ARG002 -- however many: others wait for whoever learns
+        return self._later()
+
+    def look(self) -> None:
+        """Estimate the population now if that is due before anything can be believed, after catching up, say."""
+        with self._lock:
+            self._look()
+
     def knows(self, task: Label) -> bool:
         """Whether a task has rewards."""
         with self._lock:

@@ -22,6 +22,7 @@ WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries of what failed: twi
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
 ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
+SLOW_SECONDS = 0.050  # after which a fleet does not learn on the thread that writes any more
 BUSY_SECONDS = 0.002  # for which the thread that writes waits for a fleet that somebody works on
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
@@ -180,8 +181,8 @@ class Engine:
         for name, changes in written.changes.items():
             live = self._fleets.get(name)
             # Where other processes wrote in between, all of it is read together by the keeper, soon after. So it is
-            # for a fleet that somebody works on: others must not wait for it.
-            if live is not None and live.applied == written.before[name]:
+            # for a fleet that somebody works on, or that takes long to learn: others must not wait for it.
+            if live is not None and live.applied == written.before[name] and live.took < SLOW_SECONDS:
                 live.apply(written.before[name], changes, patience=BUSY_SECONDS)
 
     # What happens by itself.

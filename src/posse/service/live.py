@@ -7,6 +7,7 @@ import logging
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from itertools import groupby
@@ -47,6 +48,7 @@ class LiveFleet:
         self._lock = threading.RLock()
         self._started_from = 0
         self.own_population = 0  # the number of the one that this process wrote last
+        self.took = 0.0  # seconds of the last time that something was applied
         self.replica = _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
         self._published = -1
@@ -63,7 +65,7 @@ class LiveFleet:
 
     def follow(self) -> int:
         """Apply all changes of the log that were not applied yet; return how many."""
-        count = 0
+        count, begin = 0, time.monotonic()
         with self._lock:
             while True:
                 changes = self._storage.changes(self.name, self.applied, AT_ONCE)
@@ -73,6 +75,7 @@ class LiveFleet:
                 self._apply(self.replica, changes)
                 count += len(changes)
                 if len(changes) < AT_ONCE:
+                    self.took = time.monotonic() - begin if count else self.took
                     return count
 
     def _was_pruned(self) -> bool:
@@ -148,7 +151,9 @@ class LiveFleet:
                 if not reserved:
                     return False
                 if before == self.applied:
+                    begin = time.monotonic()
                     self._apply(self.replica, changes)
+                    self.took = time.monotonic() - begin
                 elif patience < 0:
                     self.follow()
                 else:
@@ -233,6 +238,7 @@ class LiveFleet:
                 replica.refresh()
             except Exception:
                 logger.exception("the population of fleet %r could not be estimated; tried again later", self.name)
+        replica.look()  # here, where nobody waits, and not at the first decision
         return adopted
 
     def _adopt(self, replica: Replica, population: Change) -> bool:
@@ -258,7 +264,7 @@ class LiveFleet:
             write(data)
         self._published = number
 
-    def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], time: float) -> int | None:
+    def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], now: float) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.
 
         A fleet that has learned another number of rewards than its log has is learned again first. ``run`` does
@@ -275,7 +281,7 @@ class LiveFleet:
             write(path)
             del write
             # On the thread that writes, so that no other fleet gets this name in between.
-            snapshot = run(lambda: self._storage.start_snapshot(self.name, number, time) if self.is_there() else None)
+            snapshot = run(lambda: self._storage.start_snapshot(self.name, number, now) if self.is_there() else None)
             if snapshot is None:
                 return None
             with path.open("rb") as stream:

@@ -260,12 +260,15 @@ class SqliteStorage(SqlStorage):
 
     def _rewrite(self, task: str) -> None:
         """Rewrite what holds copies of an erased task in unused space: first what mostly does, then all."""
-        with self._write_lock:
-            for statement in ("REINDEX decisions_task", "VACUUM"):
-                if self._writer is None or not in_unused_space(self._path, task):
-                    return
+        for statement in ("REINDEX decisions_task", "VACUUM"):
+            # Looked for while others write: what is moved now is no row of the task, and its copies only become fewer.
+            if not in_unused_space(self._path, task):
+                return
+            with self._write_lock:
+                if self._writer is None:
+                    self._writer = self._connect_writer()
                 self._writer.execute(statement)
-                self._forget()
+            self._forget()
 
     # Who learns, and whether it is there.
 
