@@ -135,13 +135,19 @@ WHERE EXISTS (SELECT 1 FROM fleets f WHERE f.id = s.fleet AND f.name IS NULL) OR
 LIMIT 1
 """
 
-# In the order in which rows were written, which is nearly that in which they stand in the file.
+# A range of the fleet's rows, in the order in which they were written or that of their names: SQLite would look through
+# all rows of the fleet for a list of keys.
+DELETE_OF_FLEET = """
+DELETE FROM {table} WHERE fleet = ? AND {key} <= (
+  SELECT max({key}) FROM (SELECT {key} FROM {table} WHERE fleet = ? ORDER BY {key} LIMIT ?) AS slice)
+"""
+
 OF_A_FLEET = (
-    ("decisions", "id", "number"),
-    ("tasks", "task", "task"),
-    ("activity", "minute", "minute"),
-    ("changes", "number", "number"),
-    ("erasures", "task", "task"),
+    ("decisions", "number"),
+    ("tasks", "task"),
+    ("activity", "minute"),
+    ("changes", "number"),
+    ("erasures", "task"),
 )
 
 
@@ -268,12 +274,8 @@ class SqlStorage(Storage):
             return False
         (fleet,) = found[0]
         with self._writing() as session:
-            for table, key, order in OF_A_FLEET:
-                statement = (
-                    f"DELETE FROM {table} WHERE fleet = ? AND {key} IN "
-                    f"(SELECT {key} FROM {table} WHERE fleet = ? ORDER BY {order} LIMIT ?)"
-                )
-                if session.run(statement, fleet, fleet, limit):
+            for table, key in OF_A_FLEET:
+                if session.run(DELETE_OF_FLEET.format(table=table, key=key), fleet, fleet, limit):
                     return True
             session.run("DELETE FROM fleets WHERE id = ?", fleet)
         self._forget()

@@ -15,6 +15,7 @@ from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
 from posse.storage.base import LoggedDecision, NewDecision, NewReward, Written
+from posse.storage.checkpoints import Checkpoints
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
 from posse.storage.pool import Pool
@@ -100,6 +101,7 @@ class SqliteStorage(SqlStorage):
         self._write_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._readers = Pool(self._connect_reader, READERS, BUSY_TIMEOUT)
+        self._checkpoints = Checkpoints(Path(f"{self._path}-wal"), self._connect)
         try:
             self._prepare(migrate)
         except BaseException:
@@ -174,6 +176,7 @@ class SqliteStorage(SqlStorage):
     def _connect_writer(self) -> sqlite3.Connection:
         connection = self._connect()
         connection.execute("PRAGMA cache_size = -16384")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
         return connection
 
     @contextmanager
@@ -210,6 +213,7 @@ class SqliteStorage(SqlStorage):
             except BaseException as error:
                 self._roll_back(connection, error)
                 raise
+        self._checkpoints.written()
 
     def _roll_back(self, connection: sqlite3.Connection, error: BaseException) -> None:
         """Undo what is open; a connection that may be broken is thrown away, and the next call makes another."""
@@ -243,12 +247,13 @@ class SqliteStorage(SqlStorage):
 
     def _bound_log(self) -> None:
         """Start the write-ahead log over if readers that overlap have kept SQLite from doing so by itself."""
-        with suppress(OSError):
-            if os.stat(f"{self._path}-wal").st_size > WAL_LIMIT:
-                self._forget()
+        if self._checkpoints.size() > WAL_LIMIT:
+            self._forget()
 
     def _forget(self) -> None:
         # Rows are overwritten when they are deleted (secure_delete), but older copies of their pages are in the log.
+        with suppress(sqlite3.Error, StorageUnavailable):
+            self._checkpoints.make()  # most of it, while others write
         with self._write_lock, suppress(sqlite3.Error):
             if self._writer is not None:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -309,6 +314,7 @@ class SqliteStorage(SqlStorage):
 
     def close(self) -> None:
         self._closed = True
+        self._checkpoints.close()
         self._readers.clear()
         with self._write_lock:
             self._drop_writer()
