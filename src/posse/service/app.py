@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
 import anyio.to_thread
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -31,7 +30,6 @@ from posse.service.settings import Settings
 
 PATIENCE = 60.0  # seconds for which a process among others waits to be ready; then it says why it is not
 THREADS = 8  # requests that wait for the database side by side
-PATIENT_THREADS = 8  # requests that wait for a fleet that is worked on, side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
 ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, health, page)
@@ -57,7 +55,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        app.state.alone, app.state.patient = Alone(), anyio.CapacityLimiter(PATIENT_THREADS)
+        app.state.alone = Alone()
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         engine.start()

@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from anyio import CapacityLimiter
 from pydantic_core import from_json
 
 from posse.errors import PosseError
@@ -45,6 +46,7 @@ class LiveFleet:
         self._storage = storage
         self.name, self.created = row.name, row.created
         self.definition: dict[str, Any] = row.definition
+        self.threads: CapacityLimiter | None = None  # that requests for this fleet may use
         self._lock = threading.RLock()
         self._started_from = 0
         self.own_population = 0  # the number of the one that this process wrote last

@@ -23,6 +23,7 @@ from posse.service.live import LiveFleet
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
 
+FLEET_THREADS = 4  # requests for one fleet that are worked on, or wait for it, side by side
 MOST_WAITING = 16  # requests that wait for something that is done one at a time
 
 FLEET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -95,19 +96,19 @@ class Alone:
             self.asked -= 1
 
 
-async def ask_fleet(
-    request: Request, live: LiveFleet, function: Callable[[], Result], *, at_once: bool = True
-) -> Result:
+async def ask_fleet(live: LiveFleet, function: Callable[[], Result], *, at_once: bool = True) -> Result:
     """Return what a function of a fleet returns, without making anybody wait who asks for another fleet.
 
     What is done in a moment is done here, on the loop, unless somebody works on the fleet (a task is erased, say).
-    Then, or if it is long (not ``at_once``), it is done on threads that only such requests use.
+    Then, or if it is long (not ``at_once``), it is done on threads that only requests for this fleet use.
     """
     if at_once:
         with live.replica.reserved() as reserved:
             if reserved:
                 return function()
-    return await anyio.to_thread.run_sync(function, limiter=request.app.state.patient)
+    if live.threads is None:
+        live.threads = anyio.CapacityLimiter(FLEET_THREADS)
+    return await anyio.to_thread.run_sync(function, limiter=live.threads)
 
 
 async def _alone(request: Request) -> Alone:

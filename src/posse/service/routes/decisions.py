@@ -86,7 +86,7 @@ async def decide(request: Request) -> Response:
     body = await read_ask(request)
     live = await live_of(engine, name)  # a body may take its time, and the fleet be another by now
     key = request.headers.get("idempotency-key")
-    made, entry = await ask_fleet(request, live, partial(new_decision, engine, live, body, key, None))
+    made, entry = await ask_fleet(live, partial(new_decision, engine, live, body, key, None))
     (outcome,) = await engine.writer.write([entry])
     return answer(decided(live, made, outcome, None))
 
@@ -100,7 +100,6 @@ async def decide(request: Request) -> Response:
     responses={200: with_example(schemas.DecisionsAnswer), **failures(*WRITING, 404, 409)},
 )
 async def decide_many(
-    request: Request,
     engine: Ready,
     live: Live,
     body: Annotated[schemas.AskMany, Depends(json_body(schemas.AskMany))],
@@ -114,7 +113,7 @@ async def decide_many(
         keys = [ask.key or (None if key is None else f"{key}/{i}") for i, ask in enumerate(body.decisions)]
         return [new_decision(engine, live, ask, keys[i], f"decisions.{i}") for i, ask in enumerate(body.decisions)]
 
-    made = await ask_fleet(request, live, make, at_once=len(body.decisions) < SEVERAL)
+    made = await ask_fleet(live, make, at_once=len(body.decisions) < SEVERAL)
     if not made:
         return answer({"decisions": []})
     outcomes = await engine.writer.write([entry for _, entry in made])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Query, Request
+from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -31,9 +31,9 @@ STRETCHES = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
     summary="What all tasks have in common",
     responses={200: with_example(schemas.Population), **failures(*READING, 404)},
 )
-async def population(request: Request, engine: Ready, live: Live) -> Response:  # noqa: ARG001 -- it must be ready
+async def population(engine: Ready, live: Live) -> Response:  # noqa: ARG001 -- the engine must be ready
     """Return every arm's population."""
-    return answer(await ask_fleet(request, live, partial(_population, live), at_once=False))
+    return answer(await ask_fleet(live, partial(_population, live), at_once=False))
 
 
 def _population(live: LiveFleet) -> dict[str, Any]:

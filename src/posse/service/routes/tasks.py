@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import Query, Request
+from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -52,12 +52,12 @@ async def list_tasks(
     summary="What is believed about a task, and what that stands on",
     responses={200: with_example(schemas.Task), **failures(*READING, 404)},
 )
-async def get_task(request: Request, engine: Ready, live: Live, task: TaskName) -> Response:
+async def get_task(engine: Ready, live: Live, task: TaskName) -> Response:
     """Return the posterior of a task."""
     row = await run_in_threadpool(engine.storage.task, live.name, checked_task(engine, task))
     if row is None:
         raise unknown_task(task)
-    return answer(await ask_fleet(request, live, partial(_posterior, live, row), at_once=False))
+    return answer(await ask_fleet(live, partial(_posterior, live, row), at_once=False))
 
 
 def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
@@ -92,10 +92,10 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
     response_class=Response,
     responses=failures(*READING, 404),
 )
-async def erase_task(request: Request, engine: Ready, live: Live, task: TaskName) -> Response:
+async def erase_task(engine: Ready, live: Live, task: TaskName) -> Response:
     """Erase a task."""
     erase = partial(engine.erase, live, checked_task(engine, task))
-    if not await ask_fleet(request, live, erase, at_once=False):
+    if not await ask_fleet(live, erase, at_once=False):
         raise unknown_task(task)
     return Response(status_code=204)
 
@@ -132,7 +132,7 @@ async def history(
     summary="All that is kept about a task",
     responses={200: {"content": {"application/json": {"example": {"task": "store-17"}}}}, **failures(*READING, 404)},
 )
-async def export(request: Request, engine: Ready, live: Live, task: TaskName) -> Response:
+async def export(engine: Ready, live: Live, task: TaskName) -> Response:
     """Return everything about a task: its rows of the log, its sums and what is believed."""
     checked_task(engine, task)
 
@@ -148,7 +148,7 @@ async def export(request: Request, engine: Ready, live: Live, task: TaskName) ->
         learned = live.replica.export(task) if live.replica.knows(task) else None
         return {"fleet": live.name, **task_counts(row), "learned": learned, "log": decisions}
 
-    response = answer(await ask_fleet(request, live, read, at_once=False))
+    response = answer(await ask_fleet(live, read, at_once=False))
     response.headers["content-disposition"] = 'attachment; filename="task.json"'
     return response
 
