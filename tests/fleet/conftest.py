@@ -25,6 +25,25 @@ class Clock:
         return self.now
 
 
+class CountedLock:
+    """A lock that counts how often it was taken."""
+
+    def __init__(self, lock):
+        self.lock, self.taken = lock, 0
+
+    def __enter__(self):
+        self.taken += 1
+        return self.lock.__enter__()
+
+    def __exit__(self, *error):
+        return self.lock.__exit__(*error)
+
+
+@pytest.fixture
+def counted_lock():
+    return CountedLock
+
+
 def make_table(n_rows, seed=0, *, n_tasks=5, arms=ARMS, task_names=None):
     """Rows of a world in which tasks differ, contexts ``a`` and ``b``."""
     rng = np.random.default_rng([seed, 1])

@@ -6,7 +6,6 @@ import pytest
 
 from posse import FeatureSpec, Posse
 from posse.features import one_hot
-from posse.fleet.findings import _products
 from posse.fleet.replica import Replica
 
 ARMS = ["red", "green", "blue"]
@@ -143,20 +142,6 @@ def test_a_replica_that_adopts_a_population_looks_at_its_own_sums(healthy):
     follower.learn_many(healthy, refresh=False)
     assert follower.adopt(leader.dump_population())
     assert not said(follower, "always 0")
-
-
-def test_sums_of_the_last_refresh_are_those_of_all_pairs(healthy, monkeypatch, tmp_path):
-    fleet = fleet_with(healthy)
-    stats = fleet.statistics
-    quick = _products(fleet)
-    assert quick is not fleet._store.memory.evidence.measures
-    fleet.save(tmp_path / "fleet.posse")
-    monkeypatch.setattr("posse.fleet.findings.AT_ONCE", 7)  # 60 pairs: several parts, the last not full
-    slow = _products(Posse.load(tmp_path / "fleet.posse"))
-    for found in (quick, slow):
-        np.testing.assert_allclose(np.triu(found)[:3, :3], np.triu(stats.gram.sum(axis=(0, 1))), rtol=1e-12)
-        np.testing.assert_allclose(found[:3, 3], stats.moment.sum(axis=(0, 1)), rtol=1e-9)
-        np.testing.assert_allclose(found[3, 3], stats.sum_of_squares.sum(), rtol=1e-12)
 
 
 def test_a_part_of_a_fleet_says_that_it_is_one(healthy, tmp_path):

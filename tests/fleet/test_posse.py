@@ -603,3 +603,13 @@ def test_threads_settle_what_a_batch_looks_at(fleet_of, table, monkeypatch):
 
     for mine, theirs in zip(*found, strict=True):
         assert mine.tobytes() == theirs.tobytes()
+
+
+def test_a_fleet_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("posse.fleet.core.memory", lambda: 5 * 4**2 * 110)
+    fleet = Posse(arms=range(5), features=["a", "b", "c"])
+    with pytest.raises(InvalidValue, match=r"expected a fleet that fits in .* got 6 arms x 4 columns"):
+        fleet.add_arm(5)
+    assert fleet.arms == (0, 1, 2, 3, 4)
+    with pytest.raises(InvalidValue, match="got 5 arms x 5 columns"):
+        Posse(arms=range(5), features=["a", "b", "c", "d"])

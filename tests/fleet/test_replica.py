@@ -4,6 +4,7 @@ from numpy.testing import assert_allclose
 
 from posse import Posse
 from posse.errors import InvalidValue, UnknownArm
+from posse.fleet.kept import FrozenSums
 from posse.fleet.replica import Replica
 
 ARMS = ("red", "green", "blue")
@@ -140,16 +141,46 @@ def test_what_is_no_population_is_refused(data):
     assert_allclose(beliefs(ours), before, rtol=0)
 
 
-def test_a_frozen_state_is_that_of_its_moment(tmp_path):
-    ours = replica()
+@pytest.mark.parametrize("settings", [{}, {"robust": True}, {"prior": "paper"}, {"policy": "lin-ts"}])
+def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings, monkeypatch):
+    """Whatever is learned, forgotten or added before it is written, and between two pieces of it."""
+    monkeypatch.setattr("posse.fleet.kept.BLOCK", 8)
+    ours = replica(**settings)
     ours.learn(*rows(100))
-    before = beliefs(ours)
-    write = ours.freeze()
+    before, names = beliefs(ours), ours.tasks
+    write, sums = ours.freeze(), FrozenSums(ours._store, ours._lock)
     ours.learn(*rows(100, seed=9))
+    ours.learn(*rows(100, seed=10), catching_up=True)
+    grams = []
+    for part in sums.blocks(0):
+        grams.append(part.copy())
+        ours.discard(lambda task: task == names[len(grams)])
+        ours.learn(*rows(20, seed=11 + len(grams)))
     write(tmp_path / "frozen")
 
-    assert_allclose(beliefs(Replica.load(tmp_path / "frozen")), before, rtol=0)
+    back = Replica.load(tmp_path / "frozen")
+    assert back.tasks == names
+    # What pairs believe is computed again from their sums, which rounds otherwise than one update after another.
+    assert_allclose(beliefs(back), before, rtol=1e-8, atol=1e-10)
     assert abs(beliefs(ours) - before).max() > 1e-3
+    assert len(grams) > 3
+    assert_allclose(np.concatenate(grams), back._store.belief.sums.gram[: back._store.n_slots], rtol=0)
+    back.learn(*rows(100, seed=9))
+    assert back.n_rewards == 200
+
+
+def test_a_frozen_state_is_written_in_slices_and_let_go_of(tmp_path, monkeypatch, counted_lock):
+    monkeypatch.setattr("posse.fleet.kept.BLOCK", 4)
+    ours = replica()
+    ours.learn(*rows(100))
+    ours._lock = counted_lock(ours._lock)
+    write = ours.freeze()
+    before, pairs = ours._lock.taken, int(ours._store.belief.n_seen.sum())
+    write(tmp_path / "frozen")
+    assert ours._lock.taken - before == 4 * -(-pairs // 4), "sums are copied some pairs at a time, once for every field"
+    assert ours._store.is_read
+    del write
+    assert not ours._store.is_read, "nothing is kept for a snapshot that is written, or never will be"
 
 
 def test_two_replicas_of_one_file_do_not_draw_the_same_numbers(tmp_path):

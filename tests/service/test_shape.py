@@ -462,6 +462,24 @@ def test_columns_and_arms_are_limited(small, shape):
     assert "limits.fleets" in error["message"]
 
 
+def test_arms_and_columns_are_limited_together(service, shape):
+    """Each for itself is allowed: 200 arms with 200 columns made other fleets wait for seconds."""
+
+    def make(n_arms, n_columns):
+        body = {"arms": [f"a{i}" for i in range(n_arms)], "features": [f"x{i}" for i in range(n_columns - 1)]}
+        return service.put("/v1/fleets/wide", json=body)
+
+    message = shape(make(200, 200), 422, "invalid")["message"]
+    assert "expected arms x encoded columns squared to be at most 100,000 (limits.cells), got 200 x 200^2" in message
+    assert "there may be 2 arms" in message
+    shape(make(1, 317), 422, "invalid")
+    assert make(2, 200).status_code == 201
+    message = shape(service.post("/v1/fleets/wide/arms", json={"arm": "one more"}), 422, "invalid")["message"]
+    assert "got 3 x 200^2 = 120,000" in message
+    assert service.get("/v1/fleets/wide").json()["arms"] == ["a0", "a1"]
+    assert service.delete("/v1/fleets/wide").status_code == 204
+
+
 @pytest.mark.parametrize("buckets", [10**6, 10**9, 10**15, 10**30])
 def test_features_that_would_fill_the_memory_are_refused_at_once(service, shape, buckets):
     body = {"arms": ["a"], "features": [{"kind": "hashed", "name": "w", "buckets": buckets}]}

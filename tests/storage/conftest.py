@@ -44,6 +44,20 @@ def storage(empty):
     return empty
 
 
+@pytest.fixture
+def sweep():
+    """Remove all that was deleted, some rows at a time; returns how many slices there were."""
+
+    def sweep(storage, limit=100):
+        slices = 0
+        while storage.sweep(limit):
+            slices += 1
+            assert slices < 1000
+        return slices
+
+    return sweep
+
+
 class Make:
     """Entries whose ids are a, b, c, ... unless they are told."""
 

@@ -117,7 +117,7 @@ def test_a_definition_that_cannot_be_read_hides_no_other_fleet(storage):
     assert storage.delete_fleet("stores")
 
 
-def test_deleted_fleet_leaves_nothing_and_its_name_is_free(storage, make, write):
+def test_deleted_fleet_leaves_nothing_and_its_name_is_free(storage, make, write, sweep):
     write(make.decision("a"), make.reward("a"), make.decision("b"))
     storage.add_population("stores", b"x")
     snapshot = storage.start_snapshot("stores", 1, 1.0)
@@ -130,6 +130,7 @@ def test_deleted_fleet_leaves_nothing_and_its_name_is_free(storage, make, write)
     assert storage.snapshot("stores") is None
     assert storage.start_snapshot("stores", 1, 1.0) is None
     assert write(make.reward("b"), make.decision("c")) == [UNKNOWN, UNKNOWN]
+    sweep(storage)
     for table in ("fleets", "decisions", "tasks", "changes", "activity", "snapshots", "snapshot_parts"):
         assert storage._read(f"SELECT count(*) FROM {table}") == [(0,)], table
     assert storage.create_fleet("stores", {}, 2.0)
@@ -399,6 +400,64 @@ def test_erased_task_is_gone_and_does_not_count(storage, make, write):
     assert [change.number for change in storage.changes("stores", 0)] == [2, 3]
 
 
+def test_deleted_fleet_goes_in_slices_beside_a_new_one_of_its_name(storage, open_one, make, write, sweep):
+    write(*(make.decision(f"d{n}", f"t{n % 3}") for n in range(10)), make.reward("d1"))
+    snapshot_of(storage, 1, b"one", b"two")
+    assert storage.delete_fleet("stores")
+    assert storage.create_fleet("stores", make.DEFINITION, 2.0)
+    assert write(make.decision("new", "t1")) == [ACCEPTED]
+    left = [rows(storage, "decisions")]
+    # Whoever deleted it is killed after two slices of three decisions: the next one goes on.
+    for _ in range(3):
+        assert storage.sweep(1000)  # two parts and their snapshot
+    for _ in range(2):
+        assert storage.sweep(3)
+        left.append(rows(storage, "decisions"))
+    assert left == [11, 8, 5]
+    other = open_one()
+    assert sweep(other, 3) == 5, "4 decisions, 3 tasks, 1 minute and the fleet"
+    assert {table: rows(other, table) for table in ("fleets", "decisions", "tasks", "activity", "snapshots")} == {
+        "fleets": 1, "decisions": 1, "tasks": 1, "activity": 1, "snapshots": 0,
+    }  # fmt: skip
+    assert storage.decision("new").task == "t1"
+    with pytest.raises(InvalidValue, match="at least one row"):
+        storage.sweep(0)
+
+
+def rows(storage, table):
+    return storage._read(f"SELECT count(*) FROM {table}")[0][0]
+
+
+def test_a_long_task_is_gone_at_once_and_its_rows_in_slices(storage, open_one, make, write, sweep, monkeypatch):
+    monkeypatch.setattr("posse.storage.sql.AT_ONCE", 3)
+    write(*(make.decision(f"d{n}", "gone", time=100.0 + n) for n in range(10)), make.decision("other", "stays"))
+    write(make.reward("d0"), make.reward("d9"), make.reward("other"))
+    assert storage.erase("stores", "gone") == 4
+    assert rows(storage, "decisions") == 8, "no more than a slice was deleted while others waited"
+    # For everybody it is gone.
+    assert storage.decision("d9") is None
+    assert storage.decisions("stores", task="gone") == []
+    assert [row.id for row in storage.decisions("stores")] == ["other"]
+    assert storage.decisions("stores", state=PENDING) == []
+    assert storage.waiting("stores", 1e9) == []
+    assert storage.expire("stores", 1e9) == 0
+    assert storage.erase("stores", "gone") is None
+    assert storage.fleet("stores")[3:6] == (1, 1, 1)
+    assert storage.rewards_up_to("stores", 4) is None, "until its last row is gone"
+    assert write(make.reward("d8"), make.reward("d9")) == [UNKNOWN, UNKNOWN]
+    # It may come again, and be erased again, while its old rows are on their way out.
+    assert write(make.decision("again", "gone")) == [ACCEPTED]
+    assert storage.sweep(3)
+    assert rows(storage, "decisions") == 6
+    other = open_one()
+    assert sweep(other, 3) == 2
+    assert [row.id for row in other.decisions("stores")] == ["other", "again"]
+    assert rows(other, "decisions") == 2
+    assert rows(other, "erasures") == 0
+    assert other.fleet("stores")[3:8] == (2, 2, 1, 1, 4)
+    assert other.rewards_up_to("stores", 4) == 1
+
+
 def test_expired_decisions_do_not_wait_any_more(storage, make, write):
     write(*(make.decision(f"d{n}", time=100.0 + n) for n in range(6)), make.reward("d1"))
     assert storage.expire("stores", 104.0, limit=2) == 2
@@ -472,7 +531,7 @@ def held(storage, fleet="stores"):
     return found and (found[0], list(found[1]))
 
 
-def test_newest_finished_snapshot_is_returned_part_by_part(storage):
+def test_newest_finished_snapshot_is_returned_part_by_part(storage, sweep):
     assert held(storage) is None
     snapshot_of(storage, 3, b"\0\xff", b"")
     assert held(storage) == (3, [b"\0\xff", b""])
@@ -481,6 +540,8 @@ def test_newest_finished_snapshot_is_returned_part_by_part(storage):
     snapshot_of(storage, 7, b"new")
     assert held(storage) == (7, [b"new"])
     assert storage.fleet("stores").snapshot == 7
+    assert sweep(storage) == 5, "three parts, one at a time, and two snapshots"
+    assert held(storage) == (7, [b"new"])
     assert storage._read("SELECT count(*) FROM snapshots") == [(1,)]
     assert storage._read("SELECT count(*) FROM snapshot_parts") == [(1,)]
 
@@ -492,7 +553,7 @@ def test_snapshots_of_fleets_do_not_meet(storage):
     assert held(storage, "other") == (9, [b"other"])
 
 
-def test_snapshot_that_comes_too_late_replaces_nothing(storage):
+def test_snapshot_that_comes_too_late_replaces_nothing(storage, sweep):
     slow = snapshot_of(storage, 3, b"slow", finish=False)
     snapshot_of(storage, 8, b"quick")
     storage.add_snapshot_part(slow, 1, b"more")
@@ -500,7 +561,11 @@ def test_snapshot_that_comes_too_late_replaces_nothing(storage):
     assert held(storage) == (8, [b"quick"])
     snapshot_of(storage, 4, b"slower still")
     assert held(storage) == (8, [b"quick"])
+    sweep(storage)
+    storage.add_snapshot_part(slow, 2, b"later still")
+    assert held(storage) == (8, [b"quick"])
     assert storage._read("SELECT number FROM snapshots") == [(8,)]
+    assert storage._read("SELECT count(*) FROM snapshot_parts") == [(1,)]
 
 
 def test_the_newest_population_is_at_hand(storage, make, write):
@@ -515,7 +580,7 @@ def test_the_newest_population_is_at_hand(storage, make, write):
     assert storage.population("stores") is None  # the task had its part in it
 
 
-def test_snapshot_from_before_an_erasure_stays_until_it_is_replaced(storage, make, write):
+def test_snapshot_from_before_an_erasure_stays_until_it_is_replaced(storage, make, write, sweep):
     write(make.decision("a"), make.reward("a"))
     snapshot_of(storage, 1, b"holds north")
     number = storage.erase("stores", "north")
@@ -525,6 +590,7 @@ def test_snapshot_from_before_an_erasure_stays_until_it_is_replaced(storage, mak
     assert storage.erasure("stores") == number > storage.fleet("stores").snapshot == 1
     snapshot_of(storage, number, b"without")
     assert held(storage) == (number, [b"without"])
+    sweep(storage)
     assert storage._read("SELECT count(*) FROM snapshot_parts") == [(1,)]
 
 
@@ -562,7 +628,7 @@ def test_opening_again_finds_everything(open_one, make):
     first.close()
     second = open_one(migrate=False)
     second.ping()
-    assert second.schema_version() == 2
+    assert second.schema_version() == 3
     assert second.decision("a").reward == 1.5
 
 

@@ -13,6 +13,7 @@ import pytest
 from posse.errors import StorageMismatch, StorageUnavailable
 from posse.storage import ACCEPTED, open_storage
 from posse.storage.residue import in_unused_space
+from posse.storage.sql import DELETE_OF_FLEET, OF_A_FLEET
 from posse.storage.sqlite import SqliteStorage
 
 LEADER = """
@@ -130,12 +131,23 @@ def test_erasing_rewrites_what_holds_copies(storage, address, make, monkeypatch)
     assert storage.erasure("stores") == 1
 
 
-def test_deleted_snapshots_are_in_no_byte_of_the_files(storage, address):
+def test_a_task_that_goes_in_slices_is_in_no_byte_of_the_files(storage, address, make, sweep, monkeypatch):
+    monkeypatch.setattr("posse.storage.sql.AT_ONCE", 20)
+    storage.write([[make.decision(task=f"customer-{n % 2}", body=f"customer-{n % 2} {'x' * 400}")] for n in range(100)])
+    assert storage.erase("stores", "customer-1") == 1
+    assert b"customer-1" in bytes_of(address)
+    assert sweep(storage, 20) == 2
+    assert b"customer-1" not in bytes_of(address)
+    assert storage.fleet("stores").decisions == len(storage.decisions("stores")) == 50
+
+
+def test_deleted_snapshots_are_in_no_byte_of_the_files(storage, address, sweep):
     for number, data in ((1, b"old snapshot " * 10_000), (2, b"new")):
         snapshot = storage.start_snapshot("stores", number, 1.0)
         storage.add_snapshot_part(snapshot, 0, data)
         assert (b"old snapshot" in bytes_of(address)) is True
         storage.finish_snapshot(snapshot)
+    sweep(storage)
     assert b"old snapshot" not in bytes_of(address)
 
 
@@ -367,3 +379,26 @@ def test_damaged_file_says_so(storage, address, make):
     with pytest.raises(StorageMismatch, match="backup"):
         storage.decisions("stores")
     storage.close()
+
+
+def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):
+    """No commit makes one; a thread does, and the write-ahead log does not grow without end."""
+    monkeypatch.setattr("posse.storage.checkpoints.DUE", 2**20)
+    makers = set()
+    real = storage._checkpoints.make
+    storage._checkpoints.make = lambda: makers.add(threading.current_thread().name) or real()
+    body = '{"context": {}, "x": "' + "x" * 100_000 + '"}'
+    for _ in range(60):
+        storage.write([[make.decision(body=body)]])
+    storage._checkpoints.close()
+    assert makers == {"posse-checkpoints"}
+    assert storage._writer.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    assert storage._checkpoints.made >= 1
+    assert len(storage.decisions("stores")) == 60
+
+
+@pytest.mark.parametrize(("table", "key"), OF_A_FLEET)
+def test_a_slice_of_a_deleted_fleet_is_found_without_looking_at_the_rest(storage, table, key):
+    """With a list of keys SQLite looked through all rows of the fleet for each slice: a minute instead of seconds."""
+    plan = storage._read("EXPLAIN QUERY PLAN " + DELETE_OF_FLEET.format(table=table, key=key), 1, 1, 10)
+    assert f"(fleet=? AND {key}<?)" in plan[0][3]

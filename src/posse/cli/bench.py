@@ -12,6 +12,7 @@ import typer
 from posse.cli.calibration import calibration
 from posse.cli.console import table_console
 from posse.cli.load import serve
+from posse.cli.neighbours import neighbours
 from posse.cli.options import available_cores, make_folder
 from posse.cli.peers import peers
 from posse.cli.speed import scale, simulate, step
@@ -28,6 +29,7 @@ app.command()(scale)
 app.command()(peers)
 app.command()(simulate)
 app.command()(serve)
+app.command()(neighbours)
 app.command()(calibration)
 
 LONGEST_NAME = 16  # of a setting: names are typed after --only, so they are never cut

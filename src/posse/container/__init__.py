@@ -40,7 +40,7 @@ run code nor make the reader take more memory than the file is long (plus what 1
 """
 
 from posse.container.read import Container, open_container
-from posse.container.write import write_container
+from posse.container.write import Streamed, write_container
 from posse.errors import DamagedFile, MissingFile, SavedFileError
 
-__all__ = ["Container", "DamagedFile", "MissingFile", "SavedFileError", "open_container", "write_container"]
+__all__ = ["Container", "DamagedFile", "MissingFile", "SavedFileError", "Streamed", "open_container", "write_container"]

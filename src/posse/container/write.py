@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from io import FileIO
 from typing import Any
 
@@ -33,13 +34,30 @@ from posse.errors import InvalidValue, ShapeError
 _BLOCK_BYTES = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An array that is never in memory as a whole.
+
+    Parameters
+    ----------
+    dtype : str
+    shape : tuple of int
+    blocks : callable
+        Returns an iterator over its rows, in order, some at a time.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    blocks: Callable[[], Iterator[npt.NDArray[Any]]]
+
+
 def write_container(
     path: str | os.PathLike[str],
     *,
     kind: str,
     version: int,
     header: Mapping[str, Any],
-    arrays: Mapping[str, npt.NDArray[Any]],
+    arrays: Mapping[str, npt.NDArray[Any] | Streamed],
     chunk_bytes: int = 1 << 18,
 ) -> None:
     r"""Write header and arrays to one file; a file of that name is replaced at once or not at all.
@@ -55,7 +73,7 @@ def write_container(
     header : mapping
         Plain JSON values: text keys, lists, text, finite numbers, booleans, None. At most 16 MiB; what grows with the
         data, such as many names, belongs in an array.
-    arrays : mapping of names to ndarrays
+    arrays : mapping of names to ndarrays, or to Streamed
         Of float64, int64, int32, uint8 or bool, with at most 8 axes. They must not change while they are written.
     chunk_bytes : int, default 256 KiB
         Length of the pieces that have a checksum each, a multiple of 64: a partial read takes in whole pieces.
@@ -102,6 +120,8 @@ def write_container(
 def _spec(name: Any, array: Any) -> Spec:
     if not isinstance(name, str):
         raise InvalidValue(f"names of arrays must be text, but {name!r} came")
+    if isinstance(array, Streamed) and array.dtype in DTYPES:
+        return name, array.dtype, array.shape
     if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
         came = f"one of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
         raise InvalidValue(f"array {name!r} must be an ndarray of {', '.join(DTYPES)}, but {came} came")
@@ -110,12 +130,12 @@ def _spec(name: Any, array: Any) -> Spec:
     return name, array.dtype.name, array.shape
 
 
-def _write_array(file: FileIO, entry: Entry, array: npt.NDArray[Any], chunk_bytes: int) -> bytes:
+def _write_array(file: FileIO, entry: Entry, array: npt.NDArray[Any] | Streamed, chunk_bytes: int) -> bytes:
     """Write the values and return the checksums of their chunks."""
     file.seek(entry.start)
     digests: list[bytes] = []
     digest, room = hashlib.sha256(), chunk_bytes
-    for block in _blocks(array, entry.dtype):
+    for block in _all_blocks(array, entry.dtype):
         while len(block):
             piece, block = block[:room], block[room:]
             # Checksum and write piece by piece: the second finds it in the processor's cache.
@@ -127,7 +147,14 @@ def _write_array(file: FileIO, entry: Entry, array: npt.NDArray[Any], chunk_byte
                 digest, room = hashlib.sha256(), chunk_bytes
     if room < chunk_bytes:
         digests.append(digest.digest())
+    if file.tell() != entry.stop:
+        raise ShapeError(f"array {entry.name!r} said that its shape is {entry.shape}, but other rows came")
     return b"".join(digests)
+
+
+def _all_blocks(array: npt.NDArray[Any] | Streamed, dtype: np.dtype[Any]) -> Iterator[memoryview]:
+    for part in array.blocks() if isinstance(array, Streamed) else [array]:
+        yield from _blocks(part, dtype)
 
 
 def _blocks(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> Iterator[memoryview]:

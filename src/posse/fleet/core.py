@@ -32,6 +32,7 @@ from posse.fleet.decision import Decision
 from posse.fleet.labels import Label, Labels
 from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
 from posse.fleet.loading import require_loaded
+from posse.fleet.room import memory
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.store import Store
 from posse.kernels import estimators
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from posse.types import Array, BoolArray, IntArray
 
 MONTH = 30 * 24 * 3600.0
+CELL_BYTES = 110  # that a fleet takes for every entry of its arms' covariances, as measured
 FIT_STEPS, FIT_SETTLED = 30, 1e-2  # of the prior after a batch, which may be all the data there will ever be
 
 logger = logging.getLogger("posse")
@@ -103,6 +105,7 @@ class Core:
             if name in self._arms:
                 raise InvalidValue(f"arms must differ, but {name!r} came twice")
             self._arms.add(name, position)
+        require_room(len(names), self._features.n_features)
         self._behaviour = new_behaviour(
             policy,
             n_arms=len(names),
@@ -406,12 +409,12 @@ class Core:
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if refresh and store.stale:
             due = True
-        elif self._later() and len(rewards) <= store.n_rewards:
+        elif self._estimates_after(len(rewards)):
             due = False  # one by one, and the estimate follows in the background
         new: Any = slice(None) if old is None else np.isnan(old)
         new_refresh, one_by_one = None, refresh and not due
+        store.keep(slots, arms)
         if one_by_one:
-            store.keep(slots, arms)
             steps = store.learning_rows(tasks[new], arms[new], contexts[new], rewards[new])
         else:
             new_refresh = store.new_refresh(slots[new], arms[new]) if refresh else None
@@ -437,7 +440,7 @@ class Core:
             store.claim(np.array([task]), np.array([arm]))
         # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
         due = not store.stale and store.refresh_due(self._growth(), 1.0, provisional=provisional)
-        if due or store.kept is not None:
+        if due or store.is_read:
             slots, arms = np.array([store.slot_of(task, arm)]), np.array([arm])
             store.keep(slots, arms)
             if due and not self._later():
@@ -458,6 +461,10 @@ class Core:
     def _later(self) -> bool:
         """Whether the population is estimated in the background."""
         return self._in_background and self._behaviour.method == estimators.EVIDENCE
+
+    def _estimates_after(self, n_rows: int) -> bool:
+        """Whether so many rows are learned under the population in force; its estimate follows in the background."""
+        return self._later() and n_rows <= self._store.n_rewards
 
     def _refresh_later(self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None) -> None:
         """Start an estimate of the population in the background unless one is under way."""
@@ -570,6 +577,17 @@ class Core:
 
 def _dropping(late: list[tuple[Ledger, IntArray]]) -> Steps:
     return [step for ledger, rows in late for step in ledger.dropping_oldest(rows.size)]
+
+
+def require_room(n_arms: int, n_features: int) -> None:
+    """Raise if what is believed about all tasks together would not fit in the memory of this machine."""
+    needed = n_arms * n_features**2 * CELL_BYTES
+    if needed > memory():
+        raise InvalidValue(
+            f"expected a fleet that fits in {memory() / 1e9:.3g} GB of memory, got {n_arms} arms x {n_features} "
+            f"columns squared, which take {needed / 1e9:.3g} GB before the first task; declare fewer arms, or fewer or "
+            "hashed features"
+        )
 
 
 def no_belief(task: Label) -> NotFinite:

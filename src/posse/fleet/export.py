@@ -9,19 +9,21 @@ import numpy as np
 from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import REWARDED
+from posse.fleet.products import squares_of
 from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import borrowing_of
 
 
 def export_task(fleet: Core, task: Label) -> dict[str, Any]:
     """Return all that is kept about a task; see :meth:`posse.fleet.Posse.export`."""
+    squares = squares_of(fleet)
     with fleet._lock:
         number = fleet._task_number(task)
         fleet._expire(fleet._clock())
         fleet._look()
         fleet._store.settle([number])
         belief = fleet._store.belief
-        borrowing = borrowing_of(belief, number)
+        borrowing = borrowing_of(belief, number, squares)
         arms = {}
         for label, arm in fleet._arms.numbers.items():
             row = int(belief.slot[number, arm])

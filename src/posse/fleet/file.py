@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from posse._version import __version__
-from posse.container import Container, open_container, write_container
+from posse.container import Container, Streamed, open_container, write_container
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
 from posse.fleet.commit import commit
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION = "fleet", 2
+KIND, VERSION, SUMS_ONLY = "fleet", 2, 3
+"""The second version is the first without beliefs about pairs: they are computed when they are first asked for."""
+
 MOST_TASKS = 2**40
 
 PER_ARM = (
@@ -56,27 +58,32 @@ BUFFERS = (
 Fleet = TypeVar("Fleet", bound="Posse")
 
 
+Arrays = dict[str, Any]
+
+
 def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
     """Write a fleet; deciding goes on while the file is written, not while the arrays are copied."""
-    freeze_fleet(fleet)(path)
-
-
-def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
-    """Copy the state that a fleet is in now; return what writes it to a file."""
     with fleet._lock:
         fleet._require_whole()
         header, arrays = _state(fleet)
+    write_fleet(path, VERSION, header, arrays)
 
-    def write(path: str | os.PathLike[str]) -> None:
-        for name, array in arrays.items():
-            if array.dtype == np.float64 and name not in REBUILT and not np.isfinite(array).all():
-                raise NotFinite(
-                    f"this fleet cannot be saved: its {name} is not a number, since values of too different size were "
-                    "learned (1e20 beside 1, say); find such rows, forget their tasks and learn them again without"
-                )
-        write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
 
-    return write
+def require_finite(name: str, array: npt.NDArray[Any]) -> None:
+    """Raise if an array of a file is not a number somewhere."""
+    if array.dtype == np.float64 and name not in REBUILT and not np.isfinite(array).all():
+        raise NotFinite(
+            f"this fleet cannot be saved: its {name} is not a number, since values of too different size were "
+            "learned (1e20 beside 1, say); find such rows, forget their tasks and learn them again without"
+        )
+
+
+def write_fleet(path: str | os.PathLike[str], version: int, header: dict[str, Any], arrays: Arrays) -> None:
+    """Write what a fleet is made of."""
+    for name, array in arrays.items():
+        if not isinstance(array, Streamed):
+            require_finite(name, array)
+    write_container(path, kind=KIND, version=version, header=header, arrays=arrays)
 
 
 def load_fleet(
@@ -91,7 +98,7 @@ def load_fleet(
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    with open_container(path, kind=KIND, versions=(VERSION,)) as box:
+    with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY)) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
         except (DamagedFile, UnknownTask):
@@ -102,10 +109,27 @@ def load_fleet(
             ) from None
 
 
-def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    store, behaviour = fleet._store, fleet._behaviour
+def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
+    """Return all of a fleet, as it stands in a file."""
     fleet._look()
-    store.settle()
+    fleet._store.settle()
+    belief = fleet._store.belief
+    slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(fleet._store.n_arms)])
+    header, arrays = state_but_pairs(fleet)
+    arrays |= {
+        "pair_gram": belief.sums.gram[slots],
+        "pair_moment": belief.sums.moment[slots],
+        "pair_sum_of_squares": belief.sums.sum_of_squares[slots],
+        "pair_count": belief.sums.counts[slots],
+        "pair_local_covariance": belief.local_covariance[slots],
+        "pair_local_mean": belief.local_mean[slots],
+    }
+    return header, arrays | label_arrays(list(fleet._tasks), fleet._tasks.kind)
+
+
+def state_but_pairs(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
+    """Return what does not grow with the sums of pairs, names of tasks left out."""
+    store, behaviour = fleet._store, fleet._behaviour
     belief = store.belief
     n_arms = store.n_arms
     seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(n_arms)]
@@ -114,16 +138,7 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
     place = np.full(store.n_tasks + 1, -1, dtype=np.int64)
     place[order] = np.arange(order.size)
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "pair_task": place[belief.task_of[slots]],
-        "pair_gram": belief.sums.gram[slots],
-        "pair_moment": belief.sums.moment[slots],
-        "pair_sum_of_squares": belief.sums.sum_of_squares[slots],
-        "pair_count": belief.sums.counts[slots],
-        "pair_local_covariance": belief.local_covariance[slots],
-        "pair_local_mean": belief.local_mean[slots],
-        "task_weight": belief.task_weight[order],
-    }
+    arrays: Arrays = {"pair_task": place[belief.task_of[slots]], "task_weight": belief.task_weight[order]}
     arrays |= {f"arm_{name}": getattr(belief, name).copy() for name in PER_ARM}
     parts: tuple[tuple[str, Any], ...] = (("memory", store.memory), ("evidence", store.memory.evidence))
     for prefix, memory in parts:
@@ -135,7 +150,6 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         arrays["start_covariance"], arrays["start_noise_variance"] = start.covariance, start.noise_variance
         arrays["start_shared_precision"] = start.shared_precisions
         arrays["start_shared_location"] = start.shared_location
-    arrays |= _label_arrays(fleet._tasks)
     ledgers = []
     for number, ledger in enumerate(fleet._ledgers()):
         ledgers.append({"prefix": ledger.prefix, "first": ledger.first, "size": ledger.size})
@@ -178,9 +192,9 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     return header, arrays
 
 
-def _label_arrays(labels: Labels) -> dict[str, npt.NDArray[Any]]:
+def label_arrays(labels: list[Label], kind: type | None) -> Arrays:
     """Return names as numbers, or as one text in UTF-8 and where each ends."""
-    if labels.kind is int:
+    if kind is int:
         return {"task_number": np.fromiter(labels, dtype=np.int64, count=len(labels))}
     encoded = [str(label).encode() for label in labels]
     return {
@@ -305,11 +319,12 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     fleet._partial = chosen is not None
     if chosen is not None:
         fleet._elsewhere = everyone - frozenset(labels)
+    beliefs = reader.box.version == VERSION
     wrong = contradiction(fleet._store, whole=chosen is None)
     if wrong is not None:
         raise reader.damaged(wrong)
-    fleet._store.take_over()
-    if not beliefs_follow(fleet._store):
+    fleet._store.take_over(beliefs=beliefs)
+    if not beliefs_follow(fleet._store, beliefs=beliefs):
         if chosen is not None:
             raise reader.damaged("its beliefs do not follow from its sums; load all of it")
         fleet._store.rebuild()
@@ -364,15 +379,19 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
         tasks, arms = place[tasks[rows]], arms[rows]
     slots = store.claim(tasks, arms)
     belief = store.belief
-    # A new store gives out its slots in order.
-    for name, target, shape in (
+    parts = [
         ("gram", belief.sums.gram, (n_pairs, triangle)),
-        ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
         ("moment", belief.sums.moment, (n_pairs, d)),
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),
-        ("local_mean", belief.local_mean, (n_pairs, d)),
-    ):
+    ]
+    if reader.box.version == VERSION:
+        parts += [
+            ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
+            ("local_mean", belief.local_mean, (n_pairs, d)),
+        ]
+    # A new store gives out its slots in order.
+    for name, target, shape in parts:
         target[: slots.size] = reader.array(f"pair_{name}", shape, rows=rows)
     if not (belief.sums.counts[: slots.size] > 0).all():
         raise reader.damaged("a pair has no rewards")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.features.categories import OneHot
+from posse.fleet.products import products_of
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
-from posse.kernels.packing import whole_matrix
 from posse.model.evidence import unusual
 from posse.model.findings import Names, Seen, data_findings, unusual_findings
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from posse.fleet.core import Core
     from posse.types import Array
 
-AT_ONCE = 20_000  # pairs that are summed up while decisions wait: a few milliseconds
 LATE = 2.0  # times the growth of rewards at which the population should have been estimated
 
 
@@ -28,7 +27,7 @@ def findings_of(fleet: Core) -> list[str]:
             return ["only some tasks of this fleet were loaded: load all of it to see what could not be learned"]
         fleet._look()
         names = Names(arm=lambda arm: repr(fleet._arms.label(arm)), feature=lambda i: repr(fleet._features.columns[i]))
-    products = _products(fleet)
+    products = products_of(fleet).sums
     with fleet._lock:
         found = data_findings(_seen(fleet, products), names)
         if fleet._behaviour.method != estimators.EVIDENCE or not products[-1, -1] > 0:
@@ -60,26 +59,3 @@ def _seen(fleet: Core, products: Array) -> Seen:
         pooled=fleet._behaviour.method != estimators.KNOWN,
         arms_pooled=fleet._behaviour.method == estimators.EVIDENCE,
     )
-
-
-def _products(fleet: Core) -> Array:
-    """Return sums of products of columns and, last, rewards over all pairs: the last refresh's if they are at hand.
-
-    They are not in files, nor told to other processes, and another's population may have come since they were taken.
-    """
-    store = fleet._store
-    with fleet._lock:
-        evidence, d = store.memory.evidence, store.n_features
-        measures, at = evidence.measures, float(evidence.refreshed_at[0])
-        squares = evidence.reward_square[0]
-        if fleet._behaviour.method == estimators.EVIDENCE and squares > 0 and measures[d, d] / at == squares:
-            return measures.copy()
-        n_slots = store.n_slots
-    products = np.zeros((d + 1, d + 1))
-    for start in range(0, n_slots, AT_ONCE):
-        with fleet._lock:  # let go in between, so that decisions are not held up
-            sums, some = store.belief.sums, slice(start, min(start + AT_ONCE, n_slots))
-            products[:d, :d] += whole_matrix(sums.gram[some].sum(axis=0))
-            products[:d, d] += sums.moment[some].sum(axis=0)
-            products[d, d] += sums.sum_of_squares[some].sum()
-    return products

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.kernels.kept import copy_rows, keep_rows, new_sums
+from posse.fleet.products import slice_rows
+from posse.kernels.kept import copy_rows, keep_rows, new_block, new_sums
 from posse.kernels.lanes import Pairs
 from posse.kernels.sums import Sums
 from posse.undisturbed import undisturbed
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from posse.types import Array, IntArray
 
 FIRST_ROOM = 1024
+BLOCK = 1024  # pairs that are copied at a time, at most
 
 
 class Kept:
@@ -74,6 +77,42 @@ class Frozen:
             belief = self.store.belief
             copy_rows(belief.sums, rows, self.kept.place, self.kept.sums, belief.task_of, weight, block)
         return Pairs(block.sums, block.rows[: rows.size], block.rows, block.weight)
+
+
+class FrozenSums:
+    """All sums of a fleet as they are now, to be read later, some pairs at a time; made under the lock.
+
+    Parameters
+    ----------
+    store : Store
+    lock : RLock
+    """
+
+    def __init__(self, store: Store, lock: threading.RLock) -> None:
+        belief, d = store.belief, store.n_features
+        self._store, self._lock, self._d = store, lock, d
+        self._rows = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(store.n_arms)])
+        self._kept = Kept(store.n_slots, d)
+        store.frozen.add(self._kept)  # for as long as this is there
+        n, triangle = self._rows.size, belief.sums.gram.shape[1]
+        self.fields: dict[str, tuple[int, tuple[int, ...]]] = {
+            "gram": (0, (n, triangle)),
+            "moment": (1, (n, d)),
+            "sum_of_squares": (2, (n,)),
+            "count": (3, (n,)),
+        }
+        """Number and shape of every field, by its name in a file."""
+
+    def blocks(self, field: int) -> Iterator[Array]:
+        """Yield one field of all pairs, arm after arm; what was yielded is written over by the next."""
+        size = min(BLOCK, slice_rows(self._d))
+        block, nobody = new_block(size, self._d), np.zeros(0)
+        for start in range(0, self._rows.size, size):
+            rows = self._rows[start : start + size]
+            with self._lock:
+                belief = self._store.belief
+                copy_rows(belief.sums, rows, self._kept.place, self._kept.sums, belief.task_of, nobody, block)
+            yield block.sums[field][: rows.size]
 
 
 class Copies:

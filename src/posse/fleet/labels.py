@@ -139,6 +139,10 @@ class Labels:
         """Return the name of a number."""
         return self._label[number]
 
+    def has(self, number: int) -> bool:
+        """Whether a number has a name."""
+        return number in self._label
+
     def checked(self, value: Any) -> Label:
         """Return ``value`` as a name that could be in use here."""
         label = checked_label(value, f"a {self.what}" if self.what != "arm" else "an arm")

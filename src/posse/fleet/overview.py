@@ -9,11 +9,14 @@ import numpy as np
 
 from posse.fleet.labels import Label
 from posse.kernels.packing import whole_matrix
-from posse.model.borrowing import borrowing_of, feature_squares
+from posse.model.borrowing import borrowing_of
 from posse.types import Array
 
 if TYPE_CHECKING:
     from posse.kernels.posterior import Belief
+    from posse.types import IntArray
+
+AT_ONCE = 8192  # pairs that are counted at a time
 
 
 class Coefficients(NamedTuple):
@@ -155,20 +158,35 @@ def arm_overview(belief: Belief, arm: int, label: Label, retired: bool) -> ArmOv
     )
 
 
-def busiest_tasks(belief: Belief, count: int) -> list[tuple[int, float]]:
-    """Return number and rewards of the tasks with the most rewards."""
+def busiest_tasks(belief: Belief, n_seen: IntArray, count: int) -> list[int]:
+    """Return the tasks with the most rewards among the pairs that were seen first; without the lock.
+
+    What changes meanwhile may be counted or not, so whoever shows them asks again with :func:`task_rewards`.
+    """
     if not count:
         return []  # a look at the arms must not take longer for many tasks
-    n_arms = len(belief.n_seen)
-    slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(n_arms)])
-    rewards = np.bincount(belief.task_of[slots], weights=belief.sums.counts[slots], minlength=len(belief.task_weight))
+    rewards = np.zeros(len(belief.task_weight))
+    for seen, n in zip(belief.seen, n_seen.tolist(), strict=True):
+        for start in range(0, n, AT_ONCE):
+            slots = seen[start : min(start + AT_ONCE, n)]
+            np.add.at(rewards, belief.task_of[slots], belief.sums.counts[slots])
     busiest = np.argsort(-rewards, kind="stable")[:count]
-    return [(task, float(rewards[task])) for task in busiest[rewards[busiest] > 0].tolist()]
+    return [int(task) for task in busiest if rewards[task] > 0]
 
 
-def with_own_share(belief: Belief, tasks: list[tuple[int, float]]) -> list[tuple[int, float, float]]:
-    """Return tasks with how much each stands on its own rewards; their beliefs must be settled."""
-    squares = feature_squares(belief)
+def task_rewards(belief: Belief, tasks: list[int]) -> list[tuple[int, float]]:
+    """Return tasks that have rewards with how many they have, the most first."""
+    slots = belief.slot[np.array(tasks, dtype=np.int64), : len(belief.n_seen)]
+    rewards = np.where(slots >= 0, belief.sums.counts[slots], 0.0).sum(axis=1)
+    order = np.argsort(-rewards, kind="stable")
+    return [(tasks[place], float(rewards[place])) for place in order.tolist() if rewards[place] > 0]
+
+
+def with_own_share(belief: Belief, tasks: list[tuple[int, float]], squares: Array) -> list[tuple[int, float, float]]:
+    """Return tasks with how much each stands on its own rewards; their beliefs must be settled.
+
+    ``squares`` are the mean squares of the features.
+    """
     return [(task, rewards, float(borrowing_of(belief, task, squares).own_share.mean())) for task, rewards in tasks]
 
 

@@ -20,6 +20,7 @@ from posse.fleet.core import (
     checked_reward,
     no_belief,
     require_beliefs,
+    require_room,
     require_truth_value,
 )
 from posse.fleet.decision import Decision, Decisions, Expectation
@@ -27,14 +28,17 @@ from posse.fleet.labels import Label, checked_label
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
 from posse.fleet.loading import require_loaded
 from posse.fleet.overview import (
+    ArmOverview,
     Coefficients,
     Overview,
     TaskOverview,
     arm_overview,
     busiest_tasks,
     coefficients_of,
+    task_rewards,
     with_own_share,
 )
+from posse.fleet.products import squares_of
 from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of, without_missing
 from posse.kernels import estimators
 from posse.kernels.fleet import decide, observe_one
@@ -612,6 +616,7 @@ class Posse(Core):
             steps: Steps = [partial(self._retired.discard, number)]
         else:
             new = self._store.n_arms
+            require_room(new + 1, self._features.n_features)
             active = self._active_among(self._arms.numbers | {label: new}, self._retired)
             steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
         return [*steps, *self._showing_active(active)]
@@ -665,11 +670,12 @@ class Posse(Core):
 
     def borrowing(self, task: Label) -> Borrowing:
         """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""
+        squares = squares_of(self)
         with self._lock:
             number = self._task_number(task)
             self._look()
             self._store.settle([number])
-            return borrowing_of(self._store.belief, number)
+            return borrowing_of(self._store.belief, number, squares)
 
     def coefficients(self, task: Label) -> Coefficients:
         """Return the posterior of every arm's coefficients in a task; one never seen has the population's."""
@@ -707,19 +713,22 @@ class Posse(Core):
         with self._lock:
             self._expire(self._clock())
             self._look()
+            belief, n_seen = self._store.belief, self._store.belief.n_seen.copy()
+        numbers = busiest_tasks(belief, n_seen, n_tasks)
+        squares = squares_of(self) if numbers else np.ones(0)
+        with self._lock:
+            self._look()
             belief = self._store.belief
-            busiest = busiest_tasks(belief, n_tasks)
+            busiest = task_rewards(belief, [task for task in numbers if self._tasks.has(task)])
             self._store.settle([task for task, _ in busiest])
             return Overview(
                 policy=self._behaviour.policy,
                 prior=self._behaviour.prior,
                 columns=self._features.columns,
-                arms=[
-                    arm_overview(belief, arm, label, arm in self._retired) for label, arm in self._arms.numbers.items()
-                ],
+                arms=self._arm_overviews(),
                 tasks=[
                     TaskOverview(self._tasks.label(task), rewards, own_share)
-                    for task, rewards, own_share in with_own_share(belief, busiest)
+                    for task, rewards, own_share in with_own_share(belief, busiest, squares)
                 ],
                 n_tasks=len(self._tasks),
                 n_decisions=self._decided,
@@ -728,6 +737,10 @@ class Posse(Core):
                 pending_reward=self._absent_reward if self._counts_pending else None,
                 findings=findings,
             )
+
+    def _arm_overviews(self) -> list[ArmOverview]:
+        belief = self._store.belief
+        return [arm_overview(belief, arm, label, arm in self._retired) for label, arm in self._arms.numbers.items()]
 
     def export(self, task: Label) -> dict[str, Any]:
         """Return all that is kept about a task, as plain values."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,15 @@ from posse.errors import InvalidValue
 from posse.fleet.commit import commit
 from posse.fleet.core import no_belief, require_truth_value
 from posse.fleet.decision import Decision
-from posse.fleet.file import freeze_fleet
 from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
+from posse.fleet.snapshot import freeze_fleet
 from posse.kernels.fleet import decide
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
+    from posse.fleet.overview import ArmOverview
     from posse.types import BoolArray, IntArray
 
 NEVER = 1e300  # times as many rewards
@@ -59,10 +61,37 @@ class Replica(Posse):
         # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
         return super()._growth() if self._leads or not is_shared(self) else NEVER
 
+    def _estimates_after(self, n_rows: int) -> bool:  # noqa: ARG002 -- however many: others wait for whoever learns
+        return self._later()
+
+    def look(self) -> None:
+        """Estimate the population now if that is due before anything can be believed, after catching up, say."""
+        with self._lock:
+            self._look()
+
     def knows(self, task: Label) -> bool:
         """Whether a task has rewards."""
         with self._lock:
             return task in self._tasks
+
+    @contextmanager
+    def reserved(self, patience: float = 0.0) -> Iterator[bool]:
+        """Have this fleet for oneself; False if somebody else has it for more seconds than ``patience``.
+
+        A negative patience waits for ever.
+        """
+        got = self._lock.acquire(timeout=patience)
+        try:
+            yield got
+        finally:
+            if got:
+                self._lock.release()
+
+    def populations(self) -> dict[Label, ArmOverview]:
+        """Return every arm's population."""
+        with self._lock:
+            self._look()
+            return {arm.arm: arm for arm in self._arm_overviews()}
 
     def start_apart(self, decided: int) -> None:
         """Draw from a stream of its own from here on, and go on counting from so many decisions."""

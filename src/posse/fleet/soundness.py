@@ -54,8 +54,11 @@ def contradiction(store: Store, whole: bool) -> str | None:
     return None
 
 
-def beliefs_follow(store: Store) -> bool:
-    """Whether all that is believed follows from sums and population, but for rounding and drift."""
+def beliefs_follow(store: Store, *, beliefs: bool = True) -> bool:
+    """Whether all that is believed follows from sums and population, but for rounding and drift.
+
+    Without ``beliefs``, those about pairs are not asked.
+    """
     belief = store.belief
     for arm in range(store.n_arms):
         shared = belief.shared_covariance[arm]
@@ -79,7 +82,7 @@ def beliefs_follow(store: Store) -> bool:
         leaning, invertible = _leaning(belief.covariance[arm])
         return bool(all_local_parts_follow(belief, arm, leaning, invertible, new_buffers(store.n_features)))
 
-    return all(pool().map(follows, range(store.n_arms)))
+    return not beliefs or all(pool().map(follows, range(store.n_arms)))
 
 
 def ledger_contradiction(ledger: Ledger) -> str | None:

@@ -6,6 +6,7 @@ import logging
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -90,7 +91,7 @@ class Store:
     memory: Memory
 
     kept: Kept | None
-    """Where sums are copied before they change, while someone reads them as they were."""
+    """Where sums are copied before they change, while a refresh reads them as they were."""
 
     def __init__(
         self,
@@ -118,6 +119,7 @@ class Store:
         self._information = np.empty((d, d + 1))
         self.rule = Rule(SAMPLING, 0.0, 0.0) if rule is None else rule
         self.kept = None
+        self.frozen: WeakSet[Kept] = WeakSet()  # the same for snapshots, until they are written
         self.version = 0  # counts changes that a refresh under way does not know of
         self.problem: str | None = None  # why the last refresh failed, if it did
         self._failures, self._retry_at = 0, 0.0
@@ -274,8 +276,14 @@ class Store:
 
     def keep(self, slots: IntArray, arms: IntArray) -> None:
         """Copy the sums of slots that are about to change, if someone reads them as they were."""
-        if self.kept is not None:
-            self.kept.keep(self.belief.sums, slots, arms)
+        for kept in (self.kept, *self.frozen) if self.is_read else ():
+            if kept is not None:
+                kept.keep(self.belief.sums, slots, arms)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether someone reads sums as they were."""
+        return self.kept is not None or len(self.frozen) > 0
 
     def adding_rows(self, slots: IntArray, arms: IntArray, contexts: Array, rewards: Array, parts: Parts) -> Steps:
         """Add rows to the sums of their slots only; the posterior must be refreshed before it is used.
@@ -315,6 +323,7 @@ class Store:
     def adding_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> Steps:
         """Add sums of pairs, no pair twice; the posterior must be refreshed before it is used."""
         belief = self.belief
+        self.keep(slots, arms)
         rewards = belief.rewards + np.bincount(arms, weights=sums.counts, minlength=self.n_arms)
         return [
             self._counting(float(rewards.sum()), stale=True, version=self.version + 1),
@@ -338,7 +347,9 @@ class Store:
         """
         belief = self.belief
         slots = belief.slot[tasks, : self.n_arms].ravel()
-        slots = slots[slots >= 0]
+        taken = slots >= 0
+        slots = slots[taken]
+        self.keep(slots, np.tile(np.arange(self.n_arms), len(tasks))[taken])
         lost = np.zeros(belief.task_of.size, dtype=np.bool_)
         lost[slots] = True
         seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(self.n_arms)]
@@ -552,9 +563,13 @@ class Store:
             new_lanes(self.n_features) if lanes is None else lanes, out,
         )  # fmt: skip
 
-    def take_over(self) -> None:
-        """Believe what was written to the arrays from outside."""
+    def take_over(self, *, beliefs: bool = True) -> None:
+        """Believe what was written to the arrays from outside; without ``beliefs``, pairs settle when asked for."""
         self._all_settled()
+        if not beliefs and self.method == estimators.EVIDENCE:
+            self._room.settled[: self.n_slots] = -1
+        elif not beliefs:
+            self.rebuild()  # other methods read what pairs believe
 
     def _all_settled(self) -> None:
         """Note that the posterior of every pair is the one that the population in force implies."""

@@ -10,6 +10,8 @@ from posse.kernels.packing import diagonal_places, whole_matrix
 from posse.kernels.posterior import Belief
 from posse.types import Array
 
+AT_ONCE = 8192  # pairs that are read at a time
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Borrowing:
@@ -38,15 +40,25 @@ class Borrowing:
 
 
 def feature_squares(belief: Belief) -> Array:
-    """Return the mean squares of the features over all rewards; 1 for one that was always 0."""
+    """Return the mean squares of the features over all rewards; 1 for one that was always 0.
+
+    Reads the pairs with rewards and no others: arrays may have room for many times as many.
+    """
     n_arms, d = belief.shared_mean.shape
-    squares = np.zeros(d)
+    squares, places = np.zeros(d), diagonal_places(d)
     gram = belief.sums.gram
-    diagonals = gram[:, diagonal_places(d)] if gram.ndim == 2 else np.einsum("nii->ni", gram)
     for arm in range(n_arms):
-        squares += diagonals[belief.seen[arm, : belief.n_seen[arm]]].sum(axis=0)
-    total = max(float(belief.rewards.sum()), 1.0)
-    return np.where(squares > 0, squares, total) / total
+        seen = belief.seen[arm, : belief.n_seen[arm]]
+        for start in range(0, seen.size, AT_ONCE):
+            rows = seen[start : start + AT_ONCE, None]
+            squares += (gram[rows, places] if gram.ndim == 2 else gram[rows, np.arange(d), np.arange(d)]).sum(axis=0)
+    return mean_squares(squares, float(belief.rewards.sum()))
+
+
+def mean_squares(sums: Array, rewards: float) -> Array:
+    """Return sums of squares of the features over the number of rewards; 1 for a feature that was always 0."""
+    total = max(rewards, 1.0)
+    return np.where(sums > 0, sums, total) / total
 
 
 def borrowing_of(belief: Belief, task: int, squares: Array | None = None) -> Borrowing:

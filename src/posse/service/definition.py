@@ -47,6 +47,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         require_label(arm, "an arm", limits)
     if len(given["arms"]) > limits.arms:
         raise InvalidValue(f"{len(given['arms'])} arms came, but this service allows {limits.arms} (limits.arms)")
+    require_cells(len(given["arms"]), features.n_features, limits)
     absent = given["absent_reward"]
     if absent is not None and abs(absent) > limits.number:
         raise InvalidValue(f"absent_reward must be at most {limits.number:g} in size (limits.number), not {absent:g}")
@@ -70,6 +71,17 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     definition["exploration"] = behaviour.exploration
     definition["refresh_growth"] = behaviour.refresh_growth
     return definition
+
+
+def require_cells(n_arms: int, n_columns: int, limits: Limits) -> None:
+    """Raise if a population of so many arms and columns would take so long that other fleets notice."""
+    if n_arms * n_columns**2 > limits.cells:
+        most = limits.cells // n_columns**2
+        raise InvalidValue(
+            f"expected arms x encoded columns squared to be at most {limits.cells:,} (limits.cells), got {n_arms} x "
+            f"{n_columns}^2 = {n_arms * n_columns**2:,}; with {n_columns} columns there may be {most} arms: declare "
+            "fewer or hashed features, or raise the limit"
+        )
 
 
 def new_replica(definition: dict[str, Any]) -> Replica:

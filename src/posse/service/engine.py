@@ -18,12 +18,16 @@ from posse.service.live import LiveFleet
 from posse.service.problems import FIRST_PAUSE, LONGEST_PAUSE
 from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
+from posse.service.slices import Slices
 from posse.service.warming import warm
 from posse.service.writer import Writer
 from posse.storage import NewReward, Progress, Storage, Written, open_storage
 
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
-AT_ONCE = 1000  # decisions that are let go in one transaction
+TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
+ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
+SLOW_SECONDS = 0.050  # after which a fleet does not learn on the thread that writes any more
+BUSY_SECONDS = 0.002  # for which the thread that writes waits for a fleet that somebody works on
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
@@ -70,6 +74,7 @@ class Engine:
         self._prune_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
         self._repairer: threading.Thread | None = None
+        self._slices = Slices(self._stop.is_set)
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
     def start(self) -> None:
@@ -186,10 +191,12 @@ class Engine:
         for name, changes in written.changes.items():
             live = self.roster.find(name)
             # Where other processes wrote in between, all of it is read together by the keeper, soon after; so it is
-            # where learning failed.
-            if live is not None and live.applied == written.before[name] and self.roster.can_learn(name):
+            # where learning failed, and for a fleet that somebody works on, or that takes long to learn: others must
+            # not wait for it.
+            at_once = live is not None and live.applied == written.before[name] and live.took < SLOW_SECONDS
+            if live is not None and at_once and self.roster.can_learn(name):
                 try:
-                    live.apply(written.before[name], changes)
+                    live.apply(written.before[name], changes, patience=BUSY_SECONDS)
                 except Exception:
                     logger.exception("fleet %r could not learn at once what was written", name)
 
@@ -212,6 +219,7 @@ class Engine:
                 self.ready, self.problem, warned = True, "", ""
                 if self.leading:
                     self._look_after_all(rows)
+                    self.sweep(TURN_SECONDS)
                 self._repair_one()
                 self.checker.step(self.storage, self.roster, rows)
             except PosseError as error:
@@ -311,8 +319,13 @@ class Engine:
             self.snapshot(live)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
-        if live.is_there():
-            live.own_population = self.storage.add_population(live.name, population)
+        def job() -> None:
+            if live.is_there():
+                live.own_population = self.storage.add_population(live.name, population)
+
+        # Nobody may come to it before it is known as this process's own, and the thread that writes waits for no fleet.
+        with live.working():
+            self.writer.run(job)
             self.roster.learn(live)
 
     def snapshot(self, live: LiveFleet) -> None:
@@ -327,20 +340,23 @@ class Engine:
         if lifetime is None or _later(self._expire_at.get(live.name, 0.0) - now, EXPIRE_SECONDS) or self.steady.held:
             return
         self._expire_at[live.name] = now + min(lifetime / 10, EXPIRE_SECONDS)
-        before, count = now - lifetime - self.steady.allowance(lifetime), AT_ONCE
+        before = now - lifetime - self.steady.allowance(lifetime)
         holds = absent is not None and not live.definition["count_pending"]
         # A read that finds nothing costs far less than a write that changes nothing.
         if not (row.pending or holds) or not self.storage.waiting(live.name, before, 1):
             return
-        while count == AT_ONCE and not self._stop.is_set():
+
+        def expire(limit: int) -> int:
             if absent is None:
-                count = self.writer.run(lambda: self.storage.expire(live.name, before, AT_ONCE))
-                continue
-            late = self.storage.waiting(live.name, before, AT_ONCE)
+                return self.writer.run(lambda: self.storage.expire(live.name, before, limit))
+            late = self.storage.waiting(live.name, before, limit)
             groups = [[NewReward(decision_id, absent, now, expiring=True)] for decision_id in late]
             if groups:
-                self.writer.run(lambda: self._written(self.storage.write(groups)))  # noqa: B023
-            count = len(late)
+                self.writer.run(lambda: self._written(self.storage.write(groups)))
+            return len(late)
+
+        if not self._slices.run(expire, TURN_SECONDS):
+            del self._expire_at[live.name]  # goes on at the next turn
 
     def _prune(self, live: LiveFleet, now: float) -> None:
         retention = live.definition["retention"]
@@ -348,8 +364,12 @@ class Engine:
             return
         self._prune_at[live.name] = now + min(retention / 10, PRUNE_SECONDS)
         before = now - retention - self.steady.allowance(retention)
-        while self.writer.run(lambda: self.storage.prune(live.name, before)) and not self._stop.is_set():
-            pass
+        if not self._slices.run(lambda limit: self.storage.prune(live.name, before, limit), TURN_SECONDS):
+            del self._prune_at[live.name]
+
+    def sweep(self, seconds: float = float("inf")) -> bool:
+        """Remove rows of what was deleted, in slices, for so long at most; return whether none is left."""
+        return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
 
     # What is asked for now and then; on threads that may wait.
 
@@ -358,20 +378,19 @@ class Engine:
 
         A fleet that is set aside forgets it when it is built anew.
         """
-        live = self.roster.find(name)
-
-        def job() -> int | None:
-            number = self.storage.erase(name, task)
-            if number is not None and live is not None:
-                self.roster.learn(live)
-            return number
-
-        if self.writer.run(job) is None:
+        # Not on the thread that writes: forgetting a task takes as long as estimating the population without it.
+        if self.storage.erase(name, task) is None:
             return False
-        row = self.storage.fleet(name)
-        if row is not None and row.snapshot and live is not None:
-            # If this fails, the old one is not read any more; it is replaced when there is room again.
-            self.roster.attempt(live, "snapshot", lambda: self.snapshot(live))
+        live, row = self.roster.find(name), self.storage.fleet(name)
+        if live is not None:
+            self.roster.learn(live)
+            if row is not None and row.snapshot:
+                # If this fails, the old one is not read any more; it is replaced when there is room again.
+                self.roster.attempt(live, "snapshot", lambda: self.snapshot(live))
+        try:
+            self.sweep(ERASE_SECONDS)
+        except (PosseError, OSError) as error:
+            logger.warning("rows of fleet %r from before an erasure are still there: %s", name, error)
         return True
 
     def change_arms(self, live: LiveFleet, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -380,24 +399,21 @@ class Engine:
         It is tried on the fleet that serves before it is written, and written only if the definition is still the one
         that it was tried on; so what is in the log can be applied.
         """
-
-        def job() -> bool:
+        while True:
             row = self.storage.fleet(live.name)
             if row is None or row.created != live.created:
                 raise unknown_fleet(live.name)
-            new = change(row.definition)
-            if new == row.definition:
-                return True
-            if not self.roster.learn(live):
-                raise set_aside(live.name, str(self.roster.state_of(live.name)[1]))
-            live.try_arms(new)
-            if not self.storage.change_arms(live.name, new, row.definition):
-                return False
-            self.roster.learn(live)  # if not now, then later: it is written
-            return True
-
-        while not self.writer.run(job):
-            pass
+            old, new = row.definition, change(row.definition)
+            if new == old:
+                return
+            # Nobody teaches it anything between the try and the change, and the thread that writes waits for no fleet.
+            with live.working():
+                if not self.roster.learn(live):
+                    raise set_aside(live.name, str(self.roster.state_of(live.name)[1]))
+                live.try_arms(new)
+                if self.writer.run(lambda: self.storage.change_arms(live.name, new, old)):  # noqa: B023
+                    self.roster.learn(live)  # if not now, then later: it is written
+                    return
 
     def repair(self, name: str, *, from_log: bool = True) -> None:
         """Build a fleet anew from its log and serve that; see :meth:`posse.service.roster.Roster.repair`."""

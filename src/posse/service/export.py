@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ from posse.service.answers import log_record
 from posse.storage import LoggedDecision, Storage
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from posse.logs import Log
 
-AT_ONCE = 1000  # rows that are read at a time
+AT_ONCE = 200  # rows that are read at a time: a few milliseconds of work
+PIECE = 5000  # rows of a piece of a Parquet file
 
 
 def rows_of(storage: Storage, fleet: str) -> Iterator[list[LoggedDecision]]:
@@ -44,7 +48,34 @@ def read_rows(parts: Iterable[list[LoggedDecision]]) -> Log:
 
 
 def write_parquet(parts: Iterable[list[LoggedDecision]], path: Path) -> None:
-    """Write rows to a Parquet file."""
+    """Write rows to a Parquet file, some at a time: no more than a few thousand are in memory."""
+    import polars as pl
+
     from posse.logs import write_log
 
-    write_log(read_rows(parts), path, "parquet")
+    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+        pieces: list[Path] = []
+        kinds: dict[str, pl.DataType] = {}
+        for number, rows in enumerate(batched(chain.from_iterable(parts), PIECE)):
+            log = read_rows([rows])
+            for name in log.features:
+                values = log.frame["context"].struct.field(name)
+                # Where a feature is always null, its type says nothing.
+                if name not in kinds or values.null_count() < len(values):
+                    kinds[name] = values.dtype
+            pieces.append(Path(folder) / f"{number}.parquet")
+            write_log(log, pieces[-1], "parquet")
+        if not pieces:
+            write_log(read_rows([]), path, "parquet")
+            return
+        context = [pl.col("context").cast(pl.Struct(kinds))] if kinds else []
+        pl.concat([pl.scan_parquet(piece).with_columns(context) for piece in pieces]).sink_parquet(
+            path, row_group_size=PIECE
+        )
+
+
+def batched(rows: Iterable[LoggedDecision], size: int) -> Iterator[list[LoggedDecision]]:
+    """Yield rows, so many at a time."""
+    left = iter(rows)
+    while some := list(islice(left, size)):
+        yield some

@@ -7,11 +7,14 @@ import logging
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from anyio import CapacityLimiter
 from pydantic_core import from_json
 
 from posse.errors import PosseError, StorageError
@@ -45,9 +48,11 @@ class LiveFleet:
         self._storage = storage
         self.name, self.created = row.name, row.created
         self.definition: dict[str, Any] = row.definition
+        self.threads: CapacityLimiter | None = None  # that requests for this fleet may use
         self._lock = threading.RLock()
         self._started_from = 0
         self.own_population = 0  # the number of the one that this process wrote last
+        self.took = 0.0  # seconds of the last time that something was applied
         alone = from_log and storage.is_whole(row.name)
         self.replica = new_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
@@ -65,7 +70,7 @@ class LiveFleet:
 
     def follow(self) -> int:
         """Apply all changes of the log that were not applied yet; return how many."""
-        count = 0
+        count, begin = 0, time.monotonic()
         with self._lock:
             while True:
                 changes = self._storage.changes(self.name, self.applied, AT_ONCE)
@@ -75,6 +80,7 @@ class LiveFleet:
                 self._apply(self.replica, changes)
                 count += len(changes)
                 if len(changes) < AT_ONCE:
+                    self.took = time.monotonic() - begin if count else self.took
                     return count
 
     def try_arms(self, definition: dict[str, Any]) -> None:
@@ -156,13 +162,33 @@ class LiveFleet:
         row = self._storage.fleet(self.name)
         return row is not None and row.created == self.created
 
-    def apply(self, before: int, changes: list[Change]) -> None:
-        """Apply changes that this process has just written, and others that came before them, if any."""
-        with self._lock:
-            if before == self.applied:
-                self._apply(self.replica, changes)
-            else:
-                self.follow()
+    def working(self) -> AbstractContextManager[Any]:
+        """Keep others from applying changes meanwhile."""
+        return self._lock
+
+    def apply(self, before: int, changes: list[Change], patience: float = -1.0) -> bool:
+        """Apply changes that this process has just written, and others that came before them, if any.
+
+        False if somebody else worked on the fleet for longer than ``patience`` (seconds; negative: however long), and
+        nothing was applied: the log has them for :meth:`follow`.
+        """
+        if not self._lock.acquire(timeout=patience):
+            return False
+        try:
+            with self.replica.reserved(patience) as reserved:
+                if not reserved:
+                    return False
+                if before == self.applied:
+                    begin = time.monotonic()
+                    self._apply(self.replica, changes)
+                    self.took = time.monotonic() - begin
+                elif patience < 0:
+                    self.follow()
+                else:
+                    return False
+                return True
+        finally:
+            self._lock.release()
 
     def _apply(self, replica: Replica, changes: Iterable[Change]) -> None:
         """Apply changes in order. What is repeated after an error does no harm, and rows are never repeated."""
@@ -240,6 +266,7 @@ class LiveFleet:
                 replica.refresh()
             except Exception:
                 logger.exception("the population of fleet %r could not be estimated; tried again later", self.name)
+        replica.look()  # here, where nobody waits, and not at the first decision
         return adopted
 
     def _adopt(self, replica: Replica, population: Change) -> bool:
@@ -265,7 +292,7 @@ class LiveFleet:
             write(data)
         self._published = number
 
-    def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], time: float) -> int | None:
+    def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], now: float) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.
 
         A fleet that has learned another number of rewards than its log has is learned again first. ``run`` does
@@ -282,7 +309,7 @@ class LiveFleet:
             write(path)
             del write
             # On the thread that writes, so that no other fleet gets this name in between.
-            snapshot = run(lambda: self._storage.start_snapshot(self.name, number, time) if self.is_there() else None)
+            snapshot = run(lambda: self._storage.start_snapshot(self.name, number, now) if self.is_there() else None)
             if snapshot is None:
                 return None
             with path.open("rb") as stream:

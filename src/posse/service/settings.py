@@ -28,6 +28,9 @@ class Limits:
         Encoded columns of a fleet.
     arms : int
         Arms of a fleet, retired ones included.
+    cells : int
+        Arms times encoded columns squared, of a fleet: what its population takes in memory, time and in the log. More
+        than 10 million do not fit into the log.
     fleets : int
         Fleets of a service.
     number : float
@@ -45,6 +48,7 @@ class Limits:
     label: int = 200
     features: int = 500
     arms: int = 200
+    cells: int = 100_000
     fleets: int = 100
     number: float = 1e9
     rate: float = 10_000.0

@@ -13,7 +13,9 @@ The promises, which ``tests/storage/test_contract.py`` asks of every storage:
 - A decision has at most one reward. The same reward again is :data:`SAME`, another one :data:`CONFLICT`.
 - A key names at most one decision of a fleet. The same request again gets the decision that was made then.
 - Entries of one group are accepted together or not at all; groups do not disturb each other.
-- After :meth:`Storage.erase` the log does not hold the task, nor any snapshot of this change or a later one.
+- After :meth:`Storage.erase` the log does not show the task, nor does any snapshot of this change or a later one.
+- What is deleted is gone for callers at once, and its rows go in slices: :meth:`Storage.sweep` removes the next one. A
+  note of what is to go is in the database, so whoever opens it after a crash can go on.
 - Failures of the database are :class:`posse.errors.StorageUnavailable` (worth trying again: away, busy, disk full); a
   file that is no storage, or of a newer posse, is :class:`posse.errors.StorageMismatch`; a value that cannot be stored
   (NaN as a reward, a NUL in a name on PostgreSQL) is :class:`posse.errors.InvalidValue`, and nothing of the call was
@@ -302,7 +304,10 @@ class Storage(ABC):
 
     @abstractmethod
     def delete_fleet(self, name: str) -> bool:
-        """Delete a fleet with its log and snapshots; False if there is none."""
+        """Delete a fleet with its log and snapshots; False if there is none.
+
+        Its name is free at once; its rows go with :meth:`sweep`.
+        """
 
     # The log.
 
@@ -371,13 +376,22 @@ class Storage(ABC):
     def erase(self, fleet: str, task: str) -> int | None:
         """Delete a task's rows from the log and note the change; return its number, or None if there is no such task.
 
-        Snapshots that hold it stay until :meth:`finish_snapshot` replaces them. Whoever reads one meanwhile applies
-        this change after it, like all changes since: rows that were pruned are nowhere else.
+        Rows that are too many for a short transaction are not shown any more, and go with :meth:`sweep`; until then
+        their idempotency keys cannot be used again. Snapshots that hold the task stay until :meth:`finish_snapshot`
+        replaces them. Whoever reads one meanwhile applies this change after it, like all changes since: rows that were
+        pruned are nowhere else.
         """
 
     @abstractmethod
     def erasure(self, fleet: str) -> int:
         """Return the number of the last erasure, 0 if there was none: snapshots before it are to be replaced soon."""
+
+    @abstractmethod
+    def sweep(self, limit: int = 100) -> bool:
+        """Remove the next rows of what was deleted, at most ``limit``, in one short transaction; False if none is left.
+
+        Deleted are fleets, erased tasks, and snapshots that were replaced. Any process may sweep, and several at once.
+        """
 
     @abstractmethod
     def expire(self, fleet: str, before: float, limit: int = 1000) -> int:
@@ -420,9 +434,9 @@ class Storage(ABC):
 
     @abstractmethod
     def finish_snapshot(self, snapshot: int) -> None:
-        """Make a snapshot valid and delete the older ones of the fleet (by number), unfinished ones too.
+        """Make a snapshot valid; older ones of the fleet (by number), unfinished ones too, go with :meth:`sweep`.
 
-        One that is older than a finished one is itself deleted.
+        One that is older than a finished one goes itself.
         """
 
     @abstractmethod

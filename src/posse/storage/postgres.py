@@ -19,11 +19,11 @@ from posse.storage.deadlines import Deadlines
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
 from posse.storage.pool import Pool
-from posse.storage.sql import DECISION, Row, Session, SqlStorage
+from posse.storage.sql import DECISION, NOT_ERASED, STANDING, Row, Session, SqlStorage
 
 CONNECT_TIMEOUT = 3
 STATEMENT_TIMEOUT = 5.0
-LONG_STATEMENT_TIMEOUT = 60.0
+MIGRATION_TIMEOUT = 60.0
 LOCK_TIMEOUT = 3.0
 """Seconds; all of them lead to StorageUnavailable."""
 
@@ -45,16 +45,17 @@ WHERE name = ANY(%s) OR (name IS NOT NULL AND id IN (SELECT fleet FROM decisions
 ORDER BY id FOR NO KEY UPDATE
 """
 
-BY_ID = DECISION + "WHERE d.id = ANY(%s) AND f.name IS NOT NULL"
+BY_ID = STANDING + "d.id = ANY(%s)"
 
 # Row by row (LATERAL with a limit, or a subquery): in a free join, all tasks of a fleet may be read for each one asked.
 BY_KEY = (
     DECISION[: DECISION.index("FROM")].replace("f.name", "d.key, d.digest, asked.fleet")
     + """
 FROM unnest(%s::text[], %s::text[]) AS asked (fleet, key) CROSS JOIN LATERAL (
-  SELECT * FROM decisions WHERE fleet = (SELECT id FROM fleets WHERE name = asked.fleet) AND key = asked.key
+  SELECT * FROM decisions d WHERE fleet = (SELECT id FROM fleets WHERE name = asked.fleet) AND key = asked.key
   LIMIT 1) AS d
-"""
+WHERE """
+    + NOT_ERASED
 )
 
 KNOWN_TASKS = """
@@ -180,8 +181,8 @@ class PostgresStorage(SqlStorage):
                 raise StorageMismatch(f"the database has the encoding {encoding}; create one with ENCODING 'UTF8'")
             if not steps_from(_version(connection), "postgres", "the database", migrate=migrate):
                 return
-            connection.execute(f"SET statement_timeout = {round(LONG_STATEMENT_TIMEOUT * 1000)}")
-            connection.execute(f"SET lock_timeout = {round(LONG_STATEMENT_TIMEOUT * 1000)}")
+            connection.execute(f"SET statement_timeout = {round(MIGRATION_TIMEOUT * 1000)}")
+            connection.execute(f"SET lock_timeout = {round(MIGRATION_TIMEOUT * 1000)}")
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATOR)
                 # Another process may have been faster.
@@ -211,24 +212,23 @@ class PostgresStorage(SqlStorage):
             return connection.execute(text, values).fetchall()
 
     @contextmanager
-    def _within(self, connection: Connection, *, long: bool = False) -> Iterator[None]:
-        seconds = (LONG_STATEMENT_TIMEOUT if long else STATEMENT_TIMEOUT) + LOCK_TIMEOUT
-        with self._deadlines.within(seconds, connection.fileno()):
+    def _within(self, connection: Connection) -> Iterator[None]:
+        with self._deadlines.within(STATEMENT_TIMEOUT + LOCK_TIMEOUT, connection.fileno()):
             yield
 
     @contextmanager
-    def _writing(self, *, long: bool = False) -> Iterator[Session]:
+    def _writing(self) -> Iterator[Session]:
         with self._write_lock, _translated():
-            connection = self._begin(long)
+            connection = self._begin()
             try:
-                with self._within(connection, long=long):
+                with self._within(connection):
                     yield _Transaction(connection)
                     connection.execute("COMMIT")
             except BaseException:
                 self._roll_back(connection)
                 raise
 
-    def _begin(self, long: bool) -> Connection:
+    def _begin(self) -> Connection:
         start = "BEGIN"
         if self._writer is not None:
             try:
@@ -239,8 +239,6 @@ class PostgresStorage(SqlStorage):
         if self._writer is None:
             self._writer = self._connect_writer()
             self._writer.execute(start)
-        if long:
-            self._writer.execute(f"SET LOCAL statement_timeout = {round(LONG_STATEMENT_TIMEOUT * 1000)}")
         return self._writer
 
     def _roll_back(self, connection: Connection) -> None:

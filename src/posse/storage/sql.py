@@ -9,7 +9,6 @@ first; numbers are therefore given in the order in which transactions become vis
 from __future__ import annotations
 
 import json
-import time as clock
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -34,14 +33,20 @@ from posse.storage.naming import digest_of
 
 Row = tuple[Any, ...]
 
-CHUNK = 1000
-"""Rows that are deleted in one transaction when a fleet goes."""
+AT_ONCE = 500
+"""Rows of a task that are deleted in the transaction that erases it; others go in slices."""
+
+# Rows of an erased task that are still on their way out; nearly always there are none.
+NOT_ERASED = """NOT EXISTS (
+  SELECT 1 FROM erasures e WHERE e.fleet = d.fleet AND e.task = d.task AND e.number >= d.number)"""
 
 DECISION = """
 SELECT f.name, d.number, d.id, d.time, d.task, d.arm, d.propensity, d.body, d.policy, d.version, d.state, d.reward,
   d.reward_time, d.change, d.counted
 FROM decisions d JOIN fleets f ON f.id = d.fleet
 """
+
+STANDING = DECISION + f"WHERE {NOT_ERASED} AND f.name IS NOT NULL AND "
 
 FLEET = """
 SELECT name, definition, created, tasks, decisions, rewards, pending, changes,
@@ -97,7 +102,7 @@ SELECT rewards
     (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.state IN (0, 2) AND +d.counted IS NOT NULL) END
   - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.counted > ?)
   - (SELECT count(*) FROM decisions d WHERE d.fleet = fleets.id AND d.change > ? AND d.counted IS NULL)
-FROM fleets WHERE name = ? AND erasure <= ?
+FROM fleets WHERE name = ? AND erasure <= ? AND NOT EXISTS (SELECT 1 FROM erasures e WHERE e.fleet = fleets.id)
   AND NOT EXISTS (SELECT 1 FROM snapshots s WHERE s.fleet = fleets.id AND s.finished = 1 AND s.number > ?)
 """
 
@@ -107,16 +112,17 @@ FROM fleets WHERE name = ?
 """
 
 # Held rewards are asked for without their state, whose index has all rewards that there ever were.
-WAITING = """
+WAITING = f"""
 SELECT id FROM (
   SELECT * FROM (
-    SELECT id, time, number FROM decisions
-    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = 0 AND time < ?
+    SELECT id, time, number FROM decisions d
+    WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND state = 0 AND time < ? AND {NOT_ERASED}
     ORDER BY time, number LIMIT ?) AS pending
   UNION ALL
   SELECT * FROM (
-    SELECT id, time, number FROM decisions
+    SELECT id, time, number FROM decisions d
     WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND reward IS NOT NULL AND change IS NULL AND time < ?
+      AND {NOT_ERASED}
     ORDER BY time, number LIMIT ?) AS held) AS late
 ORDER BY time, number LIMIT ?
 """
@@ -127,6 +133,31 @@ DELETE FROM decisions WHERE id IN (
     AND (change <= ? OR (state = 2 AND change IS NULL AND counted IS NULL))
   ORDER BY time LIMIT ?)
 """
+
+
+# A snapshot that has been replaced, or whose fleet is deleted, and one of its parts, if any is left.
+REPLACED = """
+SELECT s.id, (SELECT max(part) FROM snapshot_parts WHERE snapshot = s.id) FROM snapshots s
+WHERE EXISTS (SELECT 1 FROM fleets f WHERE f.id = s.fleet AND f.name IS NULL) OR EXISTS (
+  SELECT 1 FROM snapshots n WHERE n.fleet = s.fleet AND n.finished = 1
+    AND (n.number > s.number OR (n.number = s.number AND n.id > s.id)))
+LIMIT 1
+"""
+
+# A range of the fleet's rows, in the order in which they were written or that of their names: SQLite would look through
+# all rows of the fleet for a list of keys.
+DELETE_OF_FLEET = """
+DELETE FROM {table} WHERE fleet = ? AND {key} <= (
+  SELECT max({key}) FROM (SELECT {key} FROM {table} WHERE fleet = ? ORDER BY {key} LIMIT ?) AS slice)
+"""
+
+OF_A_FLEET = (
+    ("decisions", "number"),
+    ("tasks", "task"),
+    ("activity", "minute"),
+    ("changes", "number"),
+    ("erasures", "task"),
+)
 
 
 class Session(Protocol):
@@ -153,7 +184,7 @@ class SqlStorage(Storage):
         """Run one statement that only reads."""
 
     @abstractmethod
-    def _writing(self, *, long: bool = False) -> AbstractContextManager[Session]:
+    def _writing(self) -> AbstractContextManager[Session]:
         """Open a transaction, which is committed if the body ends and rolled back if it raises."""
 
     def _lock(self, session: Session, fleet: str) -> tuple[int, int] | None:
@@ -200,28 +231,67 @@ class SqlStorage(Storage):
 
     def delete_fleet(self, name: str) -> bool:
         with self._writing() as session:
-            there = session.run("UPDATE fleets SET name = NULL WHERE name = ?", name) > 0
-        # A log may have millions of rows: those go in short transactions, and what a crash leaves goes the next time.
-        for (fleet,) in self._read("SELECT id FROM fleets WHERE name IS NULL"):
-            self._delete_rows(fleet)
-        self._forget()
-        return there
+            return session.run("UPDATE fleets SET name = NULL WHERE name = ?", name) > 0
 
-    def _delete_rows(self, fleet: int) -> None:
-        for table, key in (("decisions", "id"), ("tasks", "task"), ("activity", "minute"), ("changes", "number")):
-            statement = (
-                f"DELETE FROM {table} WHERE fleet = ? AND {key} IN (SELECT {key} FROM {table} WHERE fleet = ? LIMIT ?)"
-            )
-            while True:
-                with self._writing() as session:
-                    gone = session.run(statement, fleet, fleet, CHUNK)
-                if gone < CHUNK:
-                    break
-                clock.sleep(0.001)  # whoever waits for the lock gets it
-        for (snapshot,) in self._read("SELECT id FROM snapshots WHERE fleet = ?", fleet):
-            self._delete_snapshot(snapshot)
+    def sweep(self, limit: int = 100) -> bool:
+        if _checked(limit) == 0:
+            raise InvalidValue("a slice has at least one row, but limit is 0")
+        return self._sweep_task(limit) or self._sweep_snapshot() or self._sweep_fleet(limit)
+
+    def _sweep_task(self, limit: int) -> bool:
+        found = self._read("SELECT fleet, task, number FROM erasures LIMIT 1")
+        if not found:
+            return False
+        fleet, task, last = found[0]
         with self._writing() as session:
+            session.rows("SELECT id FROM fleets WHERE id = ?" + self.LOCK, fleet)
+            gone, pending = self._delete_of_task(session, fleet, task, last, limit)
+            session.run("UPDATE fleets SET pending = pending - ? WHERE id = ?", pending, fleet)
+            if gone < limit:
+                session.run("DELETE FROM erasures WHERE fleet = ? AND task = ? AND number = ?", fleet, task, last)
+        if gone < limit:
+            self._erased(task)
+        return True
+
+    def _delete_of_task(self, session: Session, fleet: int, task: str, last: int, limit: int) -> tuple[int, int]:
+        """Delete rows of a task up to a number; return how many, and how many of them were pending."""
+        states = session.rows(
+            "DELETE FROM decisions WHERE id IN (SELECT id FROM decisions "
+            "WHERE fleet = ? AND task = ? AND number <= ? ORDER BY number LIMIT ?) RETURNING state",
+            fleet, task, last, limit,
+        )  # fmt: skip
+        return len(states), sum(state == PENDING for (state,) in states)
+
+    def _sweep_snapshot(self) -> bool:
+        # By number, not by id: a process that was slow may finish after another one that knew more.
+        found = self._read(REPLACED)
+        if not found:
+            return False
+        snapshot, part = found[0]
+        with self._writing() as session:
+            if part is not None:
+                # Parts are as long as hundreds of rows: one at a time.
+                session.run("DELETE FROM snapshot_parts WHERE snapshot = ? AND part = ?", snapshot, part)
+            else:
+                session.rows("SELECT id FROM snapshots WHERE id = ?" + self.LOCK, snapshot)
+                session.run("DELETE FROM snapshot_parts WHERE snapshot = ?", snapshot)
+                session.run("DELETE FROM snapshots WHERE id = ?", snapshot)
+        if part is None:
+            self._forget()
+        return True
+
+    def _sweep_fleet(self, limit: int) -> bool:
+        found = self._read("SELECT id FROM fleets WHERE name IS NULL LIMIT 1")
+        if not found:
+            return False
+        (fleet,) = found[0]
+        with self._writing() as session:
+            for table, key in OF_A_FLEET:
+                if session.run(DELETE_OF_FLEET.format(table=table, key=key), fleet, fleet, limit):
+                    return True
             session.run("DELETE FROM fleets WHERE id = ?", fleet)
+        self._forget()
+        return True
 
     # The log.
 
@@ -239,7 +309,7 @@ class SqlStorage(Storage):
         return bool(found and found[0][0])
 
     def decision(self, decision_id: str) -> LoggedDecision | None:
-        found = self._read(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", decision_id)
+        found = self._read(STANDING + "d.id = ?", decision_id)
         return LoggedDecision._make(found[0]) if found else None
 
     def decisions(
@@ -254,10 +324,10 @@ class SqlStorage(Storage):
             where, values = where + " AND d.task = ?", [*values, task]
         if state is not None:
             where, values = where + " AND d.state = ?", [*values, state]
-        statement = f"{DECISION} WHERE {where} ORDER BY d.number {order} LIMIT ?"
+        statement = f"{STANDING} {where} ORDER BY d.number {order} LIMIT ?"
         if task is None and state in (PENDING, EXPIRED):
             # These are few among many: their numbers come out of the index of states, and then their rows.
-            inner = f"SELECT d.number FROM decisions d JOIN fleets f ON f.id = d.fleet WHERE {where} "
+            inner = f"SELECT d.number FROM decisions d JOIN fleets f ON f.id = d.fleet WHERE {NOT_ERASED} AND {where} "
             # The sign keeps SQLite from walking through the whole log by number.
             inner += f"ORDER BY +d.number {order} LIMIT ?"
             statement = f"{DECISION} WHERE f.name = ? AND d.number IN ({inner}) ORDER BY d.number {order}"
@@ -293,7 +363,7 @@ class SqlStorage(Storage):
         return [Activity(float(row[0]), int(row[1]), int(row[2]), float(row[3])) for row in found]
 
     def erase(self, fleet: str, task: str) -> int | None:
-        with self._writing(long=True) as session:
+        with self._writing() as session:
             locked = self._lock(session, fleet)
             if locked is None:
                 return None
@@ -301,10 +371,10 @@ class SqlStorage(Storage):
             counted = session.rows("SELECT decisions, rewards FROM tasks WHERE fleet = ? AND task = ?", number, task)
             if not counted:
                 return None
-            [(pending,)] = session.rows(
-                "SELECT count(*) FROM decisions WHERE fleet = ? AND task = ? AND state = ?", number, task, PENDING
-            )
-            session.run("DELETE FROM decisions WHERE fleet = ? AND task = ?", number, task)
+            [(last,)] = session.rows("SELECT number FROM fleets WHERE id = ?", number)
+            gone, pending = self._delete_of_task(session, number, task, last, AT_ONCE)
+            if gone == AT_ONCE:
+                session.run("INSERT INTO erasures (fleet, task, number) VALUES (?, ?, ?)", number, task, last)
             session.run("DELETE FROM tasks WHERE fleet = ? AND task = ?", number, task)
             # The task had its part in them; the process that learns publishes another.
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", number)
@@ -314,8 +384,13 @@ class SqlStorage(Storage):
                 *counted[0], pending, number,
             )  # fmt: skip
             change = _note(session, locked, "erase", digest_of(fleet, task))
-        self._forget()
+        if gone < AT_ONCE:
+            self._erased(task)
         return change
+
+    def _erased(self, task: str) -> None:  # noqa: ARG002 -- a file may have copies of its name
+        """Leave no copy of a task behind whose last row was just deleted."""
+        self._forget()
 
     @abstractmethod
     def _forget(self) -> None:
@@ -331,8 +406,8 @@ class SqlStorage(Storage):
             if locked is None:
                 return 0
             gone = session.run(
-                "UPDATE decisions SET state = ? WHERE id IN (SELECT id FROM decisions "
-                "WHERE fleet = ? AND state = ? AND time < ? ORDER BY time LIMIT ?)",
+                "UPDATE decisions SET state = ? WHERE id IN (SELECT id FROM decisions d "
+                f"WHERE fleet = ? AND state = ? AND time < ? AND {NOT_ERASED} ORDER BY time LIMIT ?)",
                 EXPIRED, locked[0], PENDING, before, _checked(limit),
             )  # fmt: skip
             session.run("UPDATE fleets SET pending = pending - ? WHERE id = ?", gone, locked[0])
@@ -394,26 +469,6 @@ class SqlStorage(Storage):
     def finish_snapshot(self, snapshot: int) -> None:
         with self._writing() as session:
             session.run("UPDATE snapshots SET finished = 1 WHERE id = ?", snapshot)
-        # By number, not by id: a process that was slow may finish after another one that knew more.
-        older = self._read(
-            "SELECT s.id FROM snapshots s WHERE s.fleet = (SELECT fleet FROM snapshots WHERE id = ?) AND EXISTS ("
-            "SELECT 1 FROM snapshots n WHERE n.fleet = s.fleet AND n.finished = 1 "
-            "AND (n.number > s.number OR (n.number = s.number AND n.id > s.id)))",
-            snapshot,
-        )
-        for (number,) in older:
-            self._delete_snapshot(number)
-        if older:
-            self._forget()
-
-    def _delete_snapshot(self, snapshot: int) -> None:
-        for (part,) in self._read("SELECT part FROM snapshot_parts WHERE snapshot = ? ORDER BY part DESC", snapshot):
-            with self._writing() as session:
-                session.run("DELETE FROM snapshot_parts WHERE snapshot = ? AND part = ?", snapshot, part)
-        with self._writing() as session:
-            session.rows("SELECT id FROM snapshots WHERE id = ?" + self.LOCK, snapshot)
-            session.run("DELETE FROM snapshot_parts WHERE snapshot = ?", snapshot)
-            session.run("DELETE FROM snapshots WHERE id = ?", snapshot)
 
     def snapshot(self, fleet: str) -> tuple[int, Iterator[bytes]] | None:
         found = self._read(SNAPSHOT, fleet)

@@ -15,12 +15,13 @@ from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
 from posse.storage.base import LoggedDecision, NewDecision, NewReward, Written
+from posse.storage.checkpoints import Checkpoints
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
 from posse.storage.own_file import OwnFile
 from posse.storage.pool import Pool
 from posse.storage.residue import in_unused_space
-from posse.storage.sql import DECISION, Row, Session, SqlStorage
+from posse.storage.sql import STANDING, Row, Session, SqlStorage
 
 APPLICATION = 0x706F7365
 """Marks the file as a storage of posse (the letters "pose"), where file(1) and SQLite look for it."""
@@ -33,7 +34,7 @@ READERS = 8
 WAL_LIMIT = 64 * 2**20
 """Bytes that the file of recent writes may have before readers are waited for, so that it can start over."""
 
-KEYED = DECISION.replace("SELECT f.name", "SELECT d.digest, f.name") + "WHERE f.name = ? AND d.key = ?"
+KEYED = STANDING.replace("SELECT f.name", "SELECT d.digest, f.name") + "f.name = ? AND d.key = ?"
 
 INSERT = """
 INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest, counted)
@@ -102,6 +103,7 @@ class SqliteStorage(SqlStorage):
         self._write_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._readers = Pool(self._connect_reader, READERS, BUSY_TIMEOUT)
+        self._checkpoints = Checkpoints(Path(f"{self._path}-wal"), self._connect)
         try:
             self._prepare(migrate)
         except BaseException:
@@ -178,6 +180,7 @@ class SqliteStorage(SqlStorage):
         connection = self._connect()
         try:
             connection.execute("PRAGMA cache_size = -16384")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchall()  # opens the write-ahead log
             self._file.opened_wal()
         except BaseException:
@@ -202,7 +205,7 @@ class SqliteStorage(SqlStorage):
             return connection.execute(statement, values).fetchall()
 
     @contextmanager
-    def _writing(self, *, long: bool = False) -> Iterator[Session]:  # noqa: ARG002 (nothing times out here)
+    def _writing(self) -> Iterator[Session]:
         with self._transaction() as connection:
             yield _Transaction(connection)
 
@@ -222,6 +225,7 @@ class SqliteStorage(SqlStorage):
             except BaseException as error:
                 self._roll_back(connection, error)
                 raise
+        self._checkpoints.written()
 
     def _roll_back(self, connection: sqlite3.Connection, error: BaseException) -> None:
         """Undo what is open; a connection that may be broken is thrown away, and the next call makes another."""
@@ -256,31 +260,33 @@ class SqliteStorage(SqlStorage):
 
     def _bound_log(self) -> None:
         """Start the write-ahead log over if readers that overlap have kept SQLite from doing so by itself."""
-        with suppress(OSError):
-            if os.stat(f"{self._path}-wal").st_size > WAL_LIMIT:
-                self._forget()
+        if self._checkpoints.size() > WAL_LIMIT:
+            self._forget()
 
     def _forget(self) -> None:
         # Rows are overwritten when they are deleted (secure_delete), but older copies of their pages are in the log.
+        with suppress(sqlite3.Error, StorageUnavailable):
+            self._checkpoints.make()  # most of it, while others write
         with self._write_lock, suppress(sqlite3.Error):
             if self._writer is not None:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def erase(self, fleet: str, task: str) -> int | None:
-        number = super().erase(fleet, task)
-        if number is not None:
-            with suppress(sqlite3.Error, OSError):
-                self._rewrite(task)
-        return number
+    def _erased(self, task: str) -> None:
+        super()._erased(task)
+        with suppress(sqlite3.Error, OSError):
+            self._rewrite(task)
 
     def _rewrite(self, task: str) -> None:
         """Rewrite what holds copies of an erased task in unused space: first what mostly does, then all."""
-        with self._write_lock:
-            for statement in ("REINDEX decisions_task", "VACUUM"):
-                if self._writer is None or not in_unused_space(self._path, task):
-                    return
+        for statement in ("REINDEX decisions_task", "VACUUM"):
+            # Looked for while others write: what is moved now is no row of the task, and its copies only become fewer.
+            if not in_unused_space(self._path, task):
+                return
+            with self._write_lock:
+                if self._writer is None:
+                    self._writer = self._connect_writer()
                 self._writer.execute(statement)
-                self._forget()
+            self._forget()
 
     # Who learns, and whether it is there.
 
@@ -321,6 +327,7 @@ class SqliteStorage(SqlStorage):
 
     def close(self) -> None:
         self._closed = True
+        self._checkpoints.close()
         self._readers.clear()
         with self._write_lock:
             self._drop_writer()
@@ -346,7 +353,7 @@ def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
     execute = connection.execute
     decisions: dict[str, LoggedDecision] = {}
     for decision_id in wanted.ids:
-        row = execute(DECISION + "WHERE d.id = ? AND f.name IS NOT NULL", (decision_id,)).fetchone()
+        row = execute(STANDING + "d.id = ?", (decision_id,)).fetchone()
         if row is not None:
             decisions[decision_id] = LoggedDecision._make(row)
     keyed = {}

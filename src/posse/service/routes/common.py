@@ -25,6 +25,7 @@ from posse.service.roster import unknown_fleet
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
 
+FLEET_THREADS = 4  # requests for one fleet that are worked on, or wait for it, side by side
 MOST_WAITING = 16  # requests that wait for something that is done one at a time
 
 FLEET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -115,6 +116,24 @@ class Alone:
             return await anyio.to_thread.run_sync(partial(function, *values), limiter=self._limiter)
         finally:
             self.asked -= 1
+
+
+async def ask_fleet(live: LiveFleet | None, function: Callable[[], Result], *, at_once: bool = True) -> Result:
+    """Return what a function of a fleet returns, without making anybody wait who asks for another fleet.
+
+    What is done in a moment is done here, on the loop, unless somebody works on the fleet (a task is erased, say).
+    Then, or if it is long (not ``at_once``), it is done on threads that only requests for this fleet use. A fleet that
+    is set aside may not be in memory (None): it has no threads of its own.
+    """
+    if live is None:
+        return await run_in_threadpool(function)
+    if at_once:
+        with live.replica.reserved() as reserved:
+            if reserved:
+                return function()
+    if live.threads is None:
+        live.threads = anyio.CapacityLimiter(FLEET_THREADS)
+    return await anyio.to_thread.run_sync(function, limiter=live.threads)
 
 
 async def _alone(request: Request) -> Alone:

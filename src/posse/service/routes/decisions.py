@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
@@ -25,6 +26,7 @@ from posse.service.routes.common import (
     FLEET_NAME,
     Live,
     Ready,
+    ask_fleet,
     by_hand,
     engine_of,
     live_of,
@@ -85,7 +87,7 @@ async def decide(request: Request) -> Response:
     body = await read_ask(request)
     live = await live_of(engine, name)  # a body may take its time, and the fleet be another by now
     key = request.headers.get("idempotency-key")
-    made, entry = new_decision(engine, live, body, key, None)
+    made, entry = await ask_fleet(live, partial(new_decision, engine, live, body, key, None))
     (outcome,) = await engine.writer.write([entry])
     return answer(decided(live, made, outcome, None))
 
@@ -99,7 +101,10 @@ async def decide(request: Request) -> Response:
     responses={200: with_example(schemas.DecisionsAnswer), **failures(*WRITING, 404, 409)},
 )
 async def decide_many(
-    engine: Ready, live: Live, body: Annotated[schemas.AskMany, Depends(json_body(schemas.AskMany))], key: Key = None
+    engine: Ready,
+    live: Live,
+    body: Annotated[schemas.AskMany, Depends(json_body(schemas.AskMany))],
+    key: Key = None,
 ) -> Response:
     """Choose arms for many contexts, all or none."""
     require_batch(engine, body.decisions, "decisions")
@@ -109,7 +114,7 @@ async def decide_many(
         keys = [ask.key or (None if key is None else f"{key}/{i}") for i, ask in enumerate(body.decisions)]
         return [new_decision(engine, live, ask, keys[i], f"decisions.{i}") for i, ask in enumerate(body.decisions)]
 
-    made = make() if len(body.decisions) < SEVERAL else await run_in_threadpool(make)
+    made = await ask_fleet(live, make, at_once=len(body.decisions) < SEVERAL)
     if not made:
         return answer({"decisions": []})
     outcomes = await engine.writer.write([entry for _, entry in made])

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from posse.service import schemas
 from posse.service.answers import answer, fleet_answer
 from posse.service.bodies import json_body, json_request
-from posse.service.definition import active_arms, new_definition, require_label
+from posse.service.definition import active_arms, new_definition, require_cells, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
@@ -145,6 +145,7 @@ async def add_arm(
         arms = definition["arms"] if arm in definition["arms"] else [*definition["arms"], arm]
         if len(arms) > limits.arms:
             raise ApiError("invalid", f"this service allows {limits.arms} arms (limits.arms)", "arm")
+        require_cells(len(arms), live.replica.features.n_features, limits)
         return {**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]}
 
     await run_in_threadpool(engine.change_arms, live, change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -13,7 +14,7 @@ from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
 from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, Stored, TakingTurns, new_router, scope
+from posse.service.routes.common import Live, Ready, Stored, TakingTurns, ask_fleet, new_router, scope
 from posse.service.routes.tasks import Limit
 from posse.service.value import MOST_ROWS, value_of
 from posse.storage import PENDING
@@ -32,7 +33,7 @@ STRETCHES = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 )
 async def population(engine: Ready, live: Live) -> Response:
     """Return every arm's population."""
-    found = await run_in_threadpool(_population, live)
+    found = await ask_fleet(live, partial(_population, live), at_once=False)
     clock = engine.steady.problem
     own = [*([] if clock is None else [clock]), *engine.checker.findings(live.name)]
     found["findings"] = [*own, *found["findings"]]

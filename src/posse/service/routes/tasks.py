@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from posse.service.answers import answer, log_row, task_counts
 from posse.service.describing import READING, failures, with_example
 from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, Stored, TaskName, checked_task, new_router, scope
+from posse.service.routes.common import Live, Ready, Stored, TaskName, ask_fleet, checked_task, new_router, scope
 from posse.storage import TaskRow
 
 router = new_router(tags=["tasks"])
@@ -56,7 +57,7 @@ async def get_task(engine: Ready, live: Live, task: TaskName) -> Response:
     row = await run_in_threadpool(engine.storage.task, live.name, checked_task(engine, task))
     if row is None:
         raise unknown_task(task)
-    return answer(await run_in_threadpool(_posterior, live, row))
+    return answer(await ask_fleet(live, partial(_posterior, live, row), at_once=False))
 
 
 def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
     known = fleet.knows(row.task)
     coefficients = fleet.coefficients(row.task)
     borrowing = fleet.borrowing(row.task) if known else None
-    population = {arm.arm: arm for arm in fleet.overview(0).arms}
+    population = fleet.populations()
     arms = []
     for place, (arm, mean) in enumerate(coefficients.mean.items()):
         shared = population[arm]
@@ -93,7 +94,8 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
 )
 async def erase_task(engine: Ready, fleet: Stored, task: TaskName) -> Response:
     """Erase a task."""
-    if not await run_in_threadpool(engine.erase, fleet, checked_task(engine, task)):
+    erase = partial(engine.erase, fleet, checked_task(engine, task))
+    if not await ask_fleet(engine.roster.find(fleet), erase, at_once=False):
         raise unknown_task(task)
     return Response(status_code=204)
 
@@ -133,6 +135,7 @@ async def history(
 async def export(engine: Ready, fleet: Stored, task: TaskName) -> Response:
     """Return everything about a task: its rows of the log, its sums and what is believed."""
     checked_task(engine, task)
+    live = engine.roster.find(fleet)
 
     def read() -> dict[str, Any]:
         row = engine.storage.task(fleet, task)
@@ -143,11 +146,10 @@ async def export(engine: Ready, fleet: Stored, task: TaskName) -> Response:
         while rows := engine.storage.decisions(fleet, after=last, task=task, limit=AT_ONCE):
             decisions += [log_row(found) for found in rows]
             last = rows[-1].number
-        live = engine.roster.find(fleet)
         learned = live.replica.export(task) if live is not None and live.replica.knows(task) else None
         return {"fleet": fleet, **task_counts(row), "learned": learned, "log": decisions}
 
-    response = answer(await run_in_threadpool(read))
+    response = answer(await ask_fleet(live, read, at_once=False))
     response.headers["content-disposition"] = 'attachment; filename="task.json"'
     return response
 

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
-from posse.service.engine import Engine, unknown_fleet
+from posse.service.engine import Engine
 from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
+from posse.service.roster import unknown_fleet
 from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
 from posse.service.verify import Verification
 

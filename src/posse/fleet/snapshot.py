@@ -1,0 +1,45 @@
+"""A fleet as a file that is written while the fleet goes on: what a service keeps of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from posse.container import Streamed
+from posse.fleet.file import SUMS_ONLY, label_arrays, require_finite, state_but_pairs, write_fleet
+from posse.fleet.kept import FrozenSums
+
+if TYPE_CHECKING:
+    from posse.fleet.posse import Posse
+    from posse.types import Array
+
+
+def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
+    """Return what writes the state that a fleet is in now to a file, without beliefs about pairs.
+
+    Nothing that grows with the sums is copied, and the lock is held for some pairs at a time: what is learned before
+    they are written is kept apart.
+    """
+    with fleet._lock:
+        fleet._require_whole()
+        fleet._look()
+        header, arrays = state_but_pairs(fleet)
+        labels, kind = list(fleet._tasks), fleet._tasks.kind
+        sums = FrozenSums(fleet._store, fleet._lock)
+
+    def write(path: str | os.PathLike[str]) -> None:
+        pairs = {
+            f"pair_{name}": Streamed("float64", shape, partial(_finite_blocks, sums, field, f"pair_{name}"))
+            for name, (field, shape) in sums.fields.items()
+        }
+        write_fleet(path, SUMS_ONLY, header, {**arrays, **label_arrays(labels, kind), **pairs})
+
+    return write
+
+
+def _finite_blocks(sums: FrozenSums, field: int, name: str) -> Iterator[Array]:
+    for block in sums.blocks(field):
+        require_finite(name, block)
+        yield block
