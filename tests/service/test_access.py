@@ -178,6 +178,24 @@ def test_what_is_open_needs_no_key_and_tells_nothing_of_fleets(fresh, path):
     assert "coffee" not in answer.text or path == "/openapi.json"
 
 
+@pytest.mark.parametrize("route", [route for route in ROUTES if route[0] == "GET"], **AS_TEXT)
+def test_head_is_answered_as_get_is_and_needs_what_get_needs(fresh, route):
+    needed, path, _ = ROUTES[route]
+    headers = {} if needed is OPEN else bearer(fresh.secrets[needed])
+    get, head = fresh.get(path, headers=headers), fresh.request("HEAD", path, headers=headers)
+    assert head.status_code == get.status_code
+    assert head.headers.get("content-type") == get.headers.get("content-type")
+    assert head.content == b""
+    if needed is not OPEN:
+        assert fresh.request("HEAD", path).status_code == 401
+
+
+def test_head_is_not_known_where_get_is_not(fresh):
+    answer = fresh.request("HEAD", "/v1/rewards")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert fresh.request("PATCH", "/v1/fleets").headers["allow"] == "GET, HEAD"
+
+
 def test_paths_that_are_not_there_tell_nobody_more_with_a_key_than_without(locked, shape):
     for path in ("/v1/nothing", "/v2/fleets", "/v1/fleets/", "/docs", "/redoc"):
         shape(locked.get(path), 404, "not_found")
