@@ -322,6 +322,29 @@ def test_a_service_that_lost_its_last_key_is_not_open_to_all(start, keys, wait_f
     assert service.get("/v1/fleets").status_code in (401, 403)
 
 
+@pytest.mark.parametrize("headers", [{}, {"host": "127.0.0.1"}, {"host": "localhost:8080"}], ids=str)
+def test_a_service_whose_last_key_was_revoked_is_not_open_after_a_restart(tmp_path, start, keys, shape, headers):
+    # A proxy that names this machine looks as if this machine asked.
+    (key,) = keys(tmp_path / "posse.db", ["admin"])
+    storage = open_storage(tmp_path / "posse.db")
+    assert storage.revoke_key(key.split("_")[1])
+    storage.close()
+    service = start()
+    shape(service.get("/v1/fleets", headers=headers), 401, "key_required")
+    shape(service.get("/v1/fleets", headers=headers | bearer(key)), 401, "key_invalid")
+    service.stop()
+
+    opened = start(require_keys="while-any")
+    assert opened.get("/v1/fleets", headers=headers).status_code == 200
+
+
+def test_keys_may_be_required_from_the_start(tmp_path, start, keys, shape, wait_for):
+    service = start(require_keys="always")
+    shape(service.get("/v1/fleets"), 401, "key_required")
+    (key,) = keys(tmp_path / "posse.db", ["read"])
+    wait_for(lambda: service.get("/v1/fleets", headers=bearer(key)).status_code == 200, 2)
+
+
 def test_secrets_are_nowhere_on_disk(tmp_path, start, keys, wait_for):
     made = keys(tmp_path / "posse.db", ["read"], SCOPES)
     service = start()

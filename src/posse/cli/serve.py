@@ -11,6 +11,7 @@ import typer
 from posse.errors import MissingDependency
 
 if TYPE_CHECKING:
+    from posse.service.keys import KeyRing
     from posse.service.settings import Settings
 
 DATABASE = Annotated[
@@ -63,14 +64,19 @@ def serve(
     running.serve(settings, lambda address: _tell(settings, keys, address, demo))
 
 
-def _tell(settings: Settings, keys: int, address: str, demo: bool) -> None:
+def _tell(settings: Settings, keys: KeyRing | None, address: str, demo: bool) -> None:
     print(f"posse serves {address} (the page is there, too)", flush=True)
     print(f"the log is in {_without_password(settings.database)}", flush=True)
-    if keys == 0:
-        print(
-            "there are no API keys, so it answers this machine only; make one with `posse keys create --scope admin`",
-            flush=True,
-        )
+    if keys is not None and not len(keys):
+        create = f"`posse keys create --scope admin --database {_without_password(settings.database)}`"
+        if keys.needed:
+            why = "the last was revoked" if settings.require_keys != "always" else 'require_keys is "always"'
+            print(
+                f"it asks for API keys ({why}) and there are none, so it answers nobody until you make one with {create}",
+                flush=True,
+            )
+        else:
+            print(f"there are no API keys, so it answers this machine only; make one with {create}", flush=True)
     if demo:
         from posse.service.demo import start_demo
 

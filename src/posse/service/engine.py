@@ -44,7 +44,7 @@ class Engine:
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
         self.settings, self.clock = settings, clock
-        self.keys = KeyRing()
+        self.keys = KeyRing(rule=settings.require_keys)
         self.ready = False
         self.leading = False
         self.problem = "the service is starting"
@@ -97,9 +97,10 @@ class Engine:
                 storage.close()
                 raise
         self.storage = storage
-        self.keys.replace(storage.keys())
-        if not self.settings.embedded and not self.keys.needed:
-            logger.warning("there are no API keys, so this service answers this machine only; see `posse keys create`")
+        self.keys.replace(storage.keys(revoked=True))
+        if not self.settings.embedded and not len(self.keys):
+            who = "nobody" if self.keys.needed else "this machine only"
+            logger.warning("there are no API keys, so this service answers %s; see `posse keys create`", who)
         self.writer = Writer(storage, self._written, self.settings.limits.waiting)
         self._opened = True
 
@@ -190,7 +191,7 @@ class Engine:
                 if not self._opened:
                     self._open()
                 self._lead()
-                self.keys.replace(self.storage.keys())
+                self.keys.replace(self.storage.keys(revoked=True))
                 rows = self._follow()
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import signal
 import socket
@@ -15,19 +16,26 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from posse.errors import InvalidValue
+from posse.errors import InvalidValue, StorageUnavailable
 from posse.service.access import LOOPBACK
 from posse.service.app import create_app
 from posse.service.engine import require_alone
+from posse.service.keys import KeyRing
 from posse.service.settings import Limits, Settings
 from posse.service.wire import LimitedProtocol
 from posse.storage import open_storage
 
+logger = logging.getLogger("posse.service")
+
 ENVIRONMENT = "POSSE_SERVE_SETTINGS"  # how settings reach further processes
 
 
-def require_safe(settings: Settings) -> int:
-    """Return how many keys there are; raise if there are none and others than this machine could ask."""
+def require_safe(settings: Settings) -> KeyRing | None:
+    """Return the keys that there are; raise if there are none and others than this machine could ask.
+
+    None if the database is away, which is no reason not to start: the service waits for it, and lets nobody in
+    before it knows the keys.
+    """
     if settings.workers > 1 and settings.embedded:
         raise InvalidValue(
             f"{settings.workers} processes cannot share the SQLite file {settings.database}; name a PostgreSQL "
@@ -35,21 +43,26 @@ def require_safe(settings: Settings) -> int:
         )
     loopback = settings.host in LOOPBACK
     if loopback and not settings.embedded:
-        # A database that is away is no reason not to start: the service waits for it.
-        return -1
-    storage = open_storage(settings.database)
+        return None
     try:
-        count = len(storage.keys())
+        storage = open_storage(settings.database)
+    except StorageUnavailable as error:
+        if settings.embedded:
+            raise
+        logger.warning("%s; trying again", error)
+        return None
+    try:
+        keys = KeyRing(storage.keys(revoked=True), settings.require_keys)
         if settings.embedded:
             require_alone(storage, settings)
     finally:
         storage.close()
-    if not count and not loopback:
+    if not len(keys) and not loopback:
         raise InvalidValue(
             f"without API keys this service may listen to this machine only, not to {settings.host}: create one with "
             "`posse keys create --scope admin`, or leave out --host"
         )
-    return count
+    return keys
 
 
 def serve(settings: Settings, started: Callable[[str], None] | None = None) -> None:
