@@ -13,7 +13,7 @@ from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
 from posse.service.settings import Settings
-from posse.service.warming import warm
+from posse.service.warming import Warming
 from posse.service.writer import Writer
 from posse.storage import FleetRow, NewReward, Storage, Written, open_storage
 
@@ -46,11 +46,13 @@ class Engine:
         self.settings, self.clock = settings, clock
         self.keys = KeyRing(rule=settings.require_keys)
         self.ready = False
-        self.leading = False
+        self.leading, self.leader_known = False, False
         self.problem = "the service is starting"
+        self.warming = Warming()
         self._fleets: dict[str, LiveFleet] = {}
         self._loading = threading.Lock()
-        self._opened = False
+        self.opened = False
+        self._probe_at = 0.0
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
         self._snapshot_at: dict[str, float] = {}
@@ -76,7 +78,7 @@ class Engine:
         self._stop.set()
         if self._keeper.ident is not None:
             self._keeper.join(STOP_SECONDS)
-        if self._opened:
+        if self.opened:
             if self.leading:
                 for live in list(self._fleets.values()):
                     try:
@@ -102,7 +104,7 @@ class Engine:
             who = "nobody" if self.keys.needed else "this machine only"
             logger.warning("there are no API keys, so this service answers %s; see `posse keys create`", who)
         self.writer = Writer(storage, self._written, self.settings.limits.waiting)
-        self._opened = True
+        self.opened = True
 
     # Fleets.
 
@@ -136,7 +138,7 @@ class Engine:
 
     def require_keys(self) -> None:
         """Raise until it is known which keys there are."""
-        if not self._opened:
+        if not self.opened:
             self.require_ready()
 
     def _load(self, name: str) -> LiveFleet | None:
@@ -147,22 +149,17 @@ class Engine:
             if row is None:
                 return None
             if live is None or live.created != row.created:
-                # Before anybody can ask it something.
-                warm(*(row.definition[name] for name in ("policy", "prior", "robust")))
                 live = LiveFleet(self.storage, row, self.settings.limits.number)
                 live.replica.leading = self.leading
                 self._fleets[name] = live
             return live
 
-    def check(self) -> int:
-        """Return how many fleets there are if the database answers, else raise."""
-        try:
-            self.storage.ping()
-        except StorageUnavailable as error:
-            raise StorageUnavailable(f"{self._public(error)}; try again in a second") from error
+    @property
+    def n_fleets(self) -> int:
+        """How many fleets are in memory."""
         return len(self._fleets)
 
-    def _public(self, error: PosseError) -> str:
+    def public(self, error: PosseError) -> str:
         """Return what anybody may know: a server's words name its address, its user and, misread, bits of passwords."""
         shared = isinstance(error, StorageUnavailable | StorageMismatch) and not self.settings.embedded
         return AWAY if shared else str(error)
@@ -188,8 +185,9 @@ class Engine:
         self.problem, warned = "fleets are being loaded", ""
         while not self._stop.is_set():
             try:
-                if not self._opened:
+                if not self.opened:
                     self._open()
+                self._probe()
                 self._lead()
                 self.keys.replace(self.storage.keys(revoked=True))
                 rows = self._follow()
@@ -203,7 +201,7 @@ class Engine:
             except PosseError as error:
                 if str(error) != warned:
                     logger.warning("%s; trying again", error)
-                self.problem, warned = self._public(error), str(error)
+                self.problem, warned = self.public(error), str(error)
                 self._stop.wait(0.5)
             except Exception:
                 logger.exception("looking after the fleets failed; trying again")
@@ -212,27 +210,36 @@ class Engine:
 
     def _warm(self) -> None:
         """Load compiled code, however often that takes: without it nothing could be decided or learned."""
-        self.problem = (
-            "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
-        )
+
+        def tell() -> None:
+            self.problem = str(self.warming)
+
         pause = WARM_SECONDS
         while not self._stop.is_set():
             try:
-                warm()
+                self.warming.run(tell, self._stop.is_set)
                 return
             except Exception:
                 logger.exception("compiled code could not be loaded; trying again in %g s", pause)
-                self.problem = "compiled code could not be loaded (the log of this service says why)"
+                tell()
             self._stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _probe(self) -> None:
+        """Find out whether the disk can be written to, at the start and while the last write failed."""
+        disk, now = self.writer.disk, time.monotonic()
+        if (disk.problem is not None or not disk.tried) and now >= self._probe_at:
+            self._probe_at = now + LEAD_SECONDS
+            self.writer.probe()
 
     def _lead(self) -> None:
         now = time.monotonic()
         if now - self._led_at < LEAD_SECONDS:
             return
-        self._led_at = now
+        self._led_at, self.leader_known = now, False
         try:
             leading = self.storage.lead()
+            self.leader_known = True
         except PosseError:
             leading = False
             raise

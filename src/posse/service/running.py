@@ -21,6 +21,7 @@ from posse.service.access import LOOPBACK
 from posse.service.app import create_app
 from posse.service.engine import require_alone
 from posse.service.keys import KeyRing
+from posse.service.log_lines import write_log_lines
 from posse.service.settings import Limits, Settings
 from posse.service.wire import LimitedProtocol
 from posse.storage import open_storage
@@ -65,7 +66,7 @@ def require_safe(settings: Settings) -> KeyRing | None:
     return keys
 
 
-def serve(settings: Settings, started: Callable[[str], None] | None = None) -> None:
+def serve(settings: Settings, started: Callable[[str], None] | None = None, *, verbose: bool = False) -> None:
     """Run until a signal says stop; ``started`` is told the address once it listens.
 
     Parameters
@@ -73,6 +74,8 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
     settings : Settings
         Port 0 takes any that is free.
     started : callable, optional
+    verbose : bool
+        Whether further processes log more; this one's caller has seen to its own log.
     """
     bound = _listen(settings)
     host, port = bound.getsockname()[:2]
@@ -92,7 +95,7 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
         if not server.started:
             raise SystemExit(3)
         return
-    os.environ[ENVIRONMENT] = json.dumps(dataclasses.asdict(settings))
+    os.environ[ENVIRONMENT] = json.dumps({"settings": dataclasses.asdict(settings), "verbose": verbose})
     if started is not None:
         started(address)
     from uvicorn.supervisors import Multiprocess
@@ -108,8 +111,10 @@ def _leave(_number: int, _frame: object) -> None:
 
 
 def app_from_environment() -> FastAPI:
-    """Return the service with the settings of the process that started this one."""
-    values = json.loads(os.environ[ENVIRONMENT])
+    """Return the service with the settings of the process that started this one, which has set up nothing else."""
+    given = json.loads(os.environ[ENVIRONMENT])
+    values = given["settings"]
+    write_log_lines(given["verbose"])
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="posse-parent", daemon=True).start()
     return create_app(Settings(**{**values, "limits": Limits(**values["limits"])}))
 

@@ -383,9 +383,34 @@ class Health(Answer):
     status: str = Field(examples=["ok"])
 
 
+class ReadyCheck(Answer):
+    """What one check found."""
+
+    ok: bool
+    detail: str = Field(examples=["writable"])
+
+
+class ReadyChecks(Answer):
+    """All that must be so before requests are answered."""
+
+    compiled: ReadyCheck
+    database: ReadyCheck
+    loaded: ReadyCheck
+    disk: ReadyCheck
+    leader: ReadyCheck
+
+
 class Ready(Answer):
     """Whether it answers requests."""
 
     status: str = Field(examples=["ready"])
     fleets: int = Field(examples=[1])
     leading: bool = Field(description="Whether this process is the one that learns.")
+    checks: ReadyChecks
+
+
+class NotReady(Answer):
+    """Why it does not answer requests: the failure names the first check that failed."""
+
+    error: ErrorDetail
+    checks: ReadyChecks

@@ -428,6 +428,10 @@ class Storage(ABC):
         """Return if the database answers, else raise."""
 
     @abstractmethod
+    def try_write(self) -> None:
+        """Write something and take it back; return if that is on disk, else raise."""
+
+    @abstractmethod
     def schema_version(self) -> int:
         """Return the number of the last migration."""
 

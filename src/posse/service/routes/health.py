@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 from fastapi import APIRouter, Request
+from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse, Response
 
 from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
+from posse.service.errors import ApiError
+from posse.service.readiness import checks_of, failed_check
 from posse.service.routes.common import engine_of, scope
 
 router = APIRouter(tags=["health"])
@@ -23,14 +28,18 @@ async def healthz() -> Response:
 @router.get(
     "/readyz",
     summary="Whether requests are answered",
-    responses={200: with_example(schemas.Ready), **failures(503)},
+    responses={200: with_example(schemas.Ready), 503: with_example(schemas.NotReady)},
 )
 async def readyz(request: Request) -> Response:
-    """Return whether fleets are in memory and the database answers."""
+    """Return whether requests are answered, and what every check found."""
     engine = engine_of(request)
-    engine.require_ready()
-    fleets = await run_in_threadpool(engine.check)
-    return answer({"status": "ready", "fleets": fleets, "leading": engine.leading})
+    checks = await run_in_threadpool(checks_of, engine)
+    found = {name: check._asdict() for name, check in checks.items()}
+    failed = failed_check(checks)
+    if failed is None:
+        return answer({"status": "ready", "fleets": engine.n_fleets, "leading": engine.leading, "checks": found})
+    error = ApiError("not_ready", f"{failed[1]}; try again in a second", failed[0], retry_after=1)
+    return Response(to_json({**json.loads(error.body), "checks": found}), 503, error.headers, "application/json")
 
 
 @router.get(
