@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from posse._version import __version__
+from posse.cli.backup import backup
 from posse.cli.bench import app as bench
 from posse.cli.data import app as data
 from posse.cli.decide import decide, reward
@@ -41,6 +42,7 @@ app.command()(reward)
 app.command()(evaluate)
 app.command()(serve)
 app.add_typer(keys_app, name="keys")
+app.command()(backup)
 app.command()(warmup)
 app.add_typer(log_app, name="log")
 app.add_typer(data, name="data")
