@@ -45,6 +45,7 @@ STATUS = {
     "internal": 500,
     "storage_unavailable": 503,
     "not_ready": 503,
+    "too_busy": 503,
 }
 """The HTTP status of every code."""
 

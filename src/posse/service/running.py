@@ -23,7 +23,7 @@ from posse.service.engine import require_alone
 from posse.service.keys import KeyRing
 from posse.service.log_lines import write_log_lines
 from posse.service.settings import Limits, Settings
-from posse.service.wire import LimitedProtocol
+from posse.service.wire import LimitedProtocol, allowed_connections
 from posse.storage import open_storage
 
 logger = logging.getLogger("posse.service")
@@ -85,6 +85,7 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None, *, v
         "timeout_keep_alive": 75, "timeout_graceful_shutdown": 10, "lifespan": "on", "http": LimitedProtocol,
     }  # fmt: skip
     if settings.workers == 1:
+        LimitedProtocol.most = allowed_connections(settings.limits.connections)
         if started is not None:
             started(address)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -116,7 +117,9 @@ def app_from_environment() -> FastAPI:
     values = given["settings"]
     write_log_lines(given["verbose"])
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="posse-parent", daemon=True).start()
-    return create_app(Settings(**{**values, "limits": Limits(**values["limits"])}))
+    settings = Settings(**{**values, "limits": Limits(**values["limits"])})
+    LimitedProtocol.most = allowed_connections(settings.limits.connections)
+    return create_app(settings)
 
 
 def _end_with_parent(parent: int) -> None:

@@ -39,6 +39,9 @@ class Limits:
         Requests a second of one address with a wrong key or none.
     waiting : int
         Requests that wait for the disk; more are told to come back.
+    connections : int
+        Open connections of one process; fewer where the system allows fewer open files. A new one takes the place of
+        one at which nobody waits, or is told to come back.
     """
 
     body: int = 1 << 20
@@ -51,6 +54,7 @@ class Limits:
     rate: float = 10_000.0
     refusals: float = 10.0
     waiting: int = 5000
+    connections: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
