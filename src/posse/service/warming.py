@@ -60,7 +60,7 @@ class Warming:
         helper: Helper | None = None
         turn: Turn | None = None
         try:
-            with _compiler_noted(self._note_compiler):
+            with _compiler_noted(partial(self._note_compiler, told)):
                 for name, load in self._parts.items():
                     told()
                     if stopped():
@@ -94,8 +94,10 @@ class Warming:
         waited, self._waiting = self._waiting, False
         return not waited
 
-    def _note_compiler(self) -> None:
-        self._compiling = True
+    def _note_compiler(self, told: Callable[[], None]) -> None:
+        if not self._compiling:
+            self._compiling = True
+            told()
 
 
 def parts() -> dict[str, Callable[[], None]]:
