@@ -409,8 +409,7 @@ class Ready(Answer):
     checks: ReadyChecks
 
 
-class NotReady(Answer):
-    """Why it does not answer requests: the failure names the first check that failed."""
+class NotReady(Failure):
+    """Why it does not answer requests: the field of the failure names the first check that failed."""
 
-    error: ErrorDetail
     checks: ReadyChecks
