@@ -38,11 +38,11 @@ LONG = (
 @pytest.fixture(scope="session")
 def compiled():
     """What a service needs is compiled, so that those which tests start are ready in seconds; one worker does it."""
-    from posse.service.warming import warm
+    from posse.service.warming import warm_all
 
     with open(Path(tempfile.gettempdir()) / f"posse-tests-{os.getuid()}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        warm()
+        warm_all()
 
 
 def pytest_collection_modifyitems(items):

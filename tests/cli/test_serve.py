@@ -120,7 +120,9 @@ def test_others_than_this_machine_are_served_with_keys_only(invoke, tmp_path):
     storage = open_storage(tmp_path / "posse.db")
     storage.add_key(new_key(["read"], "", 0.0)[1])
     storage.close()
-    assert require_safe(Settings(database=str(tmp_path / "posse.db"), host="0.0.0.0")) == 1
+    found = require_safe(Settings(database=str(tmp_path / "posse.db"), host="0.0.0.0"))
+    assert found is not None
+    assert len(found) == 1
 
 
 def test_a_refusal_is_one_line_and_status_2(tmp_path):
@@ -213,6 +215,43 @@ def test_with_keys_it_listens_to_others_and_asks_for_them(launch, tmp_path):
         assert answer.status == 200
     launched.end()
     assert key.rpartition("_")[2] not in "".join(launched.said + launched.errors)
+
+
+def test_a_start_away_from_this_machine_waits_for_its_database(launch, postgres_server, postgres_url):
+    storage = open_storage(postgres_url)
+    key, row = new_key(["read"], "", 0.0)
+    storage.add_key(row)
+    storage.close()
+    postgres_server.stop()
+    try:
+        launched = launch("--host", "0.0.0.0", "--port", "0", "--database", postgres_url)
+        url = launched.url()
+        assert url is not None, "".join(launched.errors)
+        local = f"http://127.0.0.1:{url.rpartition(':')[2]}"
+        for path in ("/readyz", "/v1/fleets"):
+            with pytest.raises(urllib.error.HTTPError, match="503"):
+                urllib.request.urlopen(local + path, timeout=5)
+    finally:
+        postgres_server.start()
+    assert ask(f"{local}/readyz") == 200
+    assert ask(f"{local}/v1/fleets") == 401
+    request = urllib.request.Request(f"{local}/v1/fleets", headers={"Authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=5) as answer:
+        assert answer.status == 200
+
+
+def test_it_says_how_to_make_a_key_if_the_last_was_revoked(launch, tmp_path):
+    storage = open_storage(tmp_path / "posse.db")
+    _, row = new_key(["read"], "", 0.0)
+    storage.add_key(row)
+    storage.revoke_key(row.id)
+    storage.close()
+    launched = launch("--port", "0")
+    assert ask(f"{launched.url()}/v1/fleets") == 401
+    launched.end()
+    said = "".join(launched.said)
+    assert "the last was revoked" in said
+    assert "posse keys create --scope admin --database posse.db" in said
 
 
 def test_a_password_is_not_printed():

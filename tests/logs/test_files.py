@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import stat
 
 import polars as pl
 import pytest
@@ -188,3 +189,16 @@ def test_other_programs_can_read_the_lines(tmp_path):
 
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [record["context"] for record in records] == [{"n": 1.5}, {"n": 2.0}]
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz", "log.parquet"])
+def test_a_log_that_is_written_is_for_its_owner_alone(tmp_path, name):
+    path, before = tmp_path / name, os.umask(0o000)
+    try:
+        write_log(LOG, path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        path.chmod(0o640)
+        write_log(LOG, path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

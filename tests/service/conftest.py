@@ -97,7 +97,7 @@ class Asking:
 class InProcess(Asking):
     """The application with its own loop on a thread of its own; everything but the socket is real."""
 
-    def __init__(self, settings, *, client=("127.0.0.1", 4711), clock=None):
+    def __init__(self, settings, *, client=("127.0.0.1", 4711), clock=None, patience=WAIT, progress=None):
         self.settings = settings
         self.app = create_app(settings, clock)
         self.engine = self.app.state.engine
@@ -117,7 +117,12 @@ class InProcess(Asking):
         if self.failure is not None:
             self.thread.join()
             raise self.failure
-        settle(lambda: self.engine.ready)
+        settle(lambda: self._noted(progress) or self.engine.ready, patience)
+
+    def _noted(self, progress):
+        """Note what the service says while it is not ready."""
+        if progress is not None and not self.engine.ready and self.engine.problem not in progress:
+            progress.append(self.engine.problem)
 
     def _run(self, begun):
         async def live():

@@ -181,6 +181,24 @@ def test_what_is_open_needs_no_key_and_tells_nothing_of_fleets(fresh, path):
     assert "coffee" not in answer.text or path == "/openapi.json"
 
 
+@pytest.mark.parametrize("route", [route for route in ROUTES if route[0] == "GET"], **AS_TEXT)
+def test_head_is_answered_as_get_is_and_needs_what_get_needs(fresh, route):
+    needed, path, _ = ROUTES[route]
+    headers = {} if needed is OPEN else bearer(fresh.secrets[needed])
+    get, head = fresh.get(path, headers=headers), fresh.request("HEAD", path, headers=headers)
+    assert head.status_code == get.status_code
+    assert head.headers.get("content-type") == get.headers.get("content-type")
+    assert head.content == b""
+    if needed is not OPEN:
+        assert fresh.request("HEAD", path).status_code == 401
+
+
+def test_head_is_not_known_where_get_is_not(fresh):
+    answer = fresh.request("HEAD", "/v1/rewards")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert fresh.request("PATCH", "/v1/fleets").headers["allow"] == "GET, HEAD"
+
+
 def test_paths_that_are_not_there_tell_nobody_more_with_a_key_than_without(locked, shape):
     for path in ("/v1/nothing", "/v2/fleets", "/v1/fleets/", "/docs", "/redoc"):
         shape(locked.get(path), 404, "not_found")
@@ -305,6 +323,29 @@ def test_a_service_that_lost_its_last_key_is_not_open_to_all(start, keys, wait_f
     time.sleep(2 * service.settings.follow_seconds)
 
     assert service.get("/v1/fleets").status_code in (401, 403)
+
+
+@pytest.mark.parametrize("headers", [{}, {"host": "127.0.0.1"}, {"host": "localhost:8080"}], ids=str)
+def test_a_service_whose_last_key_was_revoked_is_not_open_after_a_restart(tmp_path, start, keys, shape, headers):
+    # A proxy that names this machine looks as if this machine asked.
+    (key,) = keys(tmp_path / "posse.db", ["admin"])
+    storage = open_storage(tmp_path / "posse.db")
+    assert storage.revoke_key(key.split("_")[1])
+    storage.close()
+    service = start()
+    shape(service.get("/v1/fleets", headers=headers), 401, "key_required")
+    shape(service.get("/v1/fleets", headers=headers | bearer(key)), 401, "key_invalid")
+    service.stop()
+
+    opened = start(require_keys="while-any")
+    assert opened.get("/v1/fleets", headers=headers).status_code == 200
+
+
+def test_keys_may_be_required_from_the_start(tmp_path, start, keys, shape, wait_for):
+    service = start(require_keys="always")
+    shape(service.get("/v1/fleets"), 401, "key_required")
+    (key,) = keys(tmp_path / "posse.db", ["read"])
+    wait_for(lambda: service.get("/v1/fleets", headers=bearer(key)).status_code == 200, 2)
 
 
 def test_secrets_are_nowhere_on_disk(tmp_path, start, keys, wait_for):

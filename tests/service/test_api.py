@@ -556,6 +556,18 @@ def test_what_is_said_and_what_is_left_out_are_the_same_request(service, world, 
     assert service.decide("store-1", rainy, headers=headers, explore=True, eligible=None) == first
 
 
+def test_however_a_request_is_written_it_is_the_same_request(service, world, shape):
+    headers = {"idempotency-key": "order-5"}
+    first = service.decide("store-1", {"hour": 1, "weather": "rain"}, headers=headers, eligible=["cake", "coffee"])
+    before = service.counts()
+    for context in ({"hour": 1.0, "weather": "rain"}, {"weather": "rain", "hour": 1}, [1, "rain"], [1.0, "rain"]):
+        for eligible in (["cake", "coffee"], ["coffee", "cake"]):
+            assert service.decide("store-1", context, headers=headers, eligible=eligible) == first
+    assert service.counts() == before
+    body = {"task": "store-1", "context": [1.5, "rain"], "eligible": ["cake", "coffee"]}
+    shape(service.post("/v1/fleets/stores/decisions", json=body, headers=headers), 409, "key_reused")
+
+
 def test_keys_of_fleets_are_apart(service, world, rainy):
     service.make_fleet("apart")
     headers = {"idempotency-key": "order-4"}

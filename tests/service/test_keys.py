@@ -52,6 +52,18 @@ def test_a_ring_finds_whole_keys_only():
         assert ring.find(wrong) is None, wrong
 
 
+@pytest.mark.parametrize(
+    ("rule", "needed"),
+    [("once-made", (False, True, True)), ("always", (True, True, True)), ("while-any", (False, True, False))],
+)
+def test_a_rule_says_when_a_key_is_needed(rule, needed):
+    _, row = new_key(["read"], "", 0.0)
+    revoked = row._replace(digest="", scopes=())
+    assert tuple(KeyRing(rows, rule).needed for rows in ([], [row], [revoked])) == needed
+    assert len(KeyRing([revoked], rule)) == 0
+    assert KeyRing([revoked], rule).find(f"{PREFIX}_{row.id}_") is None
+
+
 def test_a_ring_that_had_a_key_needs_one_from_then_on():
     key, row = new_key(SCOPES, "", 0.0)
     ring = KeyRing()

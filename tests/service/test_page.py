@@ -56,12 +56,18 @@ browser_needed = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: ap
 
 
 @contextmanager
-def served(folder, *arguments, port=0):
+def served(folder, *arguments, port=0, ready=True, env=None):
     """Run ``posse serve`` until the end of the block; give its address and process."""
     command = [sys.executable, "-c", "from posse.cli.main import main; main()", "serve", "--port", str(port)]
     with (folder / "errors.txt").open("ab") as errors:
         process = subprocess.Popen(
-            [*command, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+            [*command, *arguments],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **(env or {})},
         )
     try:
         said = ""
@@ -69,7 +75,8 @@ def served(folder, *arguments, port=0):
             line = process.stdout.readline()
             assert line, (folder / "errors.txt").read_text()
             said += line
-        wait_for(lambda: is_ready(found[0]))
+        if ready:
+            wait_for(lambda: is_ready(found[0]))
         yield found[0], process
     finally:
         process.send_signal(signal.SIGTERM)
@@ -687,6 +694,21 @@ def test_a_fleet_that_is_set_aside_says_so_and_the_others_do_not(tmp_path, visit
         seen(page.locator("[data-count=decisions]"), "1")
         seen(page.locator("#status"), "Live")
         assert page.locator("[data-trouble]:visible").count() == 0
+
+
+@browser_needed
+def test_a_service_that_compiles_says_how_far_it_is(tmp_path, visit):
+    with served(tmp_path, ready=False, env={"NUMBA_CACHE_DIR": str(tmp_path / "cold")}) as (address, process):
+        page = visit(address, allow=("503",))
+        page.get_by_text("compiling, 0 of 10").wait_for(timeout=60_000)
+        seen(page.locator("#status"), "Getting ready")
+        page.get_by_text("The service is getting ready.").wait_for()
+        answer = httpx.get(f"{address}/readyz")
+        assert answer.status_code == 503
+        assert answer.json()["error"]["field"] == "compiled"
+        assert answer.json()["checks"]["compiled"]["detail"].startswith("compiling, ")
+        assert httpx.get(f"{address}/healthz").status_code == 200
+        process.kill()
 
 
 @browser_needed

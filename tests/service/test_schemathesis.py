@@ -100,11 +100,15 @@ def test_every_answer_and_body_has_an_example(description):
 
 
 def test_every_failure_is_described_as_the_one_shape(description):
+    known = description["components"]["schemas"]
+    assert known["NotReady"]["properties"]["error"] == known["Failure"]["properties"]["error"]
     for name, operation in operations(description):
         failures = {status: found for status, found in operation["responses"].items() if status >= "400"}
         for status, found in failures.items():
             shapes = {kind: content["schema"] for kind, content in found["content"].items()}
-            assert shapes == {"application/json": {"$ref": "#/components/schemas/Failure"}}, (name, status)
+            # Not being ready is a failure, too, and says more.
+            shape = "NotReady" if name == "GET /readyz" else "Failure"
+            assert shapes == {"application/json": {"$ref": f"#/components/schemas/{shape}"}}, (name, status)
         if name not in ("GET /healthz", "GET /readyz"):
             assert {"401", "403", "429", "503"} <= failures.keys(), name
         if "requestBody" in operation:

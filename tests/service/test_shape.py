@@ -98,7 +98,7 @@ CAUSES = {
 ELSEWHERE = {
     "key_required", "key_invalid", "scope_missing", "rate_limited", "internal",  # test_access.py
     "bad_request",  # a body that ends early, below
-    "head_too_large",  # test_wire.py
+    "head_too_large", "too_busy",  # test_wire.py
     "fleet_set_aside",  # test_failure_domains.py
 }  # fmt: skip
 

@@ -1,82 +1,59 @@
 """Everything is compiled and loaded before a service says that it is ready."""
 
+import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from numba.core.dispatcher import Dispatcher
 
 from posse.service import engine as engine_module
-from posse.service.warming import warm
-
-KINDS = [
-    {},
-    {"policy": "ebm-ucb", "floor": 0.05},
-    {"robust": True},
-    {"prior": "paper"},
-    {"policy": "lin-ts"},
-    {"policy": "hier-ts"},
-    {"absent_reward": 0.0},
-    {"absent_reward": 0.0, "count_pending": False},
-]
+from posse.service import warming
 
 
-def loaded_kernels():
-    """Return how many kinds of arguments every kernel was compiled or loaded for."""
-    found = {}
-    for name, module in list(sys.modules.items()):
-        if name.startswith("posse"):
-            for value in vars(module).values():
-                if isinstance(value, Dispatcher):
-                    found[f"{value.py_func.__module__}.{value.py_func.__name__}"] = len(value.signatures)
-    return found
+def asked_for_everything(rows, every, **environment):
+    """What a service that was just started compiled and loaded after it was ready; see compiling.py."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("compiling.py"), str(rows), str(every)],
+        capture_output=True, text=True, env={**os.environ, **environment}, timeout=2400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
-def use(service, name, wait_for, **kind):
-    """A round of all that is asked of a fleet, from its first reward on."""
-    for step in range(25):
-        decision = service.decide(f"task-{step % 4}", fleet=name)
-        service.reward(decision, float(step % 3))
-    body = {"decisions": [{"task": "new", "context": {"hour": 1.0, "weather": "sun"}}] * 3}
-    made = service.post(f"/v1/fleets/{name}/decisions/batch", json=body).json()["decisions"]
-    rewards = [{"id": one["id"], "reward": 1.0} for one in made]
-    assert service.post("/v1/rewards", json={"rewards": rewards}).status_code == 200
-    service.decide("task-1", fleet=name, eligible=["cake"])
-    service.read(f"/v1/fleets/{name}/population")
-    service.task("task-1", name)
-    for part in ("tasks", "activity", "pending", "value", "log"):
-        assert service.get(f"/v1/fleets/{name}/{part}").status_code == 200
-    assert service.get(f"/v1/fleets/{name}/export/task-1").status_code == 200
-    if kind.get("policy") != "hier-ts":
-        assert service.post(f"/v1/fleets/{name}/arms", json={"arm": "tea"}).status_code < 300
-        service.decide("task-1", fleet=name, eligible=["tea"])
-    service.snapshot(name)
-    assert service.delete(f"/v1/fleets/{name}/tasks/task-1").status_code == 204
-    wait_for(lambda: not service.live(name).replica.refreshing)
+def test_every_route_finds_its_compiled_code_loaded():
+    found = asked_for_everything(100, 4)
+    assert found["requests"] > 500
+    assert (found["compiled"], found["loaded"]) == ([], {})
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_nothing_is_compiled_after_it_is_ready(start, wait_for, kind):
-    service = start()
-    service.make_fleet("used", **kind)
-    before = loaded_kernels()
-    assert sum(before.values()) > 20
-    use(service, "used", wait_for, **kind)
-    service.stop()
-    again = start(service.settings.database)
-    again.decide("task-2", fleet="used")
-    assert {name: count for name, count in loaded_kernels().items() if count != before.get(name, 0)} == {}
+@pytest.mark.slow
+def test_a_cold_machine_compiles_nothing_after_it_is_ready(tmp_path):
+    found = asked_for_everything(1000, 1, NUMBA_CACHE_DIR=str(tmp_path))
+    assert any("compiling, 1 of 10" in words for words in found["said"])
+    assert (found["compiled"], found["loaded"]) == ([], {})
+    print(f"ready after {found['ready_after']} s; the longest requests: {found['longest']}")
+
+
+def test_it_says_how_far_it_is(monkeypatch):
+    said = []
+    monkeypatch.setattr(warming, "parts", lambda: {"one": lambda: None, "two": lambda: None})
+    found = warming.Warming()
+    found.run(lambda: said.append(str(found)))
+    assert said == ["loading compiled code, 0 of 2", "loading compiled code, 1 of 2", "all compiled code is loaded"]
+    assert found.done
 
 
 def test_it_is_not_ready_until_compiled_code_is_there(start, monkeypatch, caplog):
     tries = []
 
-    def no_files(*arguments):
-        tries.append(arguments)
+    def no_files():
+        tries.append(1)
         if len(tries) < 3:
             raise OSError(24, "Too many open files")
-        return warm(*arguments)
 
-    monkeypatch.setattr(engine_module, "warm", no_files)
+    monkeypatch.setattr(warming, "large_parts", lambda: {"files": no_files})
     monkeypatch.setattr(engine_module, "WARM_SECONDS", 0.01)
     service = start()
     assert len(tries) == 3

@@ -1,7 +1,10 @@
 """The service behind a real socket: odd requests, odd names, and clients that go away."""
 
+import contextlib
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from urllib.parse import quote
@@ -253,3 +256,72 @@ def test_a_connection_may_rest_between_requests(hurried):
             connection.sendall(WHOLE[20:])
             assert connection.recv(65536).endswith(b"ok")
             time.sleep(0.8)
+
+
+# Connections.
+
+
+@pytest.fixture
+def narrow(tmp_path, serve):
+    """A service that holds four connections."""
+    (tmp_path / "posse.toml").write_text("[limits]\nconnections = 4\n")
+    running = serve("--config", "posse.toml", ready=False)
+    running.wait_until_ready()
+    running.client.close()
+    return running
+
+
+@pytest.fixture
+def connect(narrow):
+    """Open connections to it; all are closed in the end."""
+    host, port = narrow.url.removeprefix("http://").split(":")
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+
+
+def get(connection, path=b"/healthz"):
+    connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    return connection.recv(65536)
+
+
+def test_connections_that_ask_nothing_shut_out_nobody(connect):
+    asking = connect()
+    assert status_of(get(asking)) == 200
+    idle = [connect() for _ in range(40)]
+    assert status_of(get(connect())) == 200
+    # Who has asked before goes last.
+    assert status_of(get(asking)) == 200
+    idle[-1].sendall(b"GET /healthz HT")
+    assert idle[0].recv(1) == b"", "it made room"
+
+
+def test_if_all_connections_are_busy_the_next_is_told_to_come_back(connect):
+    head = HEAD.replace(b"/v1/fleets/stores/decisions", b"/v1/rewards") + b"Content-Length: 20\r\n\r\n"
+    busy = [connect() for _ in range(4)]
+    for one in busy:
+        one.sendall(head + b"{")  # and the rest does not come
+    time.sleep(0.5)
+    refused = connect()
+    answer = refused.recv(65536)
+    assert status_of(answer) == 503
+    assert b"retry-after: 1" in answer
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "too_busy"
+    busy[0].close()
+    time.sleep(0.2)
+    assert status_of(get(connect())) == 200
+
+
+def test_files_are_left_to_open():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    script = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
+        "from posse.service.wire import allowed_connections\n"
+        "print(allowed_connections(1000), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    for soft, hard, expected in ((300, 2000, "1000 1256"), (300, 600, "344 600"), (200, 200, "1 200")):
+        if hard <= before[1] or before[1] == resource.RLIM_INFINITY:
+            done = subprocess.run(
+                [sys.executable, "-c", script.format(soft=soft, hard=hard)], capture_output=True, text=True, check=True
+            )
+            assert done.stdout.strip() == expected

@@ -610,6 +610,13 @@ def test_api_keys_come_and_go(empty):
     assert empty.revoke_key("k2")
     assert not empty.revoke_key("k2")
     assert empty.keys() == keys[1:]
+    # That there was one stays, and nothing that it could be used or recognised by.
+    assert empty.keys(revoked=True) == [KeyRow("k2", "", (), "", 1.5), keys[1]]
+    assert empty.revoke_key("k1")
+    assert empty.keys() == []
+    assert [key.revoked for key in empty.keys(revoked=True)] == [True, True]
+    with pytest.raises(InvalidValue):
+        empty.add_key(keys[0])
 
 
 def test_one_leads_until_it_closes(open_one):

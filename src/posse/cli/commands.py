@@ -57,6 +57,12 @@ COMMANDS = {
         SERVE,
         "Compare what is in snapshots with the log: sums of every task and arm. Exit status 1 if any differ.",
     ),
+    "backup": Home(
+        "backup",
+        "backup",
+        SERVE,
+        "Copy the SQLite file of a service, also while it runs; only its owner may read the copy.",
+    ),
     "warmup": Home(
         "warmup",
         "warmup",

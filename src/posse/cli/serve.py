@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +9,7 @@ import typer
 from posse.errors import MissingDependency
 
 if TYPE_CHECKING:
+    from posse.service.keys import KeyRing
     from posse.service.settings import Settings
 
 DATABASE = Annotated[
@@ -52,25 +51,23 @@ def serve(
     running = _service("running")
     from posse.service.settings import read_settings
 
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(levelname)s %(name)s: %(message)s",
-    )
-    logging.getLogger("posse.service").setLevel(logging.INFO)
+    _service("log_lines").write_log_lines(verbose)
     settings = read_settings(config, database=database, host=host, port=port, workers=workers)
     keys = running.require_safe(settings)
-    running.serve(settings, lambda address: _tell(settings, keys, address, demo))
+    running.serve(settings, lambda address: _tell(settings, keys, address, demo), verbose=verbose)
 
 
-def _tell(settings: Settings, keys: int, address: str, demo: bool) -> None:
+def _tell(settings: Settings, keys: KeyRing | None, address: str, demo: bool) -> None:
     print(f"posse serves {address} (the page is there, too)", flush=True)
     print(f"the log is in {_without_password(settings.database)}", flush=True)
-    if keys == 0:
-        print(
-            "there are no API keys, so it answers this machine only; make one with `posse keys create --scope admin`",
-            flush=True,
-        )
+    if keys is not None and not len(keys):
+        create = f"`posse keys create --scope admin --database {_without_password(settings.database)}`"
+        if keys.needed:
+            why = "the last was revoked" if settings.require_keys != "always" else 'require_keys is "always"'
+            print(f"it asks for API keys ({why}) and there are none, so it answers nobody;", flush=True)
+            print(f"make one with {create}", flush=True)
+        else:
+            print(f"there are no API keys, so it answers this machine only; make one with {create}", flush=True)
     if demo:
         from posse.service.demo import start_demo
 

@@ -48,6 +48,7 @@ def parts() -> dict[str, Callable[[], None]]:
         "files": _files,
         "regression": _regression,
         "offline": _offline,
+        "service": _service,
     }
 
 
@@ -255,6 +256,14 @@ def _regression() -> None:
             model = HierarchicalRegressor(**settings)
             model.fit(contexts, rewards, groups=tasks)
             model.predict(contexts, groups=tasks)
+
+
+def _service() -> None:
+    from posse.service.warming import parts
+
+    for name, load in parts().items():
+        if name != "tables":  # which has nothing to compile, and needs the libraries of the service
+            load()
 
 
 def _offline() -> None:

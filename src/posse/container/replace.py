@@ -22,14 +22,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[FileIO]:
     """Give a new file to write to; when the block ends well it takes the place of ``path``, otherwise nothing changes.
 
     The bytes are on the disk before the name changes, so a crash leaves the old file or the new one, both whole. A new
-    file gets the permissions that the umask leaves, a replaced one keeps those it had. A symbolic link stays
-    and the file it points to is replaced. Readers that have the old file open keep reading the old one.
+    file is for its owner alone, since names of tasks may be personal; a replaced one keeps the permissions it had. A
+    symbolic link stays and the file it points to is replaced. Readers that have the old file open keep reading the old
+    one.
     """
     target = Path(os.path.realpath(path))
     permissions = _permissions_of(target)
     # Not made from the target's name, which may already be as long as a name can be.
     partial = target.with_name(f".posse-{secrets.token_hex(8)}.partial")
-    mode = 0o666 if permissions is None else permissions  # less what the umask takes away
+    mode = 0o600 if permissions is None else permissions
     try:
         with FileIO(partial, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file

@@ -10,8 +10,10 @@ import numpy as np
 
 from posse.fleet.commit import commit
 from posse.fleet.kept import Kept
+from posse.fleet.refresh import Live, Refresh
 from posse.fleet.store import Store
 from posse.kernels import estimators
+from posse.kernels import evidence as kernels
 from posse.kernels.fleet import sort_by_slots
 from posse.model.prior import Prior
 
@@ -22,8 +24,7 @@ loaded = False
 def load_learning() -> None:
     """Learn something tiny in every way that there is; kernels do not depend on sizes."""
     global loaded
-    start = Prior(covariance=np.ones((1, 1, 1)), noise_variance=np.ones(1), shared_precision=np.ones((1, 1)))
-    store = Store(start=start, method=estimators.KNOWN)
+    store = tiny_store(estimators.KNOWN)
     tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
     contexts, rewards = np.ones((1, 1)), np.ones(1)
     slots = store.claim(tasks, arms)
@@ -38,6 +39,46 @@ def load_learning() -> None:
     store.rebuild()
     store.settle()
     loaded = True
+
+
+def tiny_store(method: int) -> Store:
+    """Return a store of one arm and one feature; what making one takes is loaded after that."""
+    start = Prior(covariance=np.ones((1, 1, 1)), noise_variance=np.ones(1), shared_precision=np.ones((1, 1)))
+    return Store(start=start, method=method)
+
+
+def load_paper() -> None:
+    """Estimate a population by least squares; one kernel has all such methods."""
+    store = tiny_store(estimators.PAPER)
+    estimators.refresh(store.belief, store.memory, 0, store.method, store.buffers, store.n_live_tasks)
+
+
+def load_evidence_means() -> None:
+    """Do what an estimate of the evidence prior does about shared means."""
+    refresh, source = _tiny_refresh()
+    refresh._measure(source, refresh.rows, 2.0)
+    kernels.starts_again(refresh.population, refresh.evidence, 1.0)
+    kernels.admit_features(refresh.population, refresh.evidence)
+    kernels.set_start(refresh.population, refresh.evidence)
+    refresh._rebuild(source, refresh.rows)
+
+
+def load_evidence_steps() -> None:
+    """Do what an estimate of the evidence prior does about covariances and noise."""
+    refresh, source = _tiny_refresh()
+    refresh.root[...] = 1.0  # as the means would leave it, which need not be loaded for this
+    refresh._summarise(source, refresh.rows)
+    with refresh._room() as room:
+        kernels.improve(refresh.population, refresh.evidence, room.buffers)
+
+
+def _tiny_refresh() -> tuple[Refresh, Live]:
+    store = tiny_store(estimators.EVIDENCE)
+    tasks, arms = np.array(store.add_tasks(2)), np.zeros(2, dtype=np.int64)
+    store.add_rows(store.claim(tasks, arms), arms, np.ones((2, 1)), np.array([1.0, 2.0]))
+    refresh = store.new_refresh()
+    assert refresh is not None
+    return refresh, Live(store.belief)
 
 
 def require_loaded() -> None:

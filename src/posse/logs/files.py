@@ -178,7 +178,10 @@ def _read_parquet(path: Path) -> Log:
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Yield a file beside ``path`` to write to; it takes that name when all went well, else it goes."""
+    """Yield a file beside ``path`` to write to; it takes that name when all went well, else it goes.
+
+    A new file is for its owner alone, since contexts may be personal; a replaced one keeps the permissions it had.
+    """
     target = Path(path)
     if not target.parent.is_dir():
         raise DataFileError(f"cannot write {target}: there is no folder {target.parent}; make it first")
@@ -186,7 +189,10 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise DataFileError(f"cannot write {target}: it is a folder; name a file")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
+        os.close(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
         yield partial
+        if target.exists():
+            partial.chmod(target.stat().st_mode & 0o777)
         partial.replace(target)
     except OSError as error:
         raise DataFileError(f"cannot write {target}: {error.strerror or error}") from error

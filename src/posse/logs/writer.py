@@ -35,7 +35,7 @@ class LogWriter:
             raise InvalidValue(f"a log that is added to must end in .jsonl or .ndjson, but {self.path.name!r} came")
         self._lock = threading.Lock()
         try:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError as error:
             raise InvalidValue(f"cannot write the log {self.path}: {error.strerror or error}") from None
         self._cut_torn_line()

@@ -113,7 +113,8 @@ def _methods(request: Request) -> set[str]:
     """Return which methods a path knows."""
     path = request.scope["path"]
     routes = [route for part in ROUTES for route in part.router.routes]
-    return {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    found = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    return found | {"HEAD"} if "GET" in found else found
 
 
 def _as_api_error(error: Exception) -> ApiError:
@@ -151,7 +152,10 @@ class Outside:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begin, status = time.perf_counter(), 0
+        begin, status, method = time.perf_counter(), 0, scope["method"]
+        if method == "HEAD":
+            # As GET; the server knows what was asked and sends the headers alone.
+            scope = {**scope, "method": "GET"}
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -172,7 +176,7 @@ class Outside:
             else:
                 await _answer(handler, Request(scope, receive), send_with_headers)
         except Exception:
-            logger.exception("%s %s failed", scope["method"], scope["path"])
+            logger.exception("%s %s failed", method, scope["path"])
             if status:
                 raise  # half an answer is out: the connection must end
             body = error_body("internal", "something went wrong here; the log of the service says what", None)
@@ -180,4 +184,4 @@ class Outside:
             await response(scope, receive, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path_format", "other")
-            self._metrics.count(route, scope["method"], status, time.perf_counter() - begin)
+            self._metrics.count(route, method, status, time.perf_counter() - begin)

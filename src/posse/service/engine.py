@@ -19,7 +19,7 @@ from posse.service.problems import FIRST_PAUSE, LONGEST_PAUSE
 from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.slices import Slices
-from posse.service.warming import warm
+from posse.service.warming import Warming
 from posse.service.writer import Writer
 from posse.storage import NewReward, Progress, Storage, Written, open_storage
 
@@ -60,11 +60,13 @@ class Engine:
         self.clock: Callable[[], float] = self.steady
         self._clock_kept_at = -KEEP_CLOCK_SECONDS
         self.checker = Checker()
-        self.keys = KeyRing()
+        self.keys = KeyRing(rule=settings.require_keys)
         self.ready = False
-        self.leading = False
+        self.leading, self.leader_known = False, False
         self.problem = "the service is starting"
-        self._opened = False
+        self.warming = Warming()
+        self.opened = False
+        self._probe_at = 0.0
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
         self._everyone_at = 0.0
@@ -95,7 +97,7 @@ class Engine:
             self._keeper.join(STOP_SECONDS)
         if self._repairer is not None:
             self._repairer.join(STOP_SECONDS)
-        if self._opened:
+        if self.opened:
             if self.leading:
                 self._write_last_snapshots()
                 self._keep_clock()
@@ -130,18 +132,19 @@ class Engine:
                 raise
         self.storage = storage
         self.steady.resume(storage.clock(), storage.now())
-        self.keys.replace(storage.keys())
-        if not self.settings.embedded and not self.keys.needed:
-            logger.warning("there are no API keys, so this service answers this machine only; see `posse keys create`")
-        self.roster = Roster(storage, self.settings.limits.number, self._public)
+        self.keys.replace(storage.keys(revoked=True))
+        if not self.settings.embedded and not len(self.keys):
+            who = "nobody" if self.keys.needed else "this machine only"
+            logger.warning("there are no API keys, so this service answers %s; see `posse keys create`", who)
+        self.roster = Roster(storage, self.settings.limits.number, self.public)
         self.writer = Writer(storage, self._written, self.settings.limits.waiting)
-        self._opened = True
+        self.opened = True
 
     # Fleets.
 
     def live(self, name: str) -> LiveFleet:
         """Return a fleet that is in memory and serves, or raise."""
-        live = self.roster.serving(name) if self._opened else None
+        live = self.roster.serving(name) if self.opened else None
         if live is None:
             self.require_ready()
             raise unknown_fleet(name)
@@ -149,7 +152,7 @@ class Engine:
 
     def knows(self, name: str) -> bool:
         """Whether a fleet is in memory, or is known to be set aside."""
-        return self._opened and self.roster.knows(name)
+        return self.opened and self.roster.knows(name)
 
     def look_for(self, name: str) -> LiveFleet:
         """Return a fleet that another process may just have made, or raise; reads the storage."""
@@ -170,18 +173,15 @@ class Engine:
 
     def require_keys(self) -> None:
         """Raise until it is known which keys there are."""
-        if not self._opened:
+        if not self.opened:
             self.require_ready()
 
-    def check(self) -> int:
-        """Return how many fleets there are if the database answers, else raise."""
-        try:
-            self.storage.ping()
-        except StorageUnavailable as error:
-            raise StorageUnavailable(f"{self._public(error)}; try again in a second") from error
-        return len(self.roster)
+    @property
+    def n_fleets(self) -> int:
+        """How many fleets are in memory."""
+        return len(self.roster) if self.opened else 0
 
-    def _public(self, error: PosseError) -> str:
+    def public(self, error: PosseError) -> str:
         """Return what anybody may know: a server's words name its address, its user and, misread, bits of passwords."""
         shared = isinstance(error, StorageUnavailable | StorageMismatch) and not self.settings.embedded
         return AWAY if shared else str(error)
@@ -208,10 +208,11 @@ class Engine:
         self.problem, warned = "fleets are being loaded", ""
         while not self._stop.is_set():
             try:
-                if not self._opened:
+                if not self.opened:
                     self._open()
+                self._probe()
                 self._lead()
-                self.keys.replace(self.storage.keys())
+                self.keys.replace(self.storage.keys(revoked=True))
                 rows = {row.name: row for row in self.storage.progress()}
                 self.roster.follow(rows)
                 if not self.ready:
@@ -225,7 +226,7 @@ class Engine:
             except PosseError as error:
                 if str(error) != warned:
                     logger.warning("%s; trying again", error)
-                self.problem, warned = self._public(error), str(error)
+                self.problem, warned = self.public(error), str(error)
                 self._stop.wait(0.5)
             except Exception:
                 logger.exception("looking after the fleets failed; trying again")
@@ -234,27 +235,36 @@ class Engine:
 
     def _warm(self) -> None:
         """Load compiled code, however often that takes: without it nothing could be decided or learned."""
-        self.problem = (
-            "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
-        )
+
+        def tell() -> None:
+            self.problem = str(self.warming)
+
         pause = FIRST_PAUSE
         while not self._stop.is_set():
             try:
-                warm()
+                self.warming.run(tell, self._stop.is_set)
                 return
             except Exception:
                 logger.exception("compiled code could not be loaded; trying again in %g s", pause)
-                self.problem = "compiled code could not be loaded (the log of this service says why)"
+                tell()
             self._stop.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _probe(self) -> None:
+        """Find out whether the disk can be written to, at the start and while the last write failed."""
+        disk, now = self.writer.disk, time.monotonic()
+        if (disk.problem is not None or not disk.tried) and now >= self._probe_at:
+            self._probe_at = now + LEAD_SECONDS
+            self.writer.probe()
 
     def _lead(self) -> None:
         now = time.monotonic()
         if now - self._led_at < LEAD_SECONDS:
             return
-        self._led_at = now
+        self._led_at, self.leader_known = now, False
         try:
             leading = self.storage.lead()
+            self.leader_known = True
         except PosseError:
             leading = False
             raise

@@ -46,6 +46,7 @@ STATUS = {
     "storage_unavailable": 503,
     "not_ready": 503,
     "fleet_set_aside": 503,
+    "too_busy": 503,
 }
 """The HTTP status of every code."""
 

@@ -37,23 +37,39 @@ def new_key(scopes: Iterable[str], label: str, time: float) -> tuple[str, KeyRow
     return f"{PREFIX}_{key_id}_{secret}", KeyRow(key_id, label, chosen, _digest(secret), time)
 
 
-class KeyRing:
-    """The keys in force; replaced as a whole when the storage has others."""
+RULES = ("once-made", "always", "while-any")
+"""When a key is asked for on this machine: since the first was made, always, or while one is in force."""
 
-    def __init__(self, rows: Iterable[KeyRow] = ()) -> None:
+
+class KeyRing:
+    """The keys in force; replaced as a whole when the storage has others.
+
+    Parameters
+    ----------
+    rows : iterable of KeyRow
+        All keys that ever were, revoked ones too.
+    rule : str
+        One of :data:`RULES`.
+    """
+
+    def __init__(self, rows: Iterable[KeyRow] = (), rule: str = RULES[0]) -> None:
         self._rows: dict[str, KeyRow] = {}
-        self._used = False
+        self._rule, self._used = rule, False
         self.replace(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def replace(self, rows: Iterable[KeyRow]) -> None:
         """Let these be the keys."""
-        self._rows = {row.id: row for row in rows}
-        self._used |= bool(self._rows)
+        rows = list(rows)
+        self._rows = {row.id: row for row in rows if not row.revoked}
+        self._used |= bool(rows)
 
     @property
     def needed(self) -> bool:
         """Whether a key is asked for: a service that has had one does not open when the last is revoked."""
-        return self._used
+        return bool(self._rows) or self._rule == "always" or (self._used and self._rule == "once-made")
 
     def find(self, key: str) -> KeyRow | None:
         """Return what is kept of a key, or None if there is no such key.

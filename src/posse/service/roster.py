@@ -10,7 +10,6 @@ from posse.errors import PosseError, StorageUnavailable
 from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
 from posse.service.problems import Problems, reason_of
-from posse.service.warming import warm
 from posse.storage import FleetRow, Progress, Storage
 
 UPKEEP = ("publishing", "expiry", "snapshot", "pruning")
@@ -166,8 +165,6 @@ class Roster:
 
     def _build(self, row: FleetRow, *, from_log: bool = False) -> LiveFleet:
         """Return a fleet as its log says, from its newest snapshot on, or else from the log alone."""
-        # Before anybody can ask it something.
-        warm(*(row.definition[name] for name in ("policy", "prior", "robust")))
         try:
             return LiveFleet(self._storage, row, self._largest, from_log=from_log)
         except (StorageUnavailable, OSError, MemoryError):

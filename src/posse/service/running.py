@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import signal
 import socket
@@ -15,19 +16,27 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from posse.errors import InvalidValue
+from posse.errors import InvalidValue, StorageUnavailable
 from posse.service.access import LOOPBACK
 from posse.service.app import create_app
 from posse.service.engine import require_alone
+from posse.service.keys import KeyRing
+from posse.service.log_lines import write_log_lines
 from posse.service.settings import Limits, Settings
-from posse.service.wire import LimitedProtocol
+from posse.service.wire import LimitedProtocol, allowed_connections
 from posse.storage import open_storage
+
+logger = logging.getLogger("posse.service")
 
 ENVIRONMENT = "POSSE_SERVE_SETTINGS"  # how settings reach further processes
 
 
-def require_safe(settings: Settings) -> int:
-    """Return how many keys there are; raise if there are none and others than this machine could ask."""
+def require_safe(settings: Settings) -> KeyRing | None:
+    """Return the keys that there are; raise if there are none and others than this machine could ask.
+
+    None if the database is away, which is no reason not to start: the service waits for it, and lets nobody in
+    before it knows the keys.
+    """
     if settings.workers > 1 and settings.embedded:
         raise InvalidValue(
             f"{settings.workers} processes cannot share the SQLite file {settings.database}; name a PostgreSQL "
@@ -35,24 +44,29 @@ def require_safe(settings: Settings) -> int:
         )
     loopback = settings.host in LOOPBACK
     if loopback and not settings.embedded:
-        # A database that is away is no reason not to start: the service waits for it.
-        return -1
-    storage = open_storage(settings.database)
+        return None
     try:
-        count = len(storage.keys())
+        storage = open_storage(settings.database)
+    except StorageUnavailable as error:
+        if settings.embedded:
+            raise
+        logger.warning("%s; trying again", error)
+        return None
+    try:
+        keys = KeyRing(storage.keys(revoked=True), settings.require_keys)
         if settings.embedded:
             require_alone(storage, settings)
     finally:
         storage.close()
-    if not count and not loopback:
+    if not len(keys) and not loopback:
         raise InvalidValue(
             f"without API keys this service may listen to this machine only, not to {settings.host}: create one with "
             "`posse keys create --scope admin`, or leave out --host"
         )
-    return count
+    return keys
 
 
-def serve(settings: Settings, started: Callable[[str], None] | None = None) -> None:
+def serve(settings: Settings, started: Callable[[str], None] | None = None, *, verbose: bool = False) -> None:
     """Run until a signal says stop; ``started`` is told the address once it listens.
 
     Parameters
@@ -60,6 +74,8 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
     settings : Settings
         Port 0 takes any that is free.
     started : callable, optional
+    verbose : bool
+        Whether further processes log more; this one's caller has seen to its own log.
     """
     bound = _listen(settings)
     host, port = bound.getsockname()[:2]
@@ -69,6 +85,7 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
         "timeout_keep_alive": 75, "timeout_graceful_shutdown": 10, "lifespan": "on", "http": LimitedProtocol,
     }  # fmt: skip
     if settings.workers == 1:
+        LimitedProtocol.most = allowed_connections(settings.limits.connections)
         if started is not None:
             started(address)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -79,7 +96,7 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None) -> N
         if not server.started:
             raise SystemExit(3)
         return
-    os.environ[ENVIRONMENT] = json.dumps(dataclasses.asdict(settings))
+    os.environ[ENVIRONMENT] = json.dumps({"settings": dataclasses.asdict(settings), "verbose": verbose})
     if started is not None:
         started(address)
     from uvicorn.supervisors import Multiprocess
@@ -95,10 +112,14 @@ def _leave(_number: int, _frame: object) -> None:
 
 
 def app_from_environment() -> FastAPI:
-    """Return the service with the settings of the process that started this one."""
-    values = json.loads(os.environ[ENVIRONMENT])
+    """Return the service with the settings of the process that started this one, which has set up nothing else."""
+    given = json.loads(os.environ[ENVIRONMENT])
+    values = given["settings"]
+    write_log_lines(given["verbose"])
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="posse-parent", daemon=True).start()
-    return create_app(Settings(**{**values, "limits": Limits(**values["limits"])}))
+    settings = Settings(**{**values, "limits": Limits(**values["limits"])})
+    LimitedProtocol.most = allowed_connections(settings.limits.connections)
+    return create_app(settings)
 
 
 def _end_with_parent(parent: int) -> None:

@@ -425,6 +425,23 @@ class Health(Answer):
     status: str = Field(examples=["ok"])
 
 
+class ReadyCheck(Answer):
+    """What one check found."""
+
+    ok: bool
+    detail: str = Field(examples=["writable"])
+
+
+class ReadyChecks(Answer):
+    """All that must be so before requests are answered."""
+
+    compiled: ReadyCheck
+    database: ReadyCheck
+    loaded: ReadyCheck
+    disk: ReadyCheck
+    leader: ReadyCheck
+
+
 class Ready(Answer):
     """Whether it answers requests."""
 
@@ -439,3 +456,10 @@ class Ready(Answer):
         description="What is wrong with the clock, and what is held meanwhile; null if nothing is.",
         examples=["the clock says 2026-03-12 09:30:00Z, but 2026-01-31 09:30:00Z was expected"],
     )
+    checks: ReadyChecks
+
+
+class NotReady(Failure):
+    """Why it does not answer requests: the field of the failure names the first check that failed."""
+
+    checks: ReadyChecks

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posse.checks import number, whole_number
+from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
+from posse.service.keys import RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ class Limits:
         Requests a second of one address with a wrong key or none.
     waiting : int
         Requests that wait for the disk; more are told to come back.
+    connections : int
+        Open connections of one process; fewer where the system allows fewer open files. A new one takes the place of
+        one at which nobody waits, or is told to come back.
     """
 
     body: int = 1 << 20
@@ -54,6 +58,7 @@ class Limits:
     rate: float = 10_000.0
     refusals: float = 10.0
     waiting: int = 5000
+    connections: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,9 @@ class Settings:
         A snapshot is written after so long if there is news.
     follow_seconds : float
         How often news of other processes are asked for.
+    require_keys : str
+        When a key is asked for: "once-made" (since the database had its first, also after the last was revoked),
+        "always", or "while-any" (while one is in force). Away from this machine one is always asked for.
     limits : Limits
     """
 
@@ -81,6 +89,7 @@ class Settings:
     workers: int = 1
     snapshot_seconds: float = 60.0
     follow_seconds: float = 0.25
+    require_keys: str = RULES[0]
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -136,6 +145,8 @@ def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
             checked[name] = number(value, prefix + name, at_least=0)
     if checked.get("port", 1) > 65535:
         raise InvalidValue(f"port must be at most 65535, but {checked['port']} came")
+    if "require_keys" in checked:
+        one_of(checked["require_keys"], "require_keys", RULES)
     for name in ("snapshot_seconds", "follow_seconds"):
         if checked.get(name) == 0:
             raise InvalidValue(f"{name} must be greater than 0")

@@ -54,7 +54,7 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
             del _answers[old]
         if question not in _answers:
             newest = _newest(engine, live.name, rows)
-            _answers[question] = (now, _evaluated(_final(newest, live), target, baseline))
+            _answers[question] = (now, evaluate_rows(_final(newest, live), target, baseline))
         return _answers[question][1]
 
 
@@ -81,7 +81,8 @@ def _final(rows: list[LoggedDecision], live: LiveFleet) -> list[LoggedDecision]:
     return [row for row in rows if row.change is not None]
 
 
-def _evaluated(rows: list[LoggedDecision], target: Any, name: str) -> dict[str, Any]:
+def evaluate_rows(rows: list[LoggedDecision], target: Any, name: str) -> dict[str, Any]:
+    """Return what rows say about a target and about what was decided, or why they cannot tell."""
     from posse.offline import Logged, evaluate
 
     rewards = sum(row.reward is not None for row in rows)

@@ -1,23 +1,155 @@
-"""Using every compiled part of a fleet once, so that no request waits for the compiler or its cache, or fails in it."""
+"""Using every compiled part of a fleet once, so that no request waits for the compiler or its cache, or fails in it.
+
+Kernels are compiled for the kinds of their arguments, not for their sizes, and wait in a cache on disk after that. What
+is not there takes minutes, so a second process compiles the same parts from the last to the first, until both meet.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import time
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
 
-from posse.fleet.loading import require_loaded
+from numba.core import event
+
+from posse.fleet import loading
 from posse.fleet.replica import Replica
+from posse.kernels import estimators
+from posse.kernels.fleet import decide
+from posse.service.helping import Helper, help_with
+from posse.shared_cache import Turn, share_cache
+from posse.storage.base import REWARDED, LoggedDecision
+from posse.threads import workers
 
 MANY = 40  # rewards that are learned at once: more than there were, so that the population is estimated from sums
+
+
+class Warming:
+    """Loads all that requests, learning, estimates, snapshots and looks use, and knows how far it is."""
+
+    def __init__(self) -> None:
+        self._parts = parts()
+        self._n_done, self._compiling, self._waiting = 0, False, False
+        self.problem = ""
+        """Why it could not be loaded at the last try."""
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it is loaded."""
+        return self._n_done == len(self._parts)
+
+    def __str__(self) -> str:
+        if self.problem:
+            return self.problem
+        if self.done:
+            return "all compiled code is loaded"
+        doing = "compiling" if self._compiling else "loading compiled code"
+        if self._waiting:
+            doing = "waiting for another process that is compiling"
+        first = "; this takes minutes, once, unless `posse warmup` ran" if self._compiling else ""
+        return f"{doing}, {self._n_done} of {len(self._parts)}{first}"
+
+    def run(self, told: Callable[[], None], stopped: Callable[[], bool] = lambda: False) -> None:
+        """Load all parts; ``told`` is called when there is news, ``stopped`` is asked between two parts."""
+        self._n_done, self.problem = 0, ""
+        helper: Helper | None = None
+        turn: Turn | None = None
+        try:
+            with _compiler_noted(partial(self._note_compiler, told)):
+                for name, load in self._parts.items():
+                    told()
+                    if stopped():
+                        return
+                    if helper is not None:
+                        helper.wait_while_at(name)
+                    load()
+                    self._n_done += 1
+                    if self._compiling and turn is None:
+                        # Not before there is something to start from, and not where all is in the cache.
+                        turn = Turn(decide.stats.cache_path)
+                        if self._first(turn, told, stopped) and workers() > 1:
+                            helper = Helper("posse.service.warming")
+        except Exception:
+            self.problem = "compiled code could not be loaded (the log of this service says why)"
+            raise
+        finally:
+            if helper is not None:
+                helper.end()
+            if turn is not None:
+                turn.end()
+        told()
+
+    def _first(self, turn: Turn, told: Callable[[], None], stopped: Callable[[], bool]) -> bool:
+        """Wait until no other process compiles; return whether none did."""
+        while not turn.taken() and not stopped():
+            if not self._waiting:
+                self._waiting = True
+                told()
+            time.sleep(0.1)
+        waited, self._waiting = self._waiting, False
+        return not waited
+
+    def _note_compiler(self, told: Callable[[], None]) -> None:
+        if not self._compiling:
+            self._compiling = True
+            told()
+
+
+def parts() -> dict[str, Callable[[], None]]:
+    """Return what to load, by name: large kernels one by one, then whole fleets, which use all that there is.
+
+    Policies share their kernels, as do the methods of the paper, so these three kinds of fleets stand for all.
+    """
+    return {
+        **large_parts(),
+        "evidence": warm,
+        "robust": partial(warm, robust=True),
+        "paper": partial(warm, prior="paper"),
+        "tables": _tables,
+    }
+
+
+def large_parts() -> dict[str, Callable[[], None]]:
+    """Return what takes the compiler long, in parts that need little of each other; all need the first."""
+    return {
+        "beliefs": _store,
+        "learning": loading.require_loaded,
+        "deciding": _decide,
+        "means": _means,
+        "covariances": _covariances,
+        "least squares": _least_squares,
+    }
+
+
+def warm_all() -> None:
+    """Load all parts, without a word and without help."""
+    for load in parts().values():
+        load()
+
+
+@cache
+def _store() -> None:
+    loading.tiny_store(estimators.KNOWN)
+
+
+@cache
+def _decide() -> None:
+    Replica(arms=["a", "b"], features=["x"]).propose("task", [1.0])
+
+
+_means, _covariances, _least_squares = map(
+    cache, (loading.load_evidence_means, loading.load_evidence_steps, loading.load_paper)
+)
 
 
 @cache
 def warm(policy: str = "ebm-ts", prior: str | None = "evidence", robust: bool = False) -> None:
     """Do with a tiny fleet of this kind all that is done with fleets; nothing the second time.
-
-    Kernels are compiled for the kinds of their arguments, not for their sizes, and wait in a cache on disk after that.
 
     Parameters
     ----------
@@ -26,7 +158,7 @@ def warm(policy: str = "ebm-ts", prior: str | None = "evidence", robust: bool = 
     robust : bool
         As in the definition of a fleet.
     """
-    require_loaded()
+    loading.require_loaded()
     fleet = Replica(arms=["a", "b"], features=["x"], policy=policy, prior=prior, robust=robust, background=True)
     for step in range(8):
         task, arm = f"task-{step % 2}", "ab"[step % 2]
@@ -68,3 +200,42 @@ def _refresh_beside(fleet: Replica) -> None:
     fleet.learn(["task-0"], ["b"], [[1.0]], [1.0])
     while fleet.refreshing:
         time.sleep(1e-3)
+
+
+@cache
+def _tables() -> None:
+    """Evaluate and export a tiny log: the libraries for that are large, and loaded when they are first used."""
+    # Only here: these know of the engine, which knows of this.
+    from posse.offline import Uniform
+    from posse.service.export import write_parquet
+    from posse.service.value import evaluate_rows
+
+    body = '{"context":{"x":1.0},"eligible":["a","b"],"probabilities":[0.5,0.5],"mean":[0.0,0.0],"sd":[1.0,1.0]}'
+    rows = [
+        LoggedDecision("f", n, f"d-{n}", 1e9 + n, "t", "ab"[n % 2], 0.5, body, "ebm-ts", "1", REWARDED, n % 3, 2e9, n)
+        for n in range(1, 13)
+    ]
+    evaluate_rows(rows, Uniform(), "uniform")
+    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+        write_parquet([rows], Path(folder) / "log.parquet")
+
+
+@contextmanager
+def _compiler_noted(note: Callable[[], None]) -> Iterator[None]:
+    """Call ``note`` whenever the compiler begins."""
+
+    class Noted(event.Listener):
+        def on_start(self, event: Any) -> None:  # noqa: ARG002
+            note()
+
+        def on_end(self, event: Any) -> None:
+            """Learn nothing more."""
+
+    with event.install_listener("numba:compile", Noted()):
+        yield
+
+
+share_cache()
+
+if __name__ == "__main__":
+    help_with(large_parts())

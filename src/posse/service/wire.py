@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -10,19 +11,65 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from posse.service.errors import error_body
 
 LARGEST_HEAD = 1 << 16  # bytes of a request before its body
+OTHER_FILES = 256  # that a process may have open beside connections: databases, snapshots, compiled code, threads
 REQUEST_SECONDS = 60.0  # from its first byte, or from connecting, to its last
 
 
+def allowed_connections(most: int) -> int:
+    """Return how many connections this process may hold: at most so many, and some files must be left to open.
+
+    The system's limit of open files is raised as far as it lets us.
+    """
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return most
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most + OTHER_FILES
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+            soft = min(wanted, hard)
+    return most if soft == resource.RLIM_INFINITY else max(min(most, soft - OTHER_FILES), 1)
+
+
 class LimitedProtocol(HttpToolsProtocol):
-    """Ends connections whose request has no end of headers, or does not come to its end: neither needs a key."""
+    """Ends connections whose request has no end of headers, or does not come to its end: neither needs a key.
+
+    Where there are as many connections as may be, one that nobody waits at makes room for a new one, so that those who
+    only hold connections shut out nobody: first those that never asked, then those that were silent for longest.
+    """
+
+    most = 1000
+    """Connections of this process; see :func:`allowed_connections`."""
 
     _in_head, _head, _heads, _begun = True, 0, 0, False
+    _silent_since = 0.0
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
         """Begin to wait for a request."""
         super().connection_made(transport)
+        self._silent_since = self.loop.time()
+        if len(self.connections) > self.most and not self._room():
+            message = "too many connections are busy; try again in a second"
+            self._end(b"503 Service Unavailable", error_body("too_busy", message, None), b"retry-after: 1\r\n")
+            return
         self._late = self.loop.call_later(REQUEST_SECONDS, transport.close)
+
+    def _room(self) -> bool:
+        """Make room for this connection; return whether there is."""
+        others = [one for one in self.connections if one is not self and not one.transport.is_closing()]
+        if len(others) < self.most:
+            return True
+        silent = [one for one in others if isinstance(one, LimitedProtocol) and one._is_silent()]
+        if not silent:
+            return False
+        min(silent, key=lambda one: (one._heads > 0, one._silent_since)).transport.close()
+        return True
+
+    def _is_silent(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
@@ -61,6 +108,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Wait for the next request."""
         self._in_head, self._head, self._begun = True, 0, False
         self._in_time()
+        self._silent_since = self.loop.time()
         super().on_message_complete()
 
     def send_400_response(self, *_: Any) -> None:
@@ -71,9 +119,8 @@ class LimitedProtocol(HttpToolsProtocol):
         message = f"the line and headers of a request must have at most {LARGEST_HEAD} bytes; send fewer"
         self._end(b"431 Request Header Fields Too Large", error_body("head_too_large", message, None))
 
-    def _end(self, status: bytes, body: bytes) -> None:
-        self.transport.write(
-            b"HTTP/1.1 " + status + b"\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
-            b"connection: close\r\ncontent-length: " + str(len(body)).encode() + b"\r\n\r\n" + body
-        )
+    def _end(self, status: bytes, body: bytes, headers: bytes = b"") -> None:
+        head = b"HTTP/1.1 " + status + b"\r\n" + headers
+        head += b"content-type: application/json\r\nx-content-type-options: nosniff\r\nconnection: close\r\n"
+        self.transport.write(head + b"content-length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
         self.transport.close()

@@ -8,9 +8,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from posse.errors import InvalidValue, PosseError, StorageUnavailable
+from posse.service.disk import DiskHealth
 from posse.storage import NewDecision, NewReward, Outcome, Storage, Written
 
 MOST = 500  # groups in one transaction
@@ -41,6 +43,7 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="posse-writer", daemon=True)
         self._closing, self._closed = threading.Lock(), False
         self._took = 0.0  # seconds of a write, on average
+        self.disk = DiskHealth()
         self._thread.start()
 
     @property
@@ -65,6 +68,12 @@ class Writer:
         if failed:
             raise result
         return result  # type: ignore[no-any-return]
+
+    def probe(self) -> None:
+        """Find out whether something can be written, if nothing else is; nothing is raised if it cannot."""
+        with suppress(StorageUnavailable):
+            self.run(self._storage.try_write)
+            self.disk.succeeded()
 
     def close(self) -> None:
         """Write what waits, and stop."""
@@ -109,6 +118,7 @@ class Writer:
         try:
             written = self._storage.write([group for group, _, _ in items])
             self._took = 0.9 * self._took + 0.1 * (time.perf_counter() - begin)
+            self.disk.succeeded()
             answers = list(written.outcomes)
         except InvalidValue as error:
             if len(items) > 1:
@@ -121,6 +131,8 @@ class Writer:
             if not isinstance(error, PosseError):
                 logger.exception("writing failed")
                 error = StorageUnavailable("the storage failed; the log of the service says why")
+            if isinstance(error, StorageUnavailable):
+                self.disk.failed(error, len(items))
             answers = [error] * len(items)
         else:
             try:
@@ -141,6 +153,8 @@ class Writer:
         try:
             done.put((False, job()))
         except BaseException as error:
+            if isinstance(error, StorageUnavailable):
+                self.disk.failed(error)
             done.put((True, error))
 
 

@@ -257,6 +257,11 @@ class KeyRow(NamedTuple):
     digest: str
     created: float
 
+    @property
+    def revoked(self) -> bool:
+        """Whether it is good for nothing any more: of such a key only its id and its time are kept."""
+        return not self.digest
+
 
 class ClockRow(NamedTuple):
     """What a service knew about time when it was last seen.
@@ -450,12 +455,15 @@ class Storage(ABC):
         """Store an API key."""
 
     @abstractmethod
-    def keys(self) -> list[KeyRow]:
-        """Return all keys, the oldest first."""
+    def keys(self, *, revoked: bool = False) -> list[KeyRow]:
+        """Return all keys in force, the oldest first; with ``revoked`` also those that were, without their digests."""
 
     @abstractmethod
     def revoke_key(self, key_id: str) -> bool:
-        """Delete a key; False if there is none."""
+        """Let a key be good for nothing, for ever; False if there is none in force.
+
+        That there was one stays: a service that once had keys must not be open to all after the last is revoked.
+        """
 
     # Time.
 
@@ -484,6 +492,10 @@ class Storage(ABC):
     @abstractmethod
     def ping(self) -> None:
         """Return if the database answers, else raise."""
+
+    @abstractmethod
+    def try_write(self) -> None:
+        """Write something and take it back; return if that is on disk, else raise."""
 
     @abstractmethod
     def schema_version(self) -> int:

@@ -97,6 +97,33 @@ def test_a_full_disk_is_said_and_waited_out(services, loads, small_disk, tmp_pat
     assert service.complaints() == []
 
 
+def test_a_full_disk_is_told_by_readiness_and_by_the_log_until_there_is_room(services, small_disk, tmp_path):
+    service = services(database=str(small_disk / "posse.db"), environment={"TMPDIR": str(tmp_path)})
+    service.start()
+    connection = service.connection
+    make_fleet(connection)
+    assert connection.read("/readyz")["checks"]["disk"] == {"ok": True, "detail": "writable"}
+    fill(small_disk)
+    settle(lambda: decide(connection).status == 503)
+    for _ in range(50):
+        decide(connection)
+    answer = connection.ask("GET", "/readyz")
+    assert answer.status == 503
+    assert answer.body["error"]["field"] == "disk"
+    assert "the disk is full" in answer.body["error"]["message"]
+    assert answer.body["checks"]["disk"]["ok"] is False
+    assert answer.body["checks"]["loaded"]["ok"] is True
+    # Nobody asks for anything: a load balancer has taken it out.
+    time.sleep(2.5)
+    said = service.errors.read_text()
+    assert said.count("nothing can be written") == 1, said
+    assert connection.ask("GET", "/readyz").status == 503
+    (small_disk / "ballast").unlink()
+    settle(lambda: connection.ask("GET", "/readyz").status == 200, 10)
+    assert service.errors.read_text().count("writing works again") == 1
+    assert service.stop() == 0
+
+
 def test_it_ends_cleanly_while_the_disk_is_full(services, loads, small_disk):
     (small_disk / "tmp").mkdir()
     service = services(database=str(small_disk / "posse.db"), environment={"TMPDIR": str(small_disk / "tmp")})

@@ -58,6 +58,8 @@ def test_workers_share_a_port_and_outlive_each_other(services, loads, postgres_u
     seen = set()
     settle(lambda: (seen.update(deciders()), len(seen) >= 2)[1])
     assert len(workers_of(service)) == 2
+    # Every process has a log.
+    assert service.errors.read_text().count("INFO posse.service: ready after") == 2
     for _ in range(2):
         load.wait_for_answers(50)
         before = workers_of(service)

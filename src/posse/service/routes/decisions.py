@@ -221,7 +221,7 @@ def new_decision(
         policy=fleet.policy,
         version=__version__,
         key=key,
-        digest="" if key is None else _digest(ask),
+        digest="" if key is None else _digest(ask, context),
         created=live.created,
     )
     return decision_answer(live.name, decision), entry
@@ -311,6 +311,12 @@ def unknown_decision(decision_id: str, field: str | None = "id") -> ApiError:
     )
 
 
-def _digest(ask: schemas.Ask) -> str:
-    """Return what two requests under one key must have in common."""
-    return hashlib.blake2b(ask.model_dump_json(exclude={"key"}).encode(), digest_size=16).hexdigest()
+def _digest(ask: schemas.Ask, context: dict[str, Any]) -> str:
+    """Return what two requests under one key must have in common: what they mean, however it was written.
+
+    The context is the one that is logged, so a list is the mapping that it stands for and 1 is 1.0; the order of
+    eligible arms means nothing. A client that builds its request again may write any of these otherwise.
+    """
+    eligible = None if ask.eligible is None else sorted(ask.eligible)
+    plain = schemas.Ask.model_construct(task=ask.task, context=context, eligible=eligible, explore=ask.explore)
+    return hashlib.blake2b(plain.model_dump_json().encode(), digest_size=16).hexdigest()

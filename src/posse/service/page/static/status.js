@@ -15,6 +15,7 @@ function show(state, text) {
 function headline(error) {
   if (error.code === "fleet_set_aside") return "This fleet is set aside.";
   if (error.status === 429) return "Too many requests, trying again more slowly.";
+  if (error.code === "not_ready") return "The service is getting ready.";
   if (error.status === 0 || error.status >= 500) return "Not reachable, trying again.";
   return "The service refused the request.";
 }
@@ -32,8 +33,9 @@ export function report(part, error) {
     show("live", "Live");
     return;
   }
+  const starting = first.code === "not_ready";
   const away = first.status === 0 || (first.status >= 500 && first.code !== "fleet_set_aside");
-  show("away", away ? "Not reachable" : "Trouble");
+  show("away", starting ? "Getting ready" : away ? "Not reachable" : "Trouble");
   const reason = sentence(first.message);
   const text = `${headline(first)} ${reason}`;
   if (notice.dataset.text !== text) {
