@@ -12,13 +12,13 @@ from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnava
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
-from posse.service.problems import FIRST_PAUSE, LONGEST_PAUSE
 from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.warming import warm
 from posse.service.writer import Writer
 from posse.storage import NewReward, Progress, Storage, Written, open_storage
 
+WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries to load compiled code: twice as long every time
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 AT_ONCE = 1000  # decisions that are let go in one transaction
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
@@ -217,7 +217,7 @@ class Engine:
         self.problem = (
             "compiled code is being loaded, or made: the very first start takes minutes unless `posse warmup` ran"
         )
-        pause = FIRST_PAUSE
+        pause = WARM_SECONDS
         while not self._stop.is_set():
             try:
                 warm()
