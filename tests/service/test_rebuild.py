@@ -501,16 +501,16 @@ def test_a_fleet_that_is_replaced_while_fleets_are_looked_for_is_the_new_one(sta
     service = start()
     service.make_fleet(features=FEATURES)
     storage, replaced = service.engine.storage, threading.Event()
-    fleets = storage.fleets
+    progress = storage.progress
 
     def read():
-        rows = fleets()
+        rows = progress()
         if threading.current_thread().name == "posse-keeper" and not replaced.is_set():
             replace_fleet(service)
             replaced.set()
         return rows
 
-    monkeypatch.setattr(storage, "fleets", read)
+    monkeypatch.setattr(storage, "progress", read)
     assert replaced.wait(10)
     for _ in range(20):
         service.reward(service.decide("t", {"age": 1.0}), 2.0)

@@ -15,7 +15,6 @@ from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
-from posse.service.problems import FIRST_PAUSE, LONGEST_PAUSE
 from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.slices import Slices
@@ -23,6 +22,7 @@ from posse.service.warming import Warming
 from posse.service.writer import Writer
 from posse.storage import NewReward, Progress, Storage, Written, open_storage
 
+WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries to load compiled code: twice as long every time
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
 ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
@@ -239,7 +239,7 @@ class Engine:
         def tell() -> None:
             self.problem = str(self.warming)
 
-        pause = FIRST_PAUSE
+        pause = WARM_SECONDS
         while not self._stop.is_set():
             try:
                 self.warming.run(tell, self._stop.is_set)
