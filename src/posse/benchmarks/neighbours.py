@@ -27,6 +27,7 @@ from posse.types import Settings
 LARGE, SMALL, LONG = "large", "small", "task-long"
 P99, MEMORY = 0.050, 800e6  # the promises: seconds of a decision, and bytes of the process
 RATE = 50.0  # decisions a second that the small fleet is asked for
+CONNECTIONS = 10  # over which they come, so that one that waits does not make all others wait
 AT_ONCE = 2000  # decisions that are written at a time
 PATIENCE = 600.0  # seconds for something to be over
 
@@ -263,12 +264,12 @@ class Probe:
         self.latencies: list[float] = []
         self.failures = 0
 
-    def run(self, stop: threading.Event) -> None:
-        """Ask until told to stop; several may run at once, each with a connection of its own."""
+    def run(self, stop: threading.Event, place: int) -> None:
+        """Ask until told to stop; several do so at once, each in its turn and with a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30.0)
-        due = time.perf_counter()
+        due = time.perf_counter() + place / RATE
         while not stop.is_set():
-            due += 1 / RATE
+            due += CONNECTIONS / RATE
             time.sleep(max(due - time.perf_counter(), 0.0))
             try:
                 connection.request(
@@ -287,13 +288,15 @@ class Probe:
 @contextmanager
 def _probing(service: Service, plan: Plan) -> Iterator[Probe]:
     probe, stop = Probe(service.port, plan.n_features), threading.Event()
-    thread = threading.Thread(target=probe.run, args=(stop,), daemon=True)
-    thread.start()
+    threads = [threading.Thread(target=probe.run, args=(stop, i), daemon=True) for i in range(CONNECTIONS)]
+    for thread in threads:
+        thread.start()
     try:
         yield probe
     finally:
         stop.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
 
 
 def summary(report: NeighboursReport) -> list[tuple[Any, ...]]:

@@ -55,7 +55,7 @@ def neighbours(
         console.print()
         console.print(one)
     console.print(
-        f"Decisions are due {RATE:g} times a second and measured from then, so one that waits delays those after it. "
+        f"Decisions are due {RATE:g} times a second and measured from then. "
         "MB: the most resident memory of the process.",
         highlight=False,
     )

@@ -20,14 +20,14 @@ from posse.service.settings import Settings
 from posse.service.slices import Slices
 from posse.service.warming import Warming
 from posse.service.writer import Writer
-from posse.storage import NewReward, Progress, Storage, Written, open_storage
+from posse.storage import Change, NewReward, Progress, Storage, Written, open_storage
 
 WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries to load compiled code: twice as long every time
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
 ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
 SLOW_SECONDS = 0.050  # after which a fleet does not learn on the thread that writes any more
-BUSY_SECONDS = 0.002  # for which the thread that writes waits for a fleet that somebody works on
+BUSY_SECONDS = 0.020  # for which the thread that writes waits for a fleet that somebody works on
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
@@ -331,12 +331,11 @@ class Engine:
     def _publish(self, live: LiveFleet, population: bytes) -> None:
         def job() -> None:
             if live.is_there():
-                live.own_population = self.storage.add_population(live.name, population)
+                number = live.own_population = self.storage.add_population(live.name, population)
+                # Here, so that rewards which are written next find all before them applied.
+                live.apply(number - 1, [Change(number, "population", data=population)], patience=BUSY_SECONDS)
 
-        # Nobody may come to it before it is known as this process's own, and the thread that writes waits for no fleet.
-        with live.working():
-            self.writer.run(job)
-            self.roster.learn(live)
+        self.writer.run(job)
 
     def snapshot(self, live: LiveFleet) -> None:
         """Write a snapshot of a fleet, which replaces all before it."""

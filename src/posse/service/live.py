@@ -9,7 +9,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,8 @@ class LiveFleet:
         self._lock = threading.RLock()
         self._started_from = 0
         self.own_population = 0  # the number of the one that this process wrote last
-        self.took = 0.0  # seconds of the last time that something was applied
+        self.took = 0.0  # seconds that applying took the last time and the time before, the lesser of both
+        self._took_last = 0.0
         alone = from_log and storage.is_whole(row.name)
         self.replica = new_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
@@ -80,7 +80,8 @@ class LiveFleet:
                 self._apply(self.replica, changes)
                 count += len(changes)
                 if len(changes) < AT_ONCE:
-                    self.took = time.monotonic() - begin if count else self.took
+                    if count:
+                        self._note_time(begin)
                     return count
 
     def try_arms(self, definition: dict[str, Any]) -> None:
@@ -90,6 +91,10 @@ class LiveFleet:
         """
         self.replica.try_arms(definition["arms"], definition["retired"])
         new_replica(definition)
+
+    def _note_time(self, begin: float) -> None:
+        now = time.monotonic() - begin
+        self.took, self._took_last = min(now, self._took_last), now
 
     def _was_pruned(self) -> bool:
         """Whether changes that were not applied yet may have left the log: those in the newest snapshot may."""
@@ -162,10 +167,6 @@ class LiveFleet:
         row = self._storage.fleet(self.name)
         return row is not None and row.created == self.created
 
-    def working(self) -> AbstractContextManager[Any]:
-        """Keep others from applying changes meanwhile."""
-        return self._lock
-
     def apply(self, before: int, changes: list[Change], patience: float = -1.0) -> bool:
         """Apply changes that this process has just written, and others that came before them, if any.
 
@@ -181,7 +182,7 @@ class LiveFleet:
                 if before == self.applied:
                     begin = time.monotonic()
                     self._apply(self.replica, changes)
-                    self.took = time.monotonic() - begin
+                    self._note_time(begin)
                 elif patience < 0:
                     self.follow()
                 else:
