@@ -30,7 +30,7 @@ def test_imports_point_one_way():
     # Lower layers first; a module may import from its own layer and from those before it.
     layers = [
         {"types", "errors", "undisturbed", "_version"},
-        {"checks", "tables", "container", "threads", "storage", "client"},
+        {"checks", "tables", "container", "threads", "storage", "client", "shared_cache"},
         {"kernels", "logs"},
         {"features"},
         {"model"},

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,22 @@ def test_it_is_not_ready_until_compiled_code_is_there(start, monkeypatch, caplog
     assert len(tries) == 3
     assert caplog.text.count("compiled code could not be loaded") == 2
     assert service.get("/readyz").status_code == 200
+
+
+def test_readiness_has_a_check_for_everything(start, monkeypatch):
+    service = start()
+    service.make_fleet()
+    assert service.read("/readyz")["checks"] == {
+        "compiled": {"ok": True, "detail": "all compiled code is loaded"},
+        "database": {"ok": True, "detail": "answers"},
+        "loaded": {"ok": True, "detail": "1 fleet"},
+        "disk": {"ok": True, "detail": "writable"},
+        "leader": {"ok": True, "detail": "this process learns"},
+    }
+    monkeypatch.setattr(service.engine, "_lead", lambda: None)
+    time.sleep(2 * service.settings.follow_seconds)
+    service.engine.leader_known = False
+    answer = service.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["error"]["field"] == "leader"
+    assert answer.headers["retry-after"] == "1"

@@ -597,6 +597,13 @@ def test_snapshot_from_before_an_erasure_stays_until_it_is_replaced(storage, mak
 # Keys, leading, opening.
 
 
+def test_a_write_that_is_only_tried_leaves_nothing(storage):
+    before = storage.fleets(), storage.activity("stores", 0.0, 60)
+    storage.try_write()
+    storage.try_write()
+    assert (storage.fleets(), storage.activity("stores", 0.0, 60)) == before
+
+
 def test_api_keys_come_and_go(empty):
     keys = [
         KeyRow("k2", "späti", ("decide", "reward"), "ab" * 32, 1.5),

@@ -21,7 +21,8 @@ def checks_of(engine: Engine) -> dict[str, Check]:
     """Return all checks by name; asks the database, so it is for a thread that may wait."""
     warming = engine.warming
     opened = engine.opened
-    loaded = f"{engine.n_fleets} fleets" if engine.ready else engine.problem
+    count = engine.n_fleets
+    loaded = ("1 fleet" if count == 1 else f"{count} fleets") if engine.ready else engine.problem
     return {
         "compiled": Check(warming.done, str(warming)),
         "database": _database(engine) if opened else Check(False, engine.problem),

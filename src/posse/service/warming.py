@@ -57,6 +57,7 @@ class Warming:
     def run(self, told: Callable[[], None], stopped: Callable[[], bool] = lambda: False) -> None:
         """Load all parts; ``told`` is called when there is news, ``stopped`` is asked between two parts."""
         self._n_done, self.problem = 0, ""
+        share_cache()
         helper: Helper | None = None
         turn: Turn | None = None
         try:
@@ -128,6 +129,7 @@ def large_parts() -> dict[str, Callable[[], None]]:
 
 def warm_all() -> None:
     """Load all parts, without a word and without help."""
+    share_cache()
     for load in parts().values():
         load()
 
@@ -235,7 +237,6 @@ def _compiler_noted(note: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-share_cache()
-
 if __name__ == "__main__":
+    share_cache()
     help_with(large_parts())
