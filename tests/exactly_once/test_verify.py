@@ -285,7 +285,7 @@ def test_verifying_refuses_what_it_must_not_do(logged, live):
     assert (status, "expected the name of a fleet, got 'g'" in said) == (2, True)
     assert logged.storage.lead()
     status, said = run("posse.db", "--repair")
-    assert (status, "POST /v1/fleets/NAME/verify" in said) == (2, True)
+    assert (status, "POST /v1/fleets/NAME/repair" in said) == (2, True)
     assert run("posse.db")[0] == 0  # looking is allowed
 
 

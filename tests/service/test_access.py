@@ -53,7 +53,6 @@ ROUTES = {
     ("GET", "/v1/fleets/{fleet}/activity"): ("read", "/v1/fleets/stores/activity", {}),
     ("GET", "/v1/fleets/{fleet}/value"): ("read", "/v1/fleets/stores/value", {}),
     ("GET", "/v1/fleets/{fleet}/verify"): ("admin", "/v1/fleets/stores/verify", {}),
-    ("POST", "/v1/fleets/{fleet}/verify"): ("admin", "/v1/fleets/stores/verify", {}),
     ("GET", "/v1/fleets/{fleet}/log"): ("read", "/v1/fleets/stores/log", {}),
 }
 GUARDED = {route: found for route, found in ROUTES.items() if found[0] is not OPEN}

@@ -40,7 +40,7 @@ def verify(
         if repair and not storage.lead():
             raise InvalidValue(
                 f"expected no service to use {database} while it is repaired, but one does; stop it, or ask it with "
-                "POST /v1/fleets/NAME/verify"
+                "POST /v1/fleets/NAME/repair"
             )
         wrong = [row.name for row in rows if not _verify(storage, row, repair)]
     finally:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,10 @@ class LiveFleet:
         """Whether this is still the fleet of its name: it may have been deleted, and another made."""
         row = self._storage.fleet(self.name)
         return row is not None and row.created == self.created
+
+    def working(self) -> AbstractContextManager[Any]:
+        """Keep others from applying changes meanwhile."""
+        return self._lock
 
     def apply(self, before: int, changes: list[Change], patience: float = -1.0) -> bool:
         """Apply changes that this process has just written, and others that came before them, if any.

@@ -411,14 +411,6 @@ class Verified(Answer):
     )
 
 
-class Relearned(Answer):
-    """A fleet that was learned again."""
-
-    fleet: str = Field(examples=["stores"])
-    applied: int = Field(examples=[38_000])
-    rewards: int = Field(examples=[38_000])
-
-
 class Health(Answer):
     """Whether the process is alive."""
 

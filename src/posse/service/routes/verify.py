@@ -13,7 +13,6 @@ from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
 from posse.service.engine import Engine
-from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
 from posse.service.roster import unknown_fleet
 from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
@@ -53,27 +52,3 @@ def _verify(engine: Engine, live: LiveFleet, after: str, limit: int) -> dict[str
         time.sleep(min(SHARE * took, 0.1))
         begin = time.monotonic()
     return dataclasses.asdict(verification.found)
-
-
-@router.post(
-    "/fleets/{fleet}/verify",
-    dependencies=scope("admin"),
-    summary="Learn a fleet again from its log",
-    description="It goes on deciding meanwhile. Refused if rows have left the log by `retention`.",
-    responses={200: with_example(schemas.Relearned), **failures(*READING, 404, 422)},
-)
-async def relearn(engine: Ready, live: Live, alone: TakingTurns) -> Response:
-    """Learn all of it again and write a snapshot."""
-
-    def again() -> dict[str, Any]:
-        if not live.relearn():
-            raise ApiError(
-                "invalid",
-                "rows of this fleet have left its log by retention, so that it cannot be learned from the log; restore "
-                "a backup of the database",
-            )
-        if engine.leading:
-            engine.snapshot(live)
-        return {"fleet": live.name, "applied": live.applied, "rewards": int(live.replica.n_rewards)}
-
-    return answer(await alone.run(again))
