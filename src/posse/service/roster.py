@@ -120,7 +120,7 @@ class Roster:
         except Exception as error:
             self._require_there(error)
             problem = self._unkept.note(key, self._reason(error))
-            logger.exception("%s of fleet %r failed; trying again in %g s", what, live.name, problem.pause)
+            _complain(error, "%s of fleet %r failed; trying again in %g s", what, live.name, problem.pause)
         else:
             self._unkept.clear(key)
 
@@ -188,8 +188,8 @@ class Roster:
         except Exception as error:
             self._require_there(error)
             problem = self._unlearned.note(live.name, self._reason(error))
-            logger.exception(
-                "fleet %r could not learn what its log says; trying again in %g s", live.name, problem.pause
+            _complain(
+                error, "fleet %r could not learn what its log says; trying again in %g s", live.name, problem.pause
             )
             return False
         self._unlearned.clear(live.name)
@@ -278,6 +278,14 @@ class Roster:
                 self._install(live)
             logger.warning("fleet %r was built anew from its log", name)
             return live
+
+
+def _complain(error: Exception, message: str, *values: object) -> None:
+    """Log that something failed: in a line where it is known what that means (no room, say), else with its place."""
+    if isinstance(error, PosseError | OSError):
+        logger.warning(message + ": %s", *values, error)
+    else:
+        logger.error(message, *values, exc_info=error)
 
 
 def unknown_fleet(name: str) -> ApiError:
