@@ -62,7 +62,7 @@ class Engine:
         self._prune_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
         self._trouble: dict[str, tuple[float, float]] = {}  # by fleet that cannot learn: pause, and since when
-        self._slices = Slices(self._stop.is_set)
+        self._slices, self._sweeping = Slices(self._stop.is_set), threading.Lock()
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
     def start(self) -> None:
@@ -335,7 +335,9 @@ class Engine:
 
     def sweep(self, seconds: float = float("inf")) -> bool:
         """Remove rows of what was deleted, in slices, for so long at most; return whether none is left."""
-        return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
+        # One at a time: whoever finds nothing left must not be quicker than another's last slice.
+        with self._sweeping:
+            return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
 
     # What is asked for now and then; on threads that may wait.
 
