@@ -76,7 +76,7 @@ class Engine:
         self._prune_at: dict[str, float] = {}
         self._snapshot_cost: dict[str, float] = {}
         self._repairer: threading.Thread | None = None
-        self._slices = Slices(self._stop.is_set)
+        self._slices, self._sweeping = Slices(self._stop.is_set), threading.Lock()
         self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
 
     def start(self) -> None:
@@ -378,7 +378,9 @@ class Engine:
 
     def sweep(self, seconds: float = float("inf")) -> bool:
         """Remove rows of what was deleted, in slices, for so long at most; return whether none is left."""
-        return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
+        # One at a time: whoever finds nothing left must not be quicker than another's last slice.
+        with self._sweeping:
+            return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
 
     # What is asked for now and then; on threads that may wait.
 
