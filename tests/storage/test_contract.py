@@ -642,7 +642,7 @@ def test_opening_again_finds_everything(open_one, make):
     first.close()
     second = open_one(migrate=False)
     second.ping()
-    assert second.schema_version() == 3
+    assert second.schema_version() == 4
     assert second.decision("a").reward == 1.5
 
 

@@ -317,7 +317,7 @@ def test_processes_that_open_an_empty_database_at_once_share_it(postgres_server)
         thread.start()
     for thread in threads:
         thread.join()
-    assert versions == [3, 3, 3, 3]
+    assert versions == [4, 4, 4, 4]
 
 
 def test_server_that_is_not_there_is_unavailable():

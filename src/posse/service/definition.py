@@ -7,7 +7,7 @@ from typing import Any
 
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec, serial
-from posse.fleet.behaviour import LEARNING
+from posse.fleet.behaviour import LEARNING, POLICIES
 from posse.fleet.replica import Replica
 from posse.service.settings import Limits
 
@@ -82,6 +82,17 @@ def require_cells(n_arms: int, n_columns: int, limits: Limits) -> None:
             f"{n_columns}^2 = {n_arms * n_columns**2:,}; with {n_columns} columns there may be {most} arms: declare "
             "fewer or hashed features, or raise the limit"
         )
+
+
+def require_known(definition: dict[str, Any]) -> None:
+    """Raise if a stored definition lacks something, or is of a posse that knew more policies: nothing serves it."""
+    missing = sorted({"arms", "retired", "first_arms", "features", "retention", *SETTINGS}.difference(definition))
+    if missing:
+        raise InvalidValue(
+            f"expected a whole definition, got one without {', '.join(missing)}; repair it, or delete it"
+        )
+    if definition["policy"] not in POLICIES:
+        raise InvalidValue(f"expected a policy of {', '.join(POLICIES)}, got {definition['policy']!r}; upgrade posse")
 
 
 def new_replica(definition: dict[str, Any]) -> Replica:

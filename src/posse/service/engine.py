@@ -317,7 +317,7 @@ class Engine:
         attempt(live, "pruning", lambda: self._prune(live, now))
 
     def _publish_news(self, live: LiveFleet) -> None:
-        live.publish(lambda population: self.writer.run(lambda: self._publish(live, population)))
+        live.publish(lambda population: self._publish(live, population))
 
     def _snapshot_news(self, live: LiveFleet, row: Progress) -> None:
         erased = 0 < row.snapshot < row.erasure

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from posse.errors import PosseError, StorageUnavailable
+from posse.service.definition import require_known
 from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
 from posse.service.problems import Problems, reason_of
@@ -165,6 +166,7 @@ class Roster:
 
     def _build(self, row: FleetRow, *, from_log: bool = False) -> LiveFleet:
         """Return a fleet as its log says, from its newest snapshot on, or else from the log alone."""
+        require_known(row.definition)
         try:
             return LiveFleet(self._storage, row, self._largest, from_log=from_log)
         except (StorageUnavailable, OSError, MemoryError):
