@@ -70,8 +70,9 @@ class World(Logged):
 
     def check_engine(self, engine):
         assert engine.ready
-        assert set(engine._fleets) == set(NAMES)
-        for name, live in engine._fleets.items():
+        fleets = {live.name: live for live in engine.roster.all()}
+        assert set(fleets) == set(NAMES)
+        for name, live in fleets.items():
             row = self.storage.fleet(name)
             assert live.applied == row.changes, name
             found = Verification(self.storage, row, live.replica, live.contexts).all()
@@ -91,11 +92,15 @@ def start(world, path, injection):
     try:
         injection.run(engine._keep)
         assert injection.raised is None
+        if engine._repairer is not None:
+            engine._repairer.join()
+        for name in engine.roster.troubled():
+            engine.repair(name, from_log=False)  # as the keeper does after a pause
         world.check_engine(engine)
         for written in world.grow(1):
             engine._written(written)
         world.check_engine(engine)
-        for live in engine._fleets.values():
+        for live in engine.roster.all():
             assert live.replica.propose("t1", {"a": 0.5}).arm in ("red", "green")
     finally:
         engine.writer.close()

@@ -11,6 +11,7 @@ from posse.errors import PosseError
 from posse.service import checking
 from posse.service.checking import Checker
 from posse.service.live import LiveFleet, read_snapshot
+from posse.service.roster import Roster
 from posse.service.verify import Verification
 from posse.storage import NewDecision, NewReward
 
@@ -201,9 +202,11 @@ def test_of_a_pruned_log_what_is_left_must_be_in_what_was_learned(pruned):
 
 def check(checker, logged, live):
     rows = {"f": logged.row}
+    roster = Roster(logged.storage, 1e9, str)
+    roster._install(live)
     for _ in range(1000):
         checker._rest_until = 0.0
-        checker.step(logged.storage, {"f": live}, rows)
+        checker.step(logged.storage, roster, rows)
         if checker._now is None:
             return
     raise AssertionError("it does not end")

@@ -180,8 +180,9 @@ def let_go(service):
     engine = service.engine
     engine._expire_at.clear()
     engine._prune_at.clear()
-    for live in list(engine._fleets.values()):
-        engine._expire(live, engine.clock())
+    rows = {row.name: row for row in engine.storage.progress()}
+    for live in engine.roster.all():
+        engine._expire(live, rows[live.name], engine.clock())
         engine._prune(live, engine.clock())
 
 

@@ -21,7 +21,8 @@ def test_nothing_is_acknowledged_that_would_be_lost(start, tmp_path, shape, capl
     asked = service.post(f"/v1/decisions/{decision['id']}/reward", json={"reward": 1.0})
     said = "is gone" if what == "removed" else "was replaced"
     assert said in shape(asked, 503, "storage_unavailable")["message"]
-    assert said in shape(service.get("/readyz"), 503)["message"]
+    ready = service.get("/readyz")
+    assert (ready.status_code, said in ready.json()["error"]["message"]) == (503, True)
     new = {"task": "t", "context": {"hour": 1.0, "weather": "sun"}}
     shape(service.post("/v1/fleets/stores/decisions", json=new), 503, "storage_unavailable")
     assert service.get("/healthz").status_code == 200
