@@ -22,8 +22,9 @@ class Binary:
     >>> family = Binary()
     >>> family.check(True)
     1.0
-    >>> family.expected(-3.0, 1.0).round(3), [end.round(3) for end in family.interval(-3.0, 1.0)]
-    (0.067, [0.01, 0.205])
+    >>> low, high = family.interval(-3.0, 1.0)
+    >>> [round(float(rate), 3) for rate in (low, family.expected(-3.0, 1.0), high)]
+    [0.01, 0.069, 0.205]
     """
 
     name = "binary"

@@ -22,8 +22,9 @@ class Count:
     >>> family = Count()
     >>> family.check(3)
     3.0
-    >>> family.expected(0.5, 0.4).round(3), [end.round(3) for end in family.interval(0.5, 0.4)]
-    (1.786, [0.854, 3.183])
+    >>> low, high = family.interval(0.5, 0.4)
+    >>> [round(float(rate), 3) for rate in (low, family.expected(0.5, 0.4), high)]
+    [0.854, 1.786, 3.183]
     """
 
     name = "count"

@@ -50,7 +50,7 @@ class LogisticTS(FamilyPolicy):
     >>> policy = LogisticTS(n_tasks=1, n_arms=2, n_features=1)
     >>> policy.update(task=0, arm=0, context=[1.0], reward=1)
     >>> policy.predict(task=0, context=[1.0]).mean.round(3)
-    array([0.402, 0.   ])
+    array([0.413, 0.   ])
     """
 
     label = "LogisticTS"
