@@ -31,7 +31,7 @@ def taught(family, n_rows=150, seed=2):
 @pytest.mark.parametrize("family", [BINARY, COUNT])
 def test_passes_end_where_every_site_fits_its_own_belief(family):
     rows, stats, belief = taught(family)
-    moves = [make_sites_again(belief, rows, 0, family, 0.0, new_buffers(D)) for _ in range(12)]
+    moves = [make_sites_again(belief, rows, 0, family, 1, new_buffers(D)) for _ in range(12)]
     assert moves[0] > 1e-2
     assert moves[-1] < 1e-6
 
@@ -49,7 +49,7 @@ def test_passes_end_where_every_site_fits_its_own_belief(family):
 def test_sums_are_those_of_the_sites():
     rows, stats, belief = taught(BINARY)
     for _ in range(3):
-        make_sites_again(belief, rows, 0, BINARY, 0.0, new_buffers(D))
+        make_sites_again(belief, rows, 0, BINARY, 1, new_buffers(D))
     for slot in range(N):
         own = slice(rows.first[slot], rows.first[slot] + rows.kept[slot])
         X, w, h = rows.contexts[own], rows.precision[own], rows.moment[own]
@@ -60,7 +60,7 @@ def test_sums_are_those_of_the_sites():
 
 def test_a_changed_site_changes_the_belief_as_a_rebuild_would():
     rows, _, belief = taught(BINARY)
-    make_sites_again(belief, rows, 0, BINARY, 0.0, new_buffers(D))
+    make_sites_again(belief, rows, 0, BINARY, 1, new_buffers(D))
     x = np.array([1.0, -0.4, 2.0])
     vectors = np.empty((3, D))
     for precision, moment in ((0.7, -1.3), (-0.3, 0.4)):
@@ -82,3 +82,17 @@ def test_the_oldest_row_makes_way():
     assert rows.kept.tolist() == [0, 3]
     assert sorted(rows.contexts[3:, 0].tolist()) == [2.0, 3.0, 4.0]
     assert sorted(rows.rewards[3:].tolist()) == [2.0, 3.0, 4.0]
+
+
+def test_pairs_take_turns():
+    rows, _, belief = taught(BINARY)
+    changed = []
+    for turn in range(3):
+        rows.passes[0] = turn
+        before = rows.precision.copy()
+        make_sites_again(belief, rows, 0, BINARY, 3, new_buffers(D))
+        places = np.flatnonzero(rows.precision != before)
+        changed.append(set(np.searchsorted(rows.first, places, side="right") - 1))
+    seen = set(np.flatnonzero(rows.kept > 0))
+    assert set.union(*changed) == seen
+    assert sum(map(len, changed)) == len(seen)

@@ -54,7 +54,7 @@ from posse.types import Array
 
 STEPS = 3  # at most, per refresh of a policy
 SETTLED = 0.2  # a refresh ends when nothing moved by more
-REMAKE_GROWTH = 0.5  # of the rows of a pair, until its sites are made again
+TURNS = 4  # steps in which the sites of all pairs are made again, a part of the pairs in each
 EARLY = 50.0  # rewards per arm, until when all sites are made again in every step
 COMMON_SQUARE = 16.0  # of a common predictor: rates from 1 in 3,000 on are ordinary, and none is certain
 
@@ -175,9 +175,9 @@ def rebuild_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> None
 
 @kernel
 def make_all_again(
-    belief: Belief, evidence: Evidence, rows: KeptRows, family: int, growth: float, buffers: Buffers
+    belief: Belief, evidence: Evidence, rows: KeptRows, family: int, turns: int, buffers: Buffers
 ) -> float:
-    """Make the sites of kept rows again, of pairs that have grown by the share ``growth``; return the largest move.
+    """Make the sites of kept rows again, those of one pair in ``turns``; return the largest move.
 
     Arm after arm, from a rebuilt belief. What belongs to the arms' common mean is not up to date afterwards: rebuild.
     """
@@ -207,12 +207,13 @@ def make_all_again(
             for j in range(d):
                 others[i, j] = evidence.information[arm, i, j]
         finish(belief, arm, others, buffers)
-        move = max(move, make_sites_again(belief, rows, arm, family, growth, buffers))
+        move = max(move, make_sites_again(belief, rows, arm, family, turns, buffers))
         gather_arm(belief, evidence, arm, buffers)
         pass_on(
             evidence.information[arm], evidence.moment[arm], squares, scale, buffers, evidence.leaning[arm], message
         )
         total += message
+    rows.passes[0] += 1
     return move
 
 
@@ -232,10 +233,7 @@ def refresh_family(
     if early or admitted:
         rebuild_family(belief, evidence, buffers)
     for _step in range(STEPS):
-        # In the first step those of all pairs that have grown; then nothing has, unless it is early.
-        make_all_again(
-            belief, evidence, rows, family, REMAKE_GROWTH if total > EARLY * belief.rewards.shape[0] else 0.0, buffers
-        )
+        make_all_again(belief, evidence, rows, family, TURNS if total > EARLY * belief.rewards.shape[0] else 1, buffers)
         rebuild_family(belief, evidence, buffers)
         if total < belief.rewards.shape[0]:
             break

@@ -33,7 +33,7 @@ class KeptRows(NamedTuple):
     room: IntArray  # (S,)
     kept: IntArray  # (S,) rows that are here
     seen: IntArray  # (S,) rows that came
-    made: IntArray  # (S,) how many of them had come when sites were last made again
+    passes: IntArray  # (1,) how often sites were made again
 
 
 def new_rows(n_slots: int, n_kept: int, n_features: int) -> KeptRows:
@@ -48,7 +48,7 @@ def new_rows(n_slots: int, n_kept: int, n_features: int) -> KeptRows:
         room=np.full(n_slots, n_kept, dtype=np.int64),
         kept=np.zeros(n_slots, dtype=np.int64),
         seen=np.zeros(n_slots, dtype=np.int64),
-        made=np.zeros(n_slots, dtype=np.int64),
+        passes=np.zeros(1, dtype=np.int64),
     )
 
 
@@ -91,21 +91,20 @@ def change_site(belief: Belief, arm: int, slot: int, x: Array, precision: float,
 
 
 @kernel
-def make_sites_again(belief: Belief, rows: KeptRows, arm: int, family: int, growth: float, buffers: Buffers) -> float:
+def make_sites_again(belief: Belief, rows: KeptRows, arm: int, family: int, turns: int, buffers: Buffers) -> float:
     """Make the sites of an arm's kept rows again, one after another; return the largest move of a predictor.
 
-    Only pairs whose rows have grown by the share ``growth`` since the last time are looked at. Every site is the best
-    one given all others of the arm, the shared mean included, so none of the steps takes the belief further from the
-    truth, and passes converge from any start. A move is in standard deviations of what was believed. Steps gather
-    rounding: rebuild the arm now and then.
+    Pairs take turns: one in ``turns`` of them is looked at in a pass. Every site is the best one given all others of
+    the arm, the shared mean included, so none of the steps takes the belief further from the truth, and passes converge
+    from any start. A move is in standard deviations of what was believed. Steps gather rounding: rebuild the arm now
+    and then.
     """
     vectors = buffers.vectors
     farthest = 0.0
     for position in range(belief.n_seen[arm]):
         slot = belief.seen[arm, position]
-        if rows.seen[slot] < (1.0 + growth) * rows.made[slot]:
+        if (slot + rows.passes[0]) % turns != 0:
             continue
-        rows.made[slot] = rows.seen[slot]
         task = belief.task_of[slot]
         first = rows.first[slot]
         for place in range(first, first + rows.kept[slot]):

@@ -133,7 +133,7 @@ def table_rows(slot: IntArray, X: Array, y: Array, n_slots: int) -> KeptRows:
         room=kept.copy(),
         kept=kept,
         seen=kept.copy(),
-        made=np.zeros(n_slots, dtype=np.int64),
+        passes=np.zeros(1, dtype=np.int64),
     )
 
 
@@ -141,7 +141,7 @@ def _climb(belief: Belief, evidence: Evidence, rows: KeptRows, family: int, pass
     """Pass over the rows until nothing moves; return how many passes there were, and whether they came to rest."""
     buffers = new_buffers(belief.covariance.shape[1])
     for done in range(1, passes + 1):
-        moved = kernels.make_all_again(belief, evidence, rows, family, 0.0, buffers)
+        moved = kernels.make_all_again(belief, evidence, rows, family, 1, buffers)
         kernels.rebuild_family(belief, evidence, buffers)
         if moved > 0.5 and done < passes:  # sites first: a population learned from half-made ones leads astray
             continue

@@ -81,7 +81,7 @@ def fit_sites(
     done, settled = 0, False
     while done < ROUNDS and not settled:
         done += 1
-        moved = make_sites_again(belief, rows, 0, family.code, 0.0, buffers)
+        moved = make_sites_again(belief, rows, 0, family.code, 1, buffers)
         rebuild(belief, 0, buffers)
         move = 0.0
         if covariance is None and moved < 0.5:  # sites first: those that are half made lead astray
