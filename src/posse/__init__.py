@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from posse.fleet import Decision, Posse
     from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
     from posse.policies import EbmRandUCB, EbmTS, EbmUCB, make_policy
-    from posse.regression import HierarchicalRegressor
+    from posse.regression import HierarchicalClassifier, HierarchicalCountRegressor, HierarchicalRegressor
     from posse.simulation import SimulationResult, simulate
 
 __all__ = [
@@ -20,6 +20,8 @@ __all__ = [
     "EbmTS",
     "EbmUCB",
     "FeatureSpec",
+    "HierarchicalClassifier",
+    "HierarchicalCountRegressor",
     "HierarchicalRegressor",
     "Posse",
     "Prior",
@@ -41,7 +43,7 @@ _HOMES = {
     "fleet": ("Decision", "Posse"),
     "model": ("Prior", "Statistics", "estimate_prior", "log_evidence", "posterior"),
     "policies": ("EbmRandUCB", "EbmTS", "EbmUCB", "make_policy"),
-    "regression": ("HierarchicalRegressor",),
+    "regression": ("HierarchicalClassifier", "HierarchicalCountRegressor", "HierarchicalRegressor"),
     "simulation": ("SimulationResult", "simulate"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

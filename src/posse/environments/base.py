@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from posse.families import Rewards
 from posse.model.prior import Prior
 from posse.types import Array, IntArray, Settings
 
@@ -28,6 +29,8 @@ class Draw:
     prior : Prior or None
         The population that the coefficients came from, or its closest Gaussian.
     arrival_probabilities : ndarray of shape (n_tasks,)
+    rewards_are : {"number", "binary", "count"}, default "number"
+        The family of the rewards. Coefficients are those of its linear predictor.
     """
 
     tasks: IntArray
@@ -37,6 +40,7 @@ class Draw:
     coefficients: Array | None
     prior: Prior | None
     arrival_probabilities: Array
+    rewards_are: Rewards = "number"
 
 
 class World(Protocol):

@@ -13,6 +13,7 @@ from posse.checks import covariance as checked_covariance
 from posse.checks import number, one_of, real_array, whole_number
 from posse.environments.base import ARRIVALS, CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
 from posse.errors import InvalidValue, ShapeError
+from posse.families import FAMILIES, Rewards, family_of
 from posse.kernels.linalg import factor_semidefinite
 from posse.model.prior import Prior
 from posse.types import Array, ArrayLike, IntArray, Settings
@@ -21,6 +22,7 @@ ARRIVAL_LAWS = ("balanced", "data-poor")
 CONTEXT_LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
 HETEROGENEITY_LAWS = ("gaussian", "sparse")
 
+LARGEST_RATE = 1e9  # of a count: what a generator of Poisson numbers can do
 POOR_SHARE = 0.1  # how often the first task arrives, relative to any other, when it is data-poor
 
 
@@ -52,6 +54,14 @@ class SyntheticWorld:
         with the covariance of all tasks, odd ones included.
     feature_scale : sequence of length n_features, optional
         Units: contexts are multiplied by these factors and coefficients divided by them, so rewards stay as they were.
+    rewards : {"number", "binary", "count"}, default "number"
+        What a reward is: the linear predictor :math:`x^\top\beta_{kj}` and Gaussian noise; 1 with the probability that
+        has this logit, else 0; a count whose rate has this logarithm (Poisson). Expected rewards, and with them regret,
+        are probabilities and rates; there is no declared prior, as policies for numbers could not use it. The default
+        heterogeneity is that of numbers: large for clicks, and far too large for counts, whose rates are exponentials.
+    base_rate : float, optional
+        With clicks and counts and ``contexts="intercept"``: the probability or rate at which the shared intercepts are
+        centred. Default: that of a predictor of 0, which is 0.5 for clicks and 1 for counts.
 
     Examples
     --------
@@ -75,6 +85,8 @@ class SyntheticWorld:
     odd_share: float = 0.0
     odd_scale: float = 10.0
     feature_scale: Sequence[float] | None = None
+    rewards: Rewards = "number"
+    base_rate: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("n_tasks", "n_arms", "n_features"):
@@ -87,6 +99,8 @@ class SyntheticWorld:
         if self.feature_scale is not None:
             self._feature_scale()
         self._noise_sd()
+        one_of(self.rewards, "rewards", tuple(FAMILIES))
+        self._base()
         self._arrival_probabilities()
         if isinstance(self.heterogeneity, str):
             one_of(self.heterogeneity, "heterogeneity", HETEROGENEITY_LAWS)
@@ -120,6 +134,8 @@ class SyntheticWorld:
             coefficients = coefficients / scale
             covariance = covariance / (scale[:, None] * scale)
             shared_precision = np.tile(shared_precision * scale**2, (self.n_arms, 1))
+        if self.rewards != "number":
+            return self._family_draw(seed, tasks, contexts, coefficients, probabilities)
         noise_sd = self._noise_sd()
         expected = expected_rewards(contexts, coefficients[:, tasks])
         rewards = expected + stream(seed, NOISE).standard_normal(horizon)[:, None] * noise_sd
@@ -138,12 +154,56 @@ class SyntheticWorld:
             arrival_probabilities=probabilities,
         )
 
+    def _family_draw(
+        self, seed: int, tasks: IntArray, contexts: Array, coefficients: Array, probabilities: Array
+    ) -> Draw:
+        """Return the draw of a world that pays clicks or counts."""
+        expected = family_of(self.rewards).mean_of(expected_rewards(contexts, coefficients[:, tasks]))
+        rng = stream(seed, NOISE)
+        if self.rewards == "binary":
+            # One draw for all arms, as the noise of numbers is: arms differ by their probabilities alone.
+            rewards = (rng.random((tasks.size, 1)) < expected).astype(np.float64)
+        else:
+            expected = np.minimum(expected, LARGEST_RATE)
+            rewards = rng.poisson(expected).astype(np.float64)
+        return Draw(
+            tasks=tasks,
+            contexts=contexts,
+            expected=expected,
+            rewards=rewards,
+            coefficients=coefficients,
+            prior=None,
+            arrival_probabilities=probabilities,
+            rewards_are=self.rewards,
+        )
+
+    def _base(self) -> float:
+        """Return what is added to the predictor's intercept."""
+        if self.base_rate is None:
+            return 0.0
+        rate = number(self.base_rate, "base_rate", above=0)
+        if self.rewards == "number" or self.contexts != "intercept":
+            raise InvalidValue(
+                "base_rate moves the intercept of clicks or counts, but got "
+                f"rewards={self.rewards!r} and contexts={self.contexts!r}; pass rewards='binary' or 'count' and "
+                "contexts='intercept'"
+            )
+        if self.rewards == "count":
+            return math.log(rate)
+        if rate >= 1:
+            raise InvalidValue(f"expected a base_rate between 0 and 1 for binary rewards, got {rate:g}")
+        return math.log(rate / (1.0 - rate))
+
     def settings(self) -> Settings:
-        """Return every setting as a plain value; those for odd tasks and units only where they are used."""
+        """Return every setting as a plain value; those for odd tasks, units and families only where they are used."""
         plain: Settings = {"world": "synthetic"}
         unused = {"odd_share", "odd_scale"} if self.odd_share == 0 else set()
         if self.feature_scale is None:
             unused.add("feature_scale")
+        if self.rewards == "number":
+            unused |= {"rewards", "base_rate"}
+        else:
+            unused.add("noise_sd")
         for name in self.__dataclass_fields__:
             if name in unused:
                 continue
@@ -221,6 +281,7 @@ class SyntheticWorld:
         if odd:
             deviations[:, :odd] *= self.odd_scale
             covariance = covariance * (1.0 + odd / N * (self.odd_scale**2 - 1.0))
+        shared[:, :, 0] += self._base()
         return shared + deviations, covariance
 
     def _contexts(self, seed: int, horizon: int) -> Array:

@@ -64,24 +64,29 @@ def pass_on(
 
 
 @kernel
+def gather_arm(belief: Any, evidence: Any, arm: int, buffers: Buffers) -> None:
+    """Write what the tasks of one arm say about its shared mean."""
+    precision, moment = evidence.information[arm], evidence.moment[arm]
+    d = moment.shape[0]
+    if belief.n_seen[arm] == 0:
+        for i in range(d):
+            moment[i] = 0.0
+            for j in range(d):
+                precision[i, j] = 0.0
+        return
+    invert(belief.shared_covariance[arm], buffers.matrices[0], buffers.matrices[1], precision)
+    for i in range(d):
+        moment[i] = belief.shared_moment[arm, i]
+        for j in range(d):
+            precision[i, j] -= belief.shared_precision[arm, i, j]
+            moment[i] -= belief.shared_precision[arm, i, j] * belief.shared_location[arm, j]
+
+
+@kernel
 def gather_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
     """Write what the tasks of every arm say about its shared mean: the posterior in force less its prior."""
-    n_arms, d = belief.shared_mean.shape
-    work = buffers.matrices[0]
-    for arm in range(n_arms):
-        precision, moment = evidence.information[arm], evidence.moment[arm]
-        if belief.n_seen[arm] == 0:
-            for i in range(d):
-                moment[i] = 0.0
-                for j in range(d):
-                    precision[i, j] = 0.0
-            continue
-        invert(belief.shared_covariance[arm], work, buffers.matrices[1], precision)
-        for i in range(d):
-            moment[i] = belief.shared_moment[arm, i]
-            for j in range(d):
-                precision[i, j] -= belief.shared_precision[arm, i, j]
-                moment[i] -= belief.shared_precision[arm, i, j] * belief.shared_location[arm, j]
+    for arm in range(belief.n_seen.shape[0]):
+        gather_arm(belief, evidence, arm, buffers)
 
 
 @kernel

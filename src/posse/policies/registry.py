@@ -10,10 +10,13 @@ from typing import Any
 
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.policies.base import Policy
+from posse.policies.beta_bernoulli import BetaBernoulli
 from posse.policies.bounds import Oracle, Random
 from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
+from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 from posse.policies.hier_ts import HierTS
 from posse.policies.lin import LinTS, LinUCB
+from posse.policies.logistic import LogisticTS
 from posse.policies.ols_bandit import OLSBandit
 from posse.policies.rm_bandit import RMBandit
 
@@ -31,14 +34,25 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "oracle": Oracle,
 }
 
+CLICK_POLICIES: dict[str, Callable[..., Policy]] = {
+    "family-ucb": FamilyUCB,
+    "family-ts": FamilyTS,
+    "family-rand-ucb": FamilyRandUCB,
+    "logistic-ts": LogisticTS,
+    "logistic-ts-pooled": partial(LogisticTS, pooled=True),
+    "beta-bernoulli": BetaBernoulli,
+}
+"""Policies that learn clicks, and most of them counts, but not numbers."""
+
 
 def policy_factory(key: str) -> Callable[..., Policy]:
     """Return what makes the policy that goes by ``key``."""
-    if key not in POLICIES:
-        close = difflib.get_close_matches(key, POLICIES, n=1)
+    known = {**POLICIES, **CLICK_POLICIES}
+    if key not in known:
+        close = difflib.get_close_matches(key, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        raise UnknownPolicy(f"no policy {key!r}{hint} The keys are {', '.join(POLICIES)}")
-    return POLICIES[key]
+        raise UnknownPolicy(f"no policy {key!r}{hint} The keys are {', '.join(known)}")
+    return known[key]
 
 
 def check_settings(factory: Callable[..., Any], settings: dict[str, Any], name: str) -> None:

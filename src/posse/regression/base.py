@@ -31,22 +31,27 @@ class PlainEstimator:
 
 if TYPE_CHECKING:
     Estimator = PlainEstimator
+    Classifier = PlainEstimator
 
     class NotFitted(PosseError, ValueError, AttributeError):
         """Something was asked of an estimator that has seen no data."""
 else:
     try:
-        from sklearn.base import BaseEstimator, RegressorMixin
+        from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
         from sklearn.exceptions import NotFittedError
 
         class Estimator(RegressorMixin, BaseEstimator):
             """scikit-learn's own base."""
+
+        class Classifier(ClassifierMixin, BaseEstimator):
+            """scikit-learn's own base of classifiers."""
 
         class NotFitted(PosseError, NotFittedError):
             """Something was asked of an estimator that has seen no data."""
 
     except ImportError:
         Estimator = PlainEstimator
+        Classifier = PlainEstimator
 
         class NotFitted(PosseError, ValueError, AttributeError):
             """Something was asked of an estimator that has seen no data."""

@@ -9,6 +9,7 @@ import numpy as np
 from posse.environments.base import Draw
 from posse.environments.synthetic import expected_rewards
 from posse.errors import InvalidValue
+from posse.families import family_of
 from posse.policies.base import Played
 from posse.types import Array, IntArray
 
@@ -50,14 +51,14 @@ def realised_regret(draw: Draw, played: Played, steps: IntArray, track_task: int
 def expected_regret(draw: Draw, played: Played, steps: IntArray, track_task: int) -> Regret:
     r"""Sum :math:`\sum_j p_j r_{jt}`, every task asked at every step (the paper's appendix).
 
-    Needs ``played.everywhere`` and a linear world.
+    Needs ``played.everywhere`` and a world whose linear predictor is known.
     """
     if draw.coefficients is None:
         raise InvalidValue("the appendix regret needs a world with known coefficients; this one has none")
-    n_tasks = draw.arrival_probabilities.size
+    n_tasks, family = draw.arrival_probabilities.size, family_of(draw.rewards_are)
     gaps = np.empty((draw.tasks.size, n_tasks))
     for task in range(n_tasks):
-        means = expected_rewards(draw.contexts, draw.coefficients[:, task : task + 1])
+        means = family.mean_of(expected_rewards(draw.contexts, draw.coefficients[:, task : task + 1]))
         chosen = np.take_along_axis(means, played.everywhere[:, task, None], axis=1)[:, 0]
         gaps[:, task] = draw.arrival_probabilities[task] * (means.max(axis=1) - chosen)
     return Regret(

@@ -29,6 +29,8 @@ def test_the_bars_are_those_that_were_promised():
     assert bars == {
         "constant-arm": {(0.9, 1.1), (0.6, 1.4)},
         "rare-clicks": {(1 / 1.5, 1.5), (0.85, 0.97)},
+        "rare-clicks-binary": {(1 / 1.5, 1.5), (0.85, 0.97)},
+        "task-rates": {(0.86, 0.94)},
         "offsets": {(None, 1.0)},
         "few-rows": {(0.85, 0.95)},
         "late-zeros": {(None, 0.04), (None, 0.25)},

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from posse.benchmarks.calibration import fleets, policies
+from posse.benchmarks.calibration import clicks, fleets, policies
 from posse.errors import InvalidValue
 
 
@@ -110,6 +110,27 @@ SITUATIONS: dict[str, Situation] = {
             quantities=_unlike(),
         ),
         Situation(name="rare-clicks", title="Rare clicks", meet=fleets.meet_rare_clicks, quantities=_clicks()),
+        Situation(
+            name="rare-clicks-binary",
+            title="Rare clicks, learned as clicks",
+            meet=clicks.meet_rare_clicks,
+            quantities=_clicks(),
+        ),
+        Situation(
+            name="task-rates",
+            title="Clicks: 90 % intervals of a task's click rates that hold the truth",
+            meet=clicks.meet_click_rates,
+            quantities=tuple(
+                Quantity(
+                    what=f"rate {rate:.0%}, {own} rows of its own",
+                    value=f"{rate:g} {own}",
+                    at_least=0.86,
+                    at_most=0.94,
+                )
+                for rate in clicks.RATES
+                for own in clicks.OWN_ROWS
+            ),
+        ),
         Situation(name="offsets", title="Rewards far from zero", meet=fleets.meet_offsets, quantities=_offsets()),
         Situation(
             name="few-rows",

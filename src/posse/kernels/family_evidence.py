@@ -1,0 +1,245 @@
+"""The evidence prior of a family whose rewards are sites: as :mod:`posse.kernels.evidence`, with noise that is known.
+
+Sites have noise variance 1, and linear predictors have a scale of their own: between tasks a logit hardly ever differs
+by 10. So the start and the penalties have a size that the family says, in place of the scatter of the rewards.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from posse.kernels.arms import (
+    INFORMATION,
+    SLOPE,
+    gather_arm,
+    gather_arms,
+    pass_on,
+    pool_arms,
+    set_shared_prior,
+    set_width,
+)
+from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.evidence import (
+    Evidence,
+    admit_features,
+    improve_arm,
+    level_of,
+    rebuild_all,
+    set_start,
+    set_target,
+    summarise,
+    total_rewards,
+)
+from posse.kernels.kept_rows import KeptRows, make_sites_again
+from posse.kernels.levels import (
+    COVARIANCE_SHARE,
+    LEVEL,
+    LEVEL_LEVEL,
+    LEVEL_PULL,
+    LEVEL_SLOPE,
+    LOG_LEVEL,
+    LOG_SD,
+    MEAN_SHARE,
+    NOISE,
+    clip,
+    curvature,
+)
+from posse.kernels.linalg import dot
+from posse.kernels.passes import SQUARED_LEVERAGE, TASKS
+from posse.kernels.posterior import Belief, Buffers, finish
+from posse.kernels.sites import BINARY
+from posse.types import Array
+
+STEPS = 3  # at most, per refresh of a policy
+SETTLED = 0.2  # a refresh ends when nothing moved by more
+TURNS = 4  # steps in which the sites of all pairs are made again, a part of the pairs in each
+EARLY = 50.0  # rewards per arm, until when all sites are made again in every step
+COMMON_SQUARE = 16.0  # of a common predictor: rates from 1 in 3,000 on are ordinary, and none is certain
+
+
+@kernel
+def size_of(family: int) -> float:
+    """Return what stands for the scatter of the rewards: how much predictors differ, arms and tasks taken together."""
+    return 5.0 if family == BINARY else 2.5
+
+
+@kernel
+def measure_features(squares: Array, rewards: float, family: int, evidence: Evidence) -> None:
+    """Write the mean squares of the features, from their sums, and the size of the family."""
+    d = squares.shape[0]
+    known, mean = 0, 0.0
+    for i in range(d):
+        evidence.measures[i, i] = squares[i]
+        if squares[i] > 0.0:
+            mean += squares[i] / rewards
+            known += 1
+    for i in range(d):
+        if squares[i] > 0.0:
+            evidence.feature_square[i] = squares[i] / rewards
+        else:
+            evidence.feature_square[i] = mean / known if known > 0 else 1.0
+    evidence.reward_square[0], evidence.reward_scatter[0] = COMMON_SQUARE, size_of(family)
+
+
+@kernel
+def set_family_start(belief: Belief, evidence: Evidence) -> None:
+    """Set the prior to its start, with noise variance 1; the posterior is not rebuilt."""
+    set_start(belief, evidence)
+    evidence.centre[NOISE] = 0.0
+    for arm in range(belief.rewards.shape[0]):
+        belief.noise_variance[arm] = 1.0
+
+
+@kernel
+def set_family_width(evidence: Evidence) -> None:
+    """Set how far from 0 the common mean is believed to be: as for numbers, but never wider than a predictor may be.
+
+    Rewards that are all 0 ask for a predictor without bound, and a width that follows it would let it go.
+    """
+    set_width(evidence)
+    for i in range(evidence.arm_mean.shape[0]):
+        evidence.arm_precision[i] = max(evidence.arm_precision[i], evidence.feature_square[i] / COMMON_SQUARE)
+
+
+@kernel
+def pulled_less(distance: float, d: int) -> float:
+    """Return the share of its pull to the centre that an arm at this distance keeps: 1 at the centre, 0 far away."""
+    return 1.0 / (1.0 + 0.25 * d * distance * distance)
+
+
+@kernel
+def move_known_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
+    """Move the log levels of all arms and their centre one step; return the largest move of any.
+
+    The step of :func:`posse.kernels.levels.move_levels` where the noise is known.
+    """
+    n_arms = slopes.shape[0]
+    held = 1.0 / (LOG_SD * LOG_SD)
+    hold, ask = held, held * (math.log(COVARIANCE_SHARE * size / d) - centre[LEVEL])
+    for arm in range(n_arms):
+        at = slopes[arm, LOG_LEVEL] - centre[LEVEL]
+        pull = pulled_less(at, d) * LEVEL_PULL * d
+        curved = slopes[arm, LEVEL_LEVEL] + pull
+        ask += pull * (at + (slopes[arm, LEVEL_SLOPE] - pull * at) / curved)
+        hold += pull - pull * pull / curved
+    new = clip(ask / hold)
+    move = abs(new)
+    for arm in range(n_arms):
+        at = slopes[arm, LOG_LEVEL] - centre[LEVEL]
+        pull = pulled_less(at, d) * LEVEL_PULL * d
+        own = clip((slopes[arm, LEVEL_SLOPE] - pull * (at - new)) / (slopes[arm, LEVEL_LEVEL] + pull))
+        slopes[arm, LOG_LEVEL] += own
+        move = max(move, abs(own))
+    centre[LEVEL] += new
+    return move
+
+
+@kernel
+def improve_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
+    """Improve the whole prior once from the posterior in force; return the largest relative move."""
+    n_arms, d = belief.shared_mean.shape
+    size = evidence.reward_scatter[0]
+    for arm in range(n_arms):
+        summarise(belief, evidence, arm, buffers)
+    gather_arms(belief, evidence, buffers)
+    set_family_width(evidence)
+    pool_arms(evidence, buffers)
+    held = 1.0 / (LOG_SD * LOG_SD)
+    distance = -math.log(evidence.shared_scale[0]) - math.log(MEAN_SHARE * size / d)
+    slope = evidence.arm_summary[SLOPE]
+    move_mean = clip((slope - held * distance) / (curvature(evidence.arm_summary[INFORMATION], slope) + held))
+    for arm in range(n_arms):
+        summary, slopes = evidence.summaries[arm], evidence.slopes[arm]
+        explained = 0.0
+        for i in range(d):
+            explained += dot(evidence.inverse[arm, i], evidence.second_moment[arm, i])
+        slopes[LOG_LEVEL] = math.log(level_of(belief.covariance[arm], evidence.feature_square))
+        slopes[LEVEL_SLOPE] = 0.5 * (explained - summary[TASKS] * d)
+        slopes[LEVEL_LEVEL] = curvature(0.5 * summary[SQUARED_LEVERAGE], slopes[LEVEL_SLOPE])
+    move = max(abs(move_mean), move_known_levels(evidence.slopes, evidence.centre, size, d))
+    set_target(belief, evidence)
+    for arm in range(n_arms):
+        level = math.exp(evidence.slopes[arm, LOG_LEVEL])
+        move = max(move, improve_arm(belief, evidence, arm, level, buffers))
+    evidence.shared_scale[0] *= math.exp(-move_mean)
+    return move
+
+
+@kernel
+def rebuild_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Rebuild every arm under the population in force."""
+    rebuild_all(belief, evidence, buffers)
+
+
+@kernel
+def make_all_again(
+    belief: Belief, evidence: Evidence, rows: KeptRows, family: int, turns: int, buffers: Buffers
+) -> float:
+    """Make the sites of kept rows again, those of one pair in ``turns``; return the largest move.
+
+    Arm after arm, from a rebuilt belief. What belongs to the arms' common mean is not up to date afterwards: rebuild.
+    """
+    n_arms, d = belief.shared_mean.shape
+    squares, scale = evidence.feature_square, evidence.shared_scale[0]
+    total, others, room = np.zeros((d, d + 1)), np.empty((d, d)), np.empty((d, d + 1))
+    moment = np.empty(d)
+    for i in range(d):
+        total[i, i] = evidence.arm_precision[i]
+    for arm in range(n_arms):
+        total += evidence.message[arm]
+    move = 0.0
+    for arm in range(n_arms):
+        if belief.n_seen[arm] == 0:
+            continue
+        # The arm's prior follows from what the others say by now: were all arms to go by what was said before, all
+        # would make good for the same error, and together overshoot.
+        message = evidence.message[arm]
+        total -= message
+        for i in range(d):
+            moment[i] = total[i, d]
+            belief.shared_moment[arm, i] = evidence.moment[arm, i]
+            for j in range(d):
+                others[i, j] = total[i, j]
+        set_shared_prior(belief, arm, others, moment, squares, scale, buffers, room)
+        for i in range(d):
+            for j in range(d):
+                others[i, j] = evidence.information[arm, i, j]
+        finish(belief, arm, others, buffers)
+        move = max(move, make_sites_again(belief, rows, arm, family, turns, buffers))
+        gather_arm(belief, evidence, arm, buffers)
+        pass_on(
+            evidence.information[arm], evidence.moment[arm], squares, scale, buffers, evidence.leaning[arm], message
+        )
+        total += message
+    rows.passes[0] += 1
+    return move
+
+
+@woven_kernel
+def refresh_family(
+    belief: Belief, evidence: Evidence, rows: KeptRows, squares: Array, family: int, buffers: Buffers
+) -> None:
+    """Make sites again and improve the prior of all arms, by a few warm-started steps."""
+    total = total_rewards(belief)
+    early = evidence.refreshed_at[0] < belief.rewards.shape[0]
+    measure_features(squares, total, family, evidence)
+    evidence.refreshed_at[0] = total
+    evidence.steps[0] = 0.0
+    admitted = admit_features(belief, evidence)
+    if early:
+        set_family_start(belief, evidence)
+    if early or admitted:
+        rebuild_family(belief, evidence, buffers)
+    for _step in range(STEPS):
+        make_all_again(belief, evidence, rows, family, TURNS if total > EARLY * belief.rewards.shape[0] else 1, buffers)
+        rebuild_family(belief, evidence, buffers)
+        if total < belief.rewards.shape[0]:
+            break
+        move = improve_family(belief, evidence, buffers)
+        evidence.steps[0] += 1.0
+        evidence.last_move[0] = move
+        rebuild_family(belief, evidence, buffers)
+        if move < SETTLED:
+            break

@@ -1,0 +1,81 @@
+r"""What one reward of a family says about its linear predictor, as a Gaussian factor: its site.
+
+Before the reward :math:`\eta = x^\top\theta` is believed to be :math:`\mathcal N(m, v)`; after it,
+:math:`\mathcal N(e, q)` with
+
+.. math:: e = m + v\,(y - \operatorname{E}\mu(\eta)), \qquad 1/q = 1/v + \operatorname{E}\mu'(\eta),
+
+expectations under :math:`\mathcal N(e, q)` itself: the Gaussian nearest to the true belief in the variational sense.
+The site is what took the one to the other: precision ``w = E mu'`` and moment ``h = y - E mu + w e``. So a reward
+counts as a number ``h / sqrt(w)`` with noise variance 1, seen at ``sqrt(w) x``, and everything that knows how to learn
+numbers learns it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from posse.kernels import binary, count
+from posse.kernels.compiler import inlined_kernel, kernel
+
+NUMBER, BINARY, COUNT = 0, 1, 2  # families, as kernels know them
+
+ROUNDS = 50  # at most
+CLOSE = 1e-5  # of a move, in standard deviations: what is left is its square
+CLOSE_AGAIN = 1e-3  # likewise where a site is made again, and will be once more
+FARTHEST = 4.0  # of a move of the predictor in one round: the logistic curve is flat beyond
+FAINTEST = 1e-12  # a site of less precision says nothing
+
+binary_expectations, count_expectations = binary.expectations, count.expectations
+
+
+@inlined_kernel
+def expectations(family: int, mean: float, variance: float) -> tuple[float, float, float, float]:
+    """Return the expectations of the expected reward and of its first three derivatives by the predictor."""
+    if family == BINARY:
+        return binary_expectations(mean, variance)
+    return count_expectations(mean, variance)
+
+
+@kernel
+def site(family: int, reward: float, m: float, v: float, e: float, q: float, close: float) -> tuple[float, float]:
+    """Return precision w and moment h of the site of a reward under the belief N(m, v); the search starts at N(e, q).
+
+    Newton's method in e and log q, with limited steps, until a step is shorter than ``close`` standard deviations.
+    """
+    if family == COUNT:
+        # Between the belief and the count itself: the side of the answer from which Newton's steps do not overshoot.
+        e = max(m, math.log(reward)) if reward > 0.0 else m
+        q = v / (1.0 + v * math.exp(min(e, 300.0)))
+    w, h = 0.0, 0.0
+    for _round in range(ROUNDS):
+        value, first, second, third = expectations(family, e, q)
+        left, right = e - m - v * (reward - value), 1.0 - q / v - q * first
+        # Slopes of both by e and by log q. What a wide belief makes of the last one is not allowed to change its sign.
+        left_e, left_q, right_e = 1.0 + v * first, 0.5 * v * q * second, -q * second
+        right_q = -max(1.0 + 0.5 * q * q * third, 0.5)
+        determinant = left_e * right_q - left_q * right_e
+        if determinant < 0.25 * left_e * right_q:
+            move = (left_q * right - right_q * left) / determinant
+            growth = (right_e * left - left_e * right) / determinant
+        else:
+            move, growth = -left / left_e, -right / right_q
+        move = min(max(move, -FARTHEST), FARTHEST)
+        growth = min(max(growth, -1.0), 1.0)
+        size = math.sqrt(q)
+        change = q * (math.exp(growth) - 1.0)
+        e, q = e + move, q + change
+        w = max(first + second * move + 0.5 * third * change, FAINTEST)
+        h = reward - (value + first * move + 0.5 * second * change) + w * e
+        if abs(move) < close * size and abs(growth) < close:
+            break
+    return w, h
+
+
+@kernel
+def site_again(family: int, reward: float, e: float, q: float, w: float, h: float) -> tuple[float, float]:
+    """Return the site of a reward anew, where N(e, q) is believed with the site (w, h) counted in."""
+    share = 1.0 - q * w
+    if not share > 1e-9:  # the site is all that is known: nothing to make it from
+        return w, h
+    return site(family, reward, (e - q * h) / share, q / share, e, q, CLOSE_AGAIN)

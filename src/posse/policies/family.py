@@ -1,0 +1,198 @@
+"""Policies that learn clicks and counts, and the population they come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from posse.checks import number, whole_number
+from posse.kernels import family as kernels
+from posse.kernels.evidence import new_evidence
+from posse.kernels.handle import Handle
+from posse.kernels.kept_rows import new_rows
+from posse.kernels.posterior import new_buffers
+from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
+from posse.kernels.stretch import LESSON, STRETCH
+from posse.model import Prior, Statistics, new_belief
+from posse.model.belief import prior_of
+from posse.policies.base import Prediction, exploration_words
+from posse.policies.clicks import FamilyPolicy
+
+if TYPE_CHECKING:
+    from posse.kernels.stretch import Lesson, Stretch
+    from posse.types import Array, ArrayLike
+
+KEPT = 40
+"""Rows of every (arm, task) pair whose sites are made again at a refresh."""
+
+
+class _Family(FamilyPolicy):
+    """The hierarchical posterior over sites and the decisions made from it; subclasses say how to explore."""
+
+    explores: ClassVar[Exploration]
+    default_exploration: ClassVar[float]
+
+    def __init__(
+        self,
+        *,
+        n_tasks: int,
+        n_arms: int,
+        n_features: int,
+        rewards: Literal["binary", "count"] = "binary",
+        exploration: float | None = None,
+        refresh_growth: float = 0.1,
+        first_pulls: bool = True,
+        kept_rows: int = KEPT,
+    ) -> None:
+        super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, rewards=rewards)
+        if exploration is None:
+            exploration = self.default_exploration
+        self.exploration = number(exploration, "exploration", at_least=0)
+        self._exploration = self.explores.scaled(self.exploration)
+        self.refresh_growth = number(refresh_growth, "refresh_growth", at_least=0)
+        self.first_pulls = bool(first_pulls)
+        self.kept_rows = whole_number(kept_rows, "kept_rows", at_least=1)
+        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
+        start = Prior.isotropic(n_arms=self.n_arms, n_features=self.n_features, shared_precision=1.0)
+        self._buffers = new_buffers(self.n_features)
+        self._belief = new_belief(stats, start, self._buffers)
+        self._evidence = new_evidence(self.n_arms, self.n_tasks, self.n_features, 0.0)
+        self._rows = new_rows(self.n_arms * self.n_tasks, self.kept_rows, self.n_features)
+        self._squares = np.zeros(self.n_features)
+        self._link()
+
+    @property
+    def prior(self) -> Prior:
+        """The prior in force, on the scale of the linear predictor."""
+        return prior_of(self._belief)
+
+    @property
+    def statistics(self) -> Statistics:
+        """A copy of the sums over sites."""
+        shape = (self.n_arms, self.n_tasks)
+        return Statistics(*(field.reshape(*shape, *field.shape[1:]) for field in self._belief.sums)).copy()
+
+    def predict(self, task: int, context: ArrayLike) -> Prediction:
+        """Return what is believed about every arm's linear predictor, exploration apart."""
+        out = np.empty((2, self.n_arms))
+        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
+        return Prediction(out[0], out[1])
+
+    def expected(self, task: int, context: ArrayLike) -> Array:
+        """Return the expected reward of every arm: a probability, or a rate."""
+        believed = self.predict(task, context)
+        return self.family.expected(believed.mean, believed.sd)
+
+    def interval(self, task: int, context: ArrayLike, level: float = 0.9) -> tuple[Array, Array]:
+        """Return the ends of the central interval of every arm's probability or rate."""
+        believed = self.predict(task, context)
+        return self.family.interval(believed.mean, believed.sd, level)
+
+    def describe(self) -> str:
+        """Return exploration, family and refresh schedule."""
+        return f"{exploration_words(self._exploration)}; {self.rewards} rewards; refresh at +{self.refresh_growth:.0%}"
+
+    def _link(self) -> None:
+        state = kernels.State(
+            belief=self._belief,
+            evidence=self._evidence,
+            rows=self._rows,
+            squares=self._squares,
+            buffers=self._buffers,
+            exploration=self._exploration,
+            first_pulls=self.first_pulls,
+            family=self.family.code,
+            refresh_growth=self.refresh_growth,
+        )
+        self._handle = Handle(kernels.STATE, state)
+
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
+        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
+        return arm
+
+    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        if kernels.learn(self._handle.address, task, arm, x, reward):
+            kernels.REFRESH(self._handle.address, 0)
+
+    def _play(self, stretch: Stretch) -> None:
+        steps = Handle(STRETCH, stretch)
+        kernels.play(self._handle.address, steps.address, kernels.REFRESH.address)
+
+    def _learn_many(self, lesson: Lesson) -> None:
+        rows = Handle(LESSON, lesson)
+        kernels.learn_rows(self._handle.address, rows.address, kernels.REFRESH.address)
+
+
+class FamilyUCB(_Family):
+    r"""Pull the arm with the highest optimistic linear predictor under the learned population of clicks or counts.
+
+    .. math:: \arg\max_k \; m_k + a \sqrt{\log t}\, s_k, \qquad x^\top\theta_{kj} \sim \mathcal N(m_k, s_k^2)
+
+    Links rise, so the arm with the best predictor is the arm with the best probability or rate.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features : int
+    rewards : {"binary", "count"}, default "binary"
+        0 and 1 with the logistic link, or counts with the log link.
+    exploration : float, default 0.4
+        :math:`a`.
+    refresh_growth : float, default 0.1
+        The population is estimated anew when all rewards have grown by this fraction.
+    first_pulls : bool, default True
+        Pull arm t at step t for the first ``n_arms`` steps.
+    kept_rows : int, default 40
+        Rows of every (arm, task) pair whose sites are made again at a refresh. With d features a pair takes
+        ``8 (kept_rows (d + 3) + 2 d^2 + 2 d + 2)`` bytes.
+
+    Notes
+    -----
+    A reward is learned as its site, see :mod:`posse.kernels.sites`; the population as in
+    :func:`posse.model.estimate_family_prior`, by a few steps per refresh.
+
+    Examples
+    --------
+    >>> policy = FamilyUCB(n_tasks=3, n_arms=2, n_features=1)
+    >>> for click in (0, 0, 1, 0):
+    ...     policy.update(task=0, arm=0, context=[1.0], reward=click)
+    >>> low, high = policy.interval(task=1, context=[1.0])
+    >>> bool((low > 0).all()), bool((low < policy.expected(task=1, context=[1.0])).all()), bool((high < 1).all())
+    (True, True, True)
+    """
+
+    label = "familyUCB"
+    explores = OPTIMISTIC
+    default_exploration = 0.4
+
+
+class FamilyTS(_Family):
+    r"""Pull the arm that is best in a draw from the belief under the learned population of clicks or counts.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features, rewards, refresh_growth, first_pulls, kept_rows
+        As in :class:`FamilyUCB`.
+    exploration : float, default 0.15
+        Times :math:`\sqrt{\log t}` and the standard deviation of the belief.
+    """
+
+    label = "familyTS"
+    explores = SAMPLING
+    default_exploration = 0.15
+
+
+class FamilyRandUCB(_Family):
+    r"""As :class:`FamilyUCB`, with optimism drawn at random, so that decisions can be evaluated.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features, rewards, refresh_growth, first_pulls, kept_rows
+        As in :class:`FamilyUCB`.
+    exploration : float, default 0.4
+        As in :class:`posse.policies.EbmRandUCB`.
+    """
+
+    label = "familyRandUCB"
+    explores = RANDOMISED
+    default_exploration = 0.4
