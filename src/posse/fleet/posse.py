@@ -368,6 +368,44 @@ class Posse(Core):
         _, mean, sd = out.tolist()
         return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
 
+    def expected_many(self, tasks: Any = None, contexts: Any = None, *, confidence: float = 0.9) -> Any:
+        """Return what is believed about every active arm's expected reward in many tasks, and how likely each is best.
+
+        Deterministic, exploration apart; changes nothing.
+
+        Parameters
+        ----------
+        tasks : sequence of names, or the name of a column of ``contexts``, optional
+            Default: all tasks. One never seen has what the population says.
+        contexts : table or 2-D array, optional
+            One row per task, as in :meth:`decide_many`. Default: every task at its own average context, among which ten
+            average contexts of all tasks are counted; that needs an intercept.
+        confidence : float
+            Of the intervals. Default 0.9.
+
+        Returns
+        -------
+        table
+            One row for every row and arm: row, task, arm, mean, low, high, probability_best. In the library of
+            ``contexts`` or ``tasks`` if that is pandas or Arrow, else in Polars.
+
+        Raises
+        ------
+        InvalidValue
+            If contexts are needed and none came, or if ``confidence`` is not between 0 and 1.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> bandits.learn_many({"task": ["a", "a"], "arm": ["red", "green"], "age": [1, 2], "reward": [0.0, 1.0]})
+        2
+        >>> bandits.expected_many().select("task", "arm").rows()
+        [('a', 'red'), ('a', 'green')]
+        """
+        from posse.fleet.expecting import expected_table
+
+        return expected_table(self, tasks, contexts, confidence)
+
     def probabilities(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
     ) -> Array:
