@@ -116,18 +116,44 @@ def average_contexts(fleet: Core, labels: list[Label]) -> Array:
             "expected contexts, got none: without an intercept a fleet does not know its average context; pass contexts"
         )
     d = fleet._features.n_features
-    with fleet._lock:
-        position = {task: place for place, task in enumerate(fleet._tasks.known(labels).tolist()) if task >= 0}
-        tasks, _, sums = fleet._store.copy_of_sums()
+    tasks, sums = _sums(fleet, labels)
     columns = np.asarray(sums.gram[:, 0] if sums.gram.ndim == 3 else sums.gram[:, :d])
     total = columns.sum(axis=0)
     average = total / total[0] if len(columns) and total[0] > 0 else np.eye(1, d)[0]
-    places = np.array([position.get(task, -1) for task in tasks.tolist()], dtype=np.int64)
     own = np.zeros((len(labels), d))
-    np.add.at(own, places[places >= 0], columns[places >= 0])
+    np.add.at(own, tasks[tasks >= 0], columns[tasks >= 0])
     own += BORROWED_CONTEXTS * average
     result: Array = own / own[:, :1]
     return result
+
+
+def rewards_of_tasks(fleet: Core, labels: list[Label]) -> Array:
+    """Return how many rewards every task has, shape (n_tasks,)."""
+    tasks, sums = _sums(fleet, labels)
+    there = tasks >= 0
+    return np.asarray(np.bincount(tasks[there], sums.counts[there], minlength=len(labels)), dtype=np.float64)
+
+
+def rewards_vary(fleet: Core) -> bool:
+    """Whether there are two different rewards."""
+    with fleet._lock:
+        _, _, sums = fleet._store.copy_of_sums()
+    squares, count = float(sums.sum_of_squares.sum()), float(sums.counts.sum())
+    if not fleet._features.intercept:
+        return squares > 0
+    total = float(sums.moment[:, 0].sum())  # of the intercept
+    return count > 0 and squares - total * total / count > 1e-12 * squares
+
+
+def _sums(fleet: Core, labels: list[Label]) -> tuple[IntArray, Any]:
+    """Return the sums of all pairs with rewards, and where in ``labels`` the task of each is; -1 if not there."""
+    with fleet._lock:
+        known = fleet._tasks.known(labels)
+        tasks, _, sums = fleet._store.copy_of_sums()
+    position = np.full(max(int(known.max(initial=-1)), int(tasks.max(initial=-1))) + 1, -1, dtype=np.int64)
+    there = np.flatnonzero(known >= 0)
+    position[known[there]] = there
+    return position[tasks], sums
 
 
 def probability_best(mean: Array, sd: Array) -> Array:

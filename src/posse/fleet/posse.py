@@ -6,6 +6,7 @@ import os
 import time as clock_module
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.logs.writer import Record
     from posse.model.prior import Prior
+    from posse.report import Report
     from posse.types import Array
 
 
@@ -762,6 +764,25 @@ class Posse(Core):
                 pending_reward=self._absent_reward if self._counts_pending else None,
                 findings=findings,
             )
+
+    def report(self, log: Any = None, **settings: Any) -> Report:
+        """Return one page for people who decide: which arm is best where, what deciding has gained, what looks wrong.
+
+        Parameters
+        ----------
+        log : Log or path, optional
+            The decisions and rewards of this fleet. Without it the page does not say what deciding has gained.
+        **settings
+            As in :func:`posse.report.make_report`.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> bandits.report().save("report.html")  # doctest: +SKIP
+        """
+        # By name: a report stands on a fleet, not a fleet on its report.
+        report: Report = import_module("posse.report").make_report(self, log, **settings)
+        return report
 
     def export(self, task: Label) -> dict[str, Any]:
         """Return all that is kept about a task, as plain values."""
