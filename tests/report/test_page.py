@@ -204,6 +204,7 @@ def test_the_document_is_whole(hostile_report, report):
         assert checker.open == []
         assert len(checker.ids) == len(set(checker.ids))
         assert not re.search(r"https?://(?!x)", made.html())
+        assert "<" not in re.search(r'id="data">(.*?)</script>', made.html())[1]
 
 
 def test_a_log_that_cannot_tell_says_so_and_why(fleet, log_of):

@@ -56,7 +56,7 @@ def weigh(fleet, coming):
 
 
 def test_the_gain_is_that_of_exploring_and_then_taking_the_best():
-    fleet, coming = coins(8), 512
+    fleet, coming = coins(60, floor=0.4), 1024  # so that exploring has its price
     found = weigh(fleet, coming)
     n = float(found.explore[0])
     assert n in [share * coming for share in SHARES]
@@ -71,7 +71,8 @@ def test_the_gain_is_that_of_exploring_and_then_taking_the_best():
     after = truth[np.arange(len(truth)), chosen] - truth[:, mean.argmax()]
     worth = (coming - n) * after - n * (chance @ (mean.max() - mean))
 
-    # Six standard errors of what was played out.
+    # Six standard errors of what was played out; what exploring costs is more than that.
+    assert n * found.cost[0] > 6 * worth.std() / np.sqrt(len(worth))
     assert found.gain[0] == pytest.approx(worth.mean(), abs=6 * worth.std() / np.sqrt(len(worth)))
     assert found.pays[0] or found.trial_pays[0]
 
