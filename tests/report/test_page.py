@@ -179,6 +179,20 @@ def test_hostile_names_are_text_and_all_fits(visit, hostile_report, hostile, wid
     assert page.evaluate(CONTRAST) == []
 
 
+@browser_needed
+def test_it_fits_on_paper(visit, report):
+    page = visit(report, width=703)  # A4 less margins of 12 mm
+    page.emulate_media(media="print")
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 703
+    assert page.get_by_role("columnheader", name="Explore on").is_visible()
+    assert not page.get_by_role("button", name="Download as CSV").is_visible()
+    # Nothing scrolls on paper: every row is there.
+    assert page.evaluate(
+        "[...document.querySelectorAll('.box')].every(box => box.scrollHeight <= box.clientHeight + 1)"
+    )
+
+
 class Checker(HTMLParser):
     """Complains about elements that do not close."""
 
@@ -237,6 +251,22 @@ def test_equal_rewards_say_nothing(fleet_of, log_of):
     assert "All rewards so far are the same" in page
     assert "sure that" not in page
     assert "you may stop" not in page
+
+
+def test_without_rewards_there_is_nothing_to_say():
+    fleet = Posse(["a", "b"], ["x"], seed=1)
+    fleet.decide("store", {"x": 1.0})
+    page = make_report(fleet).html()
+
+    assert "There are no rewards yet" in page
+    assert "sure that" not in page
+
+
+def test_one_arm_leaves_nothing_to_explore(fleet_of, log_of):
+    report = make_report(fleet_of(log_of(100, arms=("only",))))
+
+    assert "Exploration no longer pays: you may stop." in report.html()
+    assert not report.stopping.pays.any()
 
 
 def test_one_task_is_spoken_of_by_name(fleet_of, log_of):

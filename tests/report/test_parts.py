@@ -75,6 +75,16 @@ def test_gains_are_differences_of_the_evaluation(log):
     assert gains["one-arm"].gain.high < 0
 
 
+def test_a_rule_may_be_a_function_of_the_log(log):
+    def take_cake(data):
+        return np.tile([label == "cake" for label in data.arm_labels], (data.n_rows, 1)).astype(float)
+
+    by_function, by_target = gains_of(log, rule=take_cake), gains_of(log, rule=Always("cake"))
+
+    assert [gain.name for gain in by_function.gains] == ["uniform", "take_cake", "learned alone"]
+    assert by_function.gains[1].gain == by_target.gains[1].gain
+
+
 def test_learning_together_gains_where_tasks_have_few_rows(log_of):
     # Eight arms, three rows each: alone, a task hardly knows its arms.
     arms = tuple(f"arm {k}" for k in range(8))

@@ -179,6 +179,8 @@ def improvement(mean: Array, sd: Array) -> Array:
     mean, sd = _rivals(mean, sd)
     n_rows, n_arms = mean.shape
     result = np.zeros(n_rows)
+    if n_arms == 1:
+        return result
     size = max(1, BLOCK // (7 * n_arms * NODES.size * n_arms))
     for start in range(0, n_rows, size):
         some = slice(start, start + size)

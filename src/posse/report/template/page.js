@@ -63,13 +63,3 @@ if (download) {
     URL.revokeObjectURL(link.href);
   });
 }
-
-// Paper cannot unfold.
-let folded = [];
-window.addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("details.print:not([open])")];
-  for (const part of folded) part.open = true;
-});
-window.addEventListener("afterprint", () => {
-  for (const part of folded) part.open = false;
-});
