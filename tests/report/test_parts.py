@@ -5,7 +5,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
+from posse import Posse
 from posse.errors import InvalidValue
+from posse.features import one_hot
 from posse.logs import Log
 from posse.offline import Always, Logged, Uniform, evaluate
 from posse.report.best import best_of
@@ -41,20 +43,34 @@ def test_a_task_stands_on_its_own_rewards_the_more_it_has(fleet_of, log_of):
 
 
 def test_only_a_task_far_out_is_unusual(fleet_of, log_of):
-    frame = log_of(2500, n_tasks=25).frame
+    log = log_of(2500, n_tasks=25)
     odd = (pl.col("task") == "store-3") & (pl.col("arm") == "cake")
+    level, slope = 9.0 * odd, 9.0 * odd * (0.4 + pl.col("context").struct.field("hour"))
 
-    found = unusual_tasks(
-        best_of(fleet_of(Log(frame.with_columns(reward=pl.col("reward") + 9 * odd.cast(pl.Float64)))))
-    )
+    for added, feature in ((level, None), (slope, "hour")):
+        fleet = fleet_of(Log(log.frame.with_columns(reward=pl.col("reward") + added)))
+        found = unusual_tasks(fleet, best_of(fleet))
+        assert [(one.task, one.arm, one.feature) for one in found] == [("store-3", "cake", feature)]
+        assert found[0].mean > found[0].typical + 0.5
+    usual = fleet_of(log)
+    assert unusual_tasks(usual, best_of(usual)) == []
 
-    assert [(one.task, one.arm) for one in found] == [("store-3", "cake")]
-    assert found[0].mean > found[0].typical + 5
-    assert unusual_tasks(best_of(fleet_of(log_of(2500, n_tasks=25)))) == []
+
+def test_a_level_that_is_spread_over_categories_is_a_level(log_of):
+    log = log_of(2500, n_tasks=25)
+    rain = pl.Series(["sun", "rain"] * 1250)
+    odd = (pl.col("task") == "store-3") & (pl.col("arm") == "cake")
+    table = log.frame.with_columns(rain.alias("weather"), reward=pl.col("reward") + 9.0 * odd).drop("context")
+    fleet = Posse(log.arms, [one_hot("weather", ["sun", "rain"])], seed=1)
+    fleet.learn_many(table)
+
+    assert [one.feature for one in unusual_tasks(fleet, best_of(fleet))] == [None]
 
 
 def test_few_tasks_have_no_population_to_be_far_from(fleet_of, log_of):
-    assert unusual_tasks(best_of(fleet_of(log_of(300, n_tasks=4)))) == []
+    fleet = fleet_of(log_of(300, n_tasks=4))
+
+    assert unusual_tasks(fleet, best_of(fleet)) == []
 
 
 def test_gains_are_differences_of_the_evaluation(log):

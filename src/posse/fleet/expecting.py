@@ -12,6 +12,7 @@ from posse.checks import number
 from posse.errors import InvalidValue
 from posse.fleet.core import require_beliefs
 from posse.fleet.rows import sequence_codes
+from posse.kernels.packing import whole_matrix
 from posse.kernels.rule import score_probabilities_rows
 from posse.kernels.select import SAMPLING
 from posse.tables import in_library_of
@@ -132,6 +133,24 @@ def rewards_of_tasks(fleet: Core, labels: list[Label]) -> Array:
     tasks, sums = _sums(fleet, labels)
     there = tasks >= 0
     return np.asarray(np.bincount(tasks[there], sums.counts[there], minlength=len(labels)), dtype=np.float64)
+
+
+def context_spread(fleet: Core) -> Array:
+    """Return the covariance of encoded contexts over all rewards, shape (n_columns, n_columns).
+
+    Without an intercept their mean is not known, and the squares are taken around 0.
+    """
+    d = fleet._features.n_features
+    with fleet._lock:
+        _, _, sums = fleet._store.copy_of_sums()
+    count = float(sums.counts.sum())
+    if not count > 0:
+        return np.zeros((d, d))
+    squares = whole_matrix(sums.gram.sum(axis=0)) / count
+    if not fleet._features.intercept:
+        return squares
+    result: Array = squares - np.outer(squares[0], squares[0])
+    return result
 
 
 def rewards_vary(fleet: Core) -> bool:

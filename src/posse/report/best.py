@@ -90,8 +90,7 @@ def best_of(fleet: Posse, tasks: list[Label] | None = None, contexts: Array | No
     codes = np.arange(len(tasks))
     at = average_contexts(fleet, tasks) if contexts is None else contexts
     beliefs = beliefs_at(fleet, tasks, codes, at)
-    # A name that no task has stands for a task never seen.
-    stranger = [_unused(fleet.tasks)]
+    stranger = [unused_task(fleet.tasks)]
     typical = beliefs_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at)
     return Best(
         tasks=tuple(tasks),
@@ -107,7 +106,8 @@ def best_of(fleet: Posse, tasks: list[Label] | None = None, contexts: Array | No
     )
 
 
-def _unused(tasks: tuple[Label, ...]) -> Label:
+def unused_task(tasks: tuple[Label, ...]) -> Label:
+    """Return a name that no task has: the fleet answers for it as for a task never seen."""
     taken = set(tasks)
     if tasks and isinstance(tasks[0], int):
         return next(number for number in range(len(tasks) + 1) if number not in taken)

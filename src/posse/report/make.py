@@ -94,7 +94,7 @@ def make_report(
     tasks = _looked_at(fleet)
     at = _average(fleet, tasks, log)
     best = best_of(fleet, tasks, at)
-    unusual = unusual_tasks(best)
+    unusual = unusual_tasks(fleet, best)
     listed = _listed(best, unusual)
     overview = fleet.overview(0)
     begin("weighing exploration")
