@@ -329,6 +329,15 @@ def test_a_report_needs_something_to_report(tmp_path, fleet):
         make_report(fleet).save(tmp_path / "no such folder" / "report.html")
 
 
+def test_a_report_changes_no_decision(fleet_of, log_of):
+    log = log_of(300)
+    looked_at, other = fleet_of(log), fleet_of(log)
+    looked_at.report(log).html()
+
+    for hour in (-1.0, 0.3, 2.0):
+        assert looked_at.decide("store-2", [hour])[1:] == other.decide("store-2", [hour])[1:]
+
+
 def test_a_fleet_makes_its_own_report(fleet, log, tmp_path):
     report = fleet.report(log, title="Stores")
     report.save(tmp_path / "report.html")
