@@ -12,6 +12,7 @@ SMALL = {
     "nightly_fit.py": ["--days", "2", "--rows", "500"],
     "cold_start.py": ["--history", "1500", "--openings", "6", "--customers", "20"],
     "evaluate_log.py": ["--decisions", "3000"],
+    "report.py": ["--decisions", "1500"],
 }
 
 
@@ -76,3 +77,11 @@ def test_evaluation_finds_the_truth():
         assert low <= truth <= high
     better = float(re.search(r"  DR .* ([\d.-]+) to [\d.-]+; ", said)[1])
     assert better > 0
+
+
+def test_a_report_is_written_and_knows_what_sharing_is_worth():
+    said = run("report.py")
+
+    assert "When may I stop exploring?" in Path(re.search(r"wrote (\S+)", said)[1]).read_text("utf-8")
+    assert float(re.search(r"gained over random: ([+-][\d.]+) €", said)[1]) > 0.1
+    assert re.search(r"one offer is clearly best in \d+ of 40 stores", said)

@@ -82,6 +82,32 @@ def as_frame(table: Any, *, name: str = "table") -> pl.DataFrame:
     raise InvalidValue(f"{name} must be {EXPECTED}, but {type(table).__name__} came")
 
 
+def in_library_of(frame: pl.DataFrame, came: Any) -> Any:
+    """Return a table in the library of another one: pandas for pandas, Arrow for Arrow, else as it is.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Of numbers and text.
+    came : any
+        What the caller passed: a table, or a column of one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> in_library_of(as_frame({"a": [1, 2]}), pd.DataFrame({"b": [3.5]}))
+       a
+    0  1
+    1  2
+    """
+    kind = type(came).__module__.split(".")[0]
+    if kind == "pandas":
+        pandas = sys.modules["pandas"]
+        # Column by column, since Polars' own conversion needs pyarrow.
+        return pandas.DataFrame({name: frame[name].to_list() for name in frame.columns})
+    return frame.to_arrow() if kind == "pyarrow" else frame
+
+
 def is_missing(value: Any) -> bool:
     """Whether a value stands for none: None, NaN, pandas' NA and NaT, NumPy's NaT and masked entries."""
     kind = type(value)

@@ -40,6 +40,12 @@ COMMANDS = {
         LOOK,
         "Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow.",
     ),
+    "report": Home(
+        "report",
+        "report",
+        LOOK,
+        "Write one page for people who decide: which arm is best where, what deciding gained, when to stop exploring.",
+    ),
     "evaluate": Home(
         "evaluate",
         "evaluate",

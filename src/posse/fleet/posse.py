@@ -6,6 +6,7 @@ import os
 import time as clock_module
 from collections.abc import Callable, Iterable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.logs.writer import Record
     from posse.model.prior import Prior
+    from posse.report import Report
     from posse.types import Array
 
 
@@ -371,6 +373,44 @@ class Posse(Core):
             names = self._active_names
         _, mean, sd = out.tolist()
         return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
+
+    def expected_many(self, tasks: Any = None, contexts: Any = None, *, confidence: float = 0.9) -> Any:
+        """Return what is believed about every active arm's expected reward in many tasks, and how likely each is best.
+
+        Deterministic, exploration apart; changes nothing.
+
+        Parameters
+        ----------
+        tasks : sequence of names, or the name of a column of ``contexts``, optional
+            Default: all tasks. One never seen has what the population says.
+        contexts : table or 2-D array, optional
+            One row per task, as in :meth:`decide_many`. Default: every task at its own average context, among which ten
+            average contexts of all tasks are counted; that needs an intercept.
+        confidence : float
+            Of the intervals. Default 0.9.
+
+        Returns
+        -------
+        table
+            One row for every row and arm: row, task, arm, mean, low, high, probability_best. In the library of
+            ``contexts`` or ``tasks`` if that is pandas or Arrow, else in Polars.
+
+        Raises
+        ------
+        InvalidValue
+            If contexts are needed and none came, or if ``confidence`` is not between 0 and 1.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> bandits.learn_many({"task": ["a", "a"], "arm": ["red", "green"], "age": [1, 2], "reward": [0.0, 1.0]})
+        2
+        >>> bandits.expected_many().select("task", "arm").rows()
+        [('a', 'red'), ('a', 'green')]
+        """
+        from posse.fleet.expecting import expected_table
+
+        return expected_table(self, tasks, contexts, confidence)
 
     def probabilities(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
@@ -741,6 +781,25 @@ class Posse(Core):
     def _arm_overviews(self) -> list[ArmOverview]:
         belief = self._store.belief
         return [arm_overview(belief, arm, label, arm in self._retired) for label, arm in self._arms.numbers.items()]
+
+    def report(self, log: Any = None, **settings: Any) -> Report:
+        """Return one page for people who decide: which arm is best where, what deciding has gained, what looks wrong.
+
+        Parameters
+        ----------
+        log : Log or path, optional
+            The decisions and rewards of this fleet. Without it the page does not say what deciding has gained.
+        **settings
+            As in :func:`posse.report.make_report`.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> bandits.report().save("report.html")  # doctest: +SKIP
+        """
+        # By name: a report stands on a fleet, not a fleet on its report.
+        report: Report = import_module("posse.report").make_report(self, log, **settings)
+        return report
 
     def export(self, task: Label) -> dict[str, Any]:
         """Return all that is kept about a task, as plain values."""

@@ -1,0 +1,89 @@
+"""``posse report``: one page for people who decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posse.errors import InvalidValue
+
+
+def report(
+    fleet: Annotated[
+        Path | None, typer.Argument(help="The fleet's file. Default: one that learns from the log.")
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", "-l", help="Its log (.jsonl, .parquet), to say what deciding has gained.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    rule: Annotated[
+        str | None,
+        typer.Option(metavar="TARGET", help="Another way to decide to compare with, as for `posse evaluate --policy`."),
+    ] = None,
+    unit: Annotated[str, typer.Option(help="The unit of rewards, such as €.")] = "",
+    title: Annotated[str, typer.Option(help="The title of the page.")] = "",
+    decisions: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Decisions to look ahead when exploration is weighed. Default: as many as there are rewards.",
+        ),
+    ] = None,
+    absent_reward: Annotated[
+        float | None,
+        typer.Option(
+            metavar="VALUE", help="The reward of rows without one. Default: what the fleet counts them as, or left out."
+        ),
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
+    seed: Annotated[int, typer.Option(help="Of resamples and folds.")] = 0,
+) -> None:
+    """Write one page for people who decide: which arm is best where, what deciding gained, when to stop exploring.
+
+    From a fleet, a log, or both. The page is one file that needs no server and no network; it can be mailed and
+    printed. What the log cannot tell is said on the page.
+    """
+    from posse.cli.stages import stages
+
+    if fleet is None and log is None:
+        raise InvalidValue("expected a fleet's file, a log or both, got neither: posse report FLEET --log LOG")
+    if rule is not None and log is None:
+        raise InvalidValue("expected a log to compare the rule by, got none; pass --log")
+    with stages() as begin:
+        begin("loading")
+        from posse.report import make_report
+
+        posse = decided = target = None
+        if fleet is not None:
+            from posse.fleet import Posse
+
+            posse = Posse.load(fleet)
+        if log is not None:
+            from posse.logs import read_log
+
+            begin("reading the log")
+            decided = read_log(log)
+        if rule is not None and decided is not None:
+            from posse.cli.evaluate import target_option
+
+            target = target_option(rule, decided)
+        made = make_report(
+            posse,
+            decided,
+            rule=target,
+            coming=decisions,
+            unit=unit,
+            title=title,
+            absent_reward=absent_reward,
+            seed=seed,
+            progress=begin,
+        )
+        begin("writing the page")
+        made.save(out)
+        if csv is not None:
+            made.save_table(csv)
+    typer.echo(f"wrote {out}")
+    if csv is not None:
+        typer.echo(f"wrote {csv}")

@@ -1,0 +1,202 @@
+"""What a fleet expects of every arm in many tasks at once, how sure it is, and how likely each arm is the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from posse.checks import number
+from posse.errors import InvalidValue
+from posse.fleet.core import require_beliefs
+from posse.fleet.rows import sequence_codes
+from posse.kernels.packing import whole_matrix
+from posse.kernels.rule import score_probabilities_rows
+from posse.kernels.select import SAMPLING
+from posse.tables import in_library_of
+
+if TYPE_CHECKING:
+    from posse.fleet.core import Core
+    from posse.fleet.labels import Label
+    from posse.types import Array, IntArray
+
+CONFIDENCE = 0.9  # of intervals that people read
+BORROWED_CONTEXTS = 10.0  # average contexts of all tasks that are counted among those of each
+# One draw per arm, as wide as what is believed: the probabilities of Thompson sampling are those of being best.
+AS_BELIEVED = SAMPLING._replace(growing=False)
+
+
+class Beliefs(NamedTuple):
+    """What is believed about active arms in rows of one task and context each.
+
+    Parameters
+    ----------
+    mean, sd : ndarray of shape (n_rows, n_arms)
+        Of the expected reward.
+    probabilities : ndarray of shape (n_rows, n_arms)
+        How likely the fleet would choose each arm if the row were its next decision.
+    """
+
+    mean: Array
+    sd: Array
+    probabilities: Array
+
+
+def expected_table(fleet: Core, tasks: Any, contexts: Any, confidence: float) -> Any:
+    """Return one row per task or context and arm; see :meth:`posse.fleet.Posse.expected_many`."""
+    import polars as pl
+
+    confidence = number(confidence, "confidence", above=0)
+    if confidence >= 1:
+        raise InvalidValue(f"expected a confidence below 1, got {confidence:g}; 0.9 is 90 %")
+    if contexts is None:
+        if isinstance(tasks, str):
+            raise InvalidValue(f"expected a sequence of tasks, got the text {tasks!r}; pass [{tasks!r}]")
+        with fleet._lock:
+            asked = list(fleet._tasks) if tasks is None else tasks
+        labels, codes = sequence_codes(asked, fleet._tasks)
+        encoded = average_contexts(fleet, labels)[codes]
+    else:
+        if tasks is None:
+            raise InvalidValue("expected a task for every context, got none; pass tasks, or the name of their column")
+        labels, codes, encoded = fleet._rows(tasks, contexts)
+    beliefs = beliefs_at(fleet, labels, codes, encoded)
+    n, arms = len(codes), fleet._active_names
+    reach = float(ndtri((1 + confidence) / 2)) * beliefs.sd
+    row = np.repeat(np.arange(n), len(arms))
+    frame = pl.DataFrame(
+        {
+            "row": row,
+            "task": pl.Series(labels, dtype=_kind(labels)).gather(codes[row]),
+            "arm": pl.Series(arms, dtype=_kind(arms)).gather(np.tile(np.arange(len(arms)), n)),
+            "mean": beliefs.mean.ravel(),
+            "low": (beliefs.mean - reach).ravel(),
+            "high": (beliefs.mean + reach).ravel(),
+            "probability_best": probability_best(beliefs.mean, beliefs.sd).ravel(),
+        }
+    )
+    return in_library_of(frame, tasks if contexts is None else contexts)
+
+
+def beliefs_at(fleet: Core, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:
+    """Return what a fleet believes in rows of encoded contexts; a task that it does not know has the population's.
+
+    Parameters
+    ----------
+    fleet : Posse
+    labels : list of str or int
+        Distinct tasks.
+    codes : ndarray of shape (n_rows,)
+        The task of every row, by its position in ``labels``.
+    encoded : ndarray of shape (n_rows, n_columns)
+    """
+    with fleet._lock:
+        for label in labels if fleet._elsewhere else ():
+            fleet._require_loaded(label)
+        fleet._look()
+        known = fleet._tasks.known(labels)
+        chosen, probabilities, mean, sd = fleet._decide_rows(
+            known[codes], np.ascontiguousarray(encoded), fleet._mask(None, len(codes)), True, np.zeros(len(codes)),
+            advance=False,
+        )  # fmt: skip
+        require_beliefs(chosen, codes, labels)
+        active = fleet._active
+        return Beliefs(*(np.ascontiguousarray(part[:, active]) for part in (mean, sd, probabilities)))
+
+
+def average_contexts(fleet: Core, labels: list[Label]) -> Array:
+    """Return the average encoded context of every task, shape (n_tasks, n_columns).
+
+    Ten average contexts of all tasks count among a task's own, so that one with few rewards is not looked at where it
+    happened to be seen. The sums of columns stand in the row of the intercept, so without one they are not known.
+    """
+    if not fleet._features.intercept:
+        raise InvalidValue(
+            "expected contexts, got none: without an intercept a fleet does not know its average context; pass contexts"
+        )
+    d = fleet._features.n_features
+    tasks, sums = _sums(fleet, labels)
+    columns = np.asarray(sums.gram[:, 0] if sums.gram.ndim == 3 else sums.gram[:, :d])
+    total = columns.sum(axis=0)
+    average = total / total[0] if len(columns) and total[0] > 0 else np.eye(1, d)[0]
+    own = np.zeros((len(labels), d))
+    np.add.at(own, tasks[tasks >= 0], columns[tasks >= 0])
+    own += BORROWED_CONTEXTS * average
+    result: Array = own / own[:, :1]
+    return result
+
+
+def rewards_of_tasks(fleet: Core, labels: list[Label]) -> Array:
+    """Return how many rewards every task has, shape (n_tasks,)."""
+    tasks, sums = _sums(fleet, labels)
+    there = tasks >= 0
+    return np.asarray(np.bincount(tasks[there], sums.counts[there], minlength=len(labels)), dtype=np.float64)
+
+
+def context_spread(fleet: Core) -> Array:
+    """Return the covariance of encoded contexts over all rewards, shape (n_columns, n_columns).
+
+    Without an intercept their mean is not known, and the squares are taken around 0.
+    """
+    d = fleet._features.n_features
+    with fleet._lock:
+        _, _, sums = fleet._store.copy_of_sums()
+    count = float(sums.counts.sum())
+    if not count > 0:
+        return np.zeros((d, d))
+    squares = whole_matrix(sums.gram.sum(axis=0)) / count
+    if not fleet._features.intercept:
+        return squares
+    result: Array = squares - np.outer(squares[0], squares[0])
+    return result
+
+
+def rewards_vary(fleet: Core) -> bool:
+    """Whether there are two different rewards."""
+    with fleet._lock:
+        _, _, sums = fleet._store.copy_of_sums()
+    squares, count = float(sums.sum_of_squares.sum()), float(sums.counts.sum())
+    if not fleet._features.intercept:
+        return squares > 0
+    total = float(sums.moment[:, 0].sum())  # of the intercept
+    return count > 0 and squares - total * total / count > 1e-12 * squares
+
+
+def _sums(fleet: Core, labels: list[Label]) -> tuple[IntArray, Any]:
+    """Return the sums of all pairs with rewards, and where in ``labels`` the task of each is; -1 if not there."""
+    with fleet._lock:
+        known = fleet._tasks.known(labels)
+        tasks, _, sums = fleet._store.copy_of_sums()
+    position = np.full(max(int(known.max(initial=-1)), int(tasks.max(initial=-1))) + 1, -1, dtype=np.int64)
+    there = np.flatnonzero(known >= 0)
+    position[known[there]] = there
+    return position[tasks], sums
+
+
+def probability_best(mean: Array, sd: Array) -> Array:
+    """Return how likely each arm has the highest expected reward, in every row; arms are believed independently.
+
+    Examples
+    --------
+    >>> probability_best(np.array([[1.0, 1.0], [0.0, 10.0]]), np.ones((2, 2))).round(6)
+    array([[0.5, 0.5],
+           [0. , 1. ]])
+    """
+    result = np.empty(mean.shape)
+    score_probabilities_rows(
+        np.ascontiguousarray(mean),
+        np.ascontiguousarray(sd),
+        np.ones(mean.shape, dtype=np.bool_),
+        1,
+        AS_BELIEVED,
+        result,
+    )
+    return result
+
+
+def _kind(labels: Sequence[Any]) -> Any:
+    import polars as pl
+
+    return pl.Int64() if labels and isinstance(labels[0], int) else pl.String()

@@ -1,0 +1,114 @@
+"""Which arm is best in which task, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from posse.fleet.expecting import CONFIDENCE, average_contexts, beliefs_at, probability_best, rewards_of_tasks
+from posse.report.stopping import improvement
+
+if TYPE_CHECKING:
+    from posse.fleet import Posse
+    from posse.fleet.labels import Label
+    from posse.types import Array, BoolArray, IntArray
+
+SURE = CONFIDENCE  # from which on an arm counts as the best one
+REACH = float(ndtri((1 + CONFIDENCE) / 2))  # standard deviations of an interval to either side
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """Every task at its average context; the numbers of :meth:`posse.fleet.Posse.expected_many`.
+
+    Parameters
+    ----------
+    tasks, arms : tuple
+    rewards : ndarray of shape (n_tasks,)
+    mean, low, high, probability : ndarray of shape (n_tasks, n_arms)
+    typical_mean, typical_sd : ndarray of shape (n_tasks, n_arms)
+        What the population says of a task with that context.
+    loss : ndarray of shape (n_tasks,)
+        What taking the arm that looks best is expected to lose against the one that is.
+    """
+
+    tasks: tuple[Label, ...]
+    arms: tuple[Label, ...]
+    rewards: Array
+    mean: Array
+    low: Array
+    high: Array
+    probability: Array
+    typical_mean: Array
+    typical_sd: Array
+    loss: Array
+
+    @property
+    def arm(self) -> IntArray:
+        """The arm with the highest expected reward in every task, by its position."""
+        return np.asarray(self.mean.argmax(axis=1))
+
+    @property
+    def sureness(self) -> Array:
+        """How likely that arm is the best one."""
+        return np.take_along_axis(self.probability, self.arm[:, None], axis=1)[:, 0]
+
+    @property
+    def own_share(self) -> Array:
+        """How much of what is believed about that arm comes from the task's own rewards, from 0 to 1.
+
+        The part of the population's variance that they have taken away: the weight that a Gaussian posterior gives to
+        its data, for this arm in this context. The rest is borrowed.
+        """
+        at = np.arange(len(self.tasks)), self.arm
+        sd = (self.high - self.low)[at] / (2 * REACH)
+        before = self.typical_sd[at]
+        return np.clip(1 - (sd / np.where(before > 0, before, np.inf)) ** 2, 0.0, 1.0) * (before > 0)
+
+    @property
+    def sure(self) -> BoolArray:
+        """Whether that is likely enough to say so."""
+        return self.sureness >= SURE
+
+
+def best_of(fleet: Posse, tasks: list[Label] | None = None, contexts: Array | None = None) -> Best:
+    """Return which arm is best in every task.
+
+    Parameters
+    ----------
+    fleet : Posse
+    tasks : list of str or int, optional
+        Default: all.
+    contexts : ndarray of shape (n_tasks, n_columns), optional
+        The encoded context at which each task is looked at. Default: its average one.
+    """
+    if tasks is None:
+        tasks = list(fleet.tasks)
+    codes = np.arange(len(tasks))
+    at = average_contexts(fleet, tasks) if contexts is None else contexts
+    beliefs = beliefs_at(fleet, tasks, codes, at)
+    stranger = [unused_task(fleet.tasks)]
+    typical = beliefs_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at)
+    return Best(
+        tasks=tuple(tasks),
+        arms=fleet.arms,
+        rewards=rewards_of_tasks(fleet, tasks),
+        mean=beliefs.mean,
+        low=beliefs.mean - REACH * beliefs.sd,
+        high=beliefs.mean + REACH * beliefs.sd,
+        probability=probability_best(beliefs.mean, beliefs.sd),
+        typical_mean=typical.mean,
+        typical_sd=typical.sd,
+        loss=improvement(beliefs.mean, beliefs.sd),
+    )
+
+
+def unused_task(tasks: tuple[Label, ...]) -> Label:
+    """Return a name that no task has: the fleet answers for it as for a task never seen."""
+    taken = set(tasks)
+    if tasks and isinstance(tasks[0], int):
+        return next(number for number in range(len(tasks) + 1) if number not in taken)
+    return next(name for name in (f"a new task {i}" for i in range(len(tasks) + 1)) if name not in taken)

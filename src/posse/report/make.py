@@ -1,0 +1,233 @@
+"""From a fleet, a log, or both to a report."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.checks import number
+from posse.errors import InvalidValue, PosseError
+from posse.fleet.expecting import average_contexts, rewards_of_tasks, rewards_vary
+from posse.report.best import Best, best_of
+from posse.report.gains import gains_of
+from posse.report.report import Report
+from posse.report.stopping import Stopping, stopping_of
+from posse.report.unusual import Unusual, unusual_tasks
+
+if TYPE_CHECKING:
+    from posse.fleet import Posse
+    from posse.fleet.labels import Label
+    from posse.logs import Log
+    from posse.types import Array, IntArray
+
+LISTED = 400  # tasks on the page; the table has more
+MOST_TASKS = 10_000  # that are looked at: shares of tasks are then known to a percent
+ROWS_AHEAD = 2400  # contexts at which exploration is looked at, over all tasks
+MOST_CONTEXTS = 8  # of one task
+
+
+def make_report(
+    fleet: Posse | None = None,
+    log: Log | str | os.PathLike[str] | None = None,
+    *,
+    rule: Any = None,
+    coming: float | None = None,
+    unit: str = "",
+    title: str = "",
+    absent_reward: float | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """Return a report of a fleet, of a log, or of both.
+
+    Parameters
+    ----------
+    fleet : Posse, optional
+        Default: one that learns from the log.
+    log : Log or path, optional
+        Decisions and rewards. Without it the report does not say what deciding has gained.
+    rule : Target or function, optional
+        Another way to decide that the log is compared with; as for :func:`posse.offline.evaluate`.
+    coming : float, optional
+        Decisions to look ahead when it is asked whether exploration still pays, over all tasks, which get them in
+        proportion to their rewards. Default: as many as there are rewards.
+    unit : str
+        Of rewards, shown behind their numbers.
+    title : str
+    absent_reward : float, optional
+        The reward of rows of the log without one. Default: what the fleet counts them as, or they are left out.
+    seed : int
+        Of resamples, folds and the contexts that are looked at.
+    progress : callable, optional
+        Called with the name of every stage before it starts.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    InvalidValue
+        If there is neither a fleet nor a log, no task, or no intercept and no log that knows contexts.
+    """
+    begin = progress or (lambda _stage: None)
+    if fleet is None and log is None:
+        raise InvalidValue("expected a fleet, a log or both, got neither; pass one")
+    if isinstance(log, str | os.PathLike):
+        from posse.logs import read_log
+
+        begin("reading the log")
+        log = read_log(Path(log))
+    from_log = fleet is None
+    if fleet is None:
+        assert log is not None
+        begin("learning from the log")
+        fleet = _learned(log, absent_reward)
+    if not fleet.tasks:
+        raise InvalidValue("expected a fleet with tasks, got one that has decided nothing and learned nothing")
+    begin("looking at every task")
+    tasks = _looked_at(fleet)
+    at = _average(fleet, tasks, log)
+    best = best_of(fleet, tasks, at)
+    unusual = unusual_tasks(fleet, best)
+    listed = _listed(best, unusual)
+    overview = fleet.overview(0)
+    begin("weighing exploration")
+    ahead = float(best.rewards.sum()) if coming is None else number(coming, "coming", above=0)
+    stopping = _ahead(fleet, log, best, at, max(ahead, 1.0), seed)
+    gains, log_findings = None, []
+    if log is not None:
+        from posse.logs import check_log
+
+        absent = overview.pending_reward if absent_reward is None else absent_reward
+        if absent is not None:
+            log = log.with_rewards(absent)
+        begin("checking the log")
+        log_findings = check_log(log)
+        begin("comparing with other ways to decide")
+        gains = gains_of(log, one_arm=best.arms[_best_for_all(best)], rule=rule, seed=seed)
+    return Report(
+        title=title or "What the bandits have learned",
+        made=datetime.datetime.now(datetime.UTC),
+        unit=unit,
+        overview=overview,
+        best=best,
+        stopping=stopping,
+        gains=gains,
+        unusual=unusual,
+        findings=overview.findings,
+        log_findings=log_findings,
+        retired=fleet.retired_arms,
+        listed=listed,
+        varies=rewards_vary(fleet),
+        from_log=from_log,
+        table=_table(best),
+    )
+
+
+def _learned(log: Log, absent_reward: float | None) -> Posse:
+    from posse.features import FeatureSpec
+    from posse.fleet import Posse
+
+    if not log.n_rows:
+        raise InvalidValue("expected a log with decisions, got one without rows")
+    if log.unknown and not log.features:
+        raise InvalidValue(
+            f"expected features under 'context', got none, and {', '.join(log.unknown)} were not read; put them there"
+        )
+    fleet = Posse(log.arms, FeatureSpec.from_table(log.contexts), seed=0, absent_reward=absent_reward)
+    fleet.learn_many(log.frame, missing_reward="skip" if absent_reward is None else "absent")
+    return fleet
+
+
+def _looked_at(fleet: Posse) -> list[Label]:
+    """Return all tasks; of very many, some that are evenly picked and those with the most rewards."""
+    tasks = list(fleet.tasks)
+    if len(tasks) <= MOST_TASKS:
+        return tasks
+    picked = set(np.linspace(0, len(tasks) - 1, MOST_TASKS - LISTED).round().astype(np.int64).tolist())
+    busiest = np.argsort(-rewards_of_tasks(fleet, tasks), kind="stable")[:LISTED].tolist()
+    return [tasks[place] for place in sorted(picked.union(busiest))]
+
+
+def _average(fleet: Posse, tasks: list[Label], log: Log | None) -> Array:
+    """Return the average context of every task: of its rewards, or of the log where they do not tell."""
+    if fleet.features.intercept:
+        return average_contexts(fleet, tasks)
+    if log is None or not log.n_rows:
+        raise InvalidValue(
+            "expected a log, got none: without an intercept a fleet does not know its average context; pass its log"
+        )
+    average = fleet.features.encode_many(log.contexts).mean(axis=0)
+    return np.tile(average, (len(tasks), 1))
+
+
+def _ahead(fleet: Posse, log: Log | None, best: Best, at: Array, coming: float, seed: int) -> Stopping:
+    """Return what exploration is worth, at contexts of the log where there are any."""
+    tasks = list(best.tasks)
+    shares = (best.rewards + 1) / (best.rewards + 1).sum()
+    codes, encoded = _contexts(fleet, log, tasks, seed)
+    missing = np.setdiff1d(np.arange(len(tasks)), codes)
+    codes = np.concatenate([codes, missing])
+    encoded = np.concatenate([encoded, at[missing]])
+    return stopping_of(fleet, tasks, codes, encoded, coming * shares, contexts=missing.size < len(tasks))
+
+
+def _contexts(fleet: Posse, log: Log | None, tasks: list[Label], seed: int) -> tuple[IntArray, Array]:
+    """Return a few contexts of every task that the log has: positions of tasks, and encoded contexts."""
+    nothing = np.empty(0, dtype=np.int64), np.empty((0, fleet.features.n_features))
+    if log is None or not log.n_rows or not set(fleet.features.names) <= set(log.features):
+        return nothing
+    position = {task: place for place, task in enumerate(tasks)}
+    codes = np.array([position.get(task, -1) for task in log.frame["task"].to_list()], dtype=np.int64)
+    rows = np.random.default_rng(seed).permutation(np.flatnonzero(codes >= 0))
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    starts = np.r_[0, np.flatnonzero(np.diff(codes[rows])) + 1] if rows.size else np.empty(0, dtype=np.int64)
+    rank = np.arange(rows.size) - np.repeat(starts, np.diff(np.r_[starts, rows.size]))
+    rows = rows[rank < max(2, min(MOST_CONTEXTS, ROWS_AHEAD // len(tasks)))]
+    if not rows.size:
+        return nothing
+    try:
+        return codes[rows], fleet.features.encode_many(log.contexts[rows.tolist()])
+    except PosseError:  # a log of other features: average contexts are as good as it gets
+        return nothing
+
+
+def _listed(best: Best, unusual: list[Unusual]) -> IntArray:
+    """Return the tasks that the page lists: those with most rewards first, and the unusual ones in any case."""
+    order = np.argsort(-best.rewards, kind="stable")
+    if order.size <= LISTED:
+        return order
+    position = {task: place for place, task in enumerate(best.tasks)}
+    odd = {position[found.task] for found in unusual[: LISTED // 4]}
+    room = LISTED - len(odd)
+    kept = set(order[:room].tolist()) | odd
+    return np.array([task for task in order.tolist() if task in kept], dtype=np.int64)
+
+
+def _best_for_all(best: Best) -> int:
+    """Return the arm that earns most if every task must take the same one."""
+    return int((best.rewards @ best.mean).argmax()) if best.rewards.any() else int(best.mean.mean(axis=0).argmax())
+
+
+def _table(best: Best) -> Any:
+    import polars as pl
+
+    n, k = best.mean.shape
+    row = np.repeat(np.arange(n), k)
+    return pl.DataFrame(
+        {
+            "row": row,
+            "task": pl.Series(best.tasks).gather(row),
+            "arm": pl.Series(best.arms).gather(np.tile(np.arange(k), n)),
+            "mean": best.mean.ravel(),
+            "low": best.low.ravel(),
+            "high": best.high.ravel(),
+            "probability_best": best.probability.ravel(),
+        }
+    )

@@ -1,0 +1,232 @@
+r"""Whether exploration still pays: what it may still gain over the coming decisions, against what it costs.
+
+Whoever stops now takes in every context the arm with the highest mean, for good. Knowing every arm would earn more by
+
+.. math:: E[\max_k \theta_k] - \max_k E[\theta_k]
+
+per decision, the expected value of perfect information: no exploration can gain more. What :math:`n` more decisions
+would tell is a part of it. An arm that they take with probability :math:`p_k` has then been seen :math:`n p_k` times
+more, so its mean will move by a Gaussian with the variance that those rewards take away,
+
+.. math:: r_k^2 = \frac{s_k^4}{s_k^2 + \sigma_k^2 h / (n p_k)},
+
+with :math:`h = x^\top \bar G^{-1} x` how much of a reward at other contexts counts here (1 at the average context). The
+same expectation with :math:`r_k` in place of :math:`s_k` is the expected value of sample information. Exploring for
+:math:`n` of the coming :math:`N` decisions and stopping then is worth
+
+.. math:: (N - n)\, \mathrm{EVSI}(n) - n\, c, \qquad c = \sum_k p_k (\max_j m_j - m_k),
+
+and the best :math:`n` is what the report says. Two ways to explore are weighed: as the fleet does now, and a trial that
+takes arms as often as they are likely to be best (Thompson sampling), since a fleet that has all but settled on an arm
+may have stopped too early. Both are lower bounds: a task also learns from the others, and a policy explores less as it
+learns.
+
+References
+----------
+Raiffa and Schlaifer (1961), "Applied Statistical Decision Theory", for the value of perfect and of sample information.
+Frazier, Powell and Dayanik (2009), "The knowledge-gradient policy for correlated normal beliefs".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+
+from posse.fleet.expecting import beliefs_at, probability_best
+
+if TYPE_CHECKING:
+    from posse.fleet import Posse
+    from posse.fleet.labels import Label
+    from posse.types import Array, BoolArray, IntArray
+
+SHARES = (1 / 256, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the coming decisions that exploration may take
+NEGLIGIBLE = 0.01  # of what deciding gains over random play: exploration that gains less does not pay
+MOST_RIVALS = 10  # arms of a row that may turn out best; others hardly ever do
+REACH = 6.0
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
+BLOCK = 2_000_000  # numbers that are held at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stopping:
+    """What going on with exploration is worth; one entry per task.
+
+    Parameters
+    ----------
+    coming : ndarray of shape (n_tasks,)
+        Decisions that are looked ahead.
+    cost : ndarray of shape (n_tasks,)
+        What exploration costs per decision now.
+    ceiling : ndarray of shape (n_tasks,)
+        What knowing every arm would gain per decision: exploration cannot gain more.
+    advantage : ndarray of shape (n_tasks,)
+        What deciding gains per decision over random play, by what is believed.
+    explore, gain : ndarray of shape (n_tasks,)
+        For how many of the coming decisions to go on exploring as now before stopping, and what that gains over
+        stopping now, in all of the coming decisions; 0: stop now.
+    trial, trial_gain : ndarray of shape (n_tasks,)
+        The same for a trial of the arms that may be best.
+    contexts : bool
+        Whether contexts of a log were looked at, rather than average ones.
+    """
+
+    coming: Array
+    cost: Array
+    ceiling: Array
+    advantage: Array
+    explore: Array
+    gain: Array
+    trial: Array
+    trial_gain: Array
+    contexts: bool
+
+    @property
+    def noticeable(self) -> Array:
+        """What a gain must exceed to count: a hundredth of what deciding gains over random play in that task."""
+        return NEGLIGIBLE * self.coming * self.advantage
+
+    @property
+    def pays(self) -> BoolArray:
+        """Whether going on as now pays, and a trial would not pay more."""
+        return (self.gain > self.noticeable) & ~self.trial_pays
+
+    @property
+    def trial_pays(self) -> BoolArray:
+        """Whether a trial gains noticeably more than going on as now."""
+        return self.trial_gain - self.gain > self.noticeable
+
+    @property
+    def per_decision(self) -> tuple[float, float]:
+        """Cost of exploration now and ceiling of its gain, per decision, over all tasks."""
+        total = float(self.coming.sum())
+        return float(self.coming @ self.cost) / total, float(self.coming @ self.ceiling) / total
+
+
+def stopping_of(
+    fleet: Posse, labels: list[Label], codes: IntArray, encoded: Array, coming: Array, *, contexts: bool
+) -> Stopping:
+    """Return what exploration is still worth in every task.
+
+    Parameters
+    ----------
+    fleet : Posse
+    labels : list of str or int
+        Tasks.
+    codes : ndarray of shape (n_rows,)
+        The task of every row, by its position; every task has one at least.
+    encoded : ndarray of shape (n_rows, n_columns)
+        Contexts that stand for those to come.
+    coming : ndarray of shape (n_tasks,)
+        Decisions to look ahead.
+    contexts : bool
+        Whether these are single contexts, rather than averages.
+    """
+    beliefs = beliefs_at(fleet, labels, codes, encoded)
+    mean, sd = beliefs.mean, beliefs.sd
+    n_tasks, rows = len(labels), np.bincount(codes, minlength=len(labels))
+
+    def per_task(values: Array) -> Array:
+        return np.bincount(codes, values, minlength=n_tasks) / rows
+
+    best = mean.max(axis=1)
+    noise = _noise(fleet)
+    leverage = _leverage(encoded) if contexts else np.ones(len(encoded))
+
+    def weighed(chance: Array) -> tuple[Array, Array, Array]:
+        """Return the cost per decision of taking arms so often, for how long it is best to do so, and its gain."""
+        cost = per_task((chance * (best[:, None] - mean)).sum(axis=1))
+        shares = np.stack([per_task(column) for column in chance.T], axis=1)
+        explore, gain = np.zeros(n_tasks), np.zeros(n_tasks)
+        for share in SHARES:
+            n = share * coming
+            pulls = (n[:, None] * shares)[codes]
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                moved = sd * sd / np.sqrt(sd * sd + noise * leverage[:, None] / pulls)
+            worth = (coming - n) * per_task(improvement(mean, np.where(pulls > 0, moved, 0.0))) - n * cost
+            better = worth > gain
+            explore, gain = np.where(better, n, explore), np.where(better, worth, gain)
+        return cost, explore, gain
+
+    cost, explore, gain = weighed(beliefs.probabilities)
+    _, trial, trial_gain = weighed(probability_best(mean, sd))
+    return Stopping(
+        coming=coming,
+        cost=cost,
+        ceiling=per_task(improvement(mean, sd)),
+        advantage=per_task(best - mean.mean(axis=1)),
+        explore=explore,
+        gain=gain,
+        trial=trial,
+        trial_gain=trial_gain,
+        contexts=contexts,
+    )
+
+
+def improvement(mean: Array, sd: Array) -> Array:
+    r"""Return by how much the highest of independent Gaussians exceeds the highest mean, on average, in every row.
+
+    With F the distribution function of the highest and b the highest mean it is
+    :math:`\int_b^\infty (1 - F) - \int_{-\infty}^b F`.
+
+    Examples
+    --------
+    >>> improvement(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]])).round(4)  # 1 / sqrt(pi)
+    array([0.5642])
+    """
+    mean, sd = _rivals(mean, sd)
+    n_rows, n_arms = mean.shape
+    result = np.zeros(n_rows)
+    if n_arms == 1:
+        return result
+    size = max(1, BLOCK // (7 * n_arms * NODES.size * n_arms))
+    for start in range(0, n_rows, size):
+        some = slice(start, start + size)
+        result[some] = _integrated(mean[some], sd[some])
+    return np.maximum(result, 0.0)
+
+
+def _rivals(mean: Array, sd: Array) -> tuple[Array, Array]:
+    """Return the arms of every row that may be highest: the one with the best mean, and those most likely above it."""
+    if mean.shape[1] <= MOST_RIVALS:
+        return mean, sd
+    best = mean.argmax(axis=1)
+    rows = np.arange(len(mean))
+    spread = np.hypot(sd, sd[rows, best][:, None])
+    behind = (mean[rows, best][:, None] - mean) / np.where(spread > 0, spread, 1e-300)
+    behind[rows, best] = -np.inf
+    kept = np.argpartition(behind, MOST_RIVALS - 1, axis=1)[:, :MOST_RIVALS]
+    return np.take_along_axis(mean, kept, axis=1), np.take_along_axis(sd, kept, axis=1)
+
+
+def _integrated(mean: Array, sd: Array) -> Array:
+    best = mean.max(axis=1, keepdims=True)
+    low = np.minimum((mean - REACH * sd).max(axis=1, keepdims=True), best)
+    high = np.maximum((mean + REACH * sd).max(axis=1, keepdims=True), best)
+    # Panels end where an arm begins to change and where it changes most, and at the highest mean.
+    steps = np.array([-REACH, -3.0, -1.2, 0.0, 1.2, 3.0, REACH])
+    cuts = (mean[:, :, None] + steps * sd[:, :, None]).reshape(len(mean), -1)
+    cuts = np.sort(np.clip(np.concatenate([cuts, best], axis=1), low, high), axis=1)
+    half = np.diff(cuts, axis=1)[:, :, None] / 2
+    nodes = (cuts[:, :-1, None] + half * (1 + NODES)).reshape(len(mean), -1)
+    weights = (half * WEIGHTS).reshape(len(mean), -1)
+    certain = sd <= 0
+    scale = np.where(certain, 1.0, sd)
+    z = (nodes[:, :, None] - mean[:, None, :]) / scale[:, None, :]
+    below = np.where(certain[:, None, :], (nodes[:, :, None] >= mean[:, None, :]).astype(float), ndtr(z))
+    highest_below = below.prod(axis=2)
+    return np.asarray((weights * np.where(nodes >= best, 1 - highest_below, -highest_below)).sum(axis=1))
+
+
+def _leverage(encoded: Array) -> Array:
+    """Return how much of a reward at another of these contexts is missing at each: 1 on average per column."""
+    inverse = np.linalg.pinv(encoded.T @ encoded / len(encoded), hermitian=True)
+    return np.asarray(np.maximum(np.einsum("ni,ij,nj->n", encoded, inverse, encoded), 1e-12))
+
+
+def _noise(fleet: Posse) -> Array:
+    """Return the noise variance of the active arms."""
+    retired, every = set(fleet.retired_arms), fleet.overview(0).arms
+    return np.array([arm.noise_sd**2 for arm in every if arm.arm not in retired])
