@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 from posse import FeatureSpec, Posse
-from posse.benchmarks.settings import SETTINGS
+from posse.lab.benchmarks.settings import SETTINGS
 
 FIRST_SEED = 20_000
 WORLDS = ("balanced", "d8")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from posse import EbmRandUCB, EbmTS, EbmUCB, simulate
-from posse.benchmarks.settings import SETTINGS
+from posse.lab.benchmarks.settings import SETTINGS
 
 UCB = "UCB"
 WORLDS = [name for name in SETTINGS if name not in ("scaled", "no-odd")]  # "scaled" has the decisions of "balanced"

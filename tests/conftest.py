@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 import posse
-from posse.benchmarks.postgres import Server, binaries
+from posse.lab.benchmarks.postgres import Server, binaries
 
 KERNELS = Path(posse.__file__).parent / "kernels"
 

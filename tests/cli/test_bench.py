@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from posse.benchmarks.settings import SETTINGS
 from posse.cli.main import app
 from posse.errors import InvalidValue
+from posse.lab.benchmarks.settings import SETTINGS
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from posse.cli import data as command
-from posse.datasets import fetch as fetching
-from posse.datasets.catalogue import DATASETS
 from posse.errors import DamagedData, FetchFailed, InvalidValue, MissingData, UnknownDataset
+from posse.lab.datasets import fetch as fetching
+from posse.lab.datasets.catalogue import DATASETS
 
 CONTENT = b"seven torques" * 40_000
 

@@ -5,11 +5,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from posse.benchmarks import serve as benchmark
-from posse.benchmarks.load import Latencies, LoadResult
-from posse.benchmarks.serve import QUICK, Plan, ServeReport, ServeRun
 from posse.cli import load
 from posse.errors import InvalidValue, MissingDependency
+from posse.lab.benchmarks import serve as benchmark
+from posse.lab.benchmarks.load import Latencies, LoadResult
+from posse.lab.benchmarks.serve import QUICK, Plan, ServeReport, ServeRun
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

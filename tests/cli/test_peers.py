@@ -6,15 +6,15 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from posse.benchmarks.machine import Timing
-from posse.benchmarks.peers import catalogue, ours, run
-from posse.benchmarks.peers.blocks import BlockRow, Blocks
-from posse.benchmarks.peers.entry import RECOMMENDED, TUNED
-from posse.benchmarks.peers.latency import Latency
-from posse.benchmarks.peers.report import PeersReport, Row
-from posse.benchmarks.workload import Size
 from posse.cli.peers import bars_table, blocks_table, entries_table, notes, peers
 from posse.errors import InvalidValue, MissingDependency
+from posse.lab.benchmarks.machine import Timing
+from posse.lab.benchmarks.peers import catalogue, ours, run
+from posse.lab.benchmarks.peers.blocks import BlockRow, Blocks
+from posse.lab.benchmarks.peers.entry import RECOMMENDED, TUNED
+from posse.lab.benchmarks.peers.latency import Latency
+from posse.lab.benchmarks.peers.report import PeersReport, Row
+from posse.lab.benchmarks.workload import Size
 
 SLOW = Latency(
     *(Timing(value * 1e-6, value * 1e-6, 9) for value in (48_000.0, 38_000.0, 49_000.0, 39_000.0, 48_100.0, 38_123.0))
@@ -129,7 +129,7 @@ def test_without_matplotlib_there_is_a_report_and_no_picture(call, tmp_path, mon
     def missing(*_):
         raise MissingDependency("figures need matplotlib")
 
-    monkeypatch.setattr("posse.plotting.peers.plot_peers", missing)
+    monkeypatch.setattr("posse.lab.plots.peers.plot_peers", missing)
     done = call("--steps", 10)
 
     assert "no picture: figures need matplotlib" in done.stdout

@@ -1,4 +1,4 @@
-"""The command: what it is asked, what it says. What it computes is tested in tests/reproduction."""
+"""The command: what it is asked, what it says. What it computes is tested in tests/lab/reproduction."""
 
 import json
 import subprocess
@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from posse.cli.main import app
 from posse.errors import InvalidValue, MissingData, ResultFileError, SettingsDiffer
-from posse.reproduction.experiment import load_run
-from posse.reproduction.registry import EXPERIMENTS
+from posse.lab.reproduction.experiment import load_run
+from posse.lab.reproduction.registry import EXPERIMENTS
 
 PAGES = ("index.html", "claims.json", "claims.md")
 TINY = ("--set", "horizon=20", "--seeds", 2, "--workers", 1)
@@ -72,7 +72,7 @@ def test_how_many_seeds_are_run(run, monkeypatch, options, seeds):
         asked.append(settings)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("posse.reproduction.run.execute", execute)
+    monkeypatch.setattr("posse.lab.reproduction.run.execute", execute)
     run("balanced", *options)
 
     assert [settings["seeds"] for settings in asked] == [seeds]
@@ -94,7 +94,7 @@ def test_redraw_runs_nothing_and_draws_the_same(run, tmp_path, monkeypatch):
     (tmp_path / "report" / "index.html").unlink()
     for figure in (tmp_path / "report" / "figures").iterdir():
         figure.unlink()
-    monkeypatch.setattr("posse.reproduction.run.execute", None)
+    monkeypatch.setattr("posse.lab.reproduction.run.execute", None)
     again = run("--redraw")
 
     assert {file: file.read_bytes() for file in (tmp_path / "report").rglob("*") if file.is_file()} == before

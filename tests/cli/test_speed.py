@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from posse.benchmarks import calls, scale, simulate, step
-from posse.benchmarks.workload import Size
 from posse.cli import speed
 from posse.cli.main import app
 from posse.errors import InvalidValue, MissingDependency
+from posse.lab.benchmarks import calls, scale, simulate, step
+from posse.lab.benchmarks.workload import Size
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from uuid import uuid4
 import polars as pl
 import pytest
 
-from posse.benchmarks.started import services
 from posse.client import Client, Health, ServiceError, ServiceUnavailable
+from posse.lab.benchmarks.started import services
 from posse.logs import read_log
 
 pytest.importorskip("fastapi")

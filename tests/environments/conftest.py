@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posse.datasets import Activity, Letter, MovieLens, Sarcos
+from posse.lab.datasets import Activity, Letter, MovieLens, Sarcos
 
 
 def make_activity(sizes=(60, 200, 90, 150, 120, 300), incomplete=(5,), unused_antenna=False, seed=0):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from posse.datasets import load_activity
 from posse.environments import activity_protocol, recorded_activity
 from posse.environments.features import Components, Scaling
 from posse.errors import InvalidValue
+from posse.lab.datasets import load_activity
 from posse.model import Statistics, estimate_prior, posterior
 
 SMALL = {"n_tasks": 4, "n_components": 5}

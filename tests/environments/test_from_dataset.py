@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from posse.datasets import Letter, Sarcos, load_letter, load_sarcos
 from posse.environments.from_dataset import RegressionWorld, regress
 from posse.errors import InvalidValue, NotFinite, ShapeError
+from posse.lab.datasets import Letter, Sarcos, load_letter, load_sarcos
 
 FIELDS = ("tasks", "contexts", "expected", "rewards", "coefficients")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from posse.datasets import load_letter
 from posse.environments import recorded_letter
 from posse.environments.cells import Cells
 from posse.errors import InvalidValue
+from posse.lab.datasets import load_letter
 from posse.model import Statistics, estimate_prior
 
 

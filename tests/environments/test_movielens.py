@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from posse.datasets import load_movielens
 from posse.environments import population_from_movielens, recorded_movielens
 from posse.environments.factorisation import factorise
 from posse.environments.movielens import training_part
 from posse.errors import InvalidValue, MissingDependency
+from posse.lab.datasets import load_movielens
 
 PAPER = {"n_factors": 3, "n_arms": 2, "n_tasks": 4}
 REAL = {"n_factors": 3, "n_arms": 3}

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from posse.datasets import Sarcos, load_sarcos
 from posse.environments import recorded_sarcos
 from posse.environments.cells import Cells
 from posse.environments.rows import split_at_random
 from posse.errors import InvalidValue
+from posse.lab.datasets import Sarcos, load_sarcos
 
 
 def test_an_arm_pays_the_real_torque_of_its_joint(sarcos):

@@ -21,7 +21,7 @@ from posse.errors import InvalidValue
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from posse.benchmarks.regret import Ratio, RegretReport
+    from posse.lab.benchmarks.regret import Ratio, RegretReport
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(step)
@@ -60,10 +60,10 @@ def regret(
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this Markdown file.")] = None,
 ) -> None:
     """Compare the evidence prior with the paper's, the known one and the rivals, in all settings."""
-    from posse.benchmarks.markdown import regret_markdown
-    from posse.benchmarks.regret import measure, plan, seeds_of, summarise
-    from posse.benchmarks.settings import SETTINGS
     from posse.cli.progress import many_runs
+    from posse.lab.benchmarks.markdown import regret_markdown
+    from posse.lab.benchmarks.regret import measure, plan, seeds_of, summarise
+    from posse.lab.benchmarks.settings import SETTINGS
 
     if markdown is not None and not markdown.parent.is_dir() and markdown.parent != out:
         raise InvalidValue(f"--markdown needs a folder that exists, but {markdown.parent} does not; make it first")
@@ -100,8 +100,8 @@ def _print_report(console: Console, report: RegretReport) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from posse.benchmarks.markdown import verdict
-    from posse.benchmarks.settings import EVIDENCE, EVIDENCE_UCB, PAPER_UCB
+    from posse.lab.benchmarks.markdown import verdict
+    from posse.lab.benchmarks.settings import EVIDENCE, EVIDENCE_UCB, PAPER_UCB
 
     def cell(ratio: Ratio) -> str:
         low, high = ratio.interval

@@ -14,7 +14,7 @@ from posse.errors import InvalidValue
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from posse.benchmarks.calibration import CalibrationReport
+    from posse.lab.benchmarks.calibration import CalibrationReport
 
 
 def calibration(
@@ -31,9 +31,9 @@ def calibration(
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this Markdown file.")] = None,
 ) -> None:
     """Compare beliefs with the truth under everyday rewards: noise, spread, click rates, intervals, traffic."""
-    from posse.benchmarks.calibration import calibration_markdown, chosen_situations, measure_calibration
-    from posse.benchmarks.machine import write_report
     from posse.cli.progress import many_runs
+    from posse.lab.benchmarks.calibration import calibration_markdown, chosen_situations, measure_calibration
+    from posse.lab.benchmarks.machine import write_report
 
     if markdown is not None and not markdown.parent.is_dir() and markdown.parent != out:
         raise InvalidValue(f"--markdown needs a folder that exists, but {markdown.parent} does not; make it first")
@@ -62,7 +62,7 @@ def calibration(
 
 
 def _print_report(console: Console, report: CalibrationReport) -> None:
-    from posse.benchmarks.markdown import verdict
+    from posse.lab.benchmarks.markdown import verdict
 
     for name, title in report.titles.items():
         table = titled_table(f"{name}: {title}", ["what"], ["measured", "95 %", "bar", "met"])

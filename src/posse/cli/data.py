@@ -15,8 +15,8 @@ from posse.cli.console import table_console
 from posse.errors import InvalidValue, MissingData, PosseError
 
 if TYPE_CHECKING:
-    from posse.datasets.catalogue import Dataset
-    from posse.datasets.download import Progress
+    from posse.lab.datasets.catalogue import Dataset
+    from posse.lab.datasets.download import Progress
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -37,8 +37,8 @@ def list_datasets(
     json: Annotated[bool, typer.Option("--json", help="Print everything that is known as JSON.")] = False,
 ) -> None:
     """Show every dataset: its size, its terms, and whether it is in the data folder."""
-    from posse.datasets.catalogue import DATASETS
-    from posse.datasets.folder import data_folder
+    from posse.lab.datasets.catalogue import DATASETS
+    from posse.lab.datasets.folder import data_folder
 
     root = data_folder(data)
     states = {name: entry.status(root) if root is not None else None for name, entry in DATASETS.items()}
@@ -73,7 +73,7 @@ def fetch(
     ] = None,
 ) -> None:
     """Download datasets into the data folder, check them and put them into place."""
-    from posse.datasets.fetch import fetch as run
+    from posse.lab.datasets.fetch import fetch as run
 
     chosen = _chosen(names)
     root = _folder(data, f"posse data fetch {' '.join(names)}")
@@ -133,14 +133,14 @@ def verify(
 
 def _chosen(names: Sequence[str]) -> list[Dataset]:
     """Return the datasets that go by these names, each once."""
-    from posse.datasets.catalogue import DATASETS, dataset
+    from posse.lab.datasets.catalogue import DATASETS, dataset
 
     wanted = {name: dataset(name) for name in names if name != EVERYTHING}
     return list(DATASETS.values()) if EVERYTHING in names else list(wanted.values())
 
 
 def _folder(data: Path | None, command: str) -> Path:
-    from posse.datasets.folder import DATA_VARIABLE, data_folder
+    from posse.lab.datasets.folder import DATA_VARIABLE, data_folder
 
     root = data_folder(data)
     if root is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from posse.benchmarks.serve import ServeReport
+    from posse.lab.benchmarks.serve import ServeReport
     from posse.types import Settings
 
 
@@ -50,8 +50,8 @@ def serve(
     ] = False,
 ) -> None:
     """Start the service and load it with decisions and rewards: pairs a second, latency, memory, none lost."""
-    from posse.benchmarks.machine import machine, write_report
-    from posse.benchmarks.serve import QUICK, Plan, measure_serve, n_stages
+    from posse.lab.benchmarks.machine import machine, write_report
+    from posse.lab.benchmarks.serve import QUICK, Plan, measure_serve, n_stages
 
     given: Settings = {
         "seconds": seconds, "connections": connections, "rate": rate, "n_tasks": tasks, "database": database,
@@ -79,7 +79,7 @@ def serve(
 
 def _draw(console: Console, path: Path) -> list[Path]:
     """Draw the report that was written; say so if there is nothing to draw with."""
-    from posse.plotting.serve import plot_serve
+    from posse.lab.plots.serve import plot_serve
 
     pictures = [path.with_suffix(".png"), path.with_suffix(".svg")]
     try:
@@ -92,7 +92,7 @@ def _draw(console: Console, path: Path) -> list[Path]:
 
 def runs_table(report: ServeReport) -> Table:
     """Return what every storage held."""
-    from posse.benchmarks.bars import quantity
+    from posse.lab.benchmarks.bars import quantity
 
     plan = report.plan
     size = f"N={plan.n_tasks:,} K={plan.n_arms} d={plan.n_features}"
@@ -130,8 +130,8 @@ def runs_table(report: ServeReport) -> Table:
 
 def latency_table(report: ServeReport) -> Table:
     """Return how long requests took."""
-    from posse.benchmarks.bars import quantity
-    from posse.benchmarks.load import QUANTILES
+    from posse.lab.benchmarks.bars import quantity
+    from posse.lab.benchmarks.load import QUANTILES
 
     columns = ["requests", "mean", *(f"{100 * share:g} %" for share in QUANTILES.values()), "most"]
     table = titled_table("Latency, ms", ["storage", "request"], columns)
@@ -144,7 +144,7 @@ def latency_table(report: ServeReport) -> Table:
 
 def bars_table(report: ServeReport) -> Table:
     """Return the promises and what was measured."""
-    from posse.benchmarks.markdown import verdict
+    from posse.lab.benchmarks.markdown import verdict
 
     table = titled_table("What was promised", ["what"], ["measured", "bar", "met"])
     for bar in report.bars:

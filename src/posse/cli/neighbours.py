@@ -25,10 +25,10 @@ def neighbours(
     ] = False,
 ) -> None:
     """Look at, snapshot, erase from, export and delete a large fleet, and time decisions of another one."""
-    from posse.benchmarks.bars import quantity
-    from posse.benchmarks.machine import machine, write_report
-    from posse.benchmarks.markdown import verdict
-    from posse.benchmarks.neighbours import N_STAGES, QUICK, RATE, Plan, measure_neighbours, summary
+    from posse.lab.benchmarks.bars import quantity
+    from posse.lab.benchmarks.machine import machine, write_report
+    from posse.lab.benchmarks.markdown import verdict
+    from posse.lab.benchmarks.neighbours import N_STAGES, QUICK, RATE, Plan, measure_neighbours, summary
 
     given = {"n_tasks": tasks, "n_decisions": decisions}
     plan = replace(

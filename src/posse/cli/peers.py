@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from posse.benchmarks.peers.blocks import Blocks
-    from posse.benchmarks.peers.report import PeersReport
+    from posse.lab.benchmarks.peers.blocks import Blocks
+    from posse.lab.benchmarks.peers.report import PeersReport
     from posse.types import Settings
 
 
@@ -42,9 +42,9 @@ def peers(
     ] = False,
 ) -> None:
     """Put the same stream through Vowpal Wabbit, river, MABWiser and bayesianbandits: latency and regret."""
-    from posse.benchmarks.machine import machine, write_report
-    from posse.benchmarks.peers.catalogue import chosen
-    from posse.benchmarks.peers.run import QUICK, Plan, measure_peers, n_stages
+    from posse.lab.benchmarks.machine import machine, write_report
+    from posse.lab.benchmarks.peers.catalogue import chosen
+    from posse.lab.benchmarks.peers.run import QUICK, Plan, measure_peers, n_stages
 
     plan = QUICK if quick else Plan()
     given: Settings = {"seeds": seeds, "n_steps": steps, "block_seconds": block_seconds}
@@ -64,7 +64,7 @@ def peers(
 
 def _draw(console: Console, path: Path) -> list[Path]:
     """Draw the report that was written; say so if there is nothing to draw with."""
-    from posse.plotting.peers import plot_peers
+    from posse.lab.plots.peers import plot_peers
 
     pictures = [path.with_suffix(".png"), path.with_suffix(".svg")]
     try:
@@ -89,7 +89,7 @@ def _print_report(console: Console, report: PeersReport) -> None:
 
 def entries_table(report: PeersReport) -> Table:
     """Return the table of all entries."""
-    from posse.benchmarks.bars import quantity
+    from posse.lab.benchmarks.bars import quantity
 
     title = f"{report.size.words}, {report.n_steps:,} steps, {report.seeds} seeds; µs per call"
     table = titled_table(title, [""], ["decide", "update", "average\nupdate", "input", "regret", "± s.e."])
@@ -117,15 +117,15 @@ def entries_table(report: PeersReport) -> Table:
 
 
 def _package(library: str) -> str:
-    from posse.benchmarks.peers.catalogue import PEERS
+    from posse.lab.benchmarks.peers.catalogue import PEERS
 
     return next((name for name, peer in PEERS.items() if peer.name == library), "posse")
 
 
 def blocks_table(blocks: Blocks) -> Table:
     """Return the table of the comparison with task blocks."""
-    from posse.benchmarks.bars import quantity
-    from posse.benchmarks.peers import ours
+    from posse.lab.benchmarks.bars import quantity
+    from posse.lab.benchmarks.peers import ours
 
     title = f"{blocks.size.words}; bayesianbandits with task blocks, {blocks.solver}; average µs"
     columns = ["decide", "update", "first\ndecide", "first\nupdate", "steps", "regret", "ebmTS", "ebmUCB"]
@@ -150,7 +150,7 @@ def blocks_table(blocks: Blocks) -> Table:
 
 def bars_table(report: PeersReport) -> Table:
     """Return the promises and what was measured."""
-    from posse.benchmarks.markdown import verdict
+    from posse.lab.benchmarks.markdown import verdict
 
     table = titled_table("What was promised", ["what"], ["measured", "bar", "met"])
     for bar in report.bars:
@@ -160,8 +160,8 @@ def bars_table(report: PeersReport) -> Table:
 
 def notes(report: PeersReport) -> list[str]:
     """Return what else there is to say."""
-    from posse.benchmarks.bars import quantity
-    from posse.benchmarks.peers.entry import INSTALL, TUNED, words_of
+    from posse.lab.benchmarks.bars import quantity
+    from posse.lab.benchmarks.peers.entry import INSTALL, TUNED, words_of
 
     lines = [
         "decide, update: the middle one of all calls of a stream, best of the rounds. average update: with everything "

@@ -12,7 +12,7 @@ from posse.cli.options import available_cores, make_folder
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from posse.reproduction.chapters import Report
+    from posse.lab.reproduction.chapters import Report
 
 
 def reproduce(
@@ -50,9 +50,9 @@ def reproduce(
     """
     from posse.checks import whole_number
     from posse.cli.progress import many_runs, preparing
-    from posse.reproduction.registry import EXPERIMENTS, chosen
-    from posse.reproduction.report import write_report
-    from posse.reproduction.run import PAPER_SEEDS, QUICK_SEEDS, execute, plan
+    from posse.lab.reproduction.registry import EXPERIMENTS, chosen
+    from posse.lab.reproduction.report import write_report
+    from posse.lab.reproduction.run import PAPER_SEEDS, QUICK_SEEDS, execute, plan
 
     folder = out if out is not None else Path("report-quick" if quick else "report")
     skipped: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _print(report: Report, folder: Path, skipped: dict[str, str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from posse.reproduction.markup import number_words
+    from posse.lab.reproduction.markup import number_words
 
     console = table_console()
     table = Table(title="Claims of the paper", title_justify="left", box=None, padding=(0, 2, 0, 0))

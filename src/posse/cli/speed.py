@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from posse.benchmarks.bars import Bar
-    from posse.benchmarks.scale import ScaleReport
-    from posse.benchmarks.simulate import SimulateReport
-    from posse.benchmarks.step import StepReport
+    from posse.lab.benchmarks.bars import Bar
+    from posse.lab.benchmarks.scale import ScaleReport
+    from posse.lab.benchmarks.simulate import SimulateReport
+    from posse.lab.benchmarks.step import StepReport
     from posse.types import Settings
 
 Out = Annotated[Path, typer.Option(help="Folder for the report and the picture.")]
@@ -29,7 +29,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: see that it r
 
 def step(out: Out = Path("bench"), quick: Quick = False) -> None:
     """Time decide, update and refresh against tasks, arms and features, and the compiled step against its floor."""
-    from posse.benchmarks.step import QUICK, Plan, measure_step
+    from posse.lab.benchmarks.step import QUICK, Plan, measure_step
 
     make_folder(out)
     plan = QUICK if quick else Plan()
@@ -47,7 +47,7 @@ def scale(
     quick: Quick = False,
 ) -> None:
     """Teach fleets of 1,000 to 1,000,000 tasks: throughput, memory, refresh, decisions meanwhile."""
-    from posse.benchmarks.scale import jobs_up_to, measure_scale
+    from posse.lab.benchmarks.scale import jobs_up_to, measure_scale
 
     jobs = jobs_up_to(largest, quick=quick)
     make_folder(out)
@@ -63,7 +63,7 @@ def scale(
 
 def simulate(out: Out = Path("bench"), quick: Quick = False) -> None:
     """Count the steps per second of every policy in the simulator, on one core."""
-    from posse.benchmarks.simulate import COURSES, QUICK, all_policies, measure_simulate
+    from posse.lab.benchmarks.simulate import COURSES, QUICK, all_policies, measure_simulate
 
     make_folder(out)
     courses = QUICK if quick else COURSES
@@ -76,7 +76,7 @@ def simulate(out: Out = Path("bench"), quick: Quick = False) -> None:
 
 
 def _console() -> Console:
-    from posse.benchmarks.machine import machine
+    from posse.lab.benchmarks.machine import machine
 
     console = table_console()
     console.print(machine().words(), highlight=False, soft_wrap=True)
@@ -84,8 +84,8 @@ def _console() -> Console:
 
 
 def _print_step(console: Console, report: StepReport) -> None:
-    from posse.benchmarks import calls
-    from posse.benchmarks.bars import quantity
+    from posse.lab.benchmarks import calls
+    from posse.lab.benchmarks.bars import quantity
 
     headings = {
         calls.CHOOSE_TS: "choose\nTS",
@@ -119,8 +119,8 @@ def _print_step(console: Console, report: StepReport) -> None:
 
 
 def _print_floors(console: Console, report: StepReport) -> None:
-    from posse.benchmarks.bars import quantity
-    from posse.benchmarks.floor import bytes_of_task, parts_of_step, working_set
+    from posse.lab.benchmarks.bars import quantity
+    from posse.lab.benchmarks.floor import bytes_of_task, parts_of_step, working_set
 
     columns = ["N", "d", "flops", "G/s", "µs", "bytes", "set\nMB", "GB/s", "µs", "floor\nµs", "step\nµs", "times"]
     table = titled_table("The compiled step (decide and learn) and its floor", [], columns)
@@ -160,7 +160,7 @@ def _print_floors(console: Console, report: StepReport) -> None:
 
 
 def _print_scale(console: Console, report: ScaleReport) -> None:
-    from posse.benchmarks.bars import quantity
+    from posse.lab.benchmarks.bars import quantity
 
     def shown(latencies: Settings, which: str) -> str:
         return quantity(latencies[which] * 1e6) if latencies else "–"
@@ -202,7 +202,7 @@ def _print_scale(console: Console, report: ScaleReport) -> None:
 
 
 def _print_simulate(console: Console, report: SimulateReport) -> None:
-    from posse.benchmarks.bars import quantity
+    from posse.lab.benchmarks.bars import quantity
 
     for course in report.courses:
         columns = ["steps", "µs a step", "median", "steps a second"]
@@ -220,7 +220,7 @@ def _print_simulate(console: Console, report: SimulateReport) -> None:
 
 
 def _print_bars(console: Console, bars: Sequence[Bar]) -> None:
-    from posse.benchmarks.markdown import verdict
+    from posse.lab.benchmarks.markdown import verdict
 
     table = titled_table("What was promised", ["what"], ["measured", "bar", "met"])
     missing: dict[str, list[str]] = {}
@@ -242,7 +242,7 @@ def _leave(console: Console, out: Path, name: str, data: Settings, *, picture: b
     """Write the report and, if there is anything to draw and something to draw with, the picture."""
     import json
 
-    from posse.benchmarks.machine import write_report
+    from posse.lab.benchmarks.machine import write_report
 
     path = write_report(out, name, data)
     files = [path]

@@ -143,8 +143,8 @@ def _policy(key: str, **settings: Any) -> None:
 
 
 def _model() -> None:
-    from posse.benchmarks.peak import peak_operations, read_bandwidth
     from posse.environments.from_dataset import regress
+    from posse.lab.benchmarks.peak import peak_operations, read_bandwidth
     from posse.model import Statistics, estimate_prior, log_evidence, posterior
     from posse.model.estimation import METHODS
 

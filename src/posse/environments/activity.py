@@ -20,7 +20,7 @@ from posse.model.prior import Prior
 from posse.types import Array, BoolArray, IntArray, Settings
 
 if TYPE_CHECKING:
-    from posse.datasets import Activity
+    from posse.lab.datasets import Activity
 
 TIME, ANTENNA = 0, 4  # columns of the file
 

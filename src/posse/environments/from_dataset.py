@@ -18,7 +18,7 @@ from posse.kernels.linalg import invert
 from posse.types import Array, Settings
 
 if TYPE_CHECKING:
-    from posse.datasets import Letter, Sarcos
+    from posse.lab.datasets import Letter, Sarcos
 
 LARGEST_INFLATION = 1e10
 

@@ -12,7 +12,7 @@ from posse.environments.rows import require_every_class, size_of_share
 from posse.model.estimation import estimate_prior
 
 if TYPE_CHECKING:
-    from posse.datasets import Letter
+    from posse.lab.datasets import Letter
 
 BOX = slice(4)  # x-box, y-box, width and high: place and size of the box around the letter
 

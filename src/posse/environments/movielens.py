@@ -18,7 +18,7 @@ from posse.model.estimation import estimate_prior
 from posse.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from posse.datasets import MovieLens
+    from posse.lab.datasets import MovieLens
 
 MIXTURE_SEED = 0
 

@@ -16,7 +16,7 @@ from posse.model.estimation import estimate_prior
 from posse.types import Settings
 
 if TYPE_CHECKING:
-    from posse.datasets import Sarcos
+    from posse.lab.datasets import Sarcos
 
 POSITIONS = slice(7)  # columns of the joints' positions
 
