@@ -84,6 +84,8 @@ def handle_of(method, growth, n_arms=K):
             True,
             method,
             np.array([growth]),
+            loop_at=0,
+            advance_at=0,
         ),
     )
 

@@ -16,7 +16,9 @@ def warmup() -> None:
     import rich
 
     from posse.cli.warming import compiler_at_work, parts
+    from posse.kernels.compiler import announcement
 
+    announcement.made = True  # whoever asks for it knows
     todo = parts()
     started = time.perf_counter()
     with compiler_at_work() as compiled, stages(len(todo)) as begin:

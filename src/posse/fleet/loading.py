@@ -23,7 +23,7 @@ def load_learning() -> None:
     """Learn something tiny in every way that there is; kernels do not depend on sizes."""
     global loaded
     start = Prior(covariance=np.ones((1, 1, 1)), noise_variance=np.ones(1), shared_precision=np.ones((1, 1)))
-    store = Store(start=start, method=estimators.KNOWN)
+    store = Store(start=start, method=estimators.EVIDENCE)
     tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
     contexts, rewards = np.ones((1, 1)), np.ones(1)
     slots = store.claim(tasks, arms)

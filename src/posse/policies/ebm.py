@@ -13,6 +13,7 @@ from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
 from posse.kernels.handle import Handle
 from posse.kernels.posterior import Belief, new_buffers
+from posse.kernels.refresh import ADVANCE, LOOP, new_loop, population_of
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
 from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, log_evidence, new_belief
@@ -169,7 +170,13 @@ class _Hierarchical(Policy):
             first_pulls=self._first_pulls,
             method=self._method,
             refresh_growth=self._refresh_growth,
+            loop_at=0,
+            advance_at=0,
         )
+        if self._method == estimators.EVIDENCE:
+            loop = new_loop(population_of(self._belief), self._memory.evidence, self._buffers)
+            self._loop = Handle(LOOP, loop)
+            state = state._replace(loop_at=self._loop.address, advance_at=ADVANCE.address)
         self._handle = Handle(kernels.STATE, state)
 
     def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
