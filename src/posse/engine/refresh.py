@@ -213,10 +213,12 @@ class Refresh:
         """Compute the shared means again from the information at hand, under their priors in force."""
         self._tell(loops.FINISH)
 
-    def is_finite(self) -> bool:
-        """Whether what was estimated is a number throughout."""
+    def is_sound(self) -> bool:
+        """Whether what was estimated is finite throughout, and every covariance is positive definite."""
         arrays = (getattr(self.population, name) for name in POPULATION)
-        return all(np.isfinite(array).all() for array in (*arrays, self.root, self.evidence.inverse))
+        finite = all(np.isfinite(array).all() for array in (*arrays, self.root, self.evidence.inverse))
+        # A factor that could not be finished has a pivot that is not positive.
+        return finite and bool((np.diagonal(self.root, axis1=1, axis2=2) > 0).all())
 
     def sum_information(self, source: Source, rows: list[IntArray], out: Array) -> None:
         """Write what the pairs of these rows say about the shared means, shape (n_arms, d, d + 1)."""

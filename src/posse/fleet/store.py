@@ -455,13 +455,13 @@ class Store:
         """Put a population that was estimated apart in the place of the old one.
 
         ``replaced`` is how many rewards had been replaced when the estimate began; default: all. A population that is
-        not a number stays out: a row of a size beyond all others must not silence every task.
+        no population stays out: a row of a size beyond all others must not silence every task.
         """
         looked = {
             "looked_at": float(refresh.population.rewards.sum()),
             "replaced": 0 if replaced is None else self.replaced - replaced,
         }
-        if not refresh.is_finite():
+        if not refresh.is_sound():
             self._stay(refresh, looked)
             return
         belief, room, steps = self.belief, self._room, Steps()
