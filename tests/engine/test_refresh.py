@@ -336,7 +336,7 @@ def test_a_fleet_that_learns_online_believes_what_the_policy_does(key, policy, r
     names = [f"x{i}" for i in range(D)]
     arms = [f"arm-{arm}" for arm in range(K)]
     fleet = Posse(arms=arms, features=FeatureSpec(names, intercept=False), policy=key, seed=3, robust=robust)
-    theirs = policy(n_tasks=N, n_arms=K, n_features=D, prior="evidence", refresh_growth=0.1, robust=robust)
+    theirs = policy(n_tasks=N, n_arms=K, n_features=D, prior="evidence", robust=robust)
     rng = np.random.default_rng(1)
     for step in range(150):
         task, arm = int(rng.integers(N)), int(rng.integers(K))
