@@ -19,7 +19,7 @@ import posse.fleet.background
 from posse import FeatureSpec, Posse
 from posse.engine.refresh import Refresh
 from posse.fleet.kept import Frozen, Kept
-from posse.kernels.handle import Handle
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.refresh import LOOP
 from posse.model import posterior
 

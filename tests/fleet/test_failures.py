@@ -14,7 +14,7 @@ import posse.fleet.merge
 import posse.fleet.posse
 import posse.fleet.room
 import posse.fleet.store
-import posse.kernels.handle
+import posse.kernels.llvm.handle
 from posse import FeatureSpec, Posse
 from posse.errors import (
     ExpiredDecision,
@@ -279,7 +279,7 @@ def memory(monkeypatch):
     ending = Ending()
     for module in (
         posse.fleet.core, posse.fleet.kept, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse,
-        posse.engine.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.handle,
+        posse.engine.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.llvm.handle,
     ):  # fmt: skip
         monkeypatch.setattr(module, "np", ending)
     for module, name in [

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from posse.kernels.ground import GROUND, Ground, set_roots, set_triangles
-from posse.kernels.handle import Handle
 from posse.kernels.lanes import new_lanes
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.propensity import score_room
 from posse.kernels.rule import Rule
 from posse.kernels.select import SAMPLING

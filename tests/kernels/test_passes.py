@@ -68,7 +68,7 @@ def after_information(belief, root):
     unwhiten(root, information, precision, moment)
     finish_shared(
         belief.shared_precision[ARM], belief.shared_location[ARM], precision, moment, belief.shared_covariance[ARM],
-        belief.shared_mean[ARM], new_buffers(d),
+        belief.shared_mean[ARM], new_buffers(d).matrices,
     )  # fmt: skip
     return information
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from posse.kernels import evidence as kernels
 from posse.kernels import refresh as loops
-from posse.kernels.handle import Handle
 from posse.kernels.kept import Block, new_block
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.kernels.refresh import ADVANCE, LOOP, Population, new_loop
 from posse.threads import pool, workers

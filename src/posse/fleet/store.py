@@ -26,8 +26,8 @@ from posse.kernels.fleet import (
     sort_by_slots,
 )
 from posse.kernels.ground import GROUND, Ground, set_roots, set_triangles
-from posse.kernels.handle import Handle
 from posse.kernels.lanes import Lanes, Pairs, new_lanes, sum_information
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.passes import unwhiten
 from posse.kernels.posterior import Belief, finish_shared, new_buffers, rebuild
 from posse.kernels.propensity import score_room
@@ -507,7 +507,9 @@ class Store:
         root = room.root[arm]
         information = self._information
         if learned:
-            evidence_kernels.set_population(belief.covariance[arm], memory.evidence.inverse[arm], root, self.buffers)
+            evidence_kernels.set_population(
+                belief.covariance[arm], memory.evidence.inverse[arm], root, self.buffers.matrices[0]
+            )
         else:
             set_roots(belief.covariance[arm : arm + 1], root[None])
         if self.method == estimators.EVIDENCE:
@@ -516,7 +518,7 @@ class Store:
             unwhiten(root, information, precision, moment)
             finish_shared(
                 belief.shared_precision[arm], belief.shared_location[arm], precision, moment,
-                belief.shared_covariance[arm], belief.shared_mean[arm], self.buffers,
+                belief.shared_covariance[arm], belief.shared_mean[arm], self.buffers.matrices,
             )  # fmt: skip
         else:
             rebuild(belief, arm, self.buffers)  # which allows for a covariance that is singular

@@ -1,6 +1,6 @@
 """The hierarchical policies: decide, learn, refresh, and whole runs without leaving compiled code.
 
-All of them take the address of a handle of a :class:`State`, see :mod:`posse.kernels.handle`.
+All of them take the address of a handle of a :class:`State`, see :mod:`posse.kernels.llvm.handle`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from posse.kernels.estimators import (
 )
 from posse.kernels.estimators import refresh as refresh_prior
 from posse.kernels.evidence import SETTLED, STEPS
-from posse.kernels.handle import Layout, floats
 from posse.kernels.lanes import Lanes
+from posse.kernels.llvm.handle import Layout, floats
+from posse.kernels.llvm.room import room
+from posse.kernels.llvm.separate import Separate, call
 from posse.kernels.posterior import Belief, Buffers, belief_layout, observe, predict_arm
 from posse.kernels.refresh import (
     BEGIN,
@@ -35,9 +37,7 @@ from posse.kernels.refresh import (
     open_loop,
     sum_pairs,
 )
-from posse.kernels.room import room
 from posse.kernels.select import Exploration, explore
-from posse.kernels.separate import Separate, call
 from posse.kernels.stretch import open_lesson, open_stretch
 from posse.types import Array
 

@@ -224,11 +224,11 @@ def pairs_of(belief: Belief, arm: int) -> Pairs:
 
 
 @kernel
-def set_population(covariance: Array, inverse: Array, root: Array, buffers: Buffers) -> None:
-    """Write what follows from an arm's covariance alone: the factor R and its inverse square."""
+def set_population(covariance: Array, inverse: Array, root: Array, room: Array) -> None:
+    """Write what follows from an arm's covariance alone: the factor R and its inverse square; ``room`` is (d, d)."""
     factor(covariance, root)
-    invert_factor(root, buffers.matrices[0])
-    cross_product(buffers.matrices[0], inverse)
+    invert_factor(root, room)
+    cross_product(room, inverse)
 
 
 @woven_kernel

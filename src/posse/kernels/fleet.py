@@ -13,11 +13,11 @@ import numpy as np
 from posse.kernels.compiler import allocating_kernel, inlined_kernel, kernel, woven_kernel
 from posse.kernels.ground import Ground, open_ground, predict_arms, settle
 from posse.kernels.lanes import Lanes
+from posse.kernels.llvm.vector import fetch
 from posse.kernels.posterior import observe
 from posse.kernels.propensity import score_room
 from posse.kernels.rule import action_probabilities
 from posse.kernels.sums import Sums, add_reward_at
-from posse.kernels.vector import fetch
 from posse.types import Array, BoolArray, IntArray
 
 AHEAD = 12  # rows of a batch after the present one whose sums are asked for

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
-from posse.kernels.handle import Layout, floats, ints
 from posse.kernels.lanes import (
     COLUMN,
     FLAGS,
     KEEP,
     N_MATRICES,
     PACKED,
+    ROOTS,
     Lanes,
     fill,
     spread_vector,
@@ -27,11 +27,12 @@ from posse.kernels.lanes import (
     take_symmetric,
 )
 from posse.kernels.linalg import copy_symmetric, factor_semidefinite
+from posse.kernels.llvm.handle import Layout, floats, ints
+from posse.kernels.llvm.separate import call
+from posse.kernels.llvm.vector import LANES, add_products, address, fetch, interleave
 from posse.kernels.posterior import Belief, belief_layout
 from posse.kernels.rule import Rule
 from posse.kernels.select import Exploration
-from posse.kernels.separate import call
-from posse.kernels.vector import LANES, add_products, address, copy_row, fetch, interleave
 from posse.types import Array, IntArray
 
 
@@ -101,7 +102,7 @@ def settle(ground: Ground, task: int, arms: IntArray, first: int, n: int, lanes:
     if stale > 0:
         d = belief.shared_mean.shape[1]
         room = lanes.room
-        upper, lower, local, column = room[0], room[1], room[8], room[9]
+        upper, local, column = room[0], room[8], room[9]
         noise, last = room[11][d * LANES :], room[N_MATRICES - 1]
         fill(0.0, last, last.shape[0])
         places = last.view(np.int64)
@@ -116,11 +117,7 @@ def settle(ground: Ground, task: int, arms: IntArray, first: int, n: int, lanes:
             grams[lane], moments[lane] = nothing, nothing
             if row >= 0 and ground.settled[row] != now:
                 grams[lane], moments[lane] = address(belief.sums.gram, row), address(belief.sums.moment, row)
-        interleave(roots, d * d, upper)
-        for i in range(d):
-            for j in range(d):
-                copy_row(lower, (j * d + i) * LANES, upper, (i * d + j) * LANES, 1)
-        call(lanes.condition_at, address(room, 0), FLAGS * d + PACKED + KEEP + COLUMN)
+        call(lanes.condition_at, address(room, 0), FLAGS * d + PACKED + KEEP + COLUMN + ROOTS)
         for lane in range(n):
             row = slot_of(belief.slot, belief.sums.counts, task, arms[first + lane])
             if row >= 0 and ground.settled[row] != now:

@@ -21,10 +21,9 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
-from posse.kernels.room import array_at
-from posse.kernels.separate import Separate, call
-from posse.kernels.sums import Sums
-from posse.kernels.vector import (
+from posse.kernels.llvm.room import array_at
+from posse.kernels.llvm.separate import Separate, call
+from posse.kernels.llvm.vector import (
     LANES,
     add_products,
     add_rows,
@@ -36,6 +35,7 @@ from posse.kernels.vector import (
     scale_row,
     subtract_products,
 )
+from posse.kernels.sums import Sums
 from posse.types import Array, IntArray
 
 N_MATRICES = 15  # of d rows, d + 1 columns and eight lanes: room that one thread works in
@@ -229,15 +229,16 @@ def over_lanes(matrix: Array, entry: int) -> float:
     return total
 
 
-PACKED, KEEP, COLUMN = 1, 2, 4  # how CONDITION goes about it; the bits above are the number of features
-FLAGS = 8
+PACKED, KEEP, COLUMN, ROOTS = 1, 2, 4, 8  # how CONDITION goes about it; the bits above are the number of features
+FLAGS = 16
 
 
 def _condition(place: int, number: int) -> None:
     """Condition the eight pairs whose addresses are in the last row of the room at ``place``.
 
-    Reads R and R' from rows 0 and 1 and the noise from row 11. Writes [A, b] to row 2, M to row 5, and [V, z] to row 4;
-    with COLUMN only z, to row 9. With KEEP, row 8 gets the local covariances. Gram matrices are triangles if PACKED.
+    Reads R and R' from rows 0 and 1, or with ROOTS writes them there, and the noise from row 11. Writes [A, b] to row
+    2, M to row 5, and [V, z] to row 4; with COLUMN only z, to row 9. With KEEP, row 8 gets the local covariances. Gram
+    matrices are triangles if PACKED.
     """
     d = number // FLAGS
     w = d + 1
@@ -245,6 +246,11 @@ def _condition(place: int, number: int) -> None:
     upper, lower, data, half, both, middle = room[0], room[1], room[2], room[3], room[4], room[5]
     inverse, noise = room[11], room[11][d * LANES :]
     places = room[N_MATRICES - 1].view(np.int64)
+    if number & ROOTS:
+        interleave(places[2 * LANES : 3 * LANES], d * d, upper)
+        for i in range(d):
+            for j in range(d):
+                copy_row(lower, (j * d + i) * LANES, upper, (i * d + j) * LANES, 1)
     put_pairs(
         places[:LANES], places[LANES : 2 * LANES], number & PACKED != 0, d, room[N_MATRICES - 2], room[N_MATRICES - 3],
         data,

@@ -1,7 +1,7 @@
 """LinUCB and LinTS: one ridge regression for every (arm, task), or for every arm when pooled.
 
 Kernels that are called from Python take the address of a handle of a :class:`Linear`, see
-:mod:`posse.kernels.handle`.
+:mod:`posse.kernels.llvm.handle`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import math
 from typing import NamedTuple
 
 from posse.kernels.compiler import allocating_kernel, inlined_kernel, short_kernel, woven_kernel
-from posse.kernels.handle import Layout, floats
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
-from posse.kernels.room import room
+from posse.kernels.llvm.handle import Layout, floats
+from posse.kernels.llvm.room import room
 from posse.kernels.select import Exploration, explore
 from posse.kernels.stretch import open_lesson, open_stretch
 from posse.kernels.sums import Sums, add_reward

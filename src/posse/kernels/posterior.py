@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import kernel, woven_kernel
-from posse.kernels.handle import floats, ints
 from posse.kernels.lanes import Lanes, new_lanes
 from posse.kernels.linalg import (
     EPSILON,
@@ -38,6 +37,7 @@ from posse.kernels.linalg import (
     solve_transposed,
     whole,
 )
+from posse.kernels.llvm.handle import floats, ints
 from posse.kernels.sums import Sums, add_reward_at
 from posse.types import Array, IntArray
 
@@ -324,13 +324,13 @@ def finish(belief: Belief, arm: int, precision: Array, buffers: Buffers) -> None
     """Turn the sums over tasks into the shared mean and its covariance: add its prior; ``precision`` is overwritten."""
     finish_shared(
         belief.shared_precision[arm], belief.shared_location[arm], precision, belief.shared_moment[arm],
-        belief.shared_covariance[arm], belief.shared_mean[arm], buffers,
+        belief.shared_covariance[arm], belief.shared_mean[arm], buffers.matrices,
     )  # fmt: skip
 
 
 @kernel
 def finish_shared(
-    prior: Array, location: Array, precision: Array, moment: Array, covariance: Array, mean: Array, buffers: Buffers
+    prior: Array, location: Array, precision: Array, moment: Array, covariance: Array, mean: Array, matrices: Array
 ) -> None:
     """Add the prior of a shared mean to what its tasks say; ``precision`` is overwritten."""
     d = precision.shape[0]
@@ -345,7 +345,7 @@ def finish_shared(
     # the diagonal is given back, a little more at each try.
     jitter = EPSILON * largest
     for _attempt in range(20):
-        if invert(precision, buffers.matrices[0], buffers.matrices[1], covariance):
+        if invert(precision, matrices[0], matrices[1], covariance):
             break
         for i in range(d):
             precision[i, i] += jitter

@@ -36,11 +36,11 @@ from posse.kernels.evidence import (
     set_weights,
     starts_again,
 )
-from posse.kernels.handle import Layout, floats, ints
 from posse.kernels.lanes import N_COUNTS, Lanes, sum_information, sum_moments
+from posse.kernels.llvm.handle import Layout, floats, ints
+from posse.kernels.llvm.separate import Separate
 from posse.kernels.passes import finish_moments, prepare_moments, unwhiten
 from posse.kernels.posterior import Belief, Buffers
-from posse.kernels.separate import Separate
 from posse.types import Array, IntArray
 
 DONE, MEASURES, INFORMATION, SECOND_MOMENTS, WEIGHTS = range(5)  # what is wanted
@@ -246,7 +246,9 @@ def _advance(address: int, told: int) -> None:
     # What whoever sums next has to know about the arms.
     if now[WANTED] == INFORMATION or (now[WANTED] == SECOND_MOMENTS and before == MEASURES):
         for arm in range(population.rewards.shape[0]):
-            set_population(population.covariance[arm], loop.evidence.inverse[arm], loop.root[arm], loop.buffers)
+            set_population(
+                population.covariance[arm], loop.evidence.inverse[arm], loop.root[arm], loop.buffers.matrices[0]
+            )
     if now[WANTED] == SECOND_MOMENTS:
         for arm in range(population.rewards.shape[0]):
             prepare_moments(

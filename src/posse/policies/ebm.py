@@ -11,7 +11,7 @@ from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
-from posse.kernels.handle import Handle
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, new_buffers
 from posse.kernels.refresh import ADVANCE, LOOP, new_loop, population_of
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
