@@ -44,7 +44,7 @@ def test_imports_point_one_way():
         {"types", "errors", "undisturbed", "_version"},
         {"checks", "tables", "container", "threads", "storage", "client", "shared_cache"},
         {"kernels", "logs"},
-        {"features", "families"},
+        {"features", "families", "engine"},
         {"model"},
         {"policies"},
         {"regression", "fleet"},

@@ -18,6 +18,19 @@ def test_the_command_says_how_long_it_took_and_where_the_cache_is():
     assert "policy lin-ts" in done.stderr
 
 
+def test_times_are_those_of_the_parts_the_longest_first(monkeypatch):
+    def long():
+        sum(range(3_000_000))
+
+    monkeypatch.setattr(warming, "parts", lambda: {"short": lambda: None, "long": long})
+    plain = CliRunner().invoke(app, ["warmup"], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["warmup", "--times"], catch_exceptions=False)
+
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line[-1] for line in lines[:2]] == ["long", "short"]
+    assert " s  long" not in plain.stdout
+
+
 @pytest.mark.parametrize(
     ("setting", "folder", "words"),
     [

@@ -349,7 +349,7 @@ def break_estimates(patch, error):
     def fail(*_, **__):
         raise error
 
-    patch.setattr("posse.fleet.refresh.Refresh.run", fail)
+    patch.setattr("posse.engine.refresh.Refresh.run", fail)
     patch.setattr("posse.kernels.estimators.refresh", fail)
 
 

@@ -14,11 +14,13 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
+import posse.engine.refresh
 import posse.fleet.background
-import posse.fleet.refresh
 from posse import FeatureSpec, Posse
+from posse.engine.refresh import Refresh
 from posse.fleet.kept import Frozen, Kept
-from posse.fleet.refresh import Refresh
+from posse.kernels.llvm.handle import Handle
+from posse.kernels.refresh import LOOP
 from posse.model import posterior
 
 X = np.array([0.3, -0.8])
@@ -50,7 +52,7 @@ def hold(monkeypatch):
     def at(point):
         gate = Held()
         gates.append(gate)
-        run, summarise, add = Refresh.run, Refresh._summarise, posse.fleet.background._add
+        run, sum_moments, add = Refresh.run, Refresh._sum_moments, posse.fleet.background._add
 
         def held_run(self, source, **settings):
             if point == "begin":
@@ -59,10 +61,10 @@ def hold(monkeypatch):
             if point == "end":
                 gate.stop()
 
-        def held_summarise(self, source, rows):
+        def held_moments(self, source, rows):
             if not gate.reached.is_set():
                 gate.stop()
-            return summarise(self, source, rows)
+            return sum_moments(self, source, rows)
 
         def held_add(fleet, refresh, kept, then, now, source):
             if point == "catching up" and isinstance(source, Frozen) and not gate.reached.is_set():
@@ -79,7 +81,7 @@ def hold(monkeypatch):
 
         monkeypatch.setattr(Refresh, "run", only_there(held_run, run))
         if point == "middle":
-            monkeypatch.setattr(Refresh, "_summarise", only_there(held_summarise, summarise))
+            monkeypatch.setattr(Refresh, "_sum_moments", only_there(held_moments, sum_moments))
         monkeypatch.setattr(posse.fleet.background, "_add", held_add)
         return gate
 
@@ -231,8 +233,8 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
 
 @pytest.mark.parametrize("threads", [2, 4])
 def test_more_threads_find_the_same(fleet_of, table, hold, monkeypatch, threads):
-    monkeypatch.setattr(posse.fleet.refresh, "MANY", 0)
-    monkeypatch.setattr(posse.fleet.refresh, "BLOCK", 4)
+    monkeypatch.setattr(posse.engine.refresh, "MANY", 0)
+    monkeypatch.setattr(posse.engine.refresh, "BLOCK", 4)
     monkeypatch.setattr(posse.fleet.background, "workers", lambda: threads)
     fleet, plain = (fleet_of(300, background=True, refresh_growth=NEVER) for _ in range(2))
     for each in (fleet, plain):
@@ -382,9 +384,10 @@ def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table
 
     def run_later(*args, **kwargs):
         refresh = Refresh(*args, **kwargs)
-        n_tasks = refresh._freedom.size
-        for name in ("_freedom", "_distance"):
-            setattr(refresh, name, np.full(n_tasks + 1000, 7.0)[:n_tasks])
+        n_tasks = refresh._loop.freedom.size
+        guarded = {name: np.full(n_tasks + 1000, 7.0)[:n_tasks] for name in ("freedom", "distance")}
+        refresh._loop = refresh._loop._replace(**guarded)
+        refresh._handle = Handle(LOOP, refresh._loop)
         started.append((refresh, n_tasks))
         return refresh
 
@@ -401,13 +404,13 @@ def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table
 
     ((refresh, n_tasks),) = started
     assert fleet._store.n_tasks > n_tasks
-    for array in (refresh._freedom, refresh._distance):
+    for array in (refresh._loop.freedom, refresh._loop.distance):
         assert (array.base[n_tasks:] == 7.0).all()
     require_rebuilt(fleet)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), MemoryError("no more memory")])
-@pytest.mark.parametrize("where", ["_measure", "_climb", "sum_information", "finish", "make_room"])
+@pytest.mark.parametrize("where", ["_measure", "_sum_moments", "sum_information", "finish", "make_room"])
 def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, caplog, monkeypatch, where, error):
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
     live(fleet, table, 1)
@@ -740,24 +743,24 @@ def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, mon
 ENDING = """
 import concurrent.futures.thread as futures, threading, time
 import numpy as np
-import posse.fleet.background, posse.fleet.refresh
+import posse.fleet.background, posse.engine.refresh
 from posse import Posse
-from posse.fleet.refresh import Refresh
+from posse.engine.refresh import Refresh
 
 posse.fleet.background.workers = lambda: 4
-posse.fleet.refresh.MANY, posse.fleet.refresh.BLOCK = 0, 4
+posse.engine.refresh.MANY, posse.engine.refresh.BLOCK = 0, 4
 fleet = Posse(arms=["x", "y"], features=["a"], background=True, refresh_growth=1e12, seed=1)
 n = 60
 fleet.learn_many({"task": [f"t{i % 20}" for i in range(n)], "arm": ["x", "y"] * (n // 2), "a": np.sin(np.arange(n)),
                   "reward": np.cos(np.arange(n))})
-summarise = Refresh._summarise
+sum_moments = Refresh._sum_moments
 
 def after_the_end(self, source, rows):
     while not futures._shutdown:  # which the interpreter sets when it ends
         time.sleep(0.01)
-    return summarise(self, source, rows)
+    return sum_moments(self, source, rows)
 
-Refresh._summarise = after_the_end
+Refresh._sum_moments = after_the_end
 fleet.refresh(wait=False)
 # The interpreter waits for this one, and so does not kill the other.
 threading.Thread(target=fleet._background.join, args=(30,)).start()

@@ -129,7 +129,7 @@ def test_defaults_are_those_of_the_policies():
     assert exploration("lin-ts") == (0.0, 1.0, False, False)
     assert exploration("lin-ucb") == (1.0, 0.0, False, False)
     assert behaviour("ebm-ts").prior == "evidence"
-    assert behaviour("ebm-ts").refresh_growth == 0.1
+    assert behaviour("ebm-ts").refresh_growth == 0.3
     assert behaviour("lin-ts").prior == "known"
     assert behaviour("random").rule.floor == 1.0
     assert behaviour("ebm-rand-ucb").rule.budget == 0.02

@@ -6,15 +6,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+import posse.engine.refresh
 import posse.fleet.core
 import posse.fleet.kept
 import posse.fleet.ledger
 import posse.fleet.merge
 import posse.fleet.posse
-import posse.fleet.refresh
 import posse.fleet.room
 import posse.fleet.store
-import posse.kernels.handle
+import posse.kernels.llvm.handle
 from posse import FeatureSpec, Posse
 from posse.errors import (
     ExpiredDecision,
@@ -279,12 +279,12 @@ def memory(monkeypatch):
     ending = Ending()
     for module in (
         posse.fleet.core, posse.fleet.kept, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse,
-        posse.fleet.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.handle,
+        posse.engine.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.llvm.handle,
     ):  # fmt: skip
         monkeypatch.setattr(module, "np", ending)
     for module, name in [
-        (posse.fleet.core, "new_room"), (posse.fleet.kept, "new_sums"), (posse.fleet.refresh, "new_buffers"),
-        (posse.fleet.refresh, "new_block"), (estimators, "new_memory"),
+        (posse.fleet.core, "new_lanes"), (posse.fleet.kept, "new_sums"), (posse.engine.refresh, "new_buffers"),
+        (posse.engine.refresh, "new_block"), (estimators, "new_memory"),
     ]:  # fmt: skip
         monkeypatch.setattr(module, name, ending.wrapped(getattr(module, name)))
     # A batch is large from a few rows on, and copies of what is about to change soon need more room.

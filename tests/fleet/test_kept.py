@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import posse.fleet.kept
+from posse.engine.refresh import BLOCK, Room
 from posse.fleet.kept import FIRST_ROOM, Copies, Frozen, Kept
-from posse.fleet.refresh import BLOCK, Room
 from posse.fleet.store import Store
 from posse.kernels import estimators
 from posse.kernels.kept import new_block

@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 
-from posse.kernels.ground import GROUND, Ground, new_room, set_roots, set_triangles
-from posse.kernels.handle import Handle
+from posse.kernels.ground import GROUND, Ground, set_roots, set_triangles
+from posse.kernels.lanes import new_lanes
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.propensity import score_room
 from posse.kernels.rule import Rule
 from posse.kernels.select import SAMPLING
+
+
+def spoiled_lanes(d):
+    """Return what one thread works in; whatever was there before must not matter."""
+    lanes = new_lanes(d)
+    lanes.room[:] = np.nan
+    return lanes
 
 
 def make_ground(belief, rule=None):
@@ -36,7 +44,7 @@ def make_ground(belief, rule=None):
             settled=np.zeros(belief.task_of.size, dtype=np.int64),
             generation=np.zeros(1, dtype=np.int64),
             rule=rule or Rule(SAMPLING.scaled(0.7), 0.0, 0.0),
-            lanes=np.full(new_room(d).shape, np.nan),  # whatever was there before must not matter
+            lanes=spoiled_lanes(d),
             vectors=np.full((4, d), np.nan),
             scores=np.full((5, score_room(n_arms)), np.nan),
             one=np.zeros(1, dtype=np.int64),

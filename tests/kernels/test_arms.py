@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
+from posse.engine.refresh import Live, Refresh
 from posse.kernels import arms, evidence
 from posse.kernels.posterior import new_buffers
 from posse.model import Prior, Statistics, new_belief, posterior
@@ -39,13 +40,16 @@ class State:
         if weights:
             self.belief.task_weight[:] = np.linspace(0.4, 1.7, N)
         self.evidence = evidence.new_evidence(n_arms, N, D, 0.0)
-        evidence.measure(self.belief, self.evidence, self.buffers)
+        # Learned before, from these features: to begin is only to measure.
+        self.evidence.refreshed_at[0], self.evidence.feature_seen[:] = n_arms, True
+        self.refresh = Refresh(self.belief, self.evidence, in_place=True)
+        self.refresh.begin(Live(self.belief), steps=1, settled=0.0)
         self.evidence.shared_scale[0] = SPREAD
         self.evidence.arm_mean[:] = 0.8, -0.2
         self.evidence.arm_covariance[:] = 0.3 * np.eye(D)
 
     def rebuild(self):
-        evidence.rebuild_all(self.belief, self.evidence, self.buffers)
+        self.refresh.look_from(Live(self.belief), shared=True)
 
     @property
     def lam(self):

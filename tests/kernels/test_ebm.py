@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from posse.kernels import ebm, estimators
-from posse.kernels.handle import Handle
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import new_buffers, observe, predict, rebuild
 from posse.kernels.select import OPTIMISTIC, explore
 from posse.kernels.stretch import LESSON, Lesson
@@ -84,6 +84,8 @@ def handle_of(method, growth, n_arms=K):
             True,
             method,
             np.array([growth]),
+            loop_at=0,
+            advance_at=0,
         ),
     )
 

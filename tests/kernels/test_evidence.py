@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from posse.engine.refresh import Live, Refresh
 from posse.kernels import evidence
 from posse.kernels.passes import GAUSSIAN_SCATTER, SCATTER
 from posse.kernels.posterior import new_buffers
+from posse.kernels.refresh import INFORMATION
 from posse.model import Prior, Statistics, new_belief
 
 D = 3
@@ -15,14 +17,9 @@ D = 3
 def settle(stats, n_tasks):
     """Return belief and memory after 30 steps from the start."""
     K, d = stats.n_arms, stats.n_features
-    belief, buffers = new_belief(stats, Prior.isotropic(n_arms=K, n_features=d)), new_buffers(d)
+    belief = new_belief(stats, Prior.isotropic(n_arms=K, n_features=d))
     memory = evidence.new_evidence(K, n_tasks, d, 0.0)
-    evidence.measure(belief, memory, buffers)
-    evidence.admit_features(belief, memory)
-    evidence.start(belief, memory, buffers)
-    for _ in range(30):
-        evidence.step(belief, memory, buffers)
-        evidence.rebuild_all(belief, memory, buffers)
+    Refresh(belief, memory, in_place=True).run(Live(belief), steps=30, settled=0.0)
     return belief, memory
 
 
@@ -129,7 +126,11 @@ def overdispersion_of(reward, task, n_tasks):
     buffers = new_buffers(1)
     prior = Prior(covariance=[[[1e-6]]], noise_variance=float(np.var(reward)) or 1.0)
     belief, memory = new_belief(stats, prior, buffers), evidence.new_evidence(1, n_tasks, 1, 0.0)
-    evidence.summarise(belief, memory, 0, buffers)
+    # Learned before, from this feature: the first sums are those of the prior as it is.
+    memory.refreshed_at[0], memory.feature_seen[:] = 1, True
+    refresh = Refresh(belief, memory, in_place=True)
+    refresh.begin(Live(belief), steps=1, settled=0.0, exact=True)
+    refresh.proceed(Live(belief), refresh.rows, until=INFORMATION)
     return evidence.overdispersion(memory.summaries), memory.summaries[0]
 
 

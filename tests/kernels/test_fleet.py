@@ -19,8 +19,8 @@ from posse.kernels.fleet import (
     pick,
     sort_by_slots,
 )
-from posse.kernels.ground import new_room
 from posse.kernels.kept import new_sums
+from posse.kernels.lanes import new_lanes
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import new_buffers, observe, predict_arm, rebuild
 from posse.kernels.propensity import score_room
@@ -124,7 +124,7 @@ def test_many_rows_are_one_after_another(ground_of, settled, advance, least, exp
     tasks, contexts, uniforms = rng.integers(-1, 3, size=n), rng.normal(size=(n, 2)), rng.random(n)
     mask = rng.random((n, 2)) < 0.6
     mask[~mask.any(axis=1), 1] = True
-    chosen, room = np.full(n, -1), np.full(new_room(2).shape, np.nan)
+    chosen, room = np.full(n, -1), new_lanes(2)
     probabilities, means, sds = (np.full((n, 2), 9.0) for _ in range(3))
 
     # In two stretches, and in any order: rows of other stretches are left alone.
@@ -160,7 +160,7 @@ def test_a_row_without_beliefs_gets_no_arm_and_the_others_theirs(ground_of):
 
     decide_rows(
         ground.address, np.arange(3), np.array([0, 1, -1]), np.ones((3, 2)), np.array([[True, True]]), 1, 1, True, True,
-        np.array([0.0, 0.5, 0.99]), 0, 3, new_room(2), chosen, probabilities, means, sds,
+        np.array([0.0, 0.5, 0.99]), 0, 3, new_lanes(2), chosen, probabilities, means, sds,
     )  # fmt: skip
 
     assert chosen[1] == -1
@@ -174,7 +174,7 @@ def test_one_mask_serves_all_rows(ground_of):
 
     decide_rows(
         ground.address, np.arange(3), np.zeros(3, dtype=np.int64), np.ones((3, 2)), np.array([[False, True]]), 1, 1,
-        True, True, np.array([0.0, 0.5, 0.99]), 0, 3, new_room(2), chosen, probabilities, means, sds,
+        True, True, np.array([0.0, 0.5, 0.99]), 0, 3, new_lanes(2), chosen, probabilities, means, sds,
     )  # fmt: skip
 
     assert chosen.tolist() == [1, 1, 1]

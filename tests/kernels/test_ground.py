@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.kernels.ground import new_room, predict_arms, set_roots, set_triangles, settle, slot_of
-from posse.kernels.lanes import Pairs, lanes_size, sum_information
+from posse.kernels.ground import predict_arms, set_roots, set_triangles, settle, slot_of
+from posse.kernels.lanes import Pairs, new_lanes, sum_information
 from posse.kernels.posterior import new_buffers, predict_arm, rebuild
 from posse.model import Prior, Statistics, new_belief
 
@@ -49,7 +49,8 @@ def rebuild_all(belief):
 def predicted(ground, task, x, arms):
     """Mean and standard deviation of some arms."""
     mean, sd = np.full(len(arms), np.nan), np.full(len(arms), np.nan)
-    room = np.full(lanes_size(x.size), np.nan)
+    room = new_lanes(x.size)
+    room.room[:] = np.nan
     predict_arms(ground.parts, task, x, np.asarray(arms), len(arms), room, mean, sd)
     return mean, sd
 
@@ -136,7 +137,7 @@ def eagerly(ground, arm):
     rows = belief.seen[arm, : belief.n_seen[arm]]
     sum_information(
         Pairs(belief.sums, rows, belief.task_of, belief.task_weight), ground.parts.root[arm],
-        belief.noise_variance[arm], local_covariance, local_mean, True, new_room(d), np.empty((d, d + 1)),
+        belief.noise_variance[arm], local_covariance, local_mean, True, new_lanes(d), np.empty((d, d + 1)),
     )  # fmt: skip
     return rows, local_covariance[rows], local_mean[rows]
 
@@ -166,7 +167,7 @@ def test_only_what_is_looked_at_is_settled(ground_of):
     new_population(belief, ground)
     parts = ground.parts
     before = parts.belief.local_mean.copy()
-    arms, room = np.array([7, 3, 0, 5, 1]), new_room(3)
+    arms, room = np.array([7, 3, 0, 5, 1]), new_lanes(3)
 
     settle(ground.parts, -1, arms, 0, 5, room)
     settle(ground.parts, LAST, arms, 0, 5, room)
@@ -189,11 +190,11 @@ def test_what_is_settled_is_not_computed_again(ground_of):
     parts.belief.local_mean[row] = 7.0  # as rank-one steps may have left it
 
     task = int(belief.task_of[row])
-    settle(ground.parts, task, np.array([0, 1, 2]), 0, 3, new_room(3))
+    settle(ground.parts, task, np.array([0, 1, 2]), 0, 3, new_lanes(3))
     assert (parts.belief.local_mean[row] == 7.0).all()
 
     parts.generation[0] += 1
-    settle(ground.parts, task, np.array([0, 1, 2]), 0, 3, new_room(3))
+    settle(ground.parts, task, np.array([0, 1, 2]), 0, 3, new_lanes(3))
     assert_allclose(parts.belief.local_mean[row], belief.local_mean[row], rtol=1e-9)
 
 
@@ -201,11 +202,11 @@ def test_a_slot_without_rewards_is_as_good_as_none(ground_of):
     belief = some_belief(3, 3, some_prior(3, 3))
     ground = ground_of(belief)
 
-    assert slot_of(ground.parts.belief, -1, 0) == -1
-    assert slot_of(ground.parts.belief, LAST, 2) == -1
-    assert slot_of(ground.parts.belief, 1, 1) == belief.slot[1, 1]
+    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, -1, 0) == -1
+    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, LAST, 2) == -1
+    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, 1, 1) == belief.slot[1, 1]
     ground.parts.belief.slot[1, 1] = -1
-    assert slot_of(ground.parts.belief, 1, 1) == -1
+    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, 1, 1) == -1
     # The population speaks for a pair without a slot, in the task's own weight.
     x, arms = np.array([0.3, -1.2, 0.8]), np.array([1])
     ground.parts.belief.task_weight[1] = 4.0

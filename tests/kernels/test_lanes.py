@@ -14,7 +14,7 @@ from posse.kernels.lanes import (
     SPREAD,
     SQUARED_LEVERAGE,
     Pairs,
-    lanes_size,
+    new_lanes,
     sum_information,
     sum_moments,
 )
@@ -79,8 +79,9 @@ def one_by_one(case):
 
 
 def room_of(d):
-    # Whatever was there before must not matter.
-    return np.full(lanes_size(d), np.nan)
+    lanes = new_lanes(d)
+    lanes.room[:] = np.nan  # whatever was there before must not matter
+    return lanes
 
 
 def information(case, *, keep=True, pairs=None):

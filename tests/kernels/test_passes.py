@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from posse.kernels import lanes
 from posse.kernels.evidence import pairs_of
-from posse.kernels.lanes import N_COUNTS, lanes_size, sum_information, sum_moments
+from posse.kernels.lanes import N_COUNTS, new_lanes, sum_information, sum_moments
 from posse.kernels.passes import (
     GAUSSIAN_SCATTER,
     LEVERAGE,
@@ -17,13 +17,13 @@ from posse.kernels.passes import (
     SQUARED_LEVERAGE,
     TASKS,
     divide_rows,
-    finish_information,
     finish_moments,
     prepare_moments,
     scatter_of_squares,
     transpose,
+    unwhiten,
 )
-from posse.kernels.posterior import new_buffers
+from posse.kernels.posterior import finish_shared, new_buffers
 from posse.model import Prior, Statistics, new_belief, posterior
 
 ARM, N_ARMS, N_TASKS = 1, 2, 11
@@ -62,9 +62,14 @@ def after_information(belief, root):
     information = np.empty((d, d + 1))
     sum_information(
         pairs_of(belief, ARM), root, belief.noise_variance[ARM], belief.local_covariance, belief.local_mean, True,
-        np.empty(lanes_size(d)), information,
+        new_lanes(d), information,
     )  # fmt: skip
-    finish_information(belief, ARM, root, information, new_buffers(d))
+    precision, moment = np.empty((d, d)), belief.shared_moment[ARM]
+    unwhiten(root, information, precision, moment)
+    finish_shared(
+        belief.shared_precision[ARM], belief.shared_location[ARM], precision, moment, belief.shared_covariance[ARM],
+        belief.shared_mean[ARM], new_buffers(d).matrices,
+    )  # fmt: skip
     return information
 
 
@@ -117,7 +122,7 @@ def test_the_shared_mean_is_brought_to_units_of_the_population(d):
     after_information(belief, root)
     shared_root, start = np.full((d, d), np.nan), np.full(d, np.nan)
 
-    prepare_moments(belief, ARM, root, shared_root, start)
+    prepare_moments(belief.shared_covariance[ARM], belief.shared_mean[ARM], root, shared_root, start)
 
     assert_allclose(root.T @ start, belief.shared_mean[ARM], rtol=1e-10, atol=1e-12)
     # H'H = R'^-1 Phi R^-1, H upper.
@@ -133,16 +138,19 @@ def test_sums_become_the_second_moment_and_the_summary(d, weights):
     after_information(belief, root)
     post = posterior(stats, prior, belief.task_weight)
     shared_root, start = np.empty((d, d)), np.empty(d)
-    prepare_moments(belief, ARM, root, shared_root, start)
+    prepare_moments(belief.shared_covariance[ARM], belief.shared_mean[ARM], root, shared_root, start)
     moments, counts = np.empty((d, d)), np.empty(N_COUNTS)
     n = int(belief.n_seen[ARM])
     sum_moments(
         pairs_of(belief, ARM), root, belief.noise_variance[ARM], belief.shared_mean[ARM], shared_root, start,
-        np.empty(n), np.empty(lanes_size(d)), moments, counts,
+        np.empty(n), new_lanes(d), moments, counts,
     )  # fmt: skip
     second_moment, summary = np.full((d, d), np.nan), np.full(N_SUMMARIES, np.nan)
 
-    finish_moments(belief, ARM, root, moments, counts, n, second_moment, summary, new_buffers(d))
+    finish_moments(
+        belief.rewards[ARM], belief.noise_variance[ARM], root, moments, counts, n, second_moment, summary,
+        new_buffers(d),
+    )  # fmt: skip
 
     # The posterior of a task's deviation from the shared mean, by the joint Gaussian of both: E (theta - m0)(theta -
     # m0)', which is that of theta alone only if m0 were known.

@@ -3,9 +3,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
+from posse.engine.refresh import Live, Refresh
 from posse.environments import SyntheticWorld
 from posse.kernels import evidence as kernels
 from posse.kernels.posterior import new_buffers, rebuild
+from posse.kernels.refresh import INFORMATION
 from posse.model import Prior, Statistics, estimate_prior, log_evidence, new_belief, posterior
 from posse.model.belief import prior_of
 from posse.model.evidence import _climb
@@ -34,6 +36,17 @@ def stats():
     return statistics(draw_log())
 
 
+def summarised(belief):
+    """Return a memory with the E-step of a belief as it is."""
+    memory = kernels.new_evidence(2, 12, 3, 0.0)
+    # Learned before, from these features: the first sums are those of the prior as it is.
+    memory.refreshed_at[0], memory.feature_seen[:] = 2, True
+    refresh = Refresh(belief, memory, in_place=True)
+    refresh.begin(Live(belief), steps=1, settled=0.0, exact=True)
+    refresh.proceed(Live(belief), refresh.rows, until=INFORMATION)
+    return memory
+
+
 def test_slopes_of_noise_and_level_are_those_of_the_evidence(stats):
     # One step is Newton's in these logarithms; its slopes come from E-step sums. Against differences of the evidence.
     prior = Prior(
@@ -42,10 +55,7 @@ def test_slopes_of_noise_and_level_are_those_of_the_evidence(stats):
         shared_precision=[[0.3, 0.2, 2.0], [0.1, 0.4, 0.9]],
         shared_location=[[0.5, -1.0, 2.0], [0.0, 0.3, 0.2]],
     )
-    belief, buffers = new_belief(stats, prior), new_buffers(3)
-    memory = kernels.new_evidence(2, 12, 3, 0.0)
-    for arm in range(2):
-        kernels.summarise(belief, memory, arm, buffers)
+    memory = summarised(new_belief(stats, prior))
     summary = memory.summaries
     explained = np.einsum("kij,kij->k", np.linalg.inv(prior.covariance), memory.second_moment)
     slopes = [
@@ -73,11 +83,7 @@ def test_the_em_step_alone_never_lowers_the_evidence(stats):
     # Without the penalties the E-step's second moments over the number of tasks are the EM update of the covariance.
     prior = Prior.isotropic(n_arms=2, n_features=3, variance=3.0, noise_variance=2.0, shared_precision=0.4)
     before = log_evidence(stats, prior)
-    belief, buffers = new_belief(stats, prior), new_buffers(3)
-    memory = kernels.new_evidence(2, 12, 3, 0.0)
-    memory.inverse[:] = np.linalg.inv(prior.covariance)
-    for arm in range(2):
-        kernels.summarise(belief, memory, arm, buffers)
+    memory = summarised(new_belief(stats, prior))
     better = Prior(
         covariance=memory.second_moment / memory.summaries[:, kernels.TASKS, None, None],
         noise_variance=memory.summaries[:, kernels.RESIDUAL] / memory.summaries[:, kernels.REWARDS],
@@ -268,10 +274,10 @@ def test_a_few_warm_steps_follow_what_a_long_climb_finds():
 
 def test_the_climb_stops_where_it_is_told(stats):
     belief, buffers = new_belief(stats, Prior.isotropic(n_arms=2, n_features=3)), new_buffers(3)
-    memory = kernels.new_evidence(2, 12, 3, 0.0)
-    kernels.measure(belief, memory, buffers)
-    kernels.start(belief, memory, buffers)
-    done, settled = _climb(belief, memory, buffers, 2)
+    refresh, source = Refresh(belief, kernels.new_evidence(2, 12, 3, 0.0), in_place=True), Live(belief)
+    refresh.begin(source, steps=3, settled=0.0)
+    refresh.look_from(source, shared=True, steps=3)
+    done, settled = _climb(refresh, belief, buffers, 2)
 
     assert done == 2
     assert not settled

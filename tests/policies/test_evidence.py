@@ -81,7 +81,7 @@ def test_defaults_follow_the_prior():
     assert EbmUCB(**SIZES).refresh_growth == 0.0
     assert EbmUCB(**SIZES, prior="evidence").exploration == 0.4
     assert EbmTS(**SIZES, prior="evidence").exploration == 0.15
-    assert EbmUCB(**SIZES, prior="evidence").refresh_growth == 0.1
+    assert EbmUCB(**SIZES, prior="evidence").refresh_growth == 0.3
     assert EbmUCB(**SIZES, prior="evidence", exploration=0.2, refresh_growth=0.5).exploration == 0.2
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import Annotated
+
+import typer
 
 from posse.cli.stages import stages
 
 
-def warmup() -> None:
+def warmup(
+    times: Annotated[bool, typer.Option("--times", help="Say how long each part took the processor.")] = False,
+) -> None:
     """Compile and cache every kernel: afterwards a service, a notebook or a command starts without the compiler.
 
     Run it once after installing or upgrading posse, as the user who will run posse, or when an image is built. The
@@ -16,15 +21,22 @@ def warmup() -> None:
     import rich
 
     from posse.cli.warming import compiler_at_work, parts
+    from posse.kernels.compiler import announcement
 
+    announcement.made = True  # whoever asks for it knows
     todo = parts()
-    started = time.perf_counter()
+    started, spent = time.perf_counter(), {}
     with compiler_at_work() as compiled, stages(len(todo)) as begin:
         for name, work in todo.items():
             begin(name)
+            before = time.process_time()
             work()
+            spent[name] = time.process_time() - before
     took = time.perf_counter() - started
     console = rich.get_console()
+    if times:
+        for name, seconds in sorted(spent.items(), key=lambda item: -item[1]):
+            console.print(f"{seconds:7.1f} s  {name}", highlight=False)
     what = f"compiled {len(compiled)} functions" if compiled else "nothing to compile: all is in the cache"
     console.print(f"{what} ({took:.1f} s)", highlight=False)
     console.print(f"the cache is {cache_words()}", highlight=False, soft_wrap=True)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posse.engine.refresh import Live, Refresh
 from posse.fleet.kept import Copies, Frozen, Kept
-from posse.fleet.refresh import Live, Refresh
 from posse.threads import workers
 from posse.undisturbed import undisturbed
 

@@ -38,12 +38,12 @@ from posse.fleet.store import Store
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide_rows
-from posse.kernels.ground import new_room
+from posse.kernels.lanes import new_lanes
 from posse.kernels.linalg import LARGEST
 from posse.threads import MANY_ROWS, spread_parts, workers
 
 if TYPE_CHECKING:
-    from posse.fleet.refresh import Refresh
+    from posse.engine.refresh import Refresh
     from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.types import Array, BoolArray, IntArray
@@ -368,7 +368,7 @@ class Core:
         def block(first: int, last: int) -> None:
             decide_rows(
                 address, order, rows, X, mask, first_step, least_step, advance, explore, uniforms, first, last,
-                new_room(self._features.n_features), chosen, probabilities, mean, sd,
+                new_lanes(self._features.n_features), chosen, probabilities, mean, sd,
             )  # fmt: skip
 
         if n < MANY_ROWS or workers() == 1:

@@ -15,7 +15,7 @@ from posse.kernels.sums import Sums
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from posse.fleet.refresh import Room
+    from posse.engine.refresh import Room
     from posse.fleet.store import Store
     from posse.types import Array, IntArray
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from posse.engine.refresh import Live, Refresh
 from posse.fleet.commit import commit
 from posse.fleet.kept import Kept
-from posse.fleet.refresh import Live, Refresh
 from posse.fleet.store import Store
 from posse.kernels import estimators
-from posse.kernels import evidence as kernels
 from posse.kernels.fleet import sort_by_slots
 from posse.model.prior import Prior
 
@@ -24,7 +23,7 @@ loaded = False
 def load_learning() -> None:
     """Learn something tiny in every way that there is; kernels do not depend on sizes."""
     global loaded
-    store = tiny_store(estimators.KNOWN)
+    store = tiny_store(estimators.EVIDENCE)
     tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
     contexts, rewards = np.ones((1, 1)), np.ones(1)
     slots = store.claim(tasks, arms)
@@ -53,23 +52,10 @@ def load_paper() -> None:
     estimators.refresh(store.belief, store.memory, 0, store.method, store.buffers, store.n_live_tasks)
 
 
-def load_evidence_means() -> None:
-    """Do what an estimate of the evidence prior does about shared means."""
+def load_evidence() -> None:
+    """Do what an estimate of the evidence prior does, to its end."""
     refresh, source = _tiny_refresh()
-    refresh._measure(source, refresh.rows, 2.0)
-    kernels.starts_again(refresh.population, refresh.evidence, 1.0)
-    kernels.admit_features(refresh.population, refresh.evidence)
-    kernels.set_start(refresh.population, refresh.evidence)
-    refresh._rebuild(source, refresh.rows)
-
-
-def load_evidence_steps() -> None:
-    """Do what an estimate of the evidence prior does about covariances and noise."""
-    refresh, source = _tiny_refresh()
-    refresh.root[...] = 1.0  # as the means would leave it, which need not be loaded for this
-    refresh._summarise(source, refresh.rows)
-    with refresh._room() as room:
-        kernels.improve(refresh.population, refresh.evidence, room.buffers)
+    refresh.run(source, steps=1, settled=0.0)
 
 
 def _tiny_refresh() -> tuple[Refresh, Live]:

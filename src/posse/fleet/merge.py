@@ -15,7 +15,7 @@ from posse.fleet.ledger import Ledger
 from posse.fleet.loading import require_loaded
 
 if TYPE_CHECKING:
-    from posse.fleet.refresh import Refresh
+    from posse.engine.refresh import Refresh
 
 
 def merge_fleet(mine: Core, other: Core) -> None:

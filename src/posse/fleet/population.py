@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.refresh import Live, Refresh
 from posse.errors import InvalidValue
-from posse.fleet.refresh import Live, Refresh
 from posse.kernels import estimators
 from posse.kernels.evidence import WORKING_ROOM
 

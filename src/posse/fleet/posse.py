@@ -84,7 +84,7 @@ class Posse(Core):
         at most this share in every decision. Default 0: nothing is played for the sake of the log.
     refresh_growth : float, optional
         The population is estimated anew when rewards have grown by this fraction; one that replaces an absent reward
-        counts as one more. Default 0.1.
+        counts as one more. Default 0.3.
     robust : bool
         With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
     time_to_live : float or None

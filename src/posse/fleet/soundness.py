@@ -67,7 +67,7 @@ def beliefs_follow(store: Store, *, beliefs: bool = True) -> bool:
         # Rewards only ever narrow what is believed about a shared mean.
         if (np.diagonal(shared) > (1 + SLACK) * np.diagonal(np.linalg.inv(belief.shared_precision[arm]))).any():
             return False
-        if not solves(shared, belief.shared_moment[arm], belief.shared_mean[arm]):
+        if not solves(shared, belief.shared_moment[arm], belief.shared_mean[arm], 1.0):
             return False
     if store.method == estimators.EVIDENCE and store.memory.evidence.refreshed_at[0] > 0:
         inverse = store.memory.evidence.inverse

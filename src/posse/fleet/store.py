@@ -10,9 +10,9 @@ from weakref import WeakSet
 
 import numpy as np
 
+from posse.engine.refresh import POPULATION, Live, Refresh
 from posse.errors import InvalidValue
 from posse.fleet.commit import Step, Steps, commit
-from posse.fleet.refresh import POPULATION, Live, Refresh
 from posse.fleet.room import Room, new_room, with_more_arms, with_more_slots, with_more_tasks
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
@@ -27,11 +27,10 @@ from posse.kernels.fleet import (
     sort_by_slots,
 )
 from posse.kernels.ground import GROUND, Ground, set_roots, set_triangles
-from posse.kernels.ground import new_room as new_lanes
-from posse.kernels.handle import Handle
-from posse.kernels.lanes import Pairs, sum_information
-from posse.kernels.passes import finish_information
-from posse.kernels.posterior import Belief, new_buffers, rebuild
+from posse.kernels.lanes import Lanes, Pairs, new_lanes, sum_information
+from posse.kernels.llvm.handle import Handle
+from posse.kernels.passes import unwhiten
+from posse.kernels.posterior import Belief, finish_shared, new_buffers, rebuild
 from posse.kernels.propensity import score_room
 from posse.kernels.replace import exchange_rows, replace_rows
 from posse.kernels.rule import Rule
@@ -467,13 +466,13 @@ class Store:
         """Put a population that was estimated apart in the place of the old one.
 
         ``replaced`` is how many rewards had been replaced when the estimate began; default: all. A population that is
-        not a number stays out: a row of a size beyond all others must not silence every task.
+        no population stays out: a row of a size beyond all others must not silence every task.
         """
         looked = {
             "looked_at": float(refresh.population.rewards.sum()),
             "replaced": 0 if replaced is None else self.replaced - replaced,
         }
-        if not refresh.is_finite():
+        if not refresh.is_sound():
             self._stay(refresh, looked)
             return
         belief, room, steps = self.belief, self._room, Steps()
@@ -517,14 +516,23 @@ class Store:
     def _rebuild_arm(self, arm: int, belief: Belief, memory: Memory, room: Room) -> None:
         learned = self.method == estimators.EVIDENCE and memory.evidence.refreshed_at[0] > 0
         root = room.root[arm]
+        information = self._information
         if learned:
-            information = self._information
-            evidence_kernels.set_population(belief, memory.evidence, arm, root, self.buffers)
-            self._sum(belief, arm, root, belief.seen[arm, : belief.n_seen[arm]], information)
-            finish_information(belief, arm, root, information, self.buffers)
+            evidence_kernels.set_population(
+                belief.covariance[arm], memory.evidence.inverse[arm], root, self.buffers.matrices[0]
+            )
         else:
-            rebuild(belief, arm, self.buffers)
             set_roots(belief.covariance[arm : arm + 1], root[None])
+        if self.method == estimators.EVIDENCE:
+            precision, moment = self.buffers.matrices[5], belief.shared_moment[arm]
+            self._sum(belief, arm, root, belief.seen[arm, : belief.n_seen[arm]], information)
+            unwhiten(root, information, precision, moment)
+            finish_shared(
+                belief.shared_precision[arm], belief.shared_location[arm], precision, moment,
+                belief.shared_covariance[arm], belief.shared_mean[arm], self.buffers.matrices,
+            )  # fmt: skip
+        else:
+            rebuild(belief, arm, self.buffers)  # which allows for a covariance that is singular
         set_triangles(belief.covariance, room.triangle[: belief.n_seen.size])
 
     def settle(self, tasks: Sequence[int] | None = None) -> None:
@@ -548,13 +556,13 @@ class Store:
                 spread(work, rows.size)
                 settled[rows] = now
 
-    def _settle_rows(self, arm: int, rows: IntArray, lanes: Array | None = None) -> None:
+    def _settle_rows(self, arm: int, rows: IntArray, lanes: Lanes | None = None) -> None:
         if rows.size:
             out = np.empty((self.n_features, self.n_features + 1))
             self._sum(self.belief, arm, self._room.root[arm], rows, out, lanes)
 
     def _sum(
-        self, belief: Belief, arm: int, root: Array, rows: IntArray, out: Array, lanes: Array | None = None
+        self, belief: Belief, arm: int, root: Array, rows: IntArray, out: Array, lanes: Lanes | None = None
     ) -> None:
         """Settle pairs of an arm, and write what they say about the shared mean to ``out``."""
         sum_information(

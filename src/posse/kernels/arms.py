@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import kernel, woven_kernel
 from posse.kernels.linalg import dot, factor, invert, log_determinant, multiply
 from posse.kernels.posterior import Buffers
 from posse.types import Array
@@ -63,7 +63,7 @@ def pass_on(
             out[i, j] = 0.5 * scale * (diagonal[i] * product[i, j] + diagonal[j] * product[j, i])
 
 
-@kernel
+@woven_kernel
 def gather_arm(belief: Any, evidence: Any, arm: int, buffers: Buffers) -> None:
     """Write what the tasks of one arm say about its shared mean."""
     precision, moment = evidence.information[arm], evidence.moment[arm]
@@ -82,14 +82,14 @@ def gather_arm(belief: Any, evidence: Any, arm: int, buffers: Buffers) -> None:
             moment[i] -= belief.shared_precision[arm, i, j] * belief.shared_location[arm, j]
 
 
-@kernel
+@woven_kernel
 def gather_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
     """Write what the tasks of every arm say about its shared mean: the posterior in force less its prior."""
     for arm in range(belief.n_seen.shape[0]):
         gather_arm(belief, evidence, arm, buffers)
 
 
-@kernel
+@woven_kernel
 def set_width(evidence: Any) -> None:
     """Set how far from 0 the common mean is believed to be: a law with heavy tails, narrower than the arms' spread.
 
@@ -187,7 +187,7 @@ def share_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
                 before[i, j] += evidence.message[arm, i, j]
 
 
-@kernel
+@woven_kernel
 def set_shared_prior(
     belief: Any,
     arm: int,

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 from numba import njit
+from numba.core import event
+
+ABOUT = 40  # seconds that a first decision, reward and refresh take the compiler; measured, see docs/performance.md
+
+COUNTED: Any = {"_nrt": True}  # whether references to arrays are counted; Numba's types do not know of it
+UNCOUNTED: Any = {"_nrt": False}
 
 # error_model="numpy": a division by zero gives inf, as in the plain array code the kernels are tested against.
-kernel = njit(cache=True, nogil=True, error_model="numpy")
+# UNCOUNTED: kernels allocate nothing, so nothing counts references to arrays; that code would be a tenth of all that
+# is compiled.
+kernel = njit(cache=True, nogil=True, error_model="numpy", **UNCOUNTED)
+
+# For the few that allocate. None of them may call a kernel that returns an array.
+allocating_kernel = njit(cache=True, nogil=True, error_model="numpy", **COUNTED)
 
 # For kernels that are over in a microsecond: to let go of the interpreter lock and take it back costs as much as a
 # small step, and while other threads are busy the wait for it may cost a thousand times that.
 short_kernel = njit(cache=True, error_model="numpy")
 
-# For what every step calls: a belief is some hundred words of pointers and sizes, and passing them costs more than the
-# arithmetic of a small step.
-inlined_kernel = njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+# For small pieces that every step calls, and for those that look at how many axes an array has: they become part of
+# their caller when it is optimised.
+inlined_kernel = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, **UNCOUNTED)
 
-# For kernels that only put others together: they become part of their caller before anything is compiled. Every level
-# of calls is otherwise compiled once more with all that it calls, and a whole run is five levels deep.
+# For larger pieces, and those that take a whole belief: they become part of their caller before anything is compiled.
+# Every level of calls is otherwise compiled once more with all that it calls, and passing some hundred words of
+# pointers and sizes costs more than the arithmetic of a small step.
 woven_kernel = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+
+
+class Announcement(event.Listener):
+    """Says once, on stderr, why the first call takes so long: only what is in no cache is compiled."""
+
+    def __init__(self) -> None:
+        self.made = False
+
+    def on_start(self, event: Any) -> None:
+        """Speak up when the first kernel of posse is compiled."""
+        if not self.made and event.data["dispatcher"].py_func.__module__.startswith("posse.kernels."):
+            self.made = True
+            print(f"posse: compiling, about {ABOUT} seconds, once (posse warmup does it ahead)", file=sys.stderr)
+
+    def on_end(self, event: Any) -> None:
+        """Say no more."""
+
+
+announcement = Announcement()
+event.register("numba:compile", announcement)

@@ -1,13 +1,13 @@
 """The hierarchical policies: decide, learn, refresh, and whole runs without leaving compiled code.
 
-All of them take the address of a handle of a :class:`State`, see :mod:`posse.kernels.handle`.
+All of them take the address of a handle of a :class:`State`, see :mod:`posse.kernels.llvm.handle`.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel, short_kernel, woven_kernel
+from posse.kernels.compiler import allocating_kernel, kernel, short_kernel, woven_kernel
 from posse.kernels.estimators import (
     EVIDENCE,
     KNOWN,
@@ -20,11 +20,24 @@ from posse.kernels.estimators import (
     refresh_due,
 )
 from posse.kernels.estimators import refresh as refresh_prior
-from posse.kernels.handle import Layout, floats
-from posse.kernels.posterior import Belief, Buffers, belief_layout, new_buffers, observe, predict_arm
-from posse.kernels.room import room
+from posse.kernels.evidence import SETTLED, STEPS
+from posse.kernels.lanes import Lanes
+from posse.kernels.llvm.handle import Layout, floats
+from posse.kernels.llvm.room import room
+from posse.kernels.llvm.separate import Separate, call
+from posse.kernels.posterior import Belief, Buffers, belief_layout, observe, predict_arm
+from posse.kernels.refresh import (
+    BEGIN,
+    DONE,
+    EXACT,
+    SETTLED_AT,
+    STEPS_LEFT,
+    SUMMED,
+    WANTED,
+    open_loop,
+    sum_pairs,
+)
 from posse.kernels.select import Exploration, explore
-from posse.kernels.separate import Separate, call
 from posse.kernels.stretch import open_lesson, open_stretch
 from posse.types import Array
 
@@ -41,20 +54,25 @@ class State(NamedTuple):
     first_pulls: bool
     method: int
     refresh_growth: Array  # (1,) an array, so that it may be set
+    loop_at: int  # the addresses of its Loop and of ADVANCE, under the evidence prior
+    advance_at: int
 
 
+ROOM = Buffers(floats(3), floats(2), Lanes(floats(2), 0))
 STATE = Layout(
     State(
         belief=belief_layout(3),
         memory=new_memory(1, 1, 1),
-        buffers=new_buffers(1),
+        buffers=ROOM,
         exploration=Exploration(0.0, 0.0, False, False),
         first_pulls=False,
         method=0,
         refresh_growth=floats(1),
+        loop_at=0,
+        advance_at=0,
     )
 )
-BUFFERS = Layout(new_buffers(1))
+BUFFERS = Layout(ROOM)
 open_state, open_buffers = STATE.open, BUFFERS.open
 
 
@@ -101,8 +119,22 @@ def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> bool:
     return due(state, arm)
 
 
+def _refresh_all(handle: int, arm: int) -> None:  # noqa: ARG001 -- the evidence prior is that of all arms
+    state = open_state(handle)
+    loop = open_loop(state.loop_at)
+    loop.now[STEPS_LEFT], loop.now[EXACT] = STEPS, 1
+    loop.numbers[SETTLED_AT] = SETTLED
+    call(state.advance_at, state.loop_at, BEGIN)
+    while loop.now[WANTED] != DONE:
+        sum_pairs(loop, state.belief, state.memory.evidence.distance)
+        call(state.advance_at, state.loop_at, SUMMED)
+
+
 def _refresher(method: int) -> Separate:
     # The method is fixed before anything is compiled, so that no policy waits for another one's estimator.
+    if method == EVIDENCE:
+        return Separate(_refresh_all)
+
     def refresh(handle: int, arm: int) -> None:
         state = open_state(handle)
         n_tasks = state.belief.task_weight.shape[0]
@@ -115,7 +147,7 @@ REFRESH = {method: _refresher(method) for method in METHODS}
 """By method: ``refresh(handle, arm)`` re-estimates the prior of an arm (of all under the evidence prior)."""
 
 
-@kernel
+@allocating_kernel
 def play(handle: int, steps: int, refresh_at: int) -> None:
     """Play a stretch of steps; ``refresh_at`` is the address of the method's :data:`REFRESH`."""
     state, stretch = open_state(handle), open_stretch(steps)
@@ -137,7 +169,7 @@ def play(handle: int, steps: int, refresh_at: int) -> None:
             call(refresh_at, handle, arm)
 
 
-@kernel
+@allocating_kernel
 def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
     """Decide steps ``first`` to ``last`` of a stretch, and learn nothing."""
     state, stretch = open_state(handle), open_stretch(steps)
@@ -169,7 +201,7 @@ def learn_rows(handle: int, lesson: int, first: int, many: int, refresh_at: int)
     return first
 
 
-@kernel
+@allocating_kernel
 def next_refresh(handle: int, lesson: int, first: int) -> int:
     """Return how many rows will have been learned when the next refresh is due; if none is, the last with a minus."""
     state, rows = open_state(handle), open_lesson(lesson)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import kernel, woven_kernel
-from posse.kernels.evidence import SETTLED, STEPS, Evidence, evidence_due, new_evidence, refresh_evidence
+from posse.kernels.evidence import Evidence, evidence_due, new_evidence
 from posse.kernels.levels import QUIET
 from posse.kernels.linalg import (
     least_squares,
@@ -221,13 +221,10 @@ def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers)
 
 @woven_kernel
 def refresh(belief: Belief, memory: Memory, arm: int, method: int, buffers: Buffers, n_tasks: int) -> None:
-    """Re-estimate the prior of one arm, or of all under the evidence prior, and rebuild the posterior.
+    """Re-estimate the prior of one arm, which is not the evidence prior, and rebuild the posterior.
 
     ``n_tasks`` is how many tasks there are, with or without rewards.
     """
-    if method == EVIDENCE:
-        refresh_evidence(belief, memory.evidence, STEPS, SETTLED, buffers)
-        return
     literal = method == PAPER_LITERAL
     if method in (PAPER, PAPER_LITERAL, PAPER_UNTHRESHOLDED):
         estimate_paper(belief, memory, arm, literal, method != PAPER_UNTHRESHOLDED, buffers, n_tasks)

@@ -15,13 +15,13 @@ and with an intercept among the features, neither does a constant that is added 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from posse.kernels.arms import INFORMATION, POOLED, SLOPE, gather_arms, pool_arms, set_width, share_arms
-from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
-from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
+from posse.kernels.arms import INFORMATION, POOLED, SLOPE, gather_arms, pool_arms, set_width
+from posse.kernels.compiler import allocating_kernel, kernel, woven_kernel
+from posse.kernels.lanes import Pairs
 from posse.kernels.levels import (
     COUNT,
     COVARIANCE_SHARE,
@@ -61,9 +61,6 @@ from posse.kernels.passes import (
     SCATTER,
     SQUARED_LEVERAGE,
     TASKS,
-    finish_moments,
-    prepare_moments,
-    unwhiten,
 )
 from posse.kernels.posterior import Belief, Buffers, finish
 from posse.kernels.sums import Sums
@@ -177,7 +174,7 @@ def measure_rows(sums: Sums, rows: IntArray, room: Array, measures: Array) -> No
         measures[d, d] += sums.sum_of_squares[row]
 
 
-@kernel
+@woven_kernel
 def set_measures(measures: Array, rewards: float, evidence: Evidence) -> None:
     """Write the mean squares of rewards and features, and the scatter of the rewards.
 
@@ -199,7 +196,7 @@ def set_measures(measures: Array, rewards: float, evidence: Evidence) -> None:
     evidence.reward_scatter[0] = scatter_of(measures, rewards)
 
 
-@kernel
+@allocating_kernel
 def scatter_of(measures: Array, rewards: float) -> float:
     """Return the variance of the rewards around one regression for all arms and tasks.
 
@@ -220,46 +217,22 @@ def scatter_of(measures: Array, rewards: float) -> float:
     return min(left / (freedom - 2.0), mean_square)
 
 
-@kernel
-def measure(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
-    """Measure rewards and features over all rewards."""
-    evidence.measures[:] = 0.0
-    for arm in range(belief.rewards.shape[0]):
-        rows = belief.seen[arm, : belief.n_seen[arm]]
-        measure_rows(belief.sums, rows, buffers.matrices[0], evidence.measures)
-    set_measures(evidence.measures, total_rewards(belief), evidence)
-
-
-@inlined_kernel
+@woven_kernel
 def pairs_of(belief: Belief, arm: int) -> Pairs:
     """Return the pairs of an arm that have rewards."""
     return Pairs(belief.sums, belief.seen[arm, : belief.n_seen[arm]], belief.task_of, belief.task_weight)
 
 
 @kernel
-def set_population(belief: Belief, evidence: Evidence, arm: int, root: Array, buffers: Buffers) -> None:
-    """Write what follows from an arm's covariance alone: the factor R and its inverse square."""
-    factor(belief.covariance[arm], root)
-    invert_factor(root, buffers.matrices[0])
-    cross_product(buffers.matrices[0], evidence.inverse[arm])
+def set_population(covariance: Array, inverse: Array, root: Array, room: Array) -> None:
+    """Write what follows from an arm's covariance alone: the factor R and its inverse square; ``room`` is (d, d)."""
+    factor(covariance, root)
+    invert_factor(root, room)
+    cross_product(room, inverse)
 
 
-@kernel
-def condition_arm(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
-    """Condition all pairs of an arm under its population, and note what they say about its shared mean."""
-    d = belief.covariance.shape[1]
-    root = buffers.matrices[2]
-    set_population(belief, evidence, arm, root, buffers)
-    information = np.empty((d, d + 1))
-    sum_information(
-        pairs_of(belief, arm), root, belief.noise_variance[arm], belief.local_covariance, belief.local_mean, True,
-        buffers.lanes, information,
-    )  # fmt: skip
-    unwhiten(root, information, evidence.information[arm], evidence.moment[arm])
-
-
-@kernel
-def finish_arms(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+@woven_kernel
+def finish_arms(belief: Any, evidence: Evidence, buffers: Buffers) -> None:
     """Compute the posterior of every arm's shared mean from what its tasks say and its prior in force."""
     n_arms, d = belief.shared_mean.shape
     precision = buffers.matrices[5]
@@ -269,16 +242,6 @@ def finish_arms(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
             for j in range(d):
                 precision[i, j] = evidence.information[arm, i, j]
         finish(belief, arm, precision, buffers)
-
-
-@woven_kernel
-def rebuild_all(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
-    """Rebuild every arm under the population in force: pairs, the arms' common mean, shared means."""
-    for arm in range(belief.rewards.shape[0]):
-        condition_arm(belief, evidence, arm, buffers)
-    pool_arms(evidence, buffers)
-    share_arms(belief, evidence, buffers)
-    finish_arms(belief, evidence, buffers)
 
 
 @kernel
@@ -305,13 +268,6 @@ def set_start(belief: Belief, evidence: Evidence) -> None:
         for i in range(d):
             for j in range(d):
                 belief.covariance[arm, i, j] = COVARIANCE_SHARE * size / d * evidence.target[i, j]
-
-
-@woven_kernel
-def start(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
-    """Set the prior to its start and rebuild every posterior."""
-    set_start(belief, evidence)
-    rebuild_all(belief, evidence, buffers)
 
 
 @kernel
@@ -341,31 +297,6 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
                 scale = COVARIANCE_SHARE * evidence.reward_scatter[0]
             belief.covariance[arm, i, i] = scale / evidence.feature_square[i]
     return any_new
-
-
-@kernel
-def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
-    """One arm's E-step from the posterior in force: all that the steps below need, summed over its tasks."""
-    root, shared_root, moments = buffers.matrices[1], buffers.matrices[2], buffers.matrices[3]
-    start, counts = buffers.vectors[0], np.empty(N_COUNTS)
-    factor(belief.covariance[arm], root)
-    prepare_moments(belief, arm, root, shared_root, start)
-    sum_moments(
-        pairs_of(belief, arm),
-        root,
-        belief.noise_variance[arm],
-        belief.shared_mean[arm],
-        shared_root,
-        start,
-        evidence.distance[arm],
-        buffers.lanes,
-        moments,
-        counts,
-    )
-    finish_moments(
-        belief, arm, root, moments, counts, belief.n_seen[arm], evidence.second_moment[arm], evidence.summaries[arm],
-        buffers,
-    )  # fmt: skip
 
 
 @kernel
@@ -503,20 +434,6 @@ def improve_arm(belief: Belief, evidence: Evidence, arm: int, level: float, buff
     return move
 
 
-@woven_kernel
-def step(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
-    """Improve the whole prior once from the posterior in force; return the largest relative move.
-
-    The posterior is not rebuilt.
-    """
-    for arm in range(belief.rewards.shape[0]):
-        summarise(belief, evidence, arm, buffers)
-    move = improve(belief, evidence, buffers)
-    if evidence.robust > 0.0:
-        move = max(move, weigh_tasks(belief, evidence))
-    return move
-
-
 @kernel
 def overdispersion(summaries: Array) -> float:
     """Return how much more squared residuals scatter over pairs than Gaussian ones would, over all arms; at least 1."""
@@ -612,20 +529,6 @@ def set_weights(freedom: Array, total: Array, robust: float, weight: Array) -> f
 
 
 @kernel
-def weigh_tasks(belief: Belief, evidence: Evidence) -> float:
-    """Student scale mixture: a task that lies far from the shared means of all its arms gets a wider population.
-
-    Returns the largest relative change of a weight.
-    """
-    n_arms, d = belief.shared_mean.shape
-    freedom, total = np.zeros(belief.task_weight.shape[0]), np.zeros(belief.task_weight.shape[0])
-    for arm in range(n_arms):
-        pairs = pairs_of(belief, arm)
-        add_distances(pairs, evidence.distance[arm], d, freedom, total)
-    return set_weights(freedom, total, evidence.robust, belief.task_weight)
-
-
-@kernel
 def log_evidence_of(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     """Return the log evidence of all arms from the posterior in force, the arms' common mean integrated out."""
     n_arms, d = belief.shared_mean.shape
@@ -654,7 +557,7 @@ def log_evidence_of(belief: Belief, evidence: Evidence, buffers: Buffers) -> flo
     return -0.5 * total + evidence.arm_summary[POOLED]
 
 
-@kernel
+@woven_kernel
 def total_rewards(belief: Belief) -> float:
     """Return the rewards of all arms."""
     total = 0.0
@@ -664,14 +567,14 @@ def total_rewards(belief: Belief) -> float:
 
 
 @kernel
-def starts_again(belief: Belief, evidence: Evidence, scatter: float) -> bool:
+def starts_again(rewards: Array, refreshed_at: Array, reward_scatter: Array, scatter: float) -> bool:
     """Whether the prior is to be learned from its start: before every arm can have a reward, or on another scale.
 
     ``scatter`` is that of the rewards at the last refresh. Few rewards near 100 look as if they scattered by 100; when
     more of them say otherwise, what was learned on that scale is of no use.
     """
-    early = evidence.refreshed_at[0] < belief.rewards.shape[0]
-    return early or scatter > OTHER_SCALE * evidence.reward_scatter[0]
+    early = refreshed_at[0] < rewards.shape[0]
+    return early or scatter > OTHER_SCALE * reward_scatter[0]
 
 
 @woven_kernel
@@ -679,35 +582,3 @@ def evidence_due(belief: Belief, evidence: Evidence, growth: float) -> bool:
     """Whether the rewards of all arms have grown enough since the last refresh."""
     at = evidence.refreshed_at[0]
     return total_rewards(belief) - at >= max(1.0, growth * at)
-
-
-@woven_kernel
-def refresh_evidence(belief: Belief, evidence: Evidence, steps: int, settled: float, buffers: Buffers) -> None:
-    """Improve the prior of all arms by a few warm-started steps, and rebuild every posterior."""
-    total = total_rewards(belief)
-    scatter = evidence.reward_scatter[0]
-    measure(belief, evidence, buffers)
-    evidence.steps[0] = 0.0
-    if not evidence.reward_square[0] > 0.0:
-        # Nothing but zeros so far: no scale to learn. Any size will do, as long as features are standardised.
-        evidence.reward_square[0], evidence.reward_scatter[0] = 1.0, 1.0
-        admit_features(belief, evidence)
-        start(belief, evidence, buffers)
-        evidence.reward_square[0], evidence.reward_scatter[0] = 0.0, 0.0
-        return
-    fresh = starts_again(belief, evidence, scatter)
-    evidence.refreshed_at[0] = total
-    admitted = admit_features(belief, evidence)
-    if fresh:
-        start(belief, evidence, buffers)
-        if total < belief.rewards.shape[0]:
-            return
-    elif admitted:
-        rebuild_all(belief, evidence, buffers)
-    for _step in range(steps):
-        move = step(belief, evidence, buffers)
-        evidence.steps[0] += 1.0
-        evidence.last_move[0] = move
-        rebuild_all(belief, evidence, buffers)
-        if move < settled:
-            break

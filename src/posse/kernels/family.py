@@ -1,7 +1,7 @@
 """Policies that learn clicks and counts: decide, learn, refresh, and whole runs without leaving compiled code.
 
 As :mod:`posse.kernels.ebm`, except that a reward is learned as its site. All take the address of a handle of a
-:class:`State`, see :mod:`posse.kernels.handle`.
+:class:`State`, see :mod:`posse.kernels.llvm.handle`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel, short_kernel, woven_kernel
+from posse.kernels.compiler import allocating_kernel, kernel, short_kernel, woven_kernel
 from posse.kernels.evidence import Evidence, evidence_due, new_evidence
 from posse.kernels.family_evidence import refresh_family
-from posse.kernels.handle import Layout, floats
 from posse.kernels.kept_rows import KeptRows, keep_row, new_rows
+from posse.kernels.llvm.handle import Layout, floats
+from posse.kernels.llvm.room import room
+from posse.kernels.llvm.separate import Separate, call
 from posse.kernels.posterior import Belief, Buffers, belief_layout, new_buffers, observe, predict_arm
-from posse.kernels.room import room
 from posse.kernels.select import Exploration, explore
-from posse.kernels.separate import Separate, call
 from posse.kernels.sites import CLOSE, site
 from posse.kernels.stretch import open_lesson, open_stretch
 from posse.types import Array
@@ -119,7 +119,7 @@ REFRESH = Separate(_refresh)
 """``REFRESH(handle, 0)`` re-estimates the prior of all arms."""
 
 
-@kernel
+@allocating_kernel
 def play(handle: int, steps: int, refresh_at: int) -> None:
     """Play a stretch of steps; ``refresh_at`` is the address of :data:`REFRESH`."""
     state, stretch = open_state(handle), open_stretch(steps)
@@ -141,7 +141,7 @@ def play(handle: int, steps: int, refresh_at: int) -> None:
             call(refresh_at, handle, 0)
 
 
-@kernel
+@allocating_kernel
 def learn_rows(handle: int, lesson: int, refresh_at: int) -> None:
     """Learn rows one after another."""
     state, rows = open_state(handle), open_lesson(lesson)

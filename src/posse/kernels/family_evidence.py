@@ -19,20 +19,23 @@ from posse.kernels.arms import (
     pool_arms,
     set_shared_prior,
     set_width,
+    share_arms,
 )
-from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.compiler import allocating_kernel, kernel, woven_kernel
 from posse.kernels.evidence import (
     Evidence,
     admit_features,
+    finish_arms,
     improve_arm,
     level_of,
-    rebuild_all,
+    pairs_of,
+    set_population,
     set_start,
     set_target,
-    summarise,
     total_rewards,
 )
 from posse.kernels.kept_rows import KeptRows, make_sites_again
+from posse.kernels.lanes import N_COUNTS, sum_information, sum_moments
 from posse.kernels.levels import (
     COVARIANCE_SHARE,
     LEVEL,
@@ -46,8 +49,8 @@ from posse.kernels.levels import (
     clip,
     curvature,
 )
-from posse.kernels.linalg import dot
-from posse.kernels.passes import SQUARED_LEVERAGE, TASKS
+from posse.kernels.linalg import dot, factor
+from posse.kernels.passes import SQUARED_LEVERAGE, TASKS, finish_moments, prepare_moments, unwhiten
 from posse.kernels.posterior import Belief, Buffers, finish
 from posse.kernels.sites import BINARY
 from posse.types import Array
@@ -136,7 +139,24 @@ def move_known_levels(slopes: Array, centre: Array, size: float, d: int) -> floa
     return move
 
 
-@kernel
+@allocating_kernel
+def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
+    """Sum what the step below needs over the tasks of one arm, from the posterior in force."""
+    root, shared_root, moments = buffers.matrices[1], buffers.matrices[2], buffers.matrices[3]
+    start, counts, distance = buffers.vectors[0], np.empty(N_COUNTS), np.empty(0)
+    factor(belief.covariance[arm], root)
+    prepare_moments(belief.shared_covariance[arm], belief.shared_mean[arm], root, shared_root, start)
+    sum_moments(
+        pairs_of(belief, arm), root, belief.noise_variance[arm], belief.shared_mean[arm], shared_root, start, distance,
+        buffers.lanes, moments, counts,
+    )  # fmt: skip
+    finish_moments(
+        belief.rewards[arm], belief.noise_variance[arm], root, moments, counts, belief.n_seen[arm],
+        evidence.second_moment[arm], evidence.summaries[arm], buffers,
+    )  # fmt: skip
+
+
+@allocating_kernel
 def improve_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     """Improve the whole prior once from the posterior in force; return the largest relative move."""
     n_arms, d = belief.shared_mean.shape
@@ -167,13 +187,24 @@ def improve_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> floa
     return move
 
 
-@kernel
+@allocating_kernel
 def rebuild_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
-    """Rebuild every arm under the population in force."""
-    rebuild_all(belief, evidence, buffers)
+    """Rebuild every arm under the population in force: pairs, the arms' common mean, shared means."""
+    n_arms, d = belief.shared_mean.shape
+    root, information = buffers.matrices[1], np.empty((d, d + 1))
+    for arm in range(n_arms):
+        set_population(belief.covariance[arm], evidence.inverse[arm], root, buffers.matrices[0])
+        sum_information(
+            pairs_of(belief, arm), root, belief.noise_variance[arm], belief.local_covariance, belief.local_mean, True,
+            buffers.lanes, information,
+        )  # fmt: skip
+        unwhiten(root, information, evidence.information[arm], evidence.moment[arm])
+    pool_arms(evidence, buffers)
+    share_arms(belief, evidence, buffers)
+    finish_arms(belief, evidence, buffers)
 
 
-@kernel
+@allocating_kernel
 def make_all_again(
     belief: Belief, evidence: Evidence, rows: KeptRows, family: int, turns: int, buffers: Buffers
 ) -> float:

@@ -10,13 +10,14 @@ import math
 
 import numpy as np
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import allocating_kernel, inlined_kernel, kernel, woven_kernel
 from posse.kernels.ground import Ground, open_ground, predict_arms, settle
+from posse.kernels.lanes import Lanes
+from posse.kernels.llvm.vector import fetch
 from posse.kernels.posterior import observe
 from posse.kernels.propensity import score_room
 from posse.kernels.rule import action_probabilities
 from posse.kernels.sums import Sums, add_reward_at
-from posse.kernels.vector import fetch
 from posse.types import Array, BoolArray, IntArray
 
 AHEAD = 12  # rows of a batch after the present one whose sums are asked for
@@ -63,7 +64,7 @@ def decide(
     return pick(probabilities, uniform)
 
 
-@kernel
+@allocating_kernel
 def decide_rows(
     address: int,
     order: IntArray,
@@ -77,7 +78,7 @@ def decide_rows(
     uniforms: Array,
     first: int,
     last: int,
-    room: Array,
+    lanes: Lanes,
     chosen: IntArray,
     probabilities: Array,
     means: Array,
@@ -108,7 +109,7 @@ def decide_rows(
                 means[row, arm] = math.nan
                 sds[row, arm] = math.nan
         mean, sd, chance = out[1, :n_eligible], out[2, :n_eligible], out[0, :n_eligible]
-        predict_arms(ground, tasks[row], contexts[row], arms, n_eligible, room, mean, sd)
+        predict_arms(ground, tasks[row], contexts[row], arms, n_eligible, lanes, mean, sd)
         chosen[row] = -1
         if not numbers(mean, sd):
             continue
@@ -121,7 +122,7 @@ def decide_rows(
             sds[row, arms[i]] = sd[i]
 
 
-@inlined_kernel
+@woven_kernel
 def learn(ground: Ground, arm: int, task: int, x: Array, reward: float) -> None:
     """Learn one reward of a pair that has a slot: settle what it believes, then one exact rank-one step."""
     ground.one[0] = arm

@@ -12,14 +12,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels import lanes
-from posse.kernels.compiler import inlined_kernel, kernel
-from posse.kernels.handle import Layout, floats, ints
+from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
+from posse.kernels.lanes import (
+    COLUMN,
+    FLAGS,
+    KEEP,
+    N_MATRICES,
+    PACKED,
+    ROOTS,
+    Lanes,
+    fill,
+    spread_vector,
+    take_mean,
+    take_symmetric,
+)
 from posse.kernels.linalg import copy_symmetric, factor_semidefinite
+from posse.kernels.llvm.handle import Layout, floats, ints
+from posse.kernels.llvm.separate import call
+from posse.kernels.llvm.vector import LANES, add_products, address, fetch, interleave
 from posse.kernels.posterior import Belief, belief_layout
 from posse.kernels.rule import Rule
 from posse.kernels.select import Exploration
-from posse.kernels.vector import LANES, add_products, address, copy_row, fetch, interleave
 from posse.types import Array, IntArray
 
 
@@ -32,7 +45,7 @@ class Ground(NamedTuple):
     settled: IntArray  # (S,) the generation that the local part of a slot is of
     generation: IntArray  # (1,)
     rule: Rule
-    lanes: Array  # room to work in, of whoever holds the fleet's lock
+    lanes: Lanes  # to work in, of whoever holds the fleet's lock
     vectors: Array  # (4, d)
     scores: Array  # (5, 8 K or more)
     one: IntArray  # (1,) the arm that a reward is of
@@ -46,18 +59,13 @@ GROUND: Layout[Ground] = Layout(
         settled=ints(1),
         generation=ints(1),
         rule=Rule(Exploration(0.0, 0.0, False, False), 0.0, 0.0),
-        lanes=floats(2),
+        lanes=Lanes(floats(2), 0),
         vectors=floats(2),
         scores=floats(2),
         one=ints(1),
     )
 )
 open_ground = GROUND.open
-
-
-def new_room(n_features: int) -> Array:
-    """Return the room that one thread works in."""
-    return np.empty(lanes.lanes_size(n_features))
 
 
 @kernel
@@ -75,63 +83,50 @@ def set_triangles(covariance: Array, triangle: Array) -> None:
 
 
 @inlined_kernel
-def slot_of(belief: Belief, task: int, arm: int) -> int:
+def slot_of(slot: IntArray, counts: Array, task: int, arm: int) -> int:
     """Return the slot of a pair that has rewards, or -1."""
-    row = belief.slot[task, arm] if task >= 0 else -1
-    return row if row >= 0 and belief.sums.counts[row] > 0.0 else -1
+    row = slot[task, arm] if task >= 0 else -1
+    return row if row >= 0 and counts[row] > 0.0 else -1
 
 
-@inlined_kernel
-def settle(ground: Ground, task: int, arms: IntArray, first: int, n: int, room: Array) -> None:
+@woven_kernel
+def settle(ground: Ground, task: int, arms: IntArray, first: int, n: int, lanes: Lanes) -> None:
     """Bring the local parts of up to eight arms of a task, from ``arms[first]`` on, to the present generation."""
     belief = ground.belief
     now = ground.generation[0]
     stale = 0
     for lane in range(n):
-        row = slot_of(belief, task, arms[first + lane])
+        row = slot_of(belief.slot, belief.sums.counts, task, arms[first + lane])
         if row >= 0 and ground.settled[row] != now:
             stale += 1
-    if stale == 0:
-        return
-    d = belief.shared_mean.shape[1]
-    upper, lower, data, half, both, middle = room[0], room[1], room[2], room[3], room[4], room[5]
-    whitened, local, column = room[6], room[7], room[8]
-    inverse, noise = room[11], room[11][d * LANES :]
-    last = room[lanes.N_MATRICES - 1]
-    last[:] = 0.0
-    places = last.view(np.int64)
-    grams, moments, roots = places[:LANES], places[LANES : 2 * LANES], places[2 * LANES : 3 * LANES]
-    nothing = address(last, 3 * LANES)
-    for lane in range(LANES):
-        # Lanes without anything to settle are worked on as well; an arm's own factor keeps them finite.
-        arm = arms[first + lane] if lane < n else arms[first]
-        row = slot_of(belief, task, arm) if lane < n else -1
-        roots[lane] = address(ground.root, arm)
-        noise[lane] = belief.noise_variance[arm] * (belief.task_weight[task] if task >= 0 else 1.0)
-        grams[lane], moments[lane] = nothing, nothing
-        if row >= 0 and ground.settled[row] != now:
-            grams[lane], moments[lane] = address(belief.sums.gram, row), address(belief.sums.moment, row)
-    interleave(roots, d * d, upper)
-    for i in range(d):
-        for j in range(d):
-            copy_row(lower, (j * d + i) * LANES, upper, (i * d + j) * LANES, 1)
-    lanes.put_pairs(grams, moments, True, d, half, both, data)
-    lanes.condition(d, upper, lower, data, noise, half, both, middle, inverse)
-    lanes.local_posterior(d, upper, middle, inverse, whitened, local)
-    for i in range(d):
+    if stale > 0:
+        d = belief.shared_mean.shape[1]
+        room = lanes.room
+        upper, local, column = room[0], room[8], room[9]
+        noise, last = room[11][d * LANES :], room[N_MATRICES - 1]
+        fill(0.0, last, last.shape[0])
+        places = last.view(np.int64)
+        grams, moments, roots = places[:LANES], places[LANES : 2 * LANES], places[2 * LANES : 3 * LANES]
+        nothing = address(last, 3 * LANES)
         for lane in range(LANES):
-            column[i * LANES + lane] = both[(i * (d + 1) + d) * LANES + lane]
-    lanes.solve_lower(d, middle, inverse, column, 1)
-    lanes.solve_upper(d, middle, inverse, column, 1)
-    for lane in range(n):
-        row = slot_of(belief, task, arms[first + lane])
-        if row >= 0 and ground.settled[row] != now:
-            lanes.take_symmetric(local, lane, belief.local_covariance[row])
-            lanes.take_mean(d, upper, column, 1, 0, lane, belief.local_mean[row])
-            ground.settled[row] = now
+            # Lanes without anything to settle are worked on as well; an arm's own factor keeps them finite.
+            arm = arms[first + lane] if lane < n else arms[first]
+            row = slot_of(belief.slot, belief.sums.counts, task, arm) if lane < n else -1
+            roots[lane] = address(ground.root, arm)
+            noise[lane] = belief.noise_variance[arm] * (belief.task_weight[task] if task >= 0 else 1.0)
+            grams[lane], moments[lane] = nothing, nothing
+            if row >= 0 and ground.settled[row] != now:
+                grams[lane], moments[lane] = address(belief.sums.gram, row), address(belief.sums.moment, row)
+        call(lanes.condition_at, address(room, 0), FLAGS * d + PACKED + KEEP + COLUMN + ROOTS)
+        for lane in range(n):
+            row = slot_of(belief.slot, belief.sums.counts, task, arms[first + lane])
+            if row >= 0 and ground.settled[row] != now:
+                take_symmetric(local, lane, belief.local_covariance[row])
+                take_mean(d, upper, column, 1, 0, lane, belief.local_mean[row])
+                ground.settled[row] = now
 
 
-@inlined_kernel
+@woven_kernel
 def ask(belief: Belief, task: int, arms: IntArray, n_arms: int) -> None:
     """Ask memory for what a decision will read, all arms at once.
 
@@ -147,7 +142,7 @@ def ask(belief: Belief, task: int, arms: IntArray, n_arms: int) -> None:
             fetch(belief.sums.gram, row)
 
 
-@inlined_kernel
+@woven_kernel
 def multiply_triangles(d: int, matrix: Array, x: Array, out: Array) -> None:
     """Add symmetric matrices, given by their upper triangles, times vectors to ``out``."""
     place = 0
@@ -158,9 +153,9 @@ def multiply_triangles(d: int, matrix: Array, x: Array, out: Array) -> None:
         place += (d - i) * LANES
 
 
-@inlined_kernel
+@woven_kernel
 def predict_arms(
-    ground: Ground, task: int, x: Array, arms: IntArray, n_arms: int, room: Array, mean: Array, sd: Array
+    ground: Ground, task: int, x: Array, arms: IntArray, n_arms: int, lanes: Lanes, mean: Array, sd: Array
 ) -> None:
     """Write mean and standard deviation of the expected reward of ``arms``; a negative task is one never seen.
 
@@ -171,36 +166,37 @@ def predict_arms(
     step = d * LANES
     triangle = d * (d + 1) // 2
     ask(belief, task, arms, n_arms)
+    room = lanes.room
     local, gram, shared, context = room[0], room[1], room[2], room[3]
     v, w, p, mean_of = room[4], room[5], room[6], room[7]
-    last = room[lanes.N_MATRICES - 1]
+    last = room[N_MATRICES - 1]
     places = last.view(np.int64)
     for first in range(0, n_arms, LANES):
         n = min(LANES, n_arms - first)
-        settle(ground, task, arms, first, n, room)
+        settle(ground, task, arms, first, n, lanes)
         # Lanes left over repeat the first arm.
         covariances, grams, sharings, means = (
             places[:LANES], places[LANES : 2 * LANES], places[2 * LANES : 3 * LANES], places[3 * LANES : 4 * LANES]
         )  # fmt: skip
-        last[4 * LANES : 4 * LANES + triangle] = 0.0
+        fill(0.0, last[4 * LANES :], triangle)
         nothing = address(last, 4 * LANES)
         for lane in range(LANES):
             arm = arms[first + lane] if lane < n else arms[first]
-            row = slot_of(belief, task, arm)
+            row = slot_of(belief.slot, belief.sums.counts, task, arm)
             sharings[lane] = address(belief.shared_covariance, arm)
             if row >= 0:
                 covariances[lane], grams[lane] = address(belief.local_covariance, row), address(belief.sums.gram, row)
                 means[lane] = address(belief.local_mean, row)
             else:
                 covariances[lane], grams[lane], means[lane] = address(ground.triangle, arm), nothing, nothing
-        lanes.spread_vector(x, context)
+        spread_vector(x, context)
         interleave(covariances, triangle, local)
         interleave(grams, triangle, gram)
         interleave(sharings, d * d, shared)
         interleave(means, d, mean_of)
-        lanes.fill(0.0, v, step)
-        lanes.fill(0.0, w, step)
-        lanes.fill(0.0, p, step)
+        fill(0.0, v, step)
+        fill(0.0, w, step)
+        fill(0.0, p, step)
         multiply_triangles(d, local, context, v)
         multiply_triangles(d, gram, v, w)
         for i in range(step):
@@ -208,7 +204,7 @@ def predict_arms(
         add_products(p, 0, d, w, 0, LANES, shared, 0, step, d)
         for lane in range(n):
             arm = arms[first + lane]
-            row = slot_of(belief, task, arm)
+            row = slot_of(belief.slot, belief.sums.counts, task, arm)
             own, form, center = 0.0, 0.0, 0.0
             for i in range(d):
                 own += x[i] * v[i * LANES + lane]

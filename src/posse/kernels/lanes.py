@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import inlined_kernel, kernel
-from posse.kernels.sums import Sums
-from posse.kernels.vector import (
+from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
+from posse.kernels.llvm.room import array_at
+from posse.kernels.llvm.separate import Separate, call
+from posse.kernels.llvm.vector import (
     LANES,
     add_products,
     add_rows,
@@ -34,6 +35,7 @@ from posse.kernels.vector import (
     scale_row,
     subtract_products,
 )
+from posse.kernels.sums import Sums
 from posse.types import Array, IntArray
 
 N_MATRICES = 15  # of d rows, d + 1 columns and eight lanes: room that one thread works in
@@ -48,9 +50,21 @@ class Pairs(NamedTuple):
     task_weight: Array  # over tasks
 
 
+class Lanes(NamedTuple):
+    """What one thread works in."""
+
+    room: Array  # (N_MATRICES, d rows, d + 1 columns and eight lanes, and a little more)
+    condition_at: int  # the address of CONDITION
+
+
 def lanes_size(n_features: int) -> tuple[int, int]:
     """Return the shape of the room that one thread works in."""
     return N_MATRICES, (n_features * (n_features + 1) + 4) * LANES
+
+
+def new_lanes(n_features: int) -> Lanes:
+    """Return what one thread works in."""
+    return Lanes(np.empty(lanes_size(n_features)), CONDITION.address)
 
 
 @inlined_kernel
@@ -60,7 +74,7 @@ def fill(value: float, out: Array, count: int) -> None:
         out[i] = value
 
 
-@inlined_kernel
+@woven_kernel
 def spread(matrix: Array, transpose: bool, out: Array) -> None:
     """Give every lane the same square matrix."""
     d = matrix.shape[0]
@@ -71,7 +85,7 @@ def spread(matrix: Array, transpose: bool, out: Array) -> None:
                 out[(i * d + j) * LANES + lane] = value
 
 
-@inlined_kernel
+@woven_kernel
 def spread_vector(vector: Array, out: Array) -> None:
     """Give every lane the same vector."""
     for i in range(vector.shape[0]):
@@ -79,7 +93,7 @@ def spread_vector(vector: Array, out: Array) -> None:
             out[i * LANES + lane] = vector[i]
 
 
-@inlined_kernel
+@woven_kernel
 def expand(flat: Array, packed: bool, d: int, width: int, out: Array) -> None:
     """Write symmetric matrices of d rows, upper triangles if ``packed``, to the first d of ``width`` columns."""
     if not packed:
@@ -94,7 +108,7 @@ def expand(flat: Array, packed: bool, d: int, width: int, out: Array) -> None:
         place += (d - i) * LANES
 
 
-@inlined_kernel
+@woven_kernel
 def put_pairs(grams: IntArray, moments: IntArray, packed: bool, d: int, flat: Array, column: Array, out: Array) -> None:
     """Write Gram matrices and, as one column more, moments that stand at these addresses to the lanes."""
     w = d + 1
@@ -105,7 +119,7 @@ def put_pairs(grams: IntArray, moments: IntArray, packed: bool, d: int, flat: Ar
         copy_row(out, (i * w + d) * LANES, column, i * LANES, 1)
 
 
-@inlined_kernel
+@woven_kernel
 def condition(
     d: int,
     root: Array,
@@ -144,7 +158,7 @@ def condition(
         scale_row(middle, here, inverse, i * LANES, d - i)
 
 
-@inlined_kernel
+@woven_kernel
 def solve_lower(d: int, middle: Array, inverse: Array, rhs: Array, width: int) -> None:
     """Replace ``rhs`` by the solution Y of ``M' Y = rhs``."""
     wide = width * LANES
@@ -153,7 +167,7 @@ def solve_lower(d: int, middle: Array, inverse: Array, rhs: Array, width: int) -
         scale_row(rhs, i * wide, inverse, i * LANES, width)
 
 
-@inlined_kernel
+@woven_kernel
 def solve_upper(d: int, middle: Array, inverse: Array, rhs: Array, width: int) -> None:
     """Replace ``rhs`` by the solution Y of ``M Y = rhs``."""
     wide = width * LANES
@@ -165,7 +179,7 @@ def solve_upper(d: int, middle: Array, inverse: Array, rhs: Array, width: int) -
         scale_row(rhs, i * wide, inverse, i * LANES, width)
 
 
-@inlined_kernel
+@woven_kernel
 def local_posterior(d: int, root: Array, middle: Array, inverse: Array, whitened: Array, out: Array) -> None:
     """Write the upper triangle of Ct = (M'^-1 R)'(M'^-1 R), row after row, to ``out``."""
     for i in range(d * d * LANES):
@@ -195,7 +209,7 @@ def take_symmetric(triangles: Array, lane: int, matrix: Array) -> None:
                 place += 1
 
 
-@inlined_kernel
+@woven_kernel
 def take_mean(d: int, root: Array, z: Array, width: int, column: int, lane: int, out: Array) -> None:
     """Write the local mean R'z of one lane; z is a column of a matrix with ``width`` of them."""
     for i in range(d):
@@ -215,14 +229,55 @@ def over_lanes(matrix: Array, entry: int) -> float:
     return total
 
 
-@inlined_kernel
-def load(pairs: Pairs, first: int, s2: float, room: Array, data: Array, noise: Array, weight: Array) -> int:
+PACKED, KEEP, COLUMN, ROOTS = 1, 2, 4, 8  # how CONDITION goes about it; the bits above are the number of features
+FLAGS = 16
+
+
+def _condition(place: int, number: int) -> None:
+    """Condition the eight pairs whose addresses are in the last row of the room at ``place``.
+
+    Reads R and R' from rows 0 and 1, or with ROOTS writes them there, and the noise from row 11. Writes [A, b] to row
+    2, M to row 5, and [V, z] to row 4; with COLUMN only z, to row 9. With KEEP, row 8 gets the local covariances. Gram
+    matrices are triangles if PACKED.
+    """
+    d = number // FLAGS
+    w = d + 1
+    room = array_at(place, N_MATRICES, (d * w + 4) * LANES)
+    upper, lower, data, half, both, middle = room[0], room[1], room[2], room[3], room[4], room[5]
+    inverse, noise = room[11], room[11][d * LANES :]
+    places = room[N_MATRICES - 1].view(np.int64)
+    if number & ROOTS:
+        interleave(places[2 * LANES : 3 * LANES], d * d, upper)
+        for i in range(d):
+            for j in range(d):
+                copy_row(lower, (j * d + i) * LANES, upper, (i * d + j) * LANES, 1)
+    put_pairs(
+        places[:LANES], places[LANES : 2 * LANES], number & PACKED != 0, d, room[N_MATRICES - 2], room[N_MATRICES - 3],
+        data,
+    )  # fmt: skip
+    condition(d, upper, lower, data, noise, half, both, middle, inverse)
+    if number & KEEP:
+        local_posterior(d, upper, middle, inverse, room[7], room[8])
+    right, width = both, w
+    if number & COLUMN:
+        right, width = room[9], 1
+        for i in range(d):
+            copy_row(right, i * LANES, both, (i * w + d) * LANES, 1)
+    solve_lower(d, middle, inverse, right, width)
+    solve_upper(d, middle, inverse, right, width)
+
+
+CONDITION = Separate(_condition)
+"""Compiled once: both passes of a refresh and every decision of a fleet condition pairs."""
+
+
+@woven_kernel
+def load(pairs: Pairs, first: int, s2: float, room: Array, noise: Array, weight: Array) -> int:
     """Fill the lanes with pairs from ``first`` on; return how many there are. Lanes left over have no rewards.
 
     The last row of ``room`` must hold zeros after its first sixteen numbers.
     """
     n = min(LANES, pairs.rows.shape[0] - first)
-    d = pairs.sums.moment.shape[1]
     grams, moments = room[N_MATRICES - 1].view(np.int64)[:LANES], room[N_MATRICES - 1].view(np.int64)[LANES:]
     nothing = address(room[N_MATRICES - 1], 2 * LANES)
     for lane in range(LANES):
@@ -232,7 +287,6 @@ def load(pairs: Pairs, first: int, s2: float, room: Array, data: Array, noise: A
             grams[lane], moments[lane] = address(pairs.sums.gram, row), address(pairs.sums.moment, row)
             weight[lane] = pairs.task_weight[pairs.task_of[row]]
         noise[lane] = s2 * weight[lane]
-    put_pairs(grams, moments, pairs.sums.gram.ndim == 2, d, room[N_MATRICES - 2], room[N_MATRICES - 3], data)
     return n
 
 
@@ -244,7 +298,7 @@ def sum_information(
     local_covariance: Array,
     local_mean: Array,
     keep: bool,
-    room: Array,
+    lanes: Lanes,
     out: Array,
 ) -> None:
     """Write the sum of ``w [V, z]`` over pairs to ``out`` of shape (d, d + 1).
@@ -253,20 +307,17 @@ def sum_information(
     """
     d = root.shape[0]
     w = d + 1
-    upper, lower, data, half, both, middle = room[0], room[1], room[2], room[3], room[4], room[5]
-    total, whitened, local = room[6], room[7], room[8]
-    inverse, noise, weight = room[11], room[11][d * LANES :], room[11][w * LANES :]
-    room[N_MATRICES - 1] = 0.0
+    room = lanes.room
+    upper, lower, both, total, local = room[0], room[1], room[4], room[6], room[8]
+    noise, weight = room[11][d * LANES :], room[11][w * LANES :]
+    number = FLAGS * d + (PACKED if pairs.sums.gram.ndim == 2 else 0) + (KEEP if keep else 0)
+    fill(0.0, room[N_MATRICES - 1], room.shape[1])
     spread(root, False, upper)
     spread(root, True, lower)
     fill(0.0, total, d * w * LANES)
     for first in range(0, pairs.rows.shape[0], LANES):
-        n = load(pairs, first, s2, room, data, noise, weight)
-        condition(d, upper, lower, data, noise, half, both, middle, inverse)
-        if keep:
-            local_posterior(d, upper, middle, inverse, whitened, local)
-        solve_lower(d, middle, inverse, both, w)
-        solve_upper(d, middle, inverse, both, w)
+        n = load(pairs, first, s2, room, noise, weight)
+        call(lanes.condition_at, address(room, 0), number)
         add_products(total, 0, d * w, weight, 0, 0, both, 0, 0, 1)
         if keep:
             for lane in range(n):
@@ -294,7 +345,7 @@ def sum_moments(
     shared_root: Array,
     start: Array,
     distance: Array,
-    room: Array,
+    lanes: Lanes,
     out: Array,
     counts: Array,
 ) -> None:
@@ -308,18 +359,15 @@ def sum_moments(
     w = d + 1
     robust = distance.shape[0] > 0
     step, wide = d * LANES, w * LANES
-    upper, lower, data, half, both, middle = room[0], room[1], room[2], room[3], room[4], room[5]
+    room = lanes.room
+    upper, lower, data, half, both = room[0], room[1], room[2], room[3], room[4]
     sum_v, sum_squares, sum_moment, crossed, shared = room[6], room[7], room[8], room[9], room[10]
-    inverse, noise, weight, squares = (
-        room[11],
-        room[11][d * LANES :],
-        room[11][w * LANES :],
-        room[11][(d + 2) * LANES :],
-    )
+    noise, weight, squares = room[11][d * LANES :], room[11][w * LANES :], room[11][(d + 2) * LANES :]
+    number = FLAGS * d + (PACKED if pairs.sums.gram.ndim == 2 else 0)
     deviation = crossed[d * d * LANES :]
     # Vectors live where R [A, b] was, once that is not needed.
     vector, fitted, gradient = half, half[d * LANES :], half[2 * d * LANES :]
-    room[N_MATRICES - 1] = 0.0
+    fill(0.0, room[N_MATRICES - 1], room.shape[1])
     spread(root, False, upper)
     spread(root, True, lower)
     spread(shared_root, False, shared)
@@ -327,12 +375,10 @@ def sum_moments(
     fill(0.0, sum_squares, d * w * LANES)
     fill(0.0, sum_moment, d * w * LANES)
     residual, length_of_all, settled = 0.0, 0.0, 0.0
-    counts[:] = 0.0
+    fill(0.0, counts, N_COUNTS)
     for first in range(0, pairs.rows.shape[0], LANES):
-        n = load(pairs, first, s2, room, data, noise, weight)
-        condition(d, upper, lower, data, noise, half, both, middle, inverse)
-        solve_lower(d, middle, inverse, both, w)
-        solve_upper(d, middle, inverse, both, w)
+        n = load(pairs, first, s2, room, noise, weight)
+        call(lanes.condition_at, address(room, 0), number)
         # crossed = H V, and one more row: the deviation z - V start.
         fill(0.0, crossed, d * d * LANES)
         for i in range(d):

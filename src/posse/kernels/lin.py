@@ -1,7 +1,7 @@
 """LinUCB and LinTS: one ridge regression for every (arm, task), or for every arm when pooled.
 
 Kernels that are called from Python take the address of a handle of a :class:`Linear`, see
-:mod:`posse.kernels.handle`.
+:mod:`posse.kernels.llvm.handle`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import inlined_kernel, kernel, short_kernel, woven_kernel
-from posse.kernels.handle import Layout, floats
+from posse.kernels.compiler import allocating_kernel, inlined_kernel, short_kernel, woven_kernel
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
-from posse.kernels.room import room
+from posse.kernels.llvm.handle import Layout, floats
+from posse.kernels.llvm.room import room
 from posse.kernels.select import Exploration, explore
 from posse.kernels.stretch import open_lesson, open_stretch
 from posse.kernels.sums import Sums, add_reward
@@ -100,7 +100,7 @@ def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> None:
     observe(linear.ridge, arm, 0 if linear.pooled else task, x, reward, room(1, x.shape[0])[0])
 
 
-@kernel
+@allocating_kernel
 def play(handle: int, steps: int) -> None:
     """Play a stretch of steps."""
     linear, stretch = open_linear(handle), open_stretch(steps)
@@ -118,7 +118,7 @@ def play(handle: int, steps: int) -> None:
         observe(linear.ridge, arm, 0 if linear.pooled else stretch.tasks[t], x, stretch.rewards[t, arm], v)
 
 
-@kernel
+@allocating_kernel
 def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
     """Decide steps ``first`` to ``last`` of a stretch, and learn nothing."""
     linear, stretch = open_linear(handle), open_stretch(steps)
@@ -128,7 +128,7 @@ def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
         stretch.arms[t] = choose_arm(linear, stretch.tasks[t], stretch.contexts[t], step, stretch.draws[t], v, scores)
 
 
-@kernel
+@allocating_kernel
 def learn_rows(handle: int, lesson: int, part: int, parts: int) -> None:
     """Learn the rows of one part of the regressions, in order.
 

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from posse.kernels.blocks import add_outer_rows, multiply_rows
 from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.llvm.blocks import add_outer_rows, multiply_rows
 from posse.types import Array
 
 EPSILON = float(np.finfo(np.float64).eps)

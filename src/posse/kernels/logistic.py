@@ -1,7 +1,7 @@
 """Logistic (or log-linear) regressions that share nothing between tasks, or everything: one Gaussian belief each.
 
 Kernels that are called from Python take the address of a handle of a :class:`Logistic`, see
-:mod:`posse.kernels.handle`.
+:mod:`posse.kernels.llvm.handle`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import inlined_kernel, kernel, short_kernel, woven_kernel
-from posse.kernels.handle import Layout, floats
+from posse.kernels.compiler import allocating_kernel, inlined_kernel, short_kernel, woven_kernel
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
-from posse.kernels.room import room
+from posse.kernels.llvm.handle import Layout, floats
+from posse.kernels.llvm.room import room
 from posse.kernels.select import Exploration, explore
 from posse.kernels.sites import CLOSE, site
 from posse.kernels.stretch import open_stretch
@@ -87,7 +87,7 @@ def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> None:
     observe(model, arm, 0 if model.pooled else task, x, reward, room(1, x.shape[0])[0])
 
 
-@kernel
+@allocating_kernel
 def play(handle: int, steps: int) -> None:
     """Play a stretch of steps."""
     model, stretch = open_logistic(handle), open_stretch(steps)

@@ -6,12 +6,10 @@ that only know the arm.
 
 from __future__ import annotations
 
-from typing import Any
-
 from posse.kernels import lanes
 from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.linalg import factor, solve_transposed
-from posse.kernels.posterior import Buffers, finish
+from posse.kernels.posterior import Buffers
 from posse.types import Array
 
 # Columns of a summary.
@@ -59,27 +57,21 @@ def unwhiten(root: Array, information: Array, precision: Array, moment: Array) -
 
 
 @kernel
-def finish_information(belief: Any, arm: int, root: Array, information: Array, buffers: Buffers) -> None:
-    """Turn the sum of [V, z] over all pairs of an arm into its shared mean and covariance."""
-    precision = buffers.matrices[5]
-    unwhiten(root, information, precision, belief.shared_moment[arm])
-    finish(belief, arm, precision, buffers)
-
-
-@kernel
-def prepare_moments(belief: Any, arm: int, root: Array, shared_root: Array, start: Array) -> None:
+def prepare_moments(
+    shared_covariance: Array, shared_mean: Array, root: Array, shared_root: Array, start: Array
+) -> None:
     """Write what :func:`posse.kernels.lanes.sum_moments` wants to know about the shared mean.
 
     That is the upper H with ``H'H = R'^-1 Phi R^-1``, and ``R'^-1 m0``.
     """
     d = root.shape[0]
     # Phi = F'F gives H = F R^-1, the solution of R'H' = F'.
-    factor(belief.shared_covariance[arm], shared_root)
+    factor(shared_covariance, shared_root)
     transpose(shared_root)
     solve_transposed(root, shared_root)
     transpose(shared_root)
     for i in range(d):
-        start[i] = belief.shared_mean[arm, i]
+        start[i] = shared_mean[i]
         for k in range(i):
             start[i] -= root[k, i] * start[k]
         start[i] /= root[i, i]
@@ -100,8 +92,8 @@ def scatter_of_squares(counts: Array) -> tuple[float, float]:
 
 @kernel
 def finish_moments(
-    belief: Any,
-    arm: int,
+    rewards: float,
+    noise_variance: float,
     root: Array,
     moments: Array,
     counts: Array,
@@ -132,10 +124,10 @@ def finish_moments(
         for j in range(i):
             second_moment[i, j] = second_moment[j, i]
     summary[TASKS] = n_pairs
-    summary[REWARDS] = belief.rewards[arm]
+    summary[REWARDS] = rewards
     leverage = counts[lanes.LEVERAGE]
     spread = max(counts[lanes.SPREAD], 0.0)  # tr(A H Phi H') / s2 of all pairs
-    summary[RESIDUAL] = counts[lanes.RESIDUAL] + belief.noise_variance[arm] * (leverage + spread)
+    summary[RESIDUAL] = counts[lanes.RESIDUAL] + noise_variance * (leverage + spread)
     summary[LEVERAGE] = leverage
     summary[SQUARED_LEVERAGE] = counts[lanes.SQUARED_LEVERAGE]
     summary[SCATTER], summary[GAUSSIAN_SCATTER] = scatter_of_squares(counts)

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import inlined_kernel, kernel
-from posse.kernels.handle import floats, ints
-from posse.kernels.lanes import lanes_size
+from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.lanes import Lanes, new_lanes
 from posse.kernels.linalg import (
     EPSILON,
     add_outer,
@@ -38,6 +37,7 @@ from posse.kernels.linalg import (
     solve_transposed,
     whole,
 )
+from posse.kernels.llvm.handle import floats, ints
 from posse.kernels.sums import Sums, add_reward_at
 from posse.types import Array, IntArray
 
@@ -101,15 +101,15 @@ class Buffers(NamedTuple):
 
     matrices: Array  # (8, d, d)
     vectors: Array  # (4, d)
-    lanes: Array  # see posse.kernels.lanes
+    lanes: Lanes
 
 
 def new_buffers(n_features: int) -> Buffers:
     """Buffers for one thread."""
-    return Buffers(np.empty((8, n_features, n_features)), np.empty((4, n_features)), np.empty(lanes_size(n_features)))
+    return Buffers(np.empty((8, n_features, n_features)), np.empty((4, n_features)), new_lanes(n_features))
 
 
-@inlined_kernel
+@woven_kernel
 def predict_arm(belief: Any, task: int, arm: int, x: Array, vectors: Array) -> tuple[float, float]:
     """Return mean and standard deviation of the expected reward of one arm; a negative task is one never seen.
 
@@ -136,14 +136,14 @@ def predict_arm(belief: Any, task: int, arm: int, x: Array, vectors: Array) -> t
     return mean, math.sqrt(max(own_variance + dot(w, p), 0.0))
 
 
-@inlined_kernel
+@woven_kernel
 def predict(belief: Belief, task: int, x: Array, buffers: Buffers, mean: Array, sd: Array) -> None:
     """Write mean and standard deviation of the expected reward of every arm."""
     for arm in range(mean.shape[0]):
         mean[arm], sd[arm] = predict_arm(belief, task, arm, x, buffers.vectors)
 
 
-@inlined_kernel
+@woven_kernel
 def observe(belief: Any, arm: int, task: int, x: Array, reward: float, buffers: Any) -> None:
     """Learn one reward: exact, O(d^2), whatever the number of tasks. The pair must have a slot."""
     v, w, p = buffers.vectors[0], buffers.vectors[1], buffers.vectors[2]
@@ -319,28 +319,38 @@ def add_information(
                 precision[i, j] += weight * half[k, j]
 
 
-@kernel
+@woven_kernel
 def finish(belief: Belief, arm: int, precision: Array, buffers: Buffers) -> None:
     """Turn the sums over tasks into the shared mean and its covariance: add its prior; ``precision`` is overwritten."""
+    finish_shared(
+        belief.shared_precision[arm], belief.shared_location[arm], precision, belief.shared_moment[arm],
+        belief.shared_covariance[arm], belief.shared_mean[arm], buffers.matrices,
+    )  # fmt: skip
+
+
+@kernel
+def finish_shared(
+    prior: Array, location: Array, precision: Array, moment: Array, covariance: Array, mean: Array, matrices: Array
+) -> None:
+    """Add the prior of a shared mean to what its tasks say; ``precision`` is overwritten."""
     d = precision.shape[0]
-    prior, location = belief.shared_precision[arm], belief.shared_location[arm]
     largest = 0.0
     for i in range(d):
         for j in range(i, d):
             precision[i, j] += prior[i, j]
-        belief.shared_moment[arm, i] += dot(prior[i], location)
+        moment[i] += dot(prior[i], location)
         largest = max(largest, abs(precision[i, i]))
     mirror_upper(precision)
     # G = (A - A Ct A) / s2 cancels when a task has far more data than its prior is worth; what the rounding takes from
     # the diagonal is given back, a little more at each try.
     jitter = EPSILON * largest
     for _attempt in range(20):
-        if invert(precision, buffers.matrices[0], buffers.matrices[1], belief.shared_covariance[arm]):
+        if invert(precision, matrices[0], matrices[1], covariance):
             break
         for i in range(d):
             precision[i, i] += jitter
         jitter *= 10.0
-    multiply_symmetric(belief.shared_covariance[arm], belief.shared_moment[arm], belief.shared_mean[arm])
+    multiply_symmetric(covariance, moment, mean)
 
 
 @kernel

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from posse.kernels.compiler import inlined_kernel, kernel
-from posse.kernels.vector import LANES, add_products, load_vector, scale_row, store_vector
+from posse.kernels.llvm.vector import LANES, add_products, load_vector, scale_row, store_vector
 from posse.types import Array
 
 REACH = 6.0  # standard deviations beyond which a score is taken as impossible: 2e-9 of an arm's mass

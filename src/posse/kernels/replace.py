@@ -10,7 +10,7 @@ which is exact: the posterior is the one that the new reward alone would have gi
 
 from __future__ import annotations
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
 from posse.kernels.ground import Ground, open_ground, settle
 from posse.kernels.linalg import multiply_symmetric
 from posse.kernels.sums import Sums
@@ -38,7 +38,7 @@ def exchange(sums: Sums, row: int, x: Array, old: float, new: float) -> None:
     sums.sum_of_squares[row] = max(squares, 0.0)
 
 
-@inlined_kernel
+@woven_kernel
 def replace_reward(ground: Ground, arm: int, task: int, x: Array, old: float, new: float) -> None:
     """Let a reward that was learned be another one: exact, O(d^2), whatever the number of tasks."""
     ground.one[0] = arm

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import allocating_kernel, woven_kernel
 from posse.kernels.envelope import envelope_probabilities
 from posse.kernels.propensity import score_room, win_probabilities
 from posse.kernels.select import Exploration, growth
@@ -34,7 +34,7 @@ class Rule(NamedTuple):
     budget: float
 
 
-@inlined_kernel
+@woven_kernel
 def argmax_probabilities(scores: Array, share: bool, out: Array) -> None:
     """Give all probability to the highest score; equal ones share it, or the first one gets it."""
     highest = -math.inf
@@ -53,7 +53,7 @@ def argmax_probabilities(scores: Array, share: bool, out: Array) -> None:
             taken = True
 
 
-@inlined_kernel
+@woven_kernel
 def score_probabilities(
     mean: Array, sd: Array, step: int, exploration: Exploration, scratch: Array, out: Array
 ) -> None:
@@ -77,7 +77,7 @@ def score_probabilities(
         argmax_probabilities(scores, True, out)
 
 
-@kernel
+@allocating_kernel
 def score_probabilities_rows(
     mean: Array, sd: Array, eligible: BoolArray, step: int, exploration: Exploration, out: Array
 ) -> None:
@@ -100,7 +100,7 @@ def score_probabilities_rows(
                 n += 1
 
 
-@inlined_kernel
+@woven_kernel
 def minimum_probabilities(mean: Array, floor: float, budget: float, out: Array) -> None:
     """Write the least probability of every arm: the larger of ``floor`` and what ``budget`` pays for; at most 1 / K."""
     n_arms = mean.shape[0]
@@ -122,7 +122,7 @@ def minimum_probabilities(mean: Array, floor: float, budget: float, out: Array) 
         out[i] = max(out[i], even if allowed >= even * loss else allowed / loss)
 
 
-@inlined_kernel
+@woven_kernel
 def raise_to_minimum(least: Array, out: Array) -> None:
     """Raise probabilities to their minima, which add up to 1 at most, and lower all others by one factor.
 
@@ -151,7 +151,7 @@ def raise_to_minimum(least: Array, out: Array) -> None:
         out[i] = max(least[i], factor * out[i])
 
 
-@inlined_kernel
+@woven_kernel
 def action_probabilities(
     mean: Array, sd: Array, step: int, rule: Rule, explore: bool, scratch: Array, out: Array
 ) -> None:

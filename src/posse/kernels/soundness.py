@@ -15,6 +15,7 @@ from posse.types import Array, BoolArray
 
 SLACK = 1e-6  # of a bound that holds exactly but for rounding
 DRIFT = 1e-3  # of the terms of an equation that rank-one updates keep to 1e-7
+TRACE = 1e-9  # of a standard deviation
 MOST = 2.0**53
 
 
@@ -32,14 +33,17 @@ def cauchy_schwarz(matrix: Array) -> bool:
 
 
 @kernel
-def solves(matrix: Array, x: Array, y: Array) -> bool:
-    """Whether ``matrix @ x`` is ``y``, but for rounding and drift."""
+def solves(matrix: Array, x: Array, y: Array, unit: float) -> bool:
+    """Whether ``matrix @ x`` is ``y``, but for rounding and drift; ``unit * matrix`` is the covariance of ``y``.
+
+    Rewards that cancel leave rounding behind where exactly 0 is due: next to nothing beside how uncertain ``y`` is.
+    """
     for i in range(y.shape[0]):
         value, size = 0.0, 0.0
         for j in range(x.shape[0]):
             value += matrix[i, j] * x[j]
             size += abs(matrix[i, j] * x[j])
-        if not abs(value - y[i]) <= DRIFT * size:
+        if not abs(value - y[i]) <= DRIFT * size + TRACE * math.sqrt(unit * matrix[i, i]):
             return False
     return True
 
@@ -69,7 +73,9 @@ def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, inver
     local_mean, work = belief.local_mean[row], buffers.vectors[0]
     d = moment.shape[0]
     prior_weight = belief.noise_variance[arm] * belief.task_weight[belief.task_of[row]]
-    if not cauchy_schwarz(local_covariance) or not solves(local_covariance, moment, local_mean):
+    if not cauchy_schwarz(local_covariance) or not solves(
+        local_covariance, moment, local_mean, belief.noise_variance[arm]
+    ):
         return False
     if not invertible:
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posse.kernels.handle import Layout, floats, ints
+from posse.kernels.llvm.handle import Layout, floats, ints
 from posse.types import Array, IntArray
 
 

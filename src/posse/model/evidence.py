@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.kernels import estimators, levels
+from posse.engine.refresh import Live, Refresh
 from posse.kernels import evidence as kernels
+from posse.kernels import levels
 from posse.kernels.passes import LEVERAGE, REWARDS
 from posse.kernels.posterior import Belief, Buffers, new_buffers
+from posse.kernels.refresh import INFORMATION
 from posse.model.belief import new_belief, prior_of
 from posse.model.findings import Seen, Unusual, data_findings, unusual_findings
 from posse.model.prior import Prior
@@ -32,25 +34,24 @@ def estimate_evidence(
     K, d = stats.n_arms, stats.n_features
     buffers = new_buffers(d)
     belief = new_belief(stats, start or Prior.isotropic(n_arms=K, n_features=d), buffers)
-    memory = estimators.new_memory(K, stats.n_tasks, d, STUDENT_FREEDOM if robust else 0.0)
-    evidence = memory.evidence
-    kernels.measure(belief, evidence, buffers)
-    nothing = not evidence.reward_square[0] > 0
+    evidence = kernels.new_evidence(K, stats.n_tasks, d, STUDENT_FREEDOM if robust else 0.0)
+    nothing = not (stats.sum_of_squares > 0).any()
     done, settled = 0, nothing
     first = last = float("nan")
     if not nothing:
-        kernels.admit_features(belief, evidence)
-        if start is None:
-            kernels.start(belief, evidence, buffers)
-        else:
+        refresh, source = Refresh(belief, evidence, in_place=True), Live(belief)
+        if start is not None:
+            evidence.refreshed_at[0] = K  # as if it had been estimated before: it is not started from anew
+        refresh.begin(source, steps=iterations + 1, settled=0.0)
+        if start is not None:
             _lift(belief.covariance, evidence.feature_square, float(evidence.reward_scatter[0]))
             variances = np.diagonal(np.linalg.inv(start.shared_precisions), axis1=1, axis2=2)
             evidence.shared_scale[0] = 1 / float(np.mean(variances * evidence.feature_square))
             level = np.einsum("kii,i->k", belief.covariance, evidence.feature_square) / d
             evidence.centre[:] = np.log(belief.noise_variance).mean(), np.log(level).mean()
-            kernels.rebuild_all(belief, evidence, buffers)
+        refresh.look_from(source, shared=True, steps=iterations + 1)
         first = kernels.log_evidence_of(belief, evidence, buffers)
-        done, settled = _climb(belief, evidence, buffers, iterations)
+        done, settled = _climb(refresh, belief, buffers, iterations)
         last = kernels.log_evidence_of(belief, evidence, buffers)
     report = evidence_report(
         belief,
@@ -156,20 +157,22 @@ def _lift(covariance: Array, feature_square: Array, size: float) -> None:
     covariance += 1e-6 * level[:, None, None] * np.diag(1 / feature_square)
 
 
-def _climb(belief: Belief, evidence: kernels.Evidence, buffers: Buffers, iterations: int) -> tuple[int, bool]:
+def _climb(refresh: Refresh, belief: Belief, buffers: Buffers, iterations: int) -> tuple[int, bool]:
     """Step until nothing moves; return how many steps there were, and whether they came to rest.
 
     Steps that go to and fro are halved: what is learned about noise is tempered by how uneven it is, and task weights
     are expectations, so there is no one number that every step would raise.
     """
     share, least, waited, flat = 1.0, np.inf, 0, 0
+    evidence, source = refresh.evidence, Live(belief)
     log_evidence = kernels.log_evidence_of(belief, evidence, buffers)
     for done in range(1, iterations + 1):
         old = _parameters(belief, evidence)
-        move = kernels.step(belief, evidence, buffers)
+        refresh.proceed(source, refresh.rows, until=INFORMATION)
+        move = refresh.move
         if share < 1.0:
             _blend(belief, evidence, old, share)
-        kernels.rebuild_all(belief, evidence, buffers)
+        refresh.look_from(source, shared=True, steps=iterations + 1)
         before, log_evidence = log_evidence, kernels.log_evidence_of(belief, evidence, buffers)
         flat = flat + 1 if abs(log_evidence - before) <= FLAT * (1.0 + abs(log_evidence)) else 0
         if move < SETTLED or flat == 3:

@@ -11,8 +11,8 @@ from numpy import ndarray
 
 from posse.checks import label, labels, number, real_array, whole_number
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
-from posse.kernels.handle import Handle
 from posse.kernels.linalg import LARGEST, moderate
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import Exploration, usable
 from posse.kernels.stretch import Lesson, Stretch
 

@@ -9,8 +9,8 @@ import numpy as np
 from posse.checks import number, whole_number
 from posse.kernels import family as kernels
 from posse.kernels.evidence import new_evidence
-from posse.kernels.handle import Handle
 from posse.kernels.kept_rows import new_rows
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import new_buffers
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
 from posse.kernels.stretch import LESSON, STRETCH

@@ -8,7 +8,7 @@ import numpy as np
 
 from posse.checks import number, one_of
 from posse.kernels import lin as kernels
-from posse.kernels.handle import Handle
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import OPTIMISTIC, SAMPLING, Exploration
 from posse.kernels.stretch import LESSON, STRETCH
 from posse.model.statistics import Statistics

@@ -8,7 +8,7 @@ import numpy as np
 
 from posse.checks import number
 from posse.kernels import logistic as kernels
-from posse.kernels.handle import Handle
+from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import SAMPLING
 from posse.kernels.stretch import STRETCH
 from posse.policies.base import Prediction, exploration_words

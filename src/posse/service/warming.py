@@ -121,8 +121,7 @@ def large_parts() -> dict[str, Callable[[], None]]:
         "beliefs": _store,
         "learning": loading.require_loaded,
         "deciding": _decide,
-        "means": _means,
-        "covariances": _covariances,
+        "estimating": _estimate,
         "least squares": _least_squares,
     }
 
@@ -144,9 +143,7 @@ def _decide() -> None:
     Replica(arms=["a", "b"], features=["x"]).propose("task", [1.0])
 
 
-_means, _covariances, _least_squares = map(
-    cache, (loading.load_evidence_means, loading.load_evidence_steps, loading.load_paper)
-)
+_estimate, _least_squares = map(cache, (loading.load_evidence, loading.load_paper))
 
 
 @cache

@@ -18,7 +18,7 @@ DEEP = 4  # multiplications and additions of a number between two visits to memo
 LENGTH = 128  # of two rows of numbers: they fit the smallest cache, and are long enough for any vector
 
 
-@kernel
+@kernel  # type: ignore[untyped-decorator]
 def multiply_and_add(numbers: Array, factor: float, summand: float, times: int) -> None:
     """Multiply and add, again and again, two numbers side by side."""
     for _ in range(times):
@@ -29,7 +29,7 @@ def multiply_and_add(numbers: Array, factor: float, summand: float, times: int) 
             numbers[0, i], numbers[1, i] = a, b
 
 
-@kernel
+@kernel  # type: ignore[untyped-decorator]
 def read_all(words: IntArray, times: int) -> int:
     """Add up whole numbers: they may be added in any order, so this is as fast as reading them."""
     total = 0

@@ -49,6 +49,32 @@ stack: Any = intrinsic(_stack)
 """``stack(n_rows, n_columns)``: an array on the stack of the kernel that this becomes part of."""
 
 
+def _array_at(typing_context: Any, address: Any, n_rows: Any, n_columns: Any) -> Any:  # noqa: ARG001 -- see above
+    kind = types.Array(types.float64, 2, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        from numba.np.arrayobj import make_array, populate_array
+
+        place, n_rows, n_columns = arguments
+        size = ir.Constant(_WORD, 8)
+        array = make_array(kind)(context, builder)
+        populate_array(
+            array,
+            data=builder.inttoptr(place, ir.DoubleType().as_pointer()),
+            shape=[n_rows, n_columns],
+            strides=[builder.mul(n_columns, size), size],
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    return kind(types.int64, types.int64, types.int64), generate
+
+
+array_at: Any = intrinsic(_array_at)
+"""``array_at(address, n_rows, n_columns)``: the array whose numbers stand there."""
+
+
 @woven_kernel
 def room(n_rows: int, n_columns: int) -> Array:
     """Return an array with anything in it, which lasts until the kernel that asked for it returns.

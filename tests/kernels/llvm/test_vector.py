@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from posse.kernels.vector import (
+from posse.kernels.llvm.vector import (
     LANES,
     add_products,
     add_rows,

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from posse.kernels.handle import Handle, Layout, flags, floats, ints
+from posse.kernels.llvm.handle import Handle, Layout, flags, floats, ints
 
 # Not kept: a cached kernel would test code that is no longer there.
 compiled = njit(error_model="numpy")
@@ -218,7 +218,7 @@ PROGRAM = """
 from typing import NamedTuple
 import numpy as np
 from posse.kernels.compiler import short_kernel
-from posse.kernels.handle import Handle, Layout, floats
+from posse.kernels.llvm.handle import Handle, Layout, floats
 
 class Pair(NamedTuple):
     a: np.ndarray

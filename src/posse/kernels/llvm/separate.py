@@ -14,6 +14,8 @@ from llvmlite import ir
 from numba import cfunc, types
 from numba.extending import intrinsic
 
+from posse.kernels.compiler import UNCOUNTED
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,7 +37,7 @@ class Separate:
     @cached_property
     def _compiled(self) -> Any:
         signature = types.void(types.int64, types.int64)
-        return cfunc(signature, cache=True, error_model="numpy")(self._function)
+        return cfunc(signature, cache=True, error_model="numpy", **UNCOUNTED)(self._function)
 
     @cached_property
     def _callable(self) -> Any:

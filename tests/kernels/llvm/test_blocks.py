@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from posse.kernels.blocks import add_outer_rows, multiply_rows
+from posse.kernels.llvm.blocks import add_outer_rows, multiply_rows
 
 # Not kept: a cached kernel would test code that is no longer there.
 compiled = njit(error_model="numpy")

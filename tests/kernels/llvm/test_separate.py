@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from posse.kernels.handle import Handle, Layout, floats
-from posse.kernels.separate import Separate, call
+from posse.kernels.llvm.handle import Handle, Layout, floats
+from posse.kernels.llvm.separate import Separate, call
 
 # Not kept: a cached kernel would test code that is no longer there.
 compiled = njit(error_model="numpy")

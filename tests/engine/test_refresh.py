@@ -1,15 +1,14 @@
-"""The refresh of a fleet against the compiled one of the policies, and against itself done in other ways."""
+"""The refresh of a fleet against that of the policies, and against itself done in other ways."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.fleet.refresh
+import posse.engine.refresh
 from posse import FeatureSpec, Posse
-from posse.fleet.refresh import POPULATION, Live, Refresh
+from posse.engine.refresh import POPULATION, Live, Refresh
 from posse.fleet.store import Store
 from posse.kernels import estimators
-from posse.kernels import evidence as kernels
 from posse.kernels.evidence import WORKING_ROOM, new_evidence
 from posse.kernels.posterior import new_buffers, observe, predict_arm
 from posse.model import Prior, Statistics, posterior
@@ -96,7 +95,7 @@ def require_same_predictions(store, belief, tolerance):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("robust", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_the_refresh_of_the_policies(kind, robust, d):
+def test_from_sums_alone_it_finds_what_it_finds_from_a_posterior_in_place(kind, robust, d):
     store, (stats, belief, evidence) = new_store(d, robust), new_policy(d, robust)
 
     for turn, (steps, settled) in enumerate(STEPS):
@@ -104,7 +103,8 @@ def test_it_is_the_refresh_of_the_policies(kind, robust, d):
         rows = world(kind if turn == 0 else "plenty", turn, d)
         learn(store, rows)
         observe_rows(belief, rows)
-        kernels.refresh_evidence(belief, evidence, steps, settled, new_buffers(d))
+        refresh = Refresh(belief, evidence, in_place=True)
+        refresh.run(Live(belief), steps=steps, settled=settled, exact=True)
         store.refresh(steps=steps, settled=settled)
 
         require_same_population(store, belief, evidence, 1e-9)
@@ -176,8 +176,8 @@ def test_blocks_are_a_matter_of_speed(monkeypatch, robust):
     store = many_pairs(90, robust=robust)
     found = []
     for block in (1024, 7):
-        monkeypatch.setattr(posse.fleet.refresh, "BLOCK", block)
-        monkeypatch.setattr(posse.fleet.refresh, "MANY", 0)
+        monkeypatch.setattr(posse.engine.refresh, "BLOCK", block)
+        monkeypatch.setattr(posse.engine.refresh, "MANY", 0)
         refresh = Refresh(store.belief, store.memory.evidence)
         refresh.run(Live(store.belief), steps=6, settled=0.0)
         found.append(refresh)
@@ -240,19 +240,22 @@ def test_many_tasks_are_looked_at_after_some_of_them(monkeypatch):
     # steps over all leave little.
     store, plain, some = (many_pairs(600) for _ in range(3))
     looked_at = []
-    climb = Refresh._climb
+    sum_moments = Refresh._sum_moments
 
-    def noted(self, source, rows, steps, settled):
-        looked_at.append([part.size for part in rows])
-        climb(self, source, rows, steps, settled)
+    def noted(self, source, rows):
+        sizes = [part.size for part in rows]
+        if not looked_at or looked_at[-1] != sizes:
+            looked_at.append(sizes)
+        sum_moments(self, source, rows)
 
-    monkeypatch.setattr(Refresh, "_climb", noted)
+    monkeypatch.setattr(Refresh, "_sum_moments", noted)
     plain.refresh(steps=100, settled=1e-3)
     some.refresh(steps=100, settled=1e-3, sample=100)
-    monkeypatch.setattr(posse.fleet.refresh, "COARSE", 100)
+    looked_at.append("coarse")
+    monkeypatch.setattr(posse.engine.refresh, "COARSE", 100)
     store.refresh(steps=100, settled=1e-3)
 
-    assert looked_at == [[600] * K, [100] * K, [100] * K, [600] * K]
+    assert looked_at == [[600] * K, [100] * K, "coarse", [100] * K, [600] * K]
 
     def error(found):
         full = np.diagonal(plain.prior.covariance, axis1=1, axis2=2)
@@ -333,7 +336,7 @@ def test_a_fleet_that_learns_online_believes_what_the_policy_does(key, policy, r
     names = [f"x{i}" for i in range(D)]
     arms = [f"arm-{arm}" for arm in range(K)]
     fleet = Posse(arms=arms, features=FeatureSpec(names, intercept=False), policy=key, seed=3, robust=robust)
-    theirs = policy(n_tasks=N, n_arms=K, n_features=D, prior="evidence", refresh_growth=0.1, robust=robust)
+    theirs = policy(n_tasks=N, n_arms=K, n_features=D, prior="evidence", robust=robust)
     rng = np.random.default_rng(1)
     for step in range(150):
         task, arm = int(rng.integers(N)), int(rng.integers(K))

@@ -2,8 +2,9 @@
 
 A kernel that is called from Python with the twenty arrays of a belief spends more time on taking them over, one after
 another, than on its work. A *handle* is a table of words that says where these arrays lie and how large they are. A
-kernel takes its address, one whole number, and opens it: what it gets is the same named tuple of arrays, so everything
-that works on the named tuple works on an opened handle. Nothing is copied: writes are writes to the caller's arrays.
+kernel takes its address, one whole number, and opens it: what it gets has the same fields as the named tuple of arrays,
+so everything that looks at fields of the named tuple works on an opened handle. Nothing is copied: writes are writes to
+the caller's arrays.
 
 ::
 
@@ -35,7 +36,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from llvmlite import ir
 from numba import typeof, types
-from numba.extending import intrinsic
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import intrinsic, models, register_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,37 +166,91 @@ class Handle(Generic[Parts]):
         raise TypeError("a handle is of use in its own process only; send the arrays and make another one there")
 
 
+class View(types.Type):
+    """The type of an opened handle, or of a named tuple inside of it: at run time nothing but the table's address.
+
+    A named tuple of sixty arrays is some four hundred words, and a compiler that is handed it by value copies all of
+    them at every assignment, call and look at a field. A view is one word: looking at an array reads its few words of
+    the table, and what nobody looks at costs nothing.
+
+    Parameters
+    ----------
+    mark : int
+        Says which layout it is.
+    name : str
+        Of the named tuple inside of it.
+    fields : dict
+        What every field is: a view, an array, or a number; and its first word in the table.
+    """
+
+    def __init__(self, mark: int, name: str, fields: dict[str, tuple[Any, int]]) -> None:
+        self.mark, self.fields = mark, fields
+        super().__init__(f"View({name}, {mark})")
+
+
+@register_model(View)
+class _ViewModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, WORD)
+
+
+@infer_getattr
+class _ViewFields(AttributeTemplate):
+    key = View
+
+    def generic_resolve(self, view: View, name: str) -> Any:  # type: ignore[override]
+        return view.fields[name][0] if name in view.fields else None
+
+
+@lower_getattr_generic(View)
+def _look_at(context: Any, builder: Any, view: View, address: Any, name: str) -> Any:
+    kind, first = view.fields[name]
+    if isinstance(kind, View):
+        return address
+    table = builder.inttoptr(address, WORD.as_pointer())
+    place = iter(range(first, 1 << 30))
+
+    def word() -> Any:
+        pointer = builder.gep(table, [ir.Constant(WORD, next(place))], inbounds=True)
+        value = builder.load(pointer)
+        # Words do not change, so the compiler may read one where it is needed, and again rather than keep it.
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+
+    if isinstance(kind, types.Array):
+        return build_array(context, builder, kind, word)
+    if kind == types.float64:
+        return builder.bitcast(word(), ir.DoubleType())
+    return context.cast(builder, word(), types.int64, kind)
+
+
+def _view(named_tuple: Any, mark: int, path: str, first: int) -> tuple[View, int]:
+    """Return the view of a named tuple whose first word is this, and the word after its last."""
+    fields: dict[str, tuple[Any, int]] = {}
+    for name, kind in zip(named_tuple.fields, named_tuple.types, strict=True):
+        if hasattr(kind, "instance_class"):
+            view, after = _view(kind, mark, f"{path}.{name}", first)
+            fields[name] = (view, first)
+            first = after
+        else:
+            fields[name] = (kind, first)
+            first += 1 + (kind.ndim if isinstance(kind, types.Array) else 0)
+    return View(mark, path, fields), first
+
+
 def _opener(named_tuple: Any, mark: int) -> Any:
-    """Return the intrinsic that turns an address into a named tuple of arrays that own nothing."""
+    """Return the intrinsic that turns an address into a view."""
+    view, _ = _view(named_tuple, mark, named_tuple.instance_class.__name__, 1)
 
     def open_parts(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 -- Numba passes it
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            table = builder.inttoptr(arguments[0], WORD.as_pointer())
-            # Words do not change, so the compiler may read one where it is needed, and again rather than keep it.
-            constant = builder.module.add_metadata([])
-            place = iter(range(1 << 30))
-
-            def word() -> Any:
-                pointer = builder.gep(table, [ir.Constant(WORD, next(place))], inbounds=True)
-                value = builder.load(pointer)
-                value.set_metadata("invariant.load", constant)
-                return value
-
-            def build(kind: Any) -> Any:
-                if hasattr(kind, "instance_class"):  # a named tuple
-                    return context.make_tuple(builder, kind, [build(part) for part in kind])
-                if isinstance(kind, types.Array):
-                    return build_array(context, builder, kind, word)
-                if kind == types.float64:
-                    return builder.bitcast(word(), ir.DoubleType())
-                return context.cast(builder, word(), types.int64, kind)
-
-            stale = builder.icmp_unsigned("!=", word(), ir.Constant(WORD, mark))
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+            found = builder.load(builder.inttoptr(arguments[0], WORD.as_pointer()))
+            stale = builder.icmp_unsigned("!=", found, ir.Constant(WORD, mark))
             with builder.if_then(stale, likely=False):
                 context.call_conv.return_user_exc(builder, RuntimeError, (STALE,))
-            return build(signature.return_type)
+            return arguments[0]
 
-        return named_tuple(types.int64), generate
+        return view(types.int64), generate
 
     return intrinsic(open_parts)
 
