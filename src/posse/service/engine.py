@@ -261,12 +261,12 @@ class Engine:
         now = time.monotonic()
         if now - self._led_at < LEAD_SECONDS:
             return
-        self._led_at, self.leader_known = now, False
+        self._led_at = now
         try:
             leading = self.storage.lead()
             self.leader_known = True
         except PosseError:
-            leading = False
+            leading = self.leader_known = False
             raise
         finally:
             if leading != self.leading:

@@ -34,7 +34,7 @@ def test_it_ends_in_order_under_load(services, loads, number):
         assert service.wait() == 0
         ended = time.monotonic() - begin
         finished, changes = snapshots(service.database)
-        assert finished == [changes], "the last snapshot holds all there is"
+        assert finished[-1] == changes, "the last snapshot holds all there is; those before it go in slices"
         again = service.start()
         print(f"ended in {ended:.2f} s, ready {again:.2f} s after its start")
         assert ended < 30
