@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from posse.errors import InvalidValue, ResultFileError
 from posse.offline.bootstrap import Estimate
 from posse.offline.diagnostics import Diagnostics, Refusal
+from posse.showing import Sheet, Table
 from posse.types import Settings
 
 if TYPE_CHECKING:
@@ -131,6 +132,25 @@ class Evaluation:
         from posse.offline.text import evaluation_text
 
         return evaluation_text(self)
+
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        columns = ("target", "estimator", "value", "low", "high")
+        tables = [Table("reward per decision", columns, self.table.select(columns).rows())] if len(self.table) else []
+        if len(self.differences):
+            between = ("target", "against", "estimator", "value", "low", "high")
+            tables.append(Table("differences", between, self.differences.select(between).rows()))
+        notes = [f"{target.name}: refused, {reason}" for target in self.targets for reason in target.refusals]
+        return Sheet(
+            f"{self.rows:,} decisions of {self.tasks:,} tasks among {self.arms} arms; print() has the diagnostics",
+            tables,
+            notes,
+        )
 
     def save(self, path: str | Path) -> None:
         """Write everything as JSON; numbers that there are not are null."""
