@@ -152,8 +152,8 @@ class Evaluation:
             notes,
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write everything as JSON; numbers that there are not are null."""
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain values; numbers that there are not are None."""
         tables = {name: getattr(self, name).to_dicts() for name in TABLES}
         content = {
             "format": FORMAT,
@@ -165,8 +165,13 @@ class Evaluation:
             "notes": list(self.notes),
             **tables,
         }
+        plain: dict[str, Any] = _plain(content)
+        return plain
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as JSON; numbers that there are not are null."""
         try:
-            Path(path).write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n")
+            Path(path).write_text(json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
         except OSError as error:
             raise ResultFileError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
 
