@@ -171,7 +171,9 @@ def test_inspect_shows_one_task(run, fleet):
 def test_inspect_draws_the_population(run, fleet, tmp_path):
     run("inspect", fleet, "--plot", tmp_path / "a.svg", "--plot", tmp_path / "a.png")
 
-    assert "correlation over tasks" in (tmp_path / "a.svg").read_text()
+    assert "what differs most between tasks" in (tmp_path / "a.svg").read_text()
+    run("inspect", fleet, "--task", "store-1", "--plot", tmp_path / "task.svg")
+    assert "task store-1 (colour)" in (tmp_path / "task.svg").read_text()
     assert (tmp_path / "a.png").stat().st_size > 5000
 
 
