@@ -35,3 +35,14 @@ def test_nothing_is_noted_and_nothing_can_be_rewarded(fleet_of):
         fleet.reward(decision, 1.0)
     with pytest.raises(InvalidValue, match="record must be True or False"):
         fleet.decide("a", X[0], record="no")
+
+
+def test_the_next_numbers_of_the_stream_are_used_and_left(fleet_of):
+    fleet = fleet_of(0)  # without a reward every arm is as likely as the others
+    rows = np.ones((40, 2))
+    fleet.decide("a", rows[0])
+    first = fleet.decide("a", rows[0], record=False).arm
+    many = fleet.decide_many(["a"] * 40, rows, record=False).arm
+    assert len(set(many)) == 3
+    assert first == many[0]
+    assert many == fleet.decide_many(["a"] * 40, rows).arm
