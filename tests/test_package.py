@@ -42,7 +42,7 @@ def test_imports_point_one_way():
     # Lower layers first; a module may import from its own layer and from those before it.
     layers = [
         {"types", "errors", "undisturbed", "_version"},
-        {"checks", "tables", "container", "threads", "storage", "client", "shared_cache"},
+        {"checks", "tables", "container", "threads", "storage", "client", "shared_cache", "keywords", "showing"},
         {"kernels", "logs"},
         {"features", "families", "engine"},
         {"model"},

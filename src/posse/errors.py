@@ -18,10 +18,11 @@
     ├── ResultFileError (ValueError)     a result file that cannot be read or continued
     │   └── SettingsDiffer               the file holds a run with other settings
     ├── SavedFileError (ValueError)      a saved file that cannot be written or read
-    │   ├── MissingFile                  the file, or the folder it should be written to, is not there
+    │   ├── MissingFile                  the file, or the folder it should be written to, is not there (also a
+    │   │                                FileNotFoundError)
     │   └── DamagedFile                  it is not whole, or not what it should hold, or from a newer posse
     ├── DataFileError (ValueError)       a data file that cannot be used
-    │   ├── MissingData                  the file, or its folder, is not there
+    │   ├── MissingData                  the file, or its folder, is not there (also a FileNotFoundError)
     │   ├── DamagedData                  the file is not what its makers published
     │   └── FetchFailed                  a download that did not come through
     ├── StorageError (ValueError)        a storage of decisions and rewards that cannot be used
@@ -111,7 +112,7 @@ class SavedFileError(PosseError, ValueError):
     """A saved file that cannot be written or read."""
 
 
-class MissingFile(SavedFileError):
+class MissingFile(SavedFileError, FileNotFoundError):
     """The file, or the folder it should be written to, is not there."""
 
 
@@ -123,7 +124,7 @@ class DataFileError(PosseError, ValueError):
     """A data file that cannot be used."""
 
 
-class MissingData(DataFileError):
+class MissingData(DataFileError, FileNotFoundError):
     """A data file, or the folder it should be in, is not there."""
 
 

@@ -100,12 +100,22 @@ def in_library_of(frame: pl.DataFrame, came: Any) -> Any:
     0  1
     1  2
     """
-    kind = type(came).__module__.split(".")[0]
-    if kind == "pandas":
+    return in_library(frame, library_of(came))
+
+
+def library_of(table: Any) -> str:
+    """Return "pandas" or "pyarrow" if a table, or a column, is of that library, else "polars"."""
+    kind = type(table).__module__.split(".")[0]
+    return kind if kind in ("pandas", "pyarrow") else "polars"
+
+
+def in_library(frame: pl.DataFrame, library: str) -> Any:
+    """Return a Polars table of numbers and text as one of the library that :func:`library_of` names."""
+    if library == "pandas":
         pandas = sys.modules["pandas"]
         # Column by column, since Polars' own conversion needs pyarrow.
         return pandas.DataFrame({name: frame[name].to_list() for name in frame.columns})
-    return frame.to_arrow() if kind == "pyarrow" else frame
+    return frame.to_arrow() if library == "pyarrow" else frame
 
 
 def is_missing(value: Any) -> bool:

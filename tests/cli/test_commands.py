@@ -56,3 +56,36 @@ def test_a_misspelt_command_is_answered_with_the_nearest():
 
     assert shown.exit_code == 2
     assert "Did you mean 'evaluate'" in shown.output
+
+
+def test_options_have_one_meaning_everywhere():
+    import typer
+
+    from posse.cli.commands import COMMANDS, load
+
+    def commands(command, name):
+        below = getattr(command, "commands", {})
+        yield from (
+            ((name, command),)
+            if not below
+            else (pair for part, inner in below.items() for pair in commands(inner, f"{name} {part}"))
+        )
+
+    found = [pair for name in COMMANDS for pair in commands(load(name), name)]
+    assert len(found) > 20
+    for name, command in found:
+        for option in command.get_params(typer.Context(command)):
+            if "--json" in option.opts:
+                assert option.is_flag, name
+            if "--task" in option.opts:
+                assert name in ("inspect", "decide"), f"{name}: --task names a task; a column is --task-column"
+
+
+def test_the_help_lists_the_exit_statuses():
+    from typer.testing import CliRunner
+
+    from posse.cli.main import app
+
+    said = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
+    for words in ("0 done", "1 the answer is no", "2 refused", "130 stopped"):
+        assert words in said

@@ -84,7 +84,7 @@ def test_every_kind_of_target_is_evaluated(run, log, fleet):
 def test_files_are_written_where_asked_for(run, log, tmp_path):
     done = run(
         log, "-p", "uniform", "-a", "always:a", "-e", "dr", "-e", "ips", "-g", "town",
-        "--json", tmp_path / "out.json", "--plot", tmp_path / "out.png", "--plot", tmp_path / "out.svg", *QUICK,
+        "--out", tmp_path / "out.json", "--plot", tmp_path / "out.png", "--plot", tmp_path / "out.svg", *QUICK,
     )  # fmt: skip
     content = json.loads((tmp_path / "out.json").read_text())
 
@@ -99,7 +99,7 @@ def test_files_are_written_where_asked_for(run, log, tmp_path):
 
 def test_settings_reach_the_evaluation(run, log, tmp_path):
     run(log, "-p", "uniform", "-e", "ips", "--confidence", "0.8", "--folds", "3", "--clip", "2", "--seed", "9", *QUICK,
-        "--json", tmp_path / "out.json")  # fmt: skip
+        "--out", tmp_path / "out.json")  # fmt: skip
     settings = json.loads((tmp_path / "out.json").read_text())["settings"]
 
     expected = {"confidence": 0.8, "folds": 3, "clip": 2.0, "seed": 9, "resamples": 200, "estimators": ["ips"]}
@@ -110,7 +110,7 @@ def test_a_refusal_is_status_1_with_its_reason(run, table, tmp_path):
     path = tmp_path / "bare.jsonl"
     bare = {name: values for name, values in table.items() if name not in ("propensity", "probabilities")}
     write_log(Log(pl.DataFrame(bare)), path)
-    done = run(path, "-p", "uniform", "--json", tmp_path / "out.json", "--plot", tmp_path / "out.png")
+    done = run(path, "-p", "uniform", "--out", tmp_path / "out.json", "--plot", tmp_path / "out.png")
 
     assert done.exit_code == 1
     assert "REFUSED: the log has no propensities" in done.stdout
@@ -176,3 +176,82 @@ def test_rows_without_a_reward_count_as_the_absent_one(run, table, tmp_path):
     late = run(paths[0], *arguments, "--absent-reward", 0)
     assert late.exit_code == 0, late.output
     assert late.output == run(paths[1], *arguments).output
+
+
+RULES = """
+def positive(task, context):
+    return "c" if context["x"] > 0 else "a"
+
+def half(task, context):
+    return {"a": 0.5, "c": 0.5}
+
+def wrong(task, context):
+    return "z"
+
+number = 3
+"""
+
+
+def test_a_rule_of_ones_own_is_worth_what_the_same_probabilities_are(run, log, table, tmp_path):
+    rules = tmp_path / "rules.py"
+    rules.write_text(RULES)
+    done = run(log, "--rule", f"{rules}:positive", "-p", f"{rules}:half", "--against", "logged", "--json", *QUICK)
+    said = json.loads(done.stdout)
+    values = {(row["target"], row["estimator"]): row["value"] for row in said["table"]}
+
+    arms, x, rewards = np.array(table["arm"]), table["context"].struct.field("x").to_numpy(), np.array(table["reward"])
+    weights = 3.0 * (arms == np.where(x > 0, "c", "a"))
+    assert values["positive", "ips"] == pytest.approx((weights * rewards).mean())
+    assert values["half", "ips"] == pytest.approx((1.5 * (arms != "b") * rewards).mean())
+    for name, error, words in (
+        ("wrong", UnknownArm, "'wrong' says 'z' in row 0, but the arms of the log are 'a', 'b', 'c'"),
+        ("number", InvalidValue, "no function 'number'; it has half, positive, wrong"),
+    ):
+        with pytest.raises(error, match=words):
+            run(log, "--rule", f"{rules}:{name}")
+    with pytest.raises(FileNotFoundError):
+        run(log, "--rule", "nowhere.py:positive")
+    with pytest.raises(InvalidValue, match=r"as FILE\.py:NAME"):
+        run(log, "--rule", "positive")
+    with pytest.raises(InvalidValue, match="pass --policy TARGET or --rule"):
+        run(log)
+
+
+def test_a_table_with_columns_of_its_own_names_is_a_log(run, log, table, tmp_path):
+    path = tmp_path / "table.csv"
+    pl.DataFrame(
+        {
+            "store": table["task"], "offer": table["arm"], "sold": table["reward"], "chance": table["propensity"],
+            "x": table["context"].struct.field("x"), "proposed": ["b"] * len(table["task"]),
+        }
+    ).write_csv(path)  # fmt: skip
+    columns = ["--task-column", "store", "--arm-column", "offer", "--reward-column", "sold"]
+    with pytest.raises(InvalidValue, match=r"no column 'propensity'.*--propensity-column"):
+        run(path, "-p", "always:b", *columns)
+    columns += ["--propensity-column", "chance"]
+    done = run(path, "-p", "always:b", "-p", "column:proposed", *columns, "--json", *QUICK)
+    found = [row["value"] for row in json.loads(done.stdout)["table"] if row["estimator"] == "snips"]
+    other = json.loads(run(log, "-p", "always:b", "--json", *QUICK).stdout)["table"]
+    assert found[0] == found[1] == pytest.approx(next(row["value"] for row in other if row["estimator"] == "snips"))
+
+
+def test_only_decisions_before_a_time_and_rewards_that_are_missing(run, table, tmp_path):
+    path = tmp_path / "log.parquet"
+    times = [f"2026-03-{1 + row // 300:02d}T10:00:00Z" for row in range(600)]
+    rewards = [None if row < 100 else value for row, value in enumerate(table["reward"])]
+    write_log(Log(pl.DataFrame({**table, "time": times, "reward": rewards})), path)
+
+    def rows(*options):
+        return json.loads(run(path, "-p", "logged", "--json", *options, *QUICK).stdout)["rows"]
+
+    assert rows("--before", "2026-03-02", "--missing-reward", "skip") == 200
+    assert rows("--missing-reward", "skip") == 500
+    assert rows("--absent-reward", "0") == 600
+    for options, words in (
+        (["--before", "soon"], "--before must be a time"),
+        (["--missing-reward", "error"], "100 of 600 rows have no reward"),
+        (["--missing-reward", "drop"], "must be one of 'skip', 'error'"),
+        (["--missing-reward", "skip", "--absent-reward", "0"], "not both"),
+    ):
+        with pytest.raises(InvalidValue, match=words):
+            rows(*options)

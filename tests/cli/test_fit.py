@@ -45,7 +45,20 @@ def fleet(run, tmp_path):
     table = tmp_path / "sales.parquet"
     sales().write_parquet(table)
     out = tmp_path / "fleet.posse"
-    result = run("fit", table, "--task", "store", "--arm", "offer", "--reward", "sold", "--out", out, "--seed", 3)
+    result = run(
+        "fit",
+        table,
+        "--task-column",
+        "store",
+        "--arm-column",
+        "offer",
+        "--reward-column",
+        "sold",
+        "--out",
+        out,
+        "--seed",
+        3,
+    )
     assert result.exit_code == 0, result.output
     return out
 
@@ -66,7 +79,16 @@ def test_fit_learns_what_learn_many_does(fleet):
 def test_fit_says_what_it_learned_and_left_out(run, tmp_path):
     table = tmp_path / "sales.csv"
     sales().write_csv(table)
-    options = ["--task", "store", "--arm", "offer", "--reward", "sold", "--out", tmp_path / "f.posse"]
+    options = [
+        "--task-column",
+        "store",
+        "--arm-column",
+        "offer",
+        "--reward-column",
+        "sold",
+        "--out",
+        tmp_path / "f.posse",
+    ]
 
     said = run("fit", table, *options, "--feature", "age").stdout
     as_json = json.loads(run("fit", table, *options, "--json").stdout)
@@ -81,7 +103,16 @@ def test_fit_takes_declared_features_from_a_file(run, tmp_path, fleet):
     spec = tmp_path / "features.json"
     spec.write_text(json.dumps(Posse.load(fleet).features.to_json()))
     table = tmp_path / "sales.parquet"
-    options = ["--task", "store", "--arm", "offer", "--reward", "sold", "--out", tmp_path / "g.posse"]
+    options = [
+        "--task-column",
+        "store",
+        "--arm-column",
+        "offer",
+        "--reward-column",
+        "sold",
+        "--out",
+        tmp_path / "g.posse",
+    ]
 
     run("fit", table, *options, "--features", spec)
 
@@ -94,7 +125,7 @@ def test_fit_takes_declared_features_from_a_file(run, tmp_path, fleet):
 def test_fit_names_the_column_that_is_not_there(run, tmp_path):
     sales().write_parquet(tmp_path / "sales.parquet")
 
-    with pytest.raises(InvalidValue, match=r"no column 'task'; its columns are store, offer.*--task"):
+    with pytest.raises(InvalidValue, match=r"no column 'task'; its columns are store, offer.*--task-column"):
         run("fit", tmp_path / "sales.parquet")
 
 
@@ -140,7 +171,9 @@ def test_inspect_shows_one_task(run, fleet):
 def test_inspect_draws_the_population(run, fleet, tmp_path):
     run("inspect", fleet, "--plot", tmp_path / "a.svg", "--plot", tmp_path / "a.png")
 
-    assert "correlation over tasks" in (tmp_path / "a.svg").read_text()
+    assert "what differs most between tasks" in (tmp_path / "a.svg").read_text()
+    run("inspect", fleet, "--task", "store-1", "--plot", tmp_path / "task.svg")
+    assert "task store-1 (colour)" in (tmp_path / "task.svg").read_text()
     assert (tmp_path / "a.png").stat().st_size > 5000
 
 
@@ -210,7 +243,18 @@ def test_bad_input_is_one_clear_error(run, fleet, arguments, words):
 def test_tasks_named_by_numbers_are_typed_as_numbers(run, tmp_path):
     sales("number").write_parquet(tmp_path / "sales.parquet")
     out = tmp_path / "fleet.posse"
-    run("fit", tmp_path / "sales.parquet", "--task", "store", "--arm", "offer", "--reward", "sold", "--out", out)
+    run(
+        "fit",
+        tmp_path / "sales.parquet",
+        "--task-column",
+        "store",
+        "--arm-column",
+        "offer",
+        "--reward-column",
+        "sold",
+        "--out",
+        out,
+    )
 
     assert "task 3" in run("inspect", out, "--task", "3").stdout
     with pytest.raises(UnknownTask, match="whole numbers"):
@@ -225,7 +269,18 @@ def test_errors_of_rewards_are_what_callers_catch():
 def test_rows_without_a_reward_count_as_the_absent_one(run, tmp_path):
     table, out = tmp_path / "sales.parquet", tmp_path / "fleet.posse"
     sales().write_parquet(table)
-    arguments = ("--task", "store", "--arm", "offer", "--reward", "sold", "--out", out, "--absent-reward", -0.5)
+    arguments = (
+        "--task-column",
+        "store",
+        "--arm-column",
+        "offer",
+        "--reward-column",
+        "sold",
+        "--out",
+        out,
+        "--absent-reward",
+        -0.5,
+    )
     result = run("fit", table, *arguments)
 
     assert result.exit_code == 0, result.output
@@ -274,3 +329,20 @@ def test_what_pending_decisions_count_as_is_shown(run, tmp_path):
     fleet.save(tmp_path / "fleet.posse")
     said = " ".join(run("inspect", tmp_path / "fleet.posse").output.split())
     assert "4 rewards (of which 4 pending count as 0.25), 4 decisions" in said
+
+
+def test_fit_leaves_out_the_index_that_pandas_wrote_and_standardises_on_request(run, tmp_path):
+    table, out = tmp_path / "sales.csv", tmp_path / "fleet.posse"
+    sales().to_pandas().to_csv(table)  # with its index, under an empty name
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+
+    result = run("fit", table, *columns, "--out", out, "--standardise")
+
+    assert "left out the index" in result.stderr
+    features = Posse.load(out).features
+    assert features.names == ("age", "weather")
+    age = sales()["age"][1:]  # the first row has no reward
+    assert features.features[0].center == pytest.approx(age.mean())
+    assert features.features[0].spread == pytest.approx(age.std(ddof=0))
+    with pytest.raises(InvalidValue, match="--standardise or --features, not both"):
+        run("fit", table, *columns, "--out", out, "--standardise", "--features", tmp_path / "spec.json")

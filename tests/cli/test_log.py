@@ -123,13 +123,15 @@ def test_converting_keeps_everything(run, file, log, tmp_path, name):
 
 def test_converting_to_dsjson_and_back_says_what_is_lost(run, file, log, tmp_path):
     there = run("convert", file, tmp_path / "log.dsjson")
-    back = run("convert", tmp_path / "log.dsjson", tmp_path / "back.parquet", "--task", "Task.id", "--arms", "Arm.id")
+    back = run(
+        "convert", tmp_path / "log.dsjson", tmp_path / "back.parquet", "--task-column", "Task.id", "--arms", "Arm.id"
+    )
 
     assert there.stderr == "not carried over: what dsjson has no place for: times of rewards, names of policies\n"
     assert back.stderr == ""
     kept = pl.exclude("reward_time", "policy")
     assert read_log(tmp_path / "back.parquet").frame.select(kept).equals(log.frame.select(kept))
-    assert run("check", tmp_path / "log.dsjson", "--task", "=all").exit_code == 0
+    assert run("check", tmp_path / "log.dsjson", "--task-column", "=all").exit_code == 0
 
 
 def test_converting_to_obp_and_back(run, file, log, tmp_path):
@@ -163,7 +165,7 @@ def test_a_bad_line_is_one_clear_error(run, tmp_path):
     [
         (["check", "absent.jsonl"], MissingData, r"no log absent\.jsonl; give the path of a file"),
         (["check", "{file}", "--format", "csv"], InvalidValue, "format must be one of"),
-        (["check", "{file}", "--task", "x"], InvalidValue, "task says where dsjson or obp has the task"),
+        (["check", "{file}", "--task-column", "x"], InvalidValue, "task says where dsjson or obp has the task"),
         (["convert", "{file}", "out.csv"], InvalidValue, r"cannot tell the format of out\.csv"),
         (["convert", "{file}", "no/out.jsonl"], DataFileError, "there is no folder no"),
         (["convert", "{file}", "out.jsonl", "--to", "xml"], InvalidValue, "format must be one of"),
@@ -175,7 +177,7 @@ def test_bad_input_is_one_clear_error(run, file, arguments, error, words):
 
 
 def test_help_names_every_option(run):
-    options = {"check": ["--format", "--task", "--arms", "--feature", "--json"], "convert": ["--from", "--to"]}
+    options = {"check": ["--format", "--task-column", "--arms", "--feature", "--json"], "convert": ["--from", "--to"]}
     for command, names in options.items():
         shown = run(command, "--help").stdout
         assert all(name in shown for name in names)

@@ -1,5 +1,6 @@
 """Small fleets, tables and snapshots that the tests of a fleet share."""
 
+import dataclasses
 import itertools
 import json
 import secrets
@@ -157,3 +158,19 @@ def same_prefixes(monkeypatch):
 
     restart()
     return restart
+
+
+@pytest.fixture(scope="session")
+def exactly():
+    """Return all numbers of an answer as text, to the last digit: its repr shows people a few."""
+
+    def plain(value):
+        if dataclasses.is_dataclass(value):
+            return [plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
+        if isinstance(value, list | tuple):
+            return [plain(entry) for entry in value]
+        if isinstance(value, dict):
+            return {key: plain(entry) for key, entry in value.items()}
+        return value.tolist() if isinstance(value, np.ndarray) else value
+
+    return lambda value: repr(plain(value))

@@ -253,7 +253,7 @@ def test_more_threads_find_the_same(fleet_of, table, hold, monkeypatch, threads)
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_decisions_meanwhile_are_those_of_the_old_population(fleet_of, table, hold, same_prefixes, point):
+def test_decisions_meanwhile_are_those_of_the_old_population(fleet_of, table, hold, same_prefixes, point, exactly):
     def build():
         same_prefixes()
         fleet = fleet_of(60, background=True, refresh_growth=NEVER)
@@ -270,7 +270,7 @@ def test_decisions_meanwhile_are_those_of_the_old_population(fleet_of, table, ho
         each.reward(made[0].id, 1.5)
         batch = each.decide_many(["t1", "t2", "new"], np.tile(X, (3, 1)))
         coefficients = [each.coefficients(task) for task in ("t1", "nobody")]
-        return repr([*made, *batch, each.expected("t1", X), coefficients, each.borrowing("t2"), each.prior])
+        return exactly([*made, *batch, each.expected("t1", X), coefficients, each.borrowing("t2"), each.prior])
 
     assert answers(fleet) == answers(twin)
     finish(fleet, gate)

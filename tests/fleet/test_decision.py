@@ -1,7 +1,9 @@
 import json
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 X = np.array([[0.3, -0.8], [0.1, 0.2], [1.0, 2.0], [0.0, 0.5]])
@@ -41,16 +43,27 @@ def test_columns_are_in_the_order_of_the_arms(batch):
     assert batch.propensity.tolist() == batch.probabilities[np.arange(4), batch.chosen].tolist()
 
 
-def test_a_batch_as_a_table(batch, fleet_of):
+def test_a_batch_as_a_table_has_columns_for_every_arm(batch, fleet_of):
     frame = batch.to_frame()
 
-    assert frame.columns == ["decision_id", "task", "arm", "propensity", "probabilities", "mean", "sd"]
+    each = [f"{name}_{arm}" for name in ("probability", "mean", "sd") for arm in batch.arms]
+    assert frame.columns == ["decision_id", "task", "arm", "propensity", *each]
     assert frame["decision_id"].to_list() == batch.ids
     assert frame["arm"].to_list() == batch.arm
     assert frame["task"].to_list() == TASKS
-    assert frame["probabilities"].to_list() == batch.probabilities.tolist()
-    assert frame.schema["sd"] == pl.List(pl.Float64)
+    assert frame["probability_blue"].to_list() == batch.probabilities[:, 2].tolist()
+    np.testing.assert_array_equal(frame["sd_green"].to_numpy(), batch.sd[:, 1])
     empty = fleet_of(0).decide_many([], np.empty((0, 2)))
     assert list(empty) == []
     assert empty.to_frame().height == 0
     assert empty.to_frame().columns == frame.columns
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("record", [True, False])
+def test_a_table_comes_back_in_the_library_it_came_in(fleet_of, library, record):
+    contexts = library({"task": TASKS, "a": X[:, 0], "b": X[:, 1]})
+    batch = fleet_of(20).decide_many("task", contexts, record=record)
+    frame = batch.to_frame()
+    assert type(frame) is type(contexts)
+    assert list(frame["arm"] if library is not pa.table else frame["arm"].to_pylist()) == batch.arm

@@ -70,7 +70,7 @@ def live(fleet, clock, seed, rows=None):
         fleet.learn_many(rows)
     for task in ("t0", "t1", "never seen"):
         answers += [fleet.expected(task, X), *fleet.probabilities([task], [X]).ravel()]
-    return [repr(answer) for answer in answers]
+    return [repr(tuple(answer) if isinstance(answer, tuple) else answer) for answer in answers]
 
 
 def grown(fleet_of, table, clock, kind):

@@ -164,3 +164,32 @@ def test_findings_are_in_the_overview_and_change_nothing(healthy, snapshot, diff
     before = snapshot(fleet)
     assert fleet.overview().findings == fleet.overview().to_json()["findings"] == fleet.findings() != []
     assert differences(before, snapshot(fleet)) == []
+
+
+@pytest.mark.parametrize("unknown", ["zeros", "other"])
+@pytest.mark.parametrize("missing", ["zeros", "category"])
+def test_rewards_with_a_category_that_is_not_declared_are_counted(unknown, missing):
+    spec = FeatureSpec(["x", one_hot("weather", ["sun", "rain"], unknown=unknown, missing=missing)])
+    fleet = Posse(arms=["a", "b"], features=spec, seed=1)
+    rng = np.random.default_rng(0)
+    n = 60
+    weather = ["snow"] * 7 + [None] * 5 + ["sun", "rain"] * 24
+    rows = {
+        "task": [f"t{row % 6}" for row in range(n)],
+        "arm": ["a", "b"] * (n // 2),
+        "x": rng.normal(size=n),
+        "weather": weather,
+        "reward": rng.normal(size=n),
+    }
+    fleet.learn_many(rows)
+
+    (said,) = [finding for finding in fleet.findings() if "'weather' had" in finding]
+
+    # Without a column for those that are missing nothing tells them from unknown ones that are zeros, too.
+    together = unknown == missing == "zeros"
+    assert f"in {12 if together else 7} of 60 rewards" in said
+    assert ("or none" in said) == together
+    known = {name: values[12:] for name, values in rows.items()}
+    clean = Posse(arms=["a", "b"], features=spec, seed=1)
+    clean.learn_many(known)
+    assert not [finding for finding in clean.findings() if "'weather' had" in finding]

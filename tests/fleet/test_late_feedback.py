@@ -236,7 +236,7 @@ def test_settings_that_contradict_each_other():
         make(count_pending=1, absent_reward=0.0)
 
 
-def test_the_same_seed_makes_the_same_decisions(fleet_of, snapshot, same_prefixes, clock):
+def test_the_same_seed_makes_the_same_decisions(fleet_of, snapshot, same_prefixes, clock, exactly):
     def run():
         same_prefixes()
         clock.now = 0.0
@@ -246,11 +246,11 @@ def test_the_same_seed_makes_the_same_decisions(fleet_of, snapshot, same_prefixe
         for turn in range(60):
             clock.now += 1.0
             decision = fleet.decide(f"t{rng.integers(6)}", rng.normal(size=2))
-            told.append(repr(decision))
+            told.append(exactly(decision))
             if turn % 3 == 0:
                 fleet.reward(decision.id, float(rng.normal()))
             if turn % 20 == 7:
-                told += [repr(each) for each in fleet.decide_many(["t1", "new", "t2"], rng.normal(size=(3, 2)))]
+                told += [exactly(each) for each in fleet.decide_many(["t1", "new", "t2"], rng.normal(size=(3, 2)))]
         return told, snapshot(fleet)
 
     assert run() == run()

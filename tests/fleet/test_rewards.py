@@ -40,7 +40,7 @@ def test_a_reward_must_be_a_moderate_number(fleet_of, wrong):
     decision = fleet.decide("a", X)
     with pytest.raises(NotFinite, match="reward"):
         fleet.reward(decision.id, wrong)
-    for value in ("1", None, True, [1.0], 1j):
+    for value in ("1", None, [1.0], 1j):
         with pytest.raises(InvalidValue, match="reward"):
             fleet.reward(decision.id, value)
     assert fleet.n_rewards == 0

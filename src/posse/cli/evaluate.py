@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posse.checks import one_of
+from posse.cli.columns import ArmColumn, PropensityColumn, RewardColumn, TaskColumn, read_log_or_table
+from posse.cli.rules import is_rule, load_rule
 from posse.errors import InvalidValue, UnknownArm
 
 if TYPE_CHECKING:
@@ -15,17 +19,29 @@ if TYPE_CHECKING:
 
 TARGETS = (
     "a fleet's file, `greedy:FILE` (the fleet without exploration), `uniform`, `logged`, `always:ARM`, "
-    "`learned:KEY[:SETTING=VALUE,...]` (ebm-rand-ucb, ebm-ts or ebm-ucb, learned from this log, cross-fitted), or "
-    "`replay:KEY[:SETTING=VALUE,...]` (any policy that learns as it goes)"
+    "`learned:KEY[:SETTING=VALUE,...]` (ebm-rand-ucb, ebm-ts or ebm-ucb, learned from this log, cross-fitted), "
+    "`replay:KEY[:SETTING=VALUE,...]` (any policy that learns as it goes), `FILE.py:NAME` (a function of "
+    "task and context), or `column:NAME` (the arm that a feature names)"
 )
 
 
 def evaluate(
-    log: Annotated[Path, typer.Argument(help="A log with propensities (.jsonl, .parquet; see `posse log`).")],
-    policy: Annotated[
-        list[str],
-        typer.Option("--policy", "-p", metavar="TARGET", help=f"What to evaluate; repeat for more: {TARGETS}."),
+    log: Annotated[
+        Path,
+        typer.Argument(help="A log with propensities (.jsonl, .parquet; see `posse log`) or a table (.parquet, .csv)."),
     ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", metavar="TARGET", help=f"What to evaluate; repeat for more: {TARGETS}."),
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule",
+            metavar="FILE.py:NAME",
+            help="A rule of your own to evaluate: a Python function(task, context) that returns an arm; repeatable.",
+        ),
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option("--against", "-a", metavar="TARGET", help="What to compare it with, e.g. `logged`."),
@@ -41,16 +57,33 @@ def evaluate(
     absent_reward: Annotated[
         float | None, typer.Option(metavar="VALUE", help="The reward of rows without one. Default: left out.")
     ] = None,
+    missing_reward: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="`skip` leaves out rows without a reward, however many there are; `error` refuses them. Default: left "
+            "out, and refused if they are too many.",
+        ),
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only decisions before this time, e.g. 2026-03-01.")
+    ] = None,
+    task_column: TaskColumn = "task",
+    arm_column: ArmColumn = "arm",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = "propensity",
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="How often tasks are resampled.")] = 2000,
     folds: Annotated[int, typer.Option(help="Folds for what is learned from the log and judged by it.")] = 5,
     clip: Annotated[float | None, typer.Option(help="Cut weights to this; adds a bias.")] = None,
     seed: Annotated[int, typer.Option(help="Of resamples, folds and replays.")] = 0,
     plot: Annotated[list[Path] | None, typer.Option(help="Draw to this PNG, SVG or PDF; repeatable.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write everything, tasks and groups included, as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write everything, tasks and groups included, to this JSON file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1)."""
-    from posse.logs import read_log
     from posse.offline import ESTIMATORS
     from posse.offline import evaluate as run
 
@@ -58,12 +91,15 @@ def evaluate(
         from posse.plotting.style import check_figure_paths
 
         check_figure_paths(plot)
-    rows = read_log(log)
-    if absent_reward is not None:
-        rows = rows.with_rewards(absent_reward)
+    if not policy and not rule:
+        raise InvalidValue("expected something to evaluate, got nothing; pass --policy TARGET or --rule FILE.py:NAME")
+    rows = read_log_or_table(log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column)
+    if before is not None:
+        rows = decisions_before(rows, before)
+    rows = with_missing_rewards(rows, missing_reward, absent_reward)
     evaluation = run(
         rows,
-        [target_option(text, rows) for text in policy],
+        [*(target_option(text, rows) for text in policy or ()), *map(load_rule, rule or ())],
         against=None if against is None else target_option(against, rows),
         estimators=tuple(estimator or ESTIMATORS),
         groups=tuple(group or ()),
@@ -73,10 +109,10 @@ def evaluate(
         clip=clip,
         seed=seed,
     )
-    typer.echo(str(evaluation))
-    if json is not None:
-        evaluation.save(json)
-        typer.echo(f"wrote {json}", err=True)
+    typer.echo(dumps(evaluation.to_json(), indent=2) if json else str(evaluation))
+    if out is not None:
+        evaluation.save(out)
+        typer.echo(f"wrote {out}", err=True)
     if plot and not evaluation.table.is_empty():
         from posse.plotting.offline import plot_evaluation
 
@@ -89,12 +125,49 @@ def evaluate(
         raise typer.Exit(1)
 
 
+def decisions_before(log: Log, text: str) -> Log:
+    """Return the decisions of a log before a time; those without a time are an error."""
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidValue(
+            f"--before must be a time such as 2026-03-01 or 2026-03-01T12:00, but {text!r} came"
+        ) from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    times = log.frame["time"]
+    if times.null_count():
+        raise InvalidValue(f"--before needs the time of every decision, but {times.null_count()} of the log have none")
+    return replace(log, frame=log.frame.filter(times < moment))
+
+
+def with_missing_rewards(log: Log, missing: str | None, absent: float | None) -> Log:
+    """Return a log after a decision about its rows without a reward."""
+    if missing is not None:
+        one_of(missing, "--missing-reward", ("skip", "error"))
+        if absent is not None:
+            raise InvalidValue("give --missing-reward or --absent-reward, not both")
+        count = log.frame["reward"].null_count()
+        if missing == "error" and count:
+            raise InvalidValue(
+                f"{count} of {log.n_rows} rows have no reward; pass --missing-reward skip to leave them out"
+            )
+        return log.with_rewards()
+    return log if absent is None else log.with_rewards(absent)
+
+
 def target_option(text: str, log: Log) -> Any:
     """Return the target that was typed."""
     from posse.cli.options import policy_options
-    from posse.offline import Always, Fleet, Learned, Logged, Replay, Uniform
+    from posse.offline import Always, Column, Fleet, Learned, Logged, Replay, Uniform
 
     kind, _, rest = text.partition(":")
+    if is_rule(text):
+        return load_rule(text)
+    if kind == "column" and rest:
+        return Column(rest)
     if text in ("uniform", "logged"):
         return Uniform() if text == "uniform" else Logged()
     if kind == "always" and rest:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posse.cli.columns import ArmColumn, RewardColumn, TaskColumn, read_table, require_columns
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ def fit(
     features: Annotated[
         Path | None, typer.Option(help="A JSON file that declares the features, as FeatureSpec.to_json gives it.")
     ] = None,
-    task: Annotated[str, typer.Option(help="The column of a table that names the task.")] = "task",
-    arm: Annotated[str, typer.Option(help="The column of a table that names the arm.")] = "arm",
-    reward: Annotated[str, typer.Option(help="The column of a table with the reward.")] = "reward",
+    standardise: Annotated[
+        bool, typer.Option("--standardise", help="Give every number mean 0 and standard deviation 1, as in this table.")
+    ] = False,
+    task: TaskColumn = "task",
+    arm: ArmColumn = "arm",
+    reward: RewardColumn = "reward",
     absent_reward: Annotated[
         float | None,
         typer.Option(metavar="VALUE", help="The reward of rows without one, and of the fleet's. Default: left out."),
@@ -48,7 +52,7 @@ def fit(
     from posse.fleet import Posse
 
     frame, arms, contexts = _read(log, task, arm, reward)
-    spec = _declared(contexts, feature, features)
+    spec = _declared(contexts, feature, features, standardise=standardise)
     fleet = Posse(
         arms=arms,
         features=spec,
@@ -68,13 +72,8 @@ def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
     """Return the rows, the arms there are, and the raw features of every row."""
     from posse.logs import read_log
     from posse.logs.schema import COLUMNS
-    from posse.tables import as_frame
 
-    table = None
-    if path.suffix in (".parquet", ".csv"):
-        table = as_frame(path)
-        if "context" in table.columns:
-            table = None
+    table = read_table(path)
     if table is None:
         log = read_log(path)
         if log.unknown and not log.features:
@@ -83,26 +82,23 @@ def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
                 "put them there, or write a table (.parquet, .csv)"
             )
         return log.frame, log.arms, log.contexts
-    for name, column in (("task", task), ("arm", arm), ("reward", reward)):
-        if column not in table.columns:
-            raise InvalidValue(
-                f"{path} has no column {column!r}; its columns are {', '.join(table.columns)}. "
-                f"Say which one is the {name} with --{name}"
-            )
+    require_columns(table, path, task=task, arm=arm, reward=reward)
     arms = table.get_column(arm).drop_nulls().unique().sort().to_list()
     # What a log says about its decisions is not known before them.
     return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns))
 
 
-def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None) -> FeatureSpec:
+def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None, *, standardise: bool) -> FeatureSpec:
     import json
 
     from posse.features import FeatureSpec
 
     if path is None:
-        return FeatureSpec.from_table(contexts, columns=names)
+        return FeatureSpec.from_table(contexts, columns=names, scale="standard" if standardise else None)
     if names:
         raise InvalidValue("give --feature or --features, not both")
+    if standardise:
+        raise InvalidValue("give --standardise or --features, not both; a declared feature has its own scale")
     try:
         return FeatureSpec.from_json(json.loads(path.read_text()))
     except (OSError, ValueError) as error:

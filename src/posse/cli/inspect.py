@@ -25,7 +25,7 @@ def inspect(
         bool, typer.Option("--covariance", help="Also how coefficients vary together between tasks.")
     ] = False,
     plot: Annotated[
-        list[Path] | None, typer.Option(help="Draw how tasks differ to this PNG, SVG or PDF; repeatable.")
+        list[Path] | None, typer.Option(help="Draw how tasks differ, or the task, to this PNG, SVG or PDF; repeatable.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
@@ -49,9 +49,12 @@ def inspect(
         else:
             print_overview(overview, title=str(fleet), covariance=covariance)
     if plot:
-        from posse.plotting import plot_population
+        from posse.plotting import plot_population, plot_task
 
-        plot_population(loaded.overview(0), plot)
+        if task is None:
+            plot_population(loaded.overview(0), plot)
+        else:
+            plot_task(loaded.overview(0), loaded.coefficients(label), label, plot)
         for path in plot:
             typer.echo(f"wrote {path}", err=json)
 

@@ -36,6 +36,7 @@ Format = Annotated[
 Task = Annotated[
     str | None,
     typer.Option(
+        "--task-column",
         metavar="PATH",
         help="Where dsjson has the task, e.g. Shared.store, or =NAME for one task; for obp, a column of the context.",
     ),

@@ -11,10 +11,17 @@ from posse._version import __version__
 from posse.cli.commands import Commands
 from posse.errors import PosseError
 
+EXIT_STATUS = (
+    "Exit status: 0 done; 1 the answer is no (a log that cannot tell, a check or verification that found something); 2 "
+    "refused, with one line on standard error that says what to do; 130 stopped with Ctrl-C. Everywhere `--json` "
+    "prints JSON on standard output and `--task` names a task, `--task-column` a column."
+)
+
 app = typer.Typer(
     name="posse",
     cls=Commands,
     help="Many related contextual bandits that learn from each other.",
+    epilog=EXIT_STATUS,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

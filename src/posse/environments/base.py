@@ -9,6 +9,7 @@ import numpy as np
 
 from posse.families import Rewards
 from posse.model.prior import Prior
+from posse.showing import brief_repr
 from posse.types import Array, IntArray, Settings
 
 
@@ -41,6 +42,8 @@ class Draw:
     prior: Prior | None
     arrival_probabilities: Array
     rewards_are: Rewards = "number"
+
+    __repr__ = brief_repr
 
 
 class World(Protocol):

@@ -14,6 +14,8 @@ from posse.features.columns import Column, ListColumn, NumberColumn, SeriesColum
 from posse.features.values import shown
 from posse.tables import as_frame
 
+FOR_TABLES = "many rows go to decide_many (or encode_many)"
+
 
 def raw_values(context: Any, names: Sequence[str], row: int | None = None) -> Sequence[Any]:
     """Return the raw values of one context in the order of ``names``; None where a mapping has none.
@@ -113,12 +115,12 @@ def _sequence(context: Any, place: str) -> Sequence[Any]:
     if array is None and hasattr(context, "__array__") and not hasattr(type(context), "columns"):
         array = np.asarray(context)
     if array is None:
-        hint = "; encode_many takes tables" if hasattr(type(context), "columns") else ""
-        raise InvalidValue(
-            f"{place} must be a mapping by feature name, a row, or the values in order, but {shown(context)} came{hint}"
-        )
+        expected = f"{place} must be a mapping by feature name, a row, or the values in order"
+        if hasattr(type(context), "columns") or hasattr(context, "__arrow_c_stream__"):
+            raise InvalidValue(f"{expected}, but a table came ({type(context).__name__}); {FOR_TABLES}")
+        raise InvalidValue(f"{expected}, but {shown(context)} came")
     if array.ndim != 1:
-        raise ShapeError(f"{place} must have one axis, but its shape is {array.shape}; encode_many takes many rows")
+        raise ShapeError(f"{place} must have one axis, but its shape is {array.shape}; {FOR_TABLES}")
     return array.tolist()  # type: ignore[no-any-return]
 
 

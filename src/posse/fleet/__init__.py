@@ -4,6 +4,7 @@ from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.ledger import Pending
 from posse.fleet.overview import ArmOverview, Coefficients, Overview, TaskOverview
 from posse.fleet.posse import Posse
+from posse.fleet.rewarding import Rewarded, Skipped
 
 __all__ = [
     "ArmOverview",
@@ -14,5 +15,7 @@ __all__ = [
     "Overview",
     "Pending",
     "Posse",
+    "Rewarded",
+    "Skipped",
     "TaskOverview",
 ]

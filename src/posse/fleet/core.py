@@ -40,6 +40,7 @@ from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide_rows
 from posse.kernels.lanes import new_lanes
 from posse.kernels.linalg import LARGEST
+from posse.keywords import KnownKeywords
 from posse.threads import MANY_ROWS, spread_parts, workers
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Lesson(NamedTuple):
     provisional: bool = False  # whether all rows are decisions that wait for their reward
 
 
-class Core:
+class Core(KnownKeywords):
     """What the public object is built on. Methods that begin with an underscore expect that the lock is held."""
 
     def __init__(
@@ -305,6 +306,12 @@ class Core:
         if eligible is None:
             return active
         rows = listed(eligible, "eligible must have a sequence of arms, or None, for every row")
+        alone = [names for names in rows if isinstance(names, str | int)]
+        if alone:
+            raise InvalidValue(
+                f"eligible of many rows must have a sequence of arms, or None, for every row, but the arm {alone[0]!r} "
+                f"came; for the same arms in every row pass [{alone[: len(self._arms)]!r}] * {n}"
+            )
         if len(rows) != n:
             raise ShapeError(f"eligible must have one entry per row, but {len(rows)} came for {n} rows")
         mask = np.repeat(active, n, axis=0)
@@ -612,8 +619,10 @@ def require_truth_value(value: Any, name: str = "explore") -> None:
 
 def checked_reward(value: Any) -> float:
     """Return a reward that can be learned."""
-    if isinstance(value, bool):
-        raise InvalidValue(f"reward must be a number, but {value} came; pass {float(value)}")
+    if isinstance(value, bool | np.bool_):
+        return float(value)  # whether there was a click
+    if value is None or (isinstance(value, float) and value != value):
+        raise NotFinite(f"reward must be a finite number, but {value} came; where there is none, leave out the call")
     reward = number(value, "reward")
     if abs(reward) > LARGEST:
         raise NotFinite(f"reward {reward:g} is too large: sums of squares would overflow; rescale the rewards")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from posse.fleet.labels import Label
+from posse.showing import MOST_ROWS, Sheet, Table
+from posse.tables import in_library
 from posse.types import Array, IntArray
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Decision(NamedTuple):
@@ -41,6 +40,21 @@ class Decision(NamedTuple):
     mean: dict[Label, float]
     sd: dict[Label, float]
 
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        best_first = sorted(self.probabilities, key=lambda arm: -self.probabilities[arm])
+        rows = [(str(arm), self.probabilities[arm], self.mean[arm], self.sd[arm]) for arm in best_first]
+        name = f"Decision {self.id}" if self.id else "Decision that was not recorded"
+        return Sheet(
+            f"{name}: arm {self.arm!r} for task {self.task!r}, propensity {self.propensity:.3g}",
+            [Table("", ("arm", "probability", "mean", "sd"), rows)],
+        )
+
 
 class Expectation(NamedTuple):
     """What is believed about the expected reward of every active arm, exploration apart.
@@ -53,6 +67,17 @@ class Expectation(NamedTuple):
     mean: dict[Label, float]
     sd: dict[Label, float]
 
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        best_first = sorted(self.mean, key=lambda arm: -self.mean[arm])
+        rows = [(str(arm), self.mean[arm], self.sd[arm]) for arm in best_first]
+        return Sheet("Expected reward of every arm", [Table("", ("arm", "mean", "sd"), rows)])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
@@ -61,6 +86,7 @@ class Decisions:
     Parameters
     ----------
     prefix : str
+        Empty if they were not recorded.
     first : int
         The id of row i is ``f"{prefix}-{first + i}"``.
     tasks : list
@@ -73,6 +99,8 @@ class Decisions:
         0 for arms that were not eligible.
     mean, sd : ndarray of shape (n_rows, n_arms)
         NaN for arms that were not eligible.
+    library : {"polars", "pandas", "pyarrow"}
+        What :meth:`to_frame` returns a table of: that of the contexts.
     """
 
     prefix: str
@@ -84,6 +112,7 @@ class Decisions:
     probabilities: Array
     mean: Array
     sd: Array
+    library: str = "polars"
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -92,6 +121,8 @@ class Decisions:
     def ids(self) -> list[str]:
         """What rewards name the decisions by."""
         prefix = self.prefix
+        if not prefix:
+            return [""] * len(self)
         return [f"{prefix}-{number}" for number in range(self.first, self.first + len(self))]
 
     @property
@@ -107,7 +138,7 @@ class Decisions:
         row = range(len(self))[row]
         there = np.flatnonzero(~np.isnan(self.mean[row])).tolist()
         return Decision(
-            f"{self.prefix}-{self.first + row}",
+            f"{self.prefix}-{self.first + row}" if self.prefix else "",
             self.tasks[row],
             self.arms[self.chosen[row]],
             float(self.propensity[row]),
@@ -117,18 +148,36 @@ class Decisions:
             ),
         )
 
-    def to_frame(self) -> pl.DataFrame:
-        """Return a Polars table: decision_id, task, arm, propensity, and lists over ``arms``."""
+    def to_frame(self) -> Any:
+        """Return a table: decision_id, task, arm, propensity, and probability, mean and sd of every arm.
+
+        The columns of an arm are called ``probability_ARM``, ``mean_ARM`` and ``sd_ARM``. It is a table of pandas or
+        Arrow if the contexts were, else of Polars.
+        """
         import polars as pl
 
-        return pl.DataFrame(
-            {
-                "decision_id": self.ids,
-                "task": self.tasks,
-                "arm": self.arm,
-                "propensity": self.propensity,
-                "probabilities": pl.Series(self.probabilities, dtype=pl.List(pl.Float64)),
-                "mean": pl.Series(self.mean, dtype=pl.List(pl.Float64)),
-                "sd": pl.Series(self.sd, dtype=pl.List(pl.Float64)),
-            }
+        each = {
+            f"{name}_{arm}": values[:, column]
+            for name, values in (("probability", self.probabilities), ("mean", self.mean), ("sd", self.sd))
+            for column, arm in enumerate(self.arms)
+        }
+        frame = pl.DataFrame(
+            {"decision_id": self.ids, "task": self.tasks, "arm": self.arm, "propensity": self.propensity, **each}
+        )
+        return in_library(frame, self.library)
+
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        rows = [
+            (one.id, str(one.task), str(one.arm), one.propensity)
+            for one in map(self.__getitem__, range(len(self))[:MOST_ROWS])
+        ]
+        return Sheet(
+            f"{len(self):,} decisions among {len(self.arms)} arms",
+            [Table("", ("decision_id", "task", "arm", "propensity"), rows, len(self))],
         )

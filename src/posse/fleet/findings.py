@@ -8,6 +8,7 @@ import numpy as np
 
 from posse.features.categories import OneHot
 from posse.fleet.products import products_of
+from posse.fleet.unseen import unseen_categories
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
 from posse.model.evidence import unusual
@@ -30,6 +31,7 @@ def findings_of(fleet: Core) -> list[str]:
     products = products_of(fleet).sums
     with fleet._lock:
         found = data_findings(_seen(fleet, products), names)
+        found += map(str, unseen_categories(fleet._features, products))
         if fleet._behaviour.method != estimators.EVIDENCE or not products[-1, -1] > 0:
             return found
         evidence = fleet._store.memory.evidence

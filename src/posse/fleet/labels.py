@@ -43,9 +43,25 @@ def checked_label(value: Any, what: str) -> Label:
         except TypeError:
             pass
         else:
-            if -LARGEST_NUMBER <= number <= LARGEST_NUMBER and "bool" not in type(value).__name__:
-                return number
+            if "bool" not in type(value).__name__:
+                return _sized(number, what)
     raise InvalidValue(f"{what} is named by text or a whole number, but {value!r} came")
+
+
+def _sized(number: int, what: str) -> int:
+    if -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
+        return number
+    raise InvalidValue(
+        f"{what} that is named by a whole number must fit in 64 bits (at most 2**63 - 1 in size), but {number} came; "
+        f"name it by text: {str(number)!r}"
+    )
+
+
+def require_one_by_one(tasks: Iterable[Any]) -> None:
+    """Raise if a list of tasks came where tasks were expected."""
+    for task in tasks:
+        if isinstance(task, list | tuple | set | frozenset):
+            raise InvalidValue(f"forget takes tasks one by one, but a {type(task).__name__} came; pass forget(*tasks)")
 
 
 class _Index:

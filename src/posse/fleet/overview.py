@@ -10,12 +10,14 @@ import numpy as np
 from posse.fleet.labels import Label
 from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import borrowing_of
+from posse.showing import Sheet, Table, brief_repr
 from posse.types import Array
 
 if TYPE_CHECKING:
     from posse.kernels.posterior import Belief
     from posse.types import IntArray
 
+MOST_SPREAD = 5  # coefficients and tasks that a printed overview lists
 AT_ONCE = 8192  # pairs that are counted at a time
 
 
@@ -35,6 +37,21 @@ class Coefficients(NamedTuple):
     columns: tuple[str, ...]
     mean: dict[Label, Array]
     covariance: dict[Label, Array]
+
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        rows = []
+        for place, column in enumerate(self.columns):
+            known = [(mean[place], self.covariance[arm][place, place] ** 0.5) for arm, mean in self.mean.items()]
+            rows.append((column, *(f"{mean:.3g} ± {sd:.2g}" for mean, sd in known)))
+        return Sheet(
+            f"Coefficients of {len(self.mean)} arms (mean ± sd)", [Table("", ("", *map(str, self.mean)), rows)]
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +81,8 @@ class ArmOverview:
     mean: Array
     mean_sd: Array
     covariance: Array
+
+    __repr__ = brief_repr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +133,41 @@ class Overview:
     n_rewards: float
     findings: list[str]
     pending_reward: float | None = None
+
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        arms = [(str(arm.arm) + " (retired)" * arm.retired, arm.rewards, arm.tasks, arm.noise_sd) for arm in self.arms]
+        spread = sorted(
+            (
+                (-float(np.sqrt(arm.covariance[place, place])), str(arm.arm), column, float(arm.mean[place]))
+                for arm in self.arms
+                for place, column in enumerate(self.columns)
+            ),
+            key=lambda entry: entry[0],
+        )
+        tables = [
+            Table("arms", ("arm", "rewards", "tasks", "noise sd"), arms),
+            Table(
+                "where tasks differ most",
+                ("arm", "coefficient", "mean", "sd between tasks"),
+                [(arm, column, mean, -sd) for sd, arm, column, mean in spread[:MOST_SPREAD]],
+                len(spread),
+            ),
+        ]
+        if self.tasks:
+            rows = [(str(task.task), task.rewards, f"{task.own_share:.0%}") for task in self.tasks[:MOST_SPREAD]]
+            tables.append(Table("tasks with the most rewards", ("task", "rewards", "own share"), rows, len(self.tasks)))
+        return Sheet(
+            f"{self.policy}, {self.prior} prior: {self.n_tasks:,} tasks, {self.n_decisions:,} decisions, "
+            f"{self.n_rewards:,.0f} rewards, {self.n_pending:,} pending",
+            tables,
+            self.findings,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

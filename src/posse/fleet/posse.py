@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from posse.checks import one_of, whole_number
-from posse.errors import InvalidValue, ShapeError
+from posse.errors import InvalidValue
 from posse.fleet.commit import Steps, commit
 from posse.fleet.core import (
     FIT_SETTLED,
@@ -25,7 +25,7 @@ from posse.fleet.core import (
     require_truth_value,
 )
 from posse.fleet.decision import Decision, Decisions, Expectation
-from posse.fleet.labels import Label, checked_label
+from posse.fleet.labels import Label, checked_label, require_one_by_one
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
 from posse.fleet.loading import require_loaded
 from posse.fleet.overview import (
@@ -39,13 +39,16 @@ from posse.fleet.overview import (
     task_rewards,
     with_own_share,
 )
+from posse.fleet.preview import preview
 from posse.fleet.products import squares_of
-from posse.fleet.rows import contexts_of, label_codes, listed, required, rewards_of, without_missing
+from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
+from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, without_missing
 from posse.kernels import estimators
 from posse.kernels.fleet import decide, observe_one
 from posse.kernels.packing import whole_matrices
 from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.statistics import Statistics
+from posse.tables import library_of
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -138,6 +141,19 @@ class Posse(Core):
                 f"{self._store.n_rewards:g} rewards, {pending}>"
             )
 
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __bool__(self) -> bool:
+        return True  # also before the first task
+
+    def _repr_html_(self) -> str:
+        return self.overview()._repr_html_()
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        # A copy would share arrays and lock with this fleet, or draw the same random numbers and ids.
+        raise TypeError("a fleet cannot be copied or pickled; use save(path) and Posse.load(path)")
+
     # What it is.
 
     @property
@@ -206,6 +222,7 @@ class Posse(Core):
         context: Any,
         eligible: Iterable[Label] | None = None,
         explore: bool = True,
+        record: bool = True,
     ) -> Decision:
         """Choose an arm.
 
@@ -218,6 +235,9 @@ class Posse(Core):
             Default: all that are not retired.
         explore : bool
             False takes the arm with the best mean and says propensity 1.
+        record : bool
+            False returns the decision that would come next and leaves no trace of it: no id, no new task, nothing in
+            the log, nothing that waits for a reward. For evaluations and for looking.
 
         Notes
         -----
@@ -226,6 +246,10 @@ class Posse(Core):
         """
         x = self._features.encode(context)
         require_truth_value(explore)
+        require_truth_value(record, "record")
+        if not record:
+            rows = None if eligible is None else [eligible]
+            return preview(self, [self._tasks.checked(task)], np.zeros(1, dtype=np.int64), x[None], rows, explore)[0]
         with self._lock:
             arms, names = self._active, self._active_names
             if eligible is not None:
@@ -289,7 +313,12 @@ class Posse(Core):
             return decision
 
     def decide_many(
-        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
+        self,
+        tasks: Any,
+        contexts: Any,
+        eligible: Iterable[Iterable[Label] | None] | None = None,
+        explore: bool = True,
+        record: bool = True,
     ) -> Decisions:
         """Choose an arm for every row, by what is believed when this is called.
 
@@ -304,9 +333,14 @@ class Posse(Core):
         eligible : sequence of sequences of arms, optional
             One per row; None for all.
         explore : bool
+        record : bool
+            As in :meth:`decide`: False returns what would be decided and leaves no trace.
         """
         require_truth_value(explore)
+        require_truth_value(record, "record")
         labels, codes, X = self._rows(tasks, contexts)
+        if not record:
+            return preview(self, labels, codes, X, eligible, explore, library_of(contexts))
         n = len(codes)
         with self._lock:
             mask = self._mask(eligible, n)
@@ -340,6 +374,7 @@ class Posse(Core):
                 probabilities=probabilities,
                 mean=mean,
                 sd=sd,
+                library=library_of(contexts),
             )
             self._ledger.write_many(rows, chosen, now, X)
             lesson = None
@@ -431,13 +466,14 @@ class Posse(Core):
 
     # Learning.
 
-    def reward(self, decision_id: str, value: float) -> bool:
-        """Learn the reward of a decision; True if it is news, False if the same had come before.
+    def reward(self, decision: Decision | str, value: float) -> bool:
+        """Learn the reward of a decision, or of the id of one; True if it is news, False if the same had come before.
 
         Any order, any delay up to the time to live. Another value for the same decision is refused. With
         ``absent_reward`` it replaces what the decision counted as until now, exactly; with ``count_pending=False`` it
-        is kept, and learned when the time to live is over.
+        is kept, and learned when the time to live is over. True and False are 1 and 0.
         """
+        decision_id: str = id_of(decision)
         value = checked_reward(value)
         with self._lock:
             self._require_whole()
@@ -476,29 +512,34 @@ class Posse(Core):
                 self._estimate_one(refresh)
             return True
 
-    def reward_many(self, decision_ids: Iterable[str], values: Iterable[float]) -> int:
-        """Learn many rewards; return how many are news. If any is refused, none is learned."""
-        ids = listed(decision_ids, "decision_ids must be a sequence of ids")
-        amounts = [checked_reward(value) for value in listed(values, "values must be a sequence of rewards")]
-        if len(ids) != len(amounts):
-            raise ShapeError(
-                f"as many values as decisions are needed, but {len(ids)} ids and {len(amounts)} values came"
-            )
+    def reward_many(
+        self, decisions: Decisions | Iterable[Decision | str], values: Iterable[float], *, errors: str = "raise"
+    ) -> Rewarded:
+        """Learn many rewards; return how many are news.
+
+        Parameters
+        ----------
+        decisions : Decisions, or sequence of decisions or of their ids
+        values : sequence of float
+        errors : {"raise", "skip"}
+            "raise" learns none if any is refused. "skip" learns the others and lists what it left out, and why, in
+            ``skipped`` of what it returns: decisions that nobody knows or that are too old, rewards that are not
+            finite numbers, and second rewards that differ from the first.
+
+        Returns
+        -------
+        Rewarded
+            A number, with the attribute ``skipped``.
+        """
+        one_of(errors, "errors", ("raise", "skip"))
+        ids, amounts = listed_rewards(decisions, values)
         with self._lock:
             self._require_whole()
             now = self._clock()
-            new: dict[str, float] = {}
-            for decision_id, value in zip(ids, amounts, strict=True):
-                ledger, row = self._find(decision_id, now)
-                if decision_id in new:
-                    self._require_same(decision_id, new[decision_id], value)
-                elif ledger.status[row] == REWARDED:
-                    self._require_same(decision_id, float(ledger.reward[row]), value)
-                else:
-                    new[decision_id] = value
+            new, skipped = news_among(self, ids, amounts, now, skip=errors == "skip")
             self._expire(now)
             if not new:
-                return 0
+                return Rewarded(0, skipped)
             where = [(*self._find(decision_id, now), value) for decision_id, value in new.items()]
             lesson = None
             if not self._holds_rewards:
@@ -516,7 +557,7 @@ class Posse(Core):
             commit(steps, partial(self._note_rewards, list(new), list(new.values()), now))
             if lesson is not None:
                 self._estimate(lesson)
-            return len(where)
+            return Rewarded(len(where), skipped)
 
     def pending(self) -> list[Pending]:
         """Return the decisions that wait for a reward, the oldest first."""
@@ -693,6 +734,7 @@ class Posse(Core):
         """
         with self._lock:
             self._require_whole()
+            require_one_by_one(tasks)
             labels = list(dict.fromkeys(self._tasks.checked(task) for task in tasks))
             numbers = np.array([self._task_number(label) for label in labels], dtype=np.int64)
             if not numbers.size:

@@ -76,6 +76,8 @@ def label_codes(series: pl.Series, labels: Labels) -> tuple[list[Label], IntArra
         if kind == pl.Null and not len(series):
             return [], np.empty(0, dtype=np.int64)
         first = series[0] if len(series) else None
+        if kind == pl.Object:  # values of more than one kind, or whole numbers beyond 64 bits: the first wrong one says
+            labels.checked_all(series.to_list())
         raise InvalidValue(
             f"{labels.what}s are named by text or whole numbers, but the column {series.name!r} has type {kind}"
             + (f" (its first value is {first!r})" if first is not None else "")
@@ -115,7 +117,10 @@ def rewards_of(series: pl.Series) -> Array:
     values: Array = np.ascontiguousarray(series.cast(pl.Float64).to_numpy())
     if not moderate(values):
         row = int(np.argmax(~(np.abs(values) <= LARGEST)))
-        raise NotFinite(f"rewards must be finite and below {LARGEST:g} in size, but {values[row]} came at row {row}")
+        hint = '; missing_reward="skip" leaves out rows without a reward' if np.isnan(values[row]) else ""
+        raise NotFinite(
+            f"rewards must be finite and below {LARGEST:g} in size, but {values[row]} came at row {row}{hint}"
+        )
     return values
 
 

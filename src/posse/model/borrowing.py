@@ -8,6 +8,7 @@ import numpy as np
 
 from posse.kernels.packing import diagonal_places, whole_matrix
 from posse.kernels.posterior import Belief
+from posse.showing import brief_repr
 from posse.types import Array
 
 AT_ONCE = 8192  # pairs that are read at a time
@@ -37,6 +38,8 @@ class Borrowing:
     own_share: Array
     borrowed: Array
     rewards: Array
+
+    __repr__ = brief_repr
 
 
 def feature_squares(belief: Belief) -> Array:

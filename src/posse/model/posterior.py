@@ -10,6 +10,7 @@ from numpy.linalg import cholesky, inv, slogdet, solve
 
 from posse.checks import real_array
 from posse.errors import InvalidValue, ShapeError
+from posse.showing import brief_repr
 
 if TYPE_CHECKING:
     from posse.model.prior import Prior
@@ -33,6 +34,8 @@ class Posterior:
     covariance: Array
     shared_mean: Array
     shared_covariance: Array
+
+    __repr__ = brief_repr
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import numpy as np
 from posse.checks import covariance as checked_covariance
 from posse.checks import real_array, whole_number
 from posse.errors import InvalidValue, ShapeError
+from posse.showing import brief_repr
 
 if TYPE_CHECKING:
     from posse.types import Array, ArrayLike
@@ -49,6 +50,8 @@ class Prior:
     noise_variance: Array
     shared_precision: Array
     shared_location: Array
+
+    __repr__ = brief_repr
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ import numpy as np
 
 from posse.model.findings import Unusual
 from posse.model.prior import Prior
+from posse.showing import brief_repr
 from posse.types import Array, BoolArray, IntArray
 
 
@@ -59,6 +60,8 @@ class PriorReport:
     notes: tuple[str, ...] = ()
     unusual: Unusual | None = None
 
+    __repr__ = brief_repr
+
     def __str__(self) -> str:
         times = "iteration" if self.iterations == 1 else "iterations"
         head = f"prior by method {self.method!r}: {self.iterations} {times}, "
@@ -106,3 +109,5 @@ class PriorEstimate:
     prior: Prior
     report: PriorReport
     task_weight: Array
+
+    __repr__ = brief_repr

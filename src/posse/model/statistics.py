@@ -11,6 +11,7 @@ from posse.checks import labels, real_array, whole_number
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
 from posse.kernels.linalg import LARGEST, moderate
 from posse.kernels.sums import Sums, add_rows
+from posse.showing import brief_repr
 
 if TYPE_CHECKING:
     from posse.types import Array, ArrayLike
@@ -52,6 +53,8 @@ class Statistics:
     moment: Array
     sum_of_squares: Array
     count: Array
+
+    __repr__ = brief_repr
 
     def __post_init__(self) -> None:
         for name in ("gram", "moment", "sum_of_squares", "count"):

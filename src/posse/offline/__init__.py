@@ -8,11 +8,13 @@ from posse.offline.evaluation import evaluate
 from posse.offline.learned import Learned
 from posse.offline.replay import Replay
 from posse.offline.report import Evaluation, EvaluationRefused, TargetReport
+from posse.offline.rules import Column, Rule
 from posse.offline.targets import Always, Fleet, Function, Logged, Target, Uniform
 
 __all__ = [
     "ESTIMATORS",
     "Always",
+    "Column",
     "Contributions",
     "Diagnostics",
     "Estimate",
@@ -26,6 +28,7 @@ __all__ = [
     "LoggedBandit",
     "Refusal",
     "Replay",
+    "Rule",
     "Target",
     "TargetReport",
     "Uniform",

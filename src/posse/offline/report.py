@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from posse.errors import InvalidValue, ResultFileError
 from posse.offline.bootstrap import Estimate
 from posse.offline.diagnostics import Diagnostics, Refusal
+from posse.showing import Sheet, Table
 from posse.types import Settings
 
 if TYPE_CHECKING:
@@ -132,8 +133,27 @@ class Evaluation:
 
         return evaluation_text(self)
 
-    def save(self, path: str | Path) -> None:
-        """Write everything as JSON; numbers that there are not are null."""
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        columns = ("target", "estimator", "value", "low", "high")
+        tables = [Table("reward per decision", columns, self.table.select(columns).rows())] if len(self.table) else []
+        if len(self.differences):
+            between = ("target", "against", "estimator", "value", "low", "high")
+            tables.append(Table("differences", between, self.differences.select(between).rows()))
+        notes = [f"{target.name}: refused, {reason}" for target in self.targets for reason in target.refusals]
+        return Sheet(
+            f"{self.rows:,} decisions of {self.tasks:,} tasks among {self.arms} arms; print() has the diagnostics",
+            tables,
+            notes,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain values; numbers that there are not are None."""
         tables = {name: getattr(self, name).to_dicts() for name in TABLES}
         content = {
             "format": FORMAT,
@@ -145,8 +165,13 @@ class Evaluation:
             "notes": list(self.notes),
             **tables,
         }
+        plain: dict[str, Any] = _plain(content)
+        return plain
+
+    def save(self, path: str | Path) -> None:
+        """Write everything as JSON; numbers that there are not are null."""
         try:
-            Path(path).write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n")
+            Path(path).write_text(json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
         except OSError as error:
             raise ResultFileError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
 

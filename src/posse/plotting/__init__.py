@@ -6,7 +6,7 @@ from posse.plotting.intervals import Interval, plot_intervals
 from posse.plotting.offline import plot_evaluation
 from posse.plotting.palette import style_of
 from posse.plotting.panels import Panel, Series, plot_panels
-from posse.plotting.population import plot_population
+from posse.plotting.population import plot_population, plot_task
 from posse.plotting.regret import plot_regret
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "plot_panels",
     "plot_population",
     "plot_regret",
+    "plot_task",
     "style_of",
 ]

@@ -1,29 +1,39 @@
-"""How tasks differ: the learned covariance of every arm as a heat map."""
+"""How tasks differ: the coefficients that vary most between them, and one task beside the others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.plotting.style import GREY_INK, SMALL_TEXT_SIZE, check_figure_paths, report_look, save_figure
-from posse.plotting.words import short_number
+from posse.plotting.style import COLOURS, GREY_INK, SMALL_TEXT_SIZE, check_figure_paths, report_look, save_figure
 
 if TYPE_CHECKING:
-    from posse.fleet.overview import Overview
+    from posse.fleet.overview import Coefficients, Overview
 
-ACROSS = 4  # panels side by side
-FEW = 12  # columns up to which every cell has its number
-SIDE = 2.6  # of a panel, in inches
+MOST = 20  # coefficients that are drawn
+ROW, WIDTH, MARGIN = 0.27, 7.5, 1.3  # inches
+LONGEST = 24  # characters of a name
+
+
+class _Row(NamedTuple):
+    """One coefficient of one arm: the population's, and a task's if one is drawn."""
+
+    label: str
+    mean: float
+    mean_sd: float
+    between: float
+    own: float = np.nan
+    own_sd: float = np.nan
 
 
 def plot_population(overview: Overview, paths: Sequence[str | Path]) -> None:
-    """Draw how tasks differ, one panel per arm that is not retired.
+    """Draw what differs most between tasks: coefficients of arms that are not retired, the largest difference first.
 
-    Colours are correlations between coefficients of one arm over tasks; the numbers on the diagonal are the standard
-    deviations of the coefficients.
+    A bar is the range of about two thirds of all tasks, the mean of the population ± the standard deviation between
+    tasks; the dot is the mean, and its line 90 % of what is believed about it. At most 20 are drawn.
 
     Parameters
     ----------
@@ -31,42 +41,79 @@ def plot_population(overview: Overview, paths: Sequence[str | Path]) -> None:
     paths : sequence of paths
         Files that end in .png, .svg or .pdf.
     """
+    rows = sorted(_rows(overview), key=lambda row: -row.between)
+    _draw(rows, paths, "what differs most between tasks", "largest differences")
+
+
+def plot_task(overview: Overview, coefficients: Coefficients, task: Any, paths: Sequence[str | Path]) -> None:
+    """Draw one task beside the population: the coefficients in which it differs most from other tasks come first.
+
+    Parameters
+    ----------
+    overview : Overview
+    coefficients : Coefficients
+        Of the task.
+    task : str or int
+        Its name.
+    paths : sequence of paths
+        Files that end in .png, .svg or .pdf.
+    """
+    rows = [row for row in _rows(overview, coefficients) if np.isfinite(row.own)]
+    # In standard deviations between tasks; one that does not vary comes last.
+    rows.sort(key=lambda row: -abs(row.own - row.mean) / row.between if row.between > 0 else 0.0)
+    _draw(rows, paths, f"task {_short(str(task))} (colour) beside all tasks (grey)", "most unlike other tasks")
+
+
+def _rows(overview: Overview, own: Coefficients | None = None) -> list[_Row]:
+    rows = []
+    for arm in overview.arms:
+        if arm.retired:
+            continue
+        for place, column in enumerate(overview.columns):
+            label = f"{_short(str(arm.arm))} · {_short(column)}"
+            between = float(np.sqrt(max(arm.covariance[place, place], 0.0)))
+            row = _Row(label, float(arm.mean[place]), float(arm.mean_sd[place]), between)
+            if own is not None and arm.arm in own.mean:
+                sd = float(np.sqrt(max(own.covariance[arm.arm][place, place], 0.0)))
+                row = row._replace(own=float(own.mean[arm.arm][place]), own_sd=sd)
+            rows.append(row)
+    return rows
+
+
+def _draw(rows: list[_Row], paths: Sequence[str | Path], title: str, which: str) -> None:
     check_figure_paths(paths)
-    arms = [arm for arm in overview.arms if not arm.retired]
-    d = len(overview.columns)
+    shown = rows[:MOST]
     with report_look() as plt:
-        across = min(ACROSS, len(arms))
-        down = -(-len(arms) // across)
-        figure, grid = plt.subplots(
-            down, across, figsize=(across * SIDE + 1.7, down * (SIDE + 0.25) + 0.9), squeeze=False, layout="constrained"
+        figure, axes = plt.subplots(figsize=(WIDTH, ROW * max(len(shown), 1) + MARGIN), layout="constrained")
+        height = np.arange(len(shown))
+        mean, mean_sd, between, own, own_sd = (
+            np.array([getattr(row, name) for row in shown])
+            for name in ("mean", "mean_sd", "between", "own", "own_sd")
+        )  # fmt: skip
+        with_task = bool(np.isfinite(own).any())
+        colour = "#BBBBBB" if with_task else COLOURS[0]
+        axes.use_sticky_edges = False  # bars keep off the axis
+        axes.axvline(0, color=GREY_INK, linewidth=0.8)
+        axes.barh(height, 2 * between, left=mean - between, height=0.55, color=colour, alpha=0.45)
+        if with_task:
+            axes.plot(mean, height, "|", color=GREY_INK, markersize=8)
+            axes.errorbar(own, height, xerr=1.645 * own_sd, fmt="o", color=COLOURS[1], markersize=4, linewidth=1.3)
+        else:
+            axes.errorbar(mean, height, xerr=1.645 * mean_sd, fmt="o", color=colour, markersize=4, linewidth=1.3)
+        axes.set_yticks(height, [row.label for row in shown], fontsize=SMALL_TEXT_SIZE)
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        left_out = f", {len(shown)} of {len(rows)}: {which}" if len(rows) > len(shown) else ""
+        axes.set_title(title + left_out, fontsize=SMALL_TEXT_SIZE + 1, loc="left")
+        axes.set_xlabel(
+            "coefficient, per unit of its feature; bars: two thirds of all tasks; lines: 90 % intervals",
+            fontsize=SMALL_TEXT_SIZE,
+            color=GREY_INK,
         )
-        image = None
-        for axes in grid.flat[len(arms) :]:
-            axes.set_axis_off()
-        for position, (axes, arm) in enumerate(zip(grid.flat, arms, strict=False)):
-            sd = np.sqrt(np.diagonal(arm.covariance))
-            scale = np.where(sd > 0, sd, 1.0)
-            correlation = arm.covariance / np.outer(scale, scale)
-            image = axes.imshow(correlation, vmin=-1, vmax=1, cmap="RdBu_r")
-            axes.set_title(f"{arm.arm}: {arm.rewards:,.0f} rewards, {arm.tasks:,} tasks", fontsize=SMALL_TEXT_SIZE)
-            axes.grid(visible=False)
-            ticks = range(d) if d <= 30 else []
-            axes.set_xticks(ticks, [_short(overview.columns[i]) for i in ticks], rotation=90)
-            names = [_short(overview.columns[i]) for i in ticks] if position % across == 0 else [""] * len(ticks)
-            axes.set_yticks(ticks, names)
-            axes.tick_params(length=0)
-            if d <= FEW:
-                for i in range(d):
-                    axes.text(i, i, short_number(float(sd[i])), ha="center", va="center", color="white", fontsize=7)
-        if image is not None:
-            bar = figure.colorbar(image, ax=grid, shrink=0.8, ticks=[-1, 0, 1])
-            bar.set_label("correlation over tasks")
-            bar.outline.set_visible(False)
-        note = "how tasks differ: on the diagonal, the standard deviation of a coefficient between tasks"
-        figure.supxlabel(note if d <= FEW else "how tasks differ", fontsize=SMALL_TEXT_SIZE, color=GREY_INK)
         save_figure(figure, paths)
         plt.close(figure)
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 16 else name[:15] + "…"
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"

@@ -15,6 +15,8 @@ from posse.kernels.linalg import LARGEST, moderate
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import Exploration, usable
 from posse.kernels.stretch import Lesson, Stretch
+from posse.keywords import KnownKeywords
+from posse.showing import brief_repr
 
 if TYPE_CHECKING:
     from posse.types import Array, ArrayLike, IntArray
@@ -45,6 +47,8 @@ class Prediction:
     mean: Array
     sd: Array
 
+    __repr__ = brief_repr
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Played:
@@ -60,8 +64,10 @@ class Played:
     arms: IntArray
     everywhere: IntArray
 
+    __repr__ = brief_repr
 
-class Policy(ABC):
+
+class Policy(KnownKeywords, ABC):
     """Base of the policies.
 
     ``choose`` changes nothing: time (``step``, from 1) and randomness are arguments. ``update`` names all that it
@@ -225,7 +231,7 @@ class Policy(ABC):
     def _play(self, stretch: Stretch) -> None:
         """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``."""
 
-    def _link(self) -> None:  # noqa: B027 -- most policies have none
+    def _link(self) -> None:
         """Make the handles of the arrays that this policy holds."""
 
     def _choose_many(self, stretch: Stretch) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import ResultFileError, UnknownPolicy
+from posse.showing import Sheet, Table
 from posse.simulation.comparison import Comparison, compare_paired
 from posse.simulation.files import read_result, require_same_run, write_result
 from posse.types import IntArray, Settings
@@ -106,6 +107,19 @@ class SimulationResult:
             .explode("step", "regret", "tracked_regret")
             .sort("policy", "seed", "step", maintain_order=True)
         )
+
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        summary = self.summary
+        title = f"{self.settings['horizon']:,} steps, {self.table['seed'].n_unique()} seeds"
+        title += "" if self.complete else ", not complete"
+        columns = ("policy", "regret", "standard_error", "median", "settings")
+        return Sheet(title, [Table("regret, best first", columns, summary.select(columns).rows())])
 
     @property
     def summary(self) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from posse.simulation.factories import Factory, PolicyChoice, build, describe, n
 from posse.simulation.files import require_folder
 from posse.simulation.regret import Regret, expected_regret, realised_regret
 from posse.simulation.results import SimulationResult, continue_from
+from posse.simulation.worlds import require_world
 from posse.types import Array, IntArray, Settings
 
 SAVE_SECONDS = 2.0  # finished seeds are saved when the next one finishes, but not more often than this
@@ -79,6 +80,7 @@ def simulate(
     >>> result.final_regret.columns
     ['policy', 'seed', 'regret', 'task_regret']
     """
+    require_world(world)
     factories = named_factories(policies)
     horizon = whole_number(horizon, "horizon", at_least=1)
     workers = whole_number(workers, "workers", at_least=1)
