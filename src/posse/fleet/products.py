@@ -32,6 +32,7 @@ def products_of(fleet: Core) -> Products:
     """
     store = fleet._store
     with fleet._lock:
+        fleet._look()
         evidence, d = store.memory.evidence, store.n_features
         measures, at = evidence.measures, float(evidence.refreshed_at[0])
         squares = evidence.reward_square[0]
