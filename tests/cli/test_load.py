@@ -97,7 +97,7 @@ def test_tables_fit_a_terminal(command, planned, monkeypatch):
 
 
 def test_without_matplotlib_the_rest_is_done(command, planned, tmp_path, monkeypatch):
-    from posse.plotting import serve as drawing
+    from posse.lab.plots import serve as drawing
 
     def missing(*_):
         raise MissingDependency('figures need matplotlib: pip install "posse[plot]"')

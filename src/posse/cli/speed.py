@@ -259,6 +259,6 @@ def _leave(console: Console, out: Path, name: str, data: Settings, *, picture: b
 
 
 def _drawing(name: str) -> Callable[[Any, Sequence[Path]], None]:
-    from posse.plotting import bench
+    from posse.lab.plots import bench
 
     return {"step": bench.plot_step, "scale": bench.plot_scale, "simulate": bench.plot_simulate}[name]
