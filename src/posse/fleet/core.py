@@ -127,6 +127,12 @@ class Core:
         self._absent_reward = None if absent_reward is None else self._checked_reward(absent_reward)
         require_truth_value(count_pending, "count_pending")
         self._count_pending = bool(count_pending)
+        if self._absent_reward is not None and self._count_pending and self._behaviour.family.name != "number":
+            raise InvalidValue(
+                f"expected count_pending=False with absent_reward for rewards={rewards!r}, got True: what such a "
+                "reward has taught cannot be taken back when another takes its place; pass count_pending=False, which "
+                "learns a decision when its time_to_live is over, or leave absent_reward out"
+            )
         if not self._count_pending and self._absent_reward is None:
             raise InvalidValue(
                 "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
@@ -420,7 +426,8 @@ class Core:
         slots = store.claim(tasks, arms)
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if isinstance(store, SiteStore):
-            return store_in_turn(store, tasks, arms, contexts, rewards, old, fit=fit and refresh and due)
+            steps = store.learning_in_turn(tasks, arms, contexts, rewards)
+            return Lesson(steps, "refresh" if fit and refresh and due else "one by one")
         if refresh and store.stale:
             due = True
         elif self._estimates_after(len(rewards)):
@@ -589,25 +596,6 @@ class Core:
             np.concatenate([ledger.context[rows] for ledger, rows in kept]),
             np.concatenate(rewards),
         )
-
-
-def store_in_turn(
-    store: SiteStore,
-    tasks: IntArray,
-    arms: IntArray,
-    contexts: Array,
-    rewards: Array,
-    old: Array | None,
-    *,
-    fit: bool,
-) -> Lesson:
-    """Return what learning clicks or counts takes: one by one, in their order; new ones before those that replace."""
-    new: Any = slice(None) if old is None else np.isnan(old)
-    steps = store.learning_in_turn(tasks[new], arms[new], contexts[new], rewards[new])
-    if old is not None:
-        before = np.require(old[~new], np.float64, ["C", "A", "W"])
-        steps += store.replacing_in_turn(tasks[~new], arms[~new], contexts[~new], before, rewards[~new])
-    return Lesson(steps, "refresh" if fit else "one by one")
 
 
 def _dropping(late: list[tuple[Ledger, IntArray]]) -> Steps:

@@ -91,8 +91,8 @@ class Posse(Core):
         What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
         given; or 0, 1, 2, ... The latter two have a model of their own (docs/clicks.md): ``expected`` and the ``mean``
         and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit or
-        logarithm. They need one of the first three policies and the evidence prior, and estimate the population in the
-        foreground.
+        logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
+        foreground, and take ``absent_reward`` with ``count_pending=False`` only.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
         for ever, and keeps every decision in memory.
@@ -467,23 +467,23 @@ class Posse(Core):
             self._expire(now)
             ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
-            held, due, refresh, replacing = self._holds_rewards, False, None, None
+            held, due, refresh, steps = self._holds_rewards, False, None, None
             if not held:
                 due, refresh = self._ready_for_one(task, arm)
             if self._counts_pending:
                 one, absent = slice(row, row + 1), np.array([self._absent_reward])
-                replacing = store.replacing_rows(
+                steps = store.replacing_rows(
                     ledger.task[one], ledger.arm[one], ledger.context[one], absent, np.array([value])
                 )
             elif not held and isinstance(store, SiteStore):
-                replacing = store.learning_one(task, arm, ledger.context[row], value)
+                steps = store.learning_one(task, arm, ledger.context[row], value)
             ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
                 if self._log is not None:
                     self._note_rewards([decision_id], [value], now)
                 # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
-                if replacing is not None:
-                    for step in replacing:
+                if steps is not None:
+                    for step in steps:
                         step()  # type: ignore[operator]
                 elif not held:
                     observe_one(ground.address, arm, task, x, value)

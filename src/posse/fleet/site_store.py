@@ -30,7 +30,6 @@ from posse.kernels.fleet_sites import (
     learn_sites,
     new_sites,
     refresh_sites,
-    replace_sites,
 )
 from posse.kernels.handle import Handle
 from posse.model.prior import Prior
@@ -90,47 +89,26 @@ class SiteStore(Store):
             self._counting(self._total + rewards.size),
         ]
 
-    def replacing_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
-        """Put rewards in the place of those that were learned before; sites of rows that are kept are made again."""
-        self._get_ready()
-        return [
-            partial(replace_sites, self.address, self.sites.address, tasks, arms, contexts, old, new),
-            partial(self.__dict__.update, replaced=self.replaced + new.size),
-        ]
-
     def learning_in_turn(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
         """Learn rows one by one, with estimates of the population wherever one is due."""
         self._get_ready()
         steps, where = Steps(), (self.address, self.sites.address)
-        for rows, due in self._cuts(rewards.size, new=True):
+        for rows, due in self._cuts(rewards.size):
             steps.append(partial(learn_sites, *where, tasks[rows], arms[rows], contexts[rows], rewards[rows]))
             steps.append(self._counting(self._total + rows.stop))
             steps += [self._refresh_or_postpone] if due else []
         return steps
 
-    def replacing_in_turn(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
-        """Replace rewards one by one, with estimates of the population wherever one is due."""
-        self._get_ready()
-        steps, where, replaced = Steps(), (self.address, self.sites.address), self.replaced
-        for rows, due in self._cuts(new.size, new=False):
-            steps.append(partial(replace_sites, *where, tasks[rows], arms[rows], contexts[rows], old[rows], new[rows]))
-            replaced += rows.stop - rows.start
-            steps.append(partial(self.__dict__.update, replaced=replaced))
-            if due:
-                steps.append(self._refresh_or_postpone)
-                replaced = 0
-        return steps
-
-    def _cuts(self, n: int, *, new: bool) -> list[tuple[slice, bool]]:
-        """Return parts of ``n`` rows, new or replaced, and whether the population is to be estimated after each."""
+    def _cuts(self, n: int) -> list[tuple[slice, bool]]:
+        """Return parts of ``n`` new rows, and whether the population is to be estimated after each."""
         cuts, first = [], 0
-        at, total, news = float(self.memory.evidence.refreshed_at[0]), self._total, self._news
+        at, total = float(self.memory.evidence.refreshed_at[0]), self._total
         while first < n:
-            count = max(1, math.ceil(max(at + max(1.0, self.growth * at), self._retry_at) - news))
+            count = max(1, math.ceil(max(at + max(1.0, self.growth * at), self._retry_at) - total))
             last = min(n, first + count)
             cuts.append((slice(first, last), last - first == count))
-            total += (last - first) * new
-            at, news, first = total, total, last
+            total += last - first
+            at, first = total, last
         return cuts
 
     # The population.
@@ -313,7 +291,6 @@ def load_sites() -> None:
         contexts, rewards = np.ones((1, 1)), np.ones(1)
         store.learn(0, 0, contexts[0], 1.0)
         store.learn_rows(tasks, arms, contexts, rewards)
-        store.replace_rows(tasks, arms, contexts, rewards, np.zeros(1))
     except BaseException:
         _loaded = False
         raise

@@ -1,8 +1,7 @@
 """Clicks and counts of a fleet: rewards are learned as their sites, and the last rows of every pair are kept.
 
-As :mod:`posse.kernels.fleet` and :mod:`posse.kernels.replace`, for rewards of a family. A row that is kept may get
-another reward later: its site is then made again. One that is kept no more has a site whose precision hardly depends on
-the reward, and whose moment moves by as much as the reward does.
+As :mod:`posse.kernels.fleet`, for rewards of a family. A reward cannot be taken back or replaced: sites that are kept
+no more were made where the pair was believed to be, and would stay there.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from posse.kernels.evidence import Evidence
 from posse.kernels.family_evidence import improve_to_rest
 from posse.kernels.ground import Ground, open_ground, settle
 from posse.kernels.handle import Layout, floats
-from posse.kernels.kept_rows import KeptRows, change_site, keep_row, new_rows
+from posse.kernels.kept_rows import KeptRows, keep_row, new_rows
 from posse.kernels.posterior import Belief, Buffers, observe, predict_arm
 from posse.kernels.sites import BINARY, CLOSE, FAINTEST, expectations, site
-from posse.kernels.sums import Sums
 from posse.types import Array, IntArray
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
@@ -85,64 +83,6 @@ def learn_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, rewa
     keep_row(sites.rows, slot, x, reward, w, h)
 
 
-@inlined_kernel
-def place_of(rows: KeptRows, slot: int, x: Array, reward: float) -> int:
-    """Return where the last kept row with this context and reward stands, or -1."""
-    first, kept, room = rows.first[slot], rows.kept[slot], rows.room[slot]
-    for back in range(1, kept + 1):
-        place = first + (rows.seen[slot] - back) % room
-        if rows.rewards[place] != reward:
-            continue
-        same = True
-        for i in range(x.shape[0]):
-            same = same and rows.contexts[place, i] == x[i]
-        if same:
-            return place
-    return -1
-
-
-@inlined_kernel
-def raise_squares(sums: Sums, row: int, d: int) -> None:
-    """Let the sum of squares of a slot be as large as Cauchy and Schwarz say."""
-    place = 0
-    for i in range(d):
-        if sums.gram[row, place] > 0.0:
-            least = sums.moment[row, i] * sums.moment[row, i] / sums.gram[row, place]
-            sums.sum_of_squares[row] = max(sums.sum_of_squares[row], least)
-        place += d - i
-
-
-@inlined_kernel
-def replace_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, old: float, new: float) -> None:
-    """Let a reward that was learned be another one."""
-    ground.one[0] = arm
-    settle(ground, task, ground.one, 0, 1, ground.lanes)
-    belief, rows = ground.belief, sites.rows
-    slot = belief.slot[task, arm]
-    sites.total[slot] += new - old
-    e, sd = predict_arm(belief, task, arm, x, ground.vectors)
-    q = sd * sd
-    place = place_of(rows, slot, x, old)
-    if place < 0:
-        if q > 0.0:
-            change_site(belief, arm, slot, x, 0.0, new - old, ground.vectors)
-        raise_squares(belief.sums, slot, x.shape[0])
-        return
-    rows.rewards[place] = new
-    old_w, old_h = rows.precision[place], rows.moment[place]
-    w, h = old_w, old_h + (new - old)
-    share = 1.0 - q * old_w
-    if q > 0.0 and share > 1e-9:
-        w, h = site(sites.family, new, (e - q * old_h) / share, q / share, e, q, CLOSE)
-        if not 1.0 + (w - old_w) * q > 1e-9:  # nothing would be left to divide by
-            w, h = old_w, old_h + (new - old)
-    if q > 0.0:
-        change_site(belief, arm, slot, x, w - old_w, h - old_h, ground.vectors)
-    belief.sums.sum_of_squares[slot] += h * h / w - old_h * old_h / old_w
-    raise_squares(belief.sums, slot, x.shape[0])
-    rows.precision[place], rows.moment[place] = w, h
-
-
 @kernel
 def learn_one_site(ground: int, sites: int, arm: int, task: int, x: Array, reward: float) -> None:
     """Learn one reward; takes the addresses of a :class:`Ground` and of :class:`Sites`."""
@@ -155,16 +95,6 @@ def learn_sites(ground: int, sites: int, tasks: IntArray, arms: IntArray, contex
     belief_of, kept = open_ground(ground), open_sites(sites)
     for row in range(tasks.shape[0]):
         learn_site(belief_of, kept, arms[row], tasks[row], contexts[row], rewards[row])
-
-
-@kernel
-def replace_sites(
-    ground: int, sites: int, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array
-) -> None:
-    """Replace rewards one after another; every pair must have learned the old one."""
-    belief_of, kept = open_ground(ground), open_sites(sites)
-    for row in range(tasks.shape[0]):
-        replace_site(belief_of, kept, arms[row], tasks[row], contexts[row], old[row], new[row])
 
 
 @kernel
