@@ -274,3 +274,20 @@ def test_what_pending_decisions_count_as_is_shown(run, tmp_path):
     fleet.save(tmp_path / "fleet.posse")
     said = " ".join(run("inspect", tmp_path / "fleet.posse").output.split())
     assert "4 rewards (of which 4 pending count as 0.25), 4 decisions" in said
+
+
+def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
+    table, out = tmp_path / "clicks.parquet", tmp_path / "clicks.posse"
+    sales().with_columns(sold=(pl.col("sold") > 0).cast(pl.Int64)).write_parquet(table)
+    columns = ("--task", "store", "--arm", "offer", "--reward", "sold")
+
+    assert run("fit", table, "--out", out, *columns, "--rewards", "binary", "--absent-reward", "0").exit_code == 0
+    fleet = Posse.load(out)
+    assert fleet.rewards == "binary"
+    assert fleet.n_rewards == ROWS
+    shown = run("inspect", out).output
+    assert "binary rewards" in shown
+    assert "of the logit" in shown
+    sales().write_parquet(table)
+    with pytest.raises(InvalidValue, match="expected binary rewards"):
+        run("fit", table, *columns, "--rewards", "binary")

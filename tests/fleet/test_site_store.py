@@ -76,6 +76,15 @@ def test_rewards_one_by_one_and_in_batches_give_the_same_beliefs(fleet):
     assert_allclose(believed(parts), believed(fleet), rtol=1e-9)
 
 
+def test_a_log_in_the_order_of_its_rewards_gives_the_same_beliefs(fleet):
+    decisions = new().decide_many(TASKS, CONTEXTS)
+    again = new()
+    log = {"task": TASKS, "arm": decisions.arm, "x": CONTEXTS[:, 0], "z": CONTEXTS[:, 1]}
+    again.learn_many(pl.DataFrame(log | {"reward": clicks(decisions.arm)}), refresh=False)
+
+    assert_allclose(believed(again), believed(fleet), rtol=1e-9)
+
+
 def test_rates_come_back(fleet):
     # 600 rewards over three arms: a standard error of some 0.035, and six tasks that do not differ.
     for arm, rate in RATE.items():

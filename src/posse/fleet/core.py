@@ -426,8 +426,9 @@ class Core:
         slots = store.claim(tasks, arms)
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if isinstance(store, SiteStore):
-            steps = store.learning_in_turn(tasks, arms, contexts, rewards)
-            return Lesson(steps, "refresh" if fit and refresh and due else "one by one")
+            fit = fit and refresh
+            steps = store.learning_in_turn(tasks, arms, contexts, rewards, fit=fit)
+            return Lesson(steps, "refresh" if fit and due else "one by one")
         if refresh and store.stale:
             due = True
         elif self._estimates_after(len(rewards)):

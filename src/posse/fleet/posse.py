@@ -581,7 +581,8 @@ class Posse(Core):
         Notes
         -----
         If features wait for their scaling, it is learned from this table, once. The population is estimated anew at
-        the end if rewards have grown enough.
+        the end if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False``
+        a table in the order of its rewards gives the beliefs of a fleet that got them one by one.
         """
         from posse.tables import as_frame
 

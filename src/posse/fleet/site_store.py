@@ -45,6 +45,7 @@ KEPT = 40
 """Rows of every pair whose sites are made again when the population is estimated."""
 
 FIRST_SLOTS = 64
+TABLE_GROWTH = 0.5  # of rewards within a table, from one estimate of the population to the next
 
 logger = logging.getLogger("posse")
 
@@ -89,22 +90,27 @@ class SiteStore(Store):
             self._counting(self._total + rewards.size),
         ]
 
-    def learning_in_turn(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
-        """Learn rows one by one, with estimates of the population wherever one is due."""
+    def learning_in_turn(
+        self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, *, fit: bool = False
+    ) -> Steps:
+        """Learn rows one by one, with estimates of the population wherever one is due.
+
+        With ``fit``, an estimate to the end follows, so there are fewer in between.
+        """
         self._get_ready()
         steps, where = Steps(), (self.address, self.sites.address)
-        for rows, due in self._cuts(rewards.size):
+        for rows, due in self._cuts(rewards.size, max(self.growth, TABLE_GROWTH) if fit else self.growth):
             steps.append(partial(learn_sites, *where, tasks[rows], arms[rows], contexts[rows], rewards[rows]))
             steps.append(self._counting(self._total + rows.stop))
             steps += [self._refresh_or_postpone] if due else []
         return steps
 
-    def _cuts(self, n: int) -> list[tuple[slice, bool]]:
+    def _cuts(self, n: int, growth: float) -> list[tuple[slice, bool]]:
         """Return parts of ``n`` new rows, and whether the population is to be estimated after each."""
         cuts, first = [], 0
         at, total = float(self.memory.evidence.refreshed_at[0]), self._total
         while first < n:
-            count = max(1, math.ceil(max(at + max(1.0, self.growth * at), self._retry_at) - total))
+            count = max(1, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - total))
             last = min(n, first + count)
             cuts.append((slice(first, last), last - first == count))
             total += last - first
