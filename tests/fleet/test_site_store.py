@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from posse import Posse
 from posse.errors import DamagedFile, InvalidValue
+from posse.fleet.replica import Replica
 from posse.fleet.site_store import KEPT
 
 N = 600
@@ -246,6 +247,17 @@ def test_merging_is_refused_in_one_sentence(fleet):
         fleet.merge(learned())
     with pytest.raises(InvalidValue, match="cannot be merged"):
         new(rewards="number").merge(fleet)
+
+
+def test_the_population_is_estimated_in_place_whatever_is_asked_for(fleet):
+    there = learned(background=True)
+    assert_allclose(believed(there), believed(fleet), rtol=1e-9)
+    there.refresh(wait=False)
+    assert not there.refreshing
+    with pytest.raises(InvalidValue, match="expected no sample"):
+        there.refresh(sample=10)
+    with pytest.raises(InvalidValue, match="expected rewards='number' for a replica"):
+        Replica(arms=["a"], features=[], rewards="binary")
 
 
 def test_arms_may_join_later(fleet):

@@ -621,7 +621,7 @@ class Posse(Core):
         ----------
         wait : bool
             False starts it in the background, unless one is under way: decisions go on under the old population until
-            the new one is put in place, all at once. Only the evidence prior is estimated in the background.
+            the new one is put in place, all at once. Only the evidence prior of numbers is estimated in the background.
         sample : int, optional
             Estimate from about so many tasks of every arm, evenly spread. The standard error that this adds to a
             variance of the population is at most the fraction ``sqrt(2 / sample)`` of it where every task is well
@@ -632,7 +632,8 @@ class Posse(Core):
             whole_number(sample, "sample", at_least=2)
         with self._lock:
             self._require_whole()
-            if not wait and self._behaviour.method == estimators.EVIDENCE and not self._store.stale:
+            in_place = isinstance(self._store, SiteStore) or self._behaviour.method != estimators.EVIDENCE
+            if not wait and not in_place and not self._store.stale:
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)

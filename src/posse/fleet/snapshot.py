@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posse.container import Streamed
-from posse.fleet.file import SUMS_ONLY, WITH_SITES, _state, label_arrays, require_finite, state_but_pairs, write_fleet
+from posse.fleet.file import SUMS_ONLY, label_arrays, require_finite, state_but_pairs, write_fleet
 from posse.fleet.kept import FrozenSums
-from posse.fleet.site_store import SiteStore
 
 if TYPE_CHECKING:
     from posse.fleet.posse import Posse
@@ -26,9 +25,6 @@ def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
     with fleet._lock:
         fleet._require_whole()
         fleet._look()
-        if isinstance(fleet._store, SiteStore):
-            # A refresh changes the sites of all pairs, so all of them are copied.
-            return partial(_write_copy, *_state(fleet))
         header, arrays = state_but_pairs(fleet)
         labels, kind = list(fleet._tasks), fleet._tasks.kind
         sums = FrozenSums(fleet._store, fleet._lock)
@@ -41,10 +37,6 @@ def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
         write_fleet(path, SUMS_ONLY, header, {**arrays, **label_arrays(labels, kind), **pairs})
 
     return write
-
-
-def _write_copy(header: dict[str, Any], arrays: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    write_fleet(path, WITH_SITES, header, arrays)
 
 
 def _finite_blocks(sums: FrozenSums, field: int, name: str) -> Iterator[Array]:
