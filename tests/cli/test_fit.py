@@ -346,3 +346,20 @@ def test_fit_leaves_out_the_index_that_pandas_wrote_and_standardises_on_request(
     assert features.features[0].spread == pytest.approx(age.std(ddof=0))
     with pytest.raises(InvalidValue, match="--standardise or --features, not both"):
         run("fit", table, *columns, "--out", out, "--standardise", "--features", tmp_path / "spec.json")
+
+
+def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
+    table, out = tmp_path / "clicks.parquet", tmp_path / "clicks.posse"
+    sales().with_columns(sold=(pl.col("sold") > 0).cast(pl.Int64)).write_parquet(table)
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+
+    assert run("fit", table, "--out", out, *columns, "--rewards", "binary", "--absent-reward", "0").exit_code == 0
+    fleet = Posse.load(out)
+    assert fleet.rewards == "binary"
+    assert fleet.n_rewards == ROWS
+    shown = run("inspect", out).output
+    assert "binary rewards" in shown
+    assert "of the logit" in shown
+    sales().write_parquet(table)
+    with pytest.raises(InvalidValue, match="expected binary rewards"):
+        run("fit", table, *columns, "--rewards", "binary")

@@ -18,7 +18,7 @@ from posse import FeatureSpec, Posse
 from posse.container import DamagedFile, SavedFileError, write_container
 from posse.errors import PosseError, UnknownTask
 from posse.features import hashed, one_hot
-from posse.fleet.file import KIND, SUMS_ONLY, VERSION, _state
+from posse.fleet.file import KIND, VERSION, WITH_SITES, _state
 from posse.model import Prior, posterior
 
 # What follows from the rest of a file, so that it need not be believed.
@@ -454,7 +454,7 @@ def test_a_flipped_bit_anywhere_is_found(states, path):
 
 def test_other_kinds_and_versions_are_refused(states, path):
     header, arrays = states["evidence"]
-    for kind, version in (("result", VERSION), (KIND, SUMS_ONLY + 1), (KIND, 0)):
+    for kind, version in (("result", VERSION), (KIND, WITH_SITES + 1), (KIND, 0)):
         write_container(path, kind=kind, version=version, header=header, arrays=arrays)
         with pytest.raises(DamagedFile):
             Posse.load(path)

@@ -40,6 +40,9 @@ def fit(
         float | None,
         typer.Option(metavar="VALUE", help="The reward of rows without one, and of the fleet's. Default: left out."),
     ] = None,
+    rewards: Annotated[
+        str, typer.Option(help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...).")
+    ] = "number",
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
     evaluation_budget: Annotated[
         float,
@@ -49,6 +52,7 @@ def fit(
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
+    from posse.families import family_of
     from posse.fleet import Posse
 
     frame, arms, contexts = _read(log, task, arm, reward)
@@ -58,9 +62,11 @@ def fit(
         features=spec,
         policy=policy,
         seed=seed,
+        rewards=family_of(rewards).name,  # type: ignore[arg-type]
         floor=floor,
         evaluation_budget=evaluation_budget,
         absent_reward=absent_reward,
+        count_pending=rewards == "number" or absent_reward is None,
     )
     missing = "skip" if absent_reward is None else "absent"
     learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)

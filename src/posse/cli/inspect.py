@@ -81,8 +81,9 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     console = table_console()
     pending = f"{overview.n_pending:,} pending"
     counts = "" if overview.pending_reward is None else f" (of which {pending} count as {overview.pending_reward:g})"
+    kind = "" if overview.rewards == "number" else f", {overview.rewards} rewards"
     console.print(
-        f"[bold]{escape(title)}[/bold]\n{overview.policy}, {overview.prior} prior; {overview.n_tasks:,} tasks, "
+        f"[bold]{escape(title)}[/bold]\n{overview.policy}, {overview.prior} prior{kind}; {overview.n_tasks:,} tasks, "
         f"{overview.n_rewards:,.0f} rewards{counts}, {overview.n_decisions:,} decisions"
         + ("" if counts else f", {pending}"),
         highlight=False,
@@ -99,8 +100,9 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     shown = list(range(len(overview.columns)))
     if len(shown) > MOST_COLUMNS:
         shown = sorted(np.argsort(-spread.max(axis=0), kind="stable")[:MOST_COLUMNS].tolist())
+    of = {"binary": " of the logit", "count": " of the logarithm of the rate"}.get(overview.rewards, "")
     population = Table(
-        title="population: mean of a coefficient (± how well it is known) and how much tasks differ (sd)",
+        title=f"population: mean of a coefficient{of} (± how well it is known) and how much tasks differ (sd)",
         title_justify="left",
         title_style="bold",
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from posse.checks import number, one_of
 from posse.errors import InvalidValue, UnknownPolicy
+from posse.families import RewardFamily, family_of
 from posse.kernels import estimators
 from posse.kernels.rule import Rule
 from posse.kernels.select import OPTIMISTIC
@@ -23,10 +24,12 @@ from posse.policies.ebm import (
     EbmTS,
     EbmUCB,
 )
+from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 from posse.policies.hier_ts import HierTS
 from posse.policies.lin import LinTS, LinUCB
 
 LEARNING = {"ebm-rand-ucb": EbmRandUCB, "ebm-ts": EbmTS, "ebm-ucb": EbmUCB}
+OF_FAMILY = {"ebm-rand-ucb": FamilyRandUCB, "ebm-ts": FamilyTS, "ebm-ucb": FamilyUCB}
 ALONE = {"lin-ts": LinTS, "lin-ucb": LinUCB}
 POLICIES = (*LEARNING, "hier-ts", *ALONE, "random")
 
@@ -50,6 +53,8 @@ class Behaviour:
     rule : Rule
     refresh_growth : float
     robust : bool
+    family : RewardFamily
+        Of the rewards.
     """
 
     policy: str
@@ -59,6 +64,7 @@ class Behaviour:
     rule: Rule
     refresh_growth: float
     robust: bool
+    family: RewardFamily
 
     @property
     def method(self) -> int:
@@ -77,12 +83,16 @@ def new_behaviour(
     evaluation_budget: float,
     refresh_growth: float | None,
     robust: bool,
+    rewards: str = "number",
 ) -> Behaviour:
     """Return the behaviour that the settings of a fleet name."""
     if not isinstance(policy, str) or policy not in POLICIES:
         close = difflib.get_close_matches(policy, POLICIES, n=1) if isinstance(policy, str) else []
         hint = f"; did you mean {close[0]!r}?" if close else "."
         raise UnknownPolicy(f"no policy {policy!r} for a fleet{hint} The keys are {', '.join(POLICIES)}")
+    family = family_of(rewards)
+    if family.name != "number":
+        _require_family(family, policy, prior, robust)
     if prior is not None and policy not in (*LEARNING, "hier-ts"):
         raise InvalidValue(f"policy {policy!r} has no population, so prior must not be given")
     floor = number(floor, "floor", at_least=0)
@@ -103,6 +113,8 @@ def new_behaviour(
         name, start = _population("evidence" if prior is None else prior, isotropic)
         default = cls.evidence_exploration if name == "evidence" else PAPER_EXPLORATION
         explores = cls.explores
+        if family.name != "number":
+            default, start = OF_FAMILY[policy].default_exploration, _family_start(n_arms, n_features)
     elif policy == "hier-ts":
         start = HierTS.default_prior(n_arms=n_arms, n_features=n_features)
         name, start = _population(start if prior is None else prior, isotropic)
@@ -130,7 +142,33 @@ def new_behaviour(
         rule=Rule(explores.scaled(scale), floor, budget),
         refresh_growth=number(refresh_growth, "refresh_growth", at_least=0),
         robust=bool(robust),
+        family=family,
     )
+
+
+def _require_family(family: RewardFamily, policy: str, prior: Any, robust: bool) -> None:
+    """Raise unless clicks or counts can be learned by this policy under this prior."""
+    if policy not in OF_FAMILY:
+        raise InvalidValue(
+            f"expected a policy of {', '.join(OF_FAMILY)} for rewards={family.name!r}, got {policy!r}; take one of "
+            "these, or rewards='number'"
+        )
+    if prior is not None and not (isinstance(prior, str) and prior == "evidence"):
+        given = repr(prior) if isinstance(prior, str) else f"a {type(prior).__name__}"
+        raise InvalidValue(
+            f"expected prior='evidence' for rewards={family.name!r}, got {given}; leave it out, or take "
+            "rewards='number'"
+        )
+    if robust:
+        raise InvalidValue(
+            f"expected robust=False for rewards={family.name!r}, got True: heavy tails are modelled for numbers only; "
+            "leave it out"
+        )
+
+
+def _family_start(n_arms: int, n_features: int) -> Prior:
+    """Return what is believed about predictors before the first reward."""
+    return Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=1.0)
 
 
 def _population(prior: Any, isotropic: Prior) -> tuple[str, Prior]:

@@ -25,8 +25,9 @@ from posse.errors import (
     UnknownDecision,
     UnknownTask,
 )
+from posse.families import Rewards
 from posse.features import FeatureSpec
-from posse.fleet.behaviour import ALONE, new_behaviour
+from posse.fleet.behaviour import new_behaviour
 from posse.fleet.commit import Steps, commit
 from posse.fleet.decision import Decision
 from posse.fleet.labels import Label, Labels
@@ -34,12 +35,14 @@ from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
 from posse.fleet.loading import require_loaded
 from posse.fleet.room import memory
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
-from posse.fleet.store import Store
+from posse.fleet.site_store import SiteStore, new_store
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide_rows
+from posse.kernels.fleet_sites import show_rewards
 from posse.kernels.lanes import new_lanes
 from posse.kernels.linalg import LARGEST
+from posse.kernels.sites import NUMBER
 from posse.keywords import KnownKeywords
 from posse.threads import MANY_ROWS, spread_parts, workers
 
@@ -88,6 +91,7 @@ class Core(KnownKeywords):
         evaluation_budget: float = 0.0,
         refresh_growth: float | None = None,
         robust: bool = False,
+        rewards: Rewards = "number",
         time_to_live: float | None = MONTH,
         absent_reward: float | None = None,
         count_pending: bool = True,
@@ -117,12 +121,19 @@ class Core(KnownKeywords):
             evaluation_budget=evaluation_budget,
             refresh_growth=refresh_growth,
             robust=robust,
+            rewards=rewards,
         )
         self._seed = checked_seed(seed)
         self._time_to_live = None if time_to_live is None else number(time_to_live, "time_to_live", above=0)
-        self._absent_reward = None if absent_reward is None else checked_reward(absent_reward)
+        self._absent_reward = None if absent_reward is None else self._checked_reward(absent_reward)
         require_truth_value(count_pending, "count_pending")
         self._count_pending = bool(count_pending)
+        if self._absent_reward is not None and self._count_pending and self._behaviour.family.name != "number":
+            raise InvalidValue(
+                f"expected count_pending=False with absent_reward for rewards={rewards!r}, got True: what such a "
+                "reward has taught cannot be taken back when another takes its place; pass count_pending=False, which "
+                "learns a decision when its time_to_live is over, or leave absent_reward out"
+            )
         if not self._count_pending and self._absent_reward is None:
             raise InvalidValue(
                 "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
@@ -136,13 +147,7 @@ class Core(KnownKeywords):
         self._clock = clock
         self._lock = threading.RLock()
         self._retired: set[int] = set()
-        self._store = Store(
-            start=self._behaviour.start,
-            method=self._behaviour.method,
-            robust=self._behaviour.robust,
-            extendable=policy in (*ALONE, "random"),
-            rule=self._behaviour.rule,
-        )
+        self._store = new_store(self._behaviour)
         self._in_background = bool(background)
         self._background: threading.Thread | None = None  # that estimates the population
         self._decided = 0
@@ -164,6 +169,17 @@ class Core(KnownKeywords):
 
             log = LogWriter(log)
         self._log = log
+
+    def _checked_reward(self, value: Any) -> float:
+        """Return a reward that can be learned, or raise one clear error."""
+        family = self._behaviour.family
+        return checked_reward(value) if family.name == "number" else family.check(value)
+
+    def _show_rewards(self, mean: Array, sd: Array) -> None:
+        """Turn what is believed about linear predictors into what people see, in place: expected rewards."""
+        family = self._behaviour.family.code
+        if family != NUMBER:
+            show_rewards(family, mean.reshape(-1), sd.reshape(-1))
 
     def _step(self) -> int:
         """Return the step that the next decision is: rewards learned from tables are experience, too."""
@@ -402,10 +418,12 @@ class Core(KnownKeywords):
         old: Array | None = None,
         refresh: bool = True,
         provisional: bool = False,
+        fit: bool = False,
     ) -> Lesson:
         """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
 
-        ``old`` is the reward that each row was learned with before, NaN for those that are new; default: all are new.
+        With ``fit`` they are a table, after which clicks and counts have their population estimated to the end. ``old``
+        is the reward that each row was learned with before, NaN for those that are new; default: all are new.
         """
         require_loaded()
         store = self._store
@@ -414,6 +432,10 @@ class Core(KnownKeywords):
         tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
         slots = store.claim(tasks, arms)
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
+        if isinstance(store, SiteStore):
+            fit = fit and refresh
+            steps = store.learning_in_turn(tasks, arms, contexts, rewards, fit=fit)
+            return Lesson(steps, "refresh" if fit and due else "one by one")
         if refresh and store.stale:
             due = True
         elif self._estimates_after(len(rewards)):
@@ -467,7 +489,9 @@ class Core(KnownKeywords):
 
     def _later(self) -> bool:
         """Whether the population is estimated in the background."""
-        return self._in_background and self._behaviour.method == estimators.EVIDENCE
+        evidence = self._behaviour.method == estimators.EVIDENCE
+        # Sites are made again where they stand.
+        return self._in_background and evidence and self._behaviour.family.name == "number"
 
     def _estimates_after(self, n_rows: int) -> bool:
         """Whether so many rows are learned under the population in force; its estimate follows in the background."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from posse.checks import number
 from posse.errors import InvalidValue
 from posse.fleet.core import require_beliefs
 from posse.fleet.rows import sequence_codes
+from posse.fleet.site_store import SiteStore
 from posse.kernels.packing import whole_matrix
 from posse.kernels.rule import score_probabilities_rows
 from posse.kernels.select import SAMPLING
@@ -62,19 +62,20 @@ def expected_table(fleet: Core, tasks: Any, contexts: Any, confidence: float) ->
         if tasks is None:
             raise InvalidValue("expected a task for every context, got none; pass tasks, or the name of their column")
         labels, codes, encoded = fleet._rows(tasks, contexts)
-    beliefs = beliefs_at(fleet, labels, codes, encoded)
+    predictors = predictors_at(fleet, labels, codes, encoded)
     n, arms = len(codes), fleet._active_names
-    reach = float(ndtri((1 + confidence) / 2)) * beliefs.sd
+    low, high = fleet._behaviour.family.interval(predictors.mean, predictors.sd, confidence)
     row = np.repeat(np.arange(n), len(arms))
     frame = pl.DataFrame(
         {
             "row": row,
             "task": pl.Series(labels, dtype=_kind(labels)).gather(codes[row]),
             "arm": pl.Series(arms, dtype=_kind(arms)).gather(np.tile(np.arange(len(arms)), n)),
-            "mean": beliefs.mean.ravel(),
-            "low": (beliefs.mean - reach).ravel(),
-            "high": (beliefs.mean + reach).ravel(),
-            "probability_best": probability_best(beliefs.mean, beliefs.sd).ravel(),
+            "mean": expected_rewards(fleet, predictors).mean.ravel(),
+            "low": low.ravel(),
+            "high": high.ravel(),
+            # Links rise: the arm with the best predictor has the best reward.
+            "probability_best": probability_best(predictors.mean, predictors.sd).ravel(),
         }
     )
     return in_library_of(frame, tasks if contexts is None else contexts)
@@ -92,6 +93,20 @@ def beliefs_at(fleet: Core, labels: list[Label], codes: IntArray, encoded: Array
         The task of every row, by its position in ``labels``.
     encoded : ndarray of shape (n_rows, n_columns)
     """
+    return expected_rewards(fleet, predictors_at(fleet, labels, codes, encoded))
+
+
+def expected_rewards(fleet: Core, predictors: Beliefs) -> Beliefs:
+    """Return what beliefs about linear predictors mean for expected rewards; for numbers they are the same."""
+    if fleet._behaviour.family.name == "number":
+        return predictors
+    mean, sd = predictors.mean.copy(), predictors.sd.copy()
+    fleet._show_rewards(mean, sd)
+    return Beliefs(mean, sd, predictors.probabilities)
+
+
+def predictors_at(fleet: Core, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:
+    """As :func:`beliefs_at`, with mean and standard deviation of linear predictors: of the logit of a click rate."""
     with fleet._lock:
         for label in labels if fleet._elsewhere else ():
             fleet._require_loaded(label)
@@ -118,7 +133,7 @@ def average_contexts(fleet: Core, labels: list[Label]) -> Array:
         )
     d = fleet._features.n_features
     tasks, sums = _sums(fleet, labels)
-    columns = np.asarray(sums.gram[:, 0] if sums.gram.ndim == 3 else sums.gram[:, :d])
+    columns = fleet._store.copy_of_contexts(sums)
     total = columns.sum(axis=0)
     average = total / total[0] if len(columns) and total[0] > 0 else np.eye(1, d)[0]
     own = np.zeros((len(labels), d))
@@ -146,7 +161,9 @@ def context_spread(fleet: Core) -> Array:
     count = float(sums.counts.sum())
     if not count > 0:
         return np.zeros((d, d))
-    squares = whole_matrix(sums.gram.sum(axis=0)) / count
+    # Clicks and counts have weighted rows; with an intercept its square is their whole weight.
+    gram = whole_matrix(sums.gram.sum(axis=0))
+    squares = gram / (gram[0, 0] if fleet._features.intercept else count)
     if not fleet._features.intercept:
         return squares
     result: Array = squares - np.outer(squares[0], squares[0])
@@ -155,6 +172,9 @@ def context_spread(fleet: Core) -> Array:
 
 def rewards_vary(fleet: Core) -> bool:
     """Whether there are two different rewards."""
+    if isinstance(fleet._store, SiteStore):
+        with fleet._lock:
+            return fleet._store.rewards_vary()
     with fleet._lock:
         _, _, sums = fleet._store.copy_of_sums()
     squares, count = float(sums.sum_of_squares.sum()), float(sums.counts.sum())

@@ -21,6 +21,8 @@ from posse.fleet.commit import commit
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
+from posse.fleet.site_file import restore_sites, rewards_in, site_state
+from posse.fleet.site_store import SiteStore
 from posse.fleet.soundness import beliefs_follow, contradiction, ledger_contradiction, uncounted
 from posse.kernels.evidence import WORKING_ROOM
 from posse.kernels.fleet import list_first
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION, SUMS_ONLY = "fleet", 2, 3
-"""The second version is the first without beliefs about pairs: they are computed when they are first asked for."""
+KIND, VERSION, SUMS_ONLY, WITH_SITES = "fleet", 2, 3, 4
+"""The second version is the first without beliefs about pairs: they are computed when they are first asked for.
+
+The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`.
+"""
 
 MOST_TASKS = 2**40
 
@@ -66,7 +71,12 @@ def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
     with fleet._lock:
         fleet._require_whole()
         header, arrays = _state(fleet)
-    write_fleet(path, VERSION, header, arrays)
+    write_fleet(path, version_of(fleet), header, arrays)
+
+
+def version_of(fleet: Posse) -> int:
+    """Return the version of the file that a fleet is saved to, beliefs included."""
+    return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
 
 
 def require_finite(name: str, array: npt.NDArray[Any]) -> None:
@@ -98,7 +108,7 @@ def load_fleet(
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY)) as box:
+    with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY, WITH_SITES)) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
         except (DamagedFile, UnknownTask):
@@ -116,6 +126,9 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
     belief = fleet._store.belief
     slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(fleet._store.n_arms)])
     header, arrays = state_but_pairs(fleet)
+    if isinstance(fleet._store, SiteStore):
+        more, rows = site_state(fleet._store, slots)
+        header, arrays = header | more, arrays | rows
     arrays |= {
         "pair_gram": belief.sums.gram[slots],
         "pair_moment": belief.sums.moment[slots],
@@ -276,6 +289,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         evaluation_budget=header["evaluation_budget"],
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
+        rewards=rewards_in(header) if reader.box.version == WITH_SITES else "number",
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
@@ -319,7 +333,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     fleet._partial = chosen is not None
     if chosen is not None:
         fleet._elsewhere = everyone - frozenset(labels)
-    beliefs = reader.box.version == VERSION
+    beliefs = reader.box.version != SUMS_ONLY
     wrong = contradiction(fleet._store, whole=chosen is None)
     if wrong is not None:
         raise reader.damaged(wrong)
@@ -385,7 +399,7 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),
     ]
-    if reader.box.version == VERSION:
+    if reader.box.version != SUMS_ONLY:
         parts += [
             ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
             ("local_mean", belief.local_mean, (n_pairs, d)),
@@ -393,6 +407,8 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
     # A new store gives out its slots in order.
     for name, target, shape in parts:
         target[: slots.size] = reader.array(f"pair_{name}", shape, rows=rows)
+    if isinstance(store, SiteStore):
+        restore_sites(store, reader, n_pairs, rows)
     if not (belief.sums.counts[: slots.size] > 0).all():
         raise reader.damaged("a pair has no rewards")
     counts = belief.sums.counts[: slots.size].copy()

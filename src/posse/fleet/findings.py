@@ -8,6 +8,7 @@ import numpy as np
 
 from posse.features.categories import OneHot
 from posse.fleet.products import products_of
+from posse.fleet.site_store import SiteStore
 from posse.fleet.unseen import unseen_categories
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
@@ -29,6 +30,8 @@ def findings_of(fleet: Core) -> list[str]:
         fleet._look()
         names = Names(arm=lambda arm: repr(fleet._arms.label(arm)), feature=lambda i: repr(fleet._features.columns[i]))
     products = products_of(fleet).sums
+    if isinstance(fleet._store, SiteStore):
+        return _site_findings(fleet, fleet._store, products, names)
     with fleet._lock:
         found = data_findings(_seen(fleet, products), names)
         found += map(str, unseen_categories(fleet._features, products))
@@ -43,6 +46,23 @@ def findings_of(fleet: Core) -> list[str]:
                 f"the population was estimated from {evidence.refreshed_at[0]:,.0f} of {fleet._store.n_rewards:,.0f} "
                 "rewards: later estimates have failed or are late (the log named posse says why)"
             )
+        return found
+
+
+def _site_findings(fleet: Core, store: SiteStore, products: Array, names: Names) -> list[str]:
+    """Return the same for clicks and counts, whose sums are over sites: what they say about rewards is left out."""
+    products[-1], products[:, -1], products[-1, -1] = 0.0, 0.0, 1.0
+    with fleet._lock:
+        found = data_findings(_seen(fleet, products), names)
+        evidence = store.memory.evidence
+        if not evidence.steps[0] > 0:
+            return found
+        if not store.rewards_vary():
+            found.append(f"every reward is {store.mean_reward():g}: rates beyond those seen cannot be told apart")
+        settled = bool(evidence.last_move[0] < SETTLED)
+        # Noise is known, so it is neither quiet nor uneven, nor to be told from differences between tasks.
+        seen = unusual(store.belief, evidence, settled=settled)
+        found += unusual_findings(seen._replace(quiet=(), coefficient_share=0.0, overdispersion=1.0), names)
         return found
 
 

@@ -28,6 +28,13 @@ def merge_fleet(mine: Core, other: Core) -> None:
     with first._lock, second._lock:
         for fleet in (mine, other):
             fleet._require_whole()
+        for fleet in (mine, other):
+            family = fleet._behaviour.family.name
+            if family != "number":
+                raise InvalidValue(
+                    f"expected fleets of rewards='number', got {family!r}, which cannot be merged: what a {family} "
+                    "reward says depends on those before it; let one fleet learn the table or log of the other"
+                )
         if mine._features != other._features:
             raise InvalidValue(
                 "fleets can be merged only if their features are the same, scaling included; "

@@ -65,6 +65,7 @@ class ArmOverview:
     tasks, rewards : float
         Tasks with rewards of it, and rewards.
     noise_sd : float
+        Of rewards; of clicks and counts at their average.
     mean : ndarray of shape (n_features,)
         Mean of the population.
     mean_sd : ndarray of shape (n_features,)
@@ -108,6 +109,9 @@ class Overview:
     Parameters
     ----------
     policy, prior : str
+    rewards : {"number", "binary", "count"}
+        What rewards are. Means and covariances of arms are those of coefficients of the reward itself, of the logit of
+        a probability, or of the logarithm of a rate.
     columns : tuple of str
         What the entries of means and covariances belong to.
     arms : list of ArmOverview
@@ -133,6 +137,7 @@ class Overview:
     n_rewards: float
     findings: list[str]
     pending_reward: float | None = None
+    rewards: str = "number"
 
     def __repr__(self) -> str:
         return self._sheet().text()
@@ -174,6 +179,7 @@ class Overview:
         return {
             "policy": self.policy,
             "prior": self.prior,
+            "rewards": self.rewards,
             "n_tasks": self.n_tasks,
             "n_decisions": self.n_decisions,
             "n_rewards": self.n_rewards,
@@ -198,14 +204,17 @@ class Overview:
         }
 
 
-def arm_overview(belief: Belief, arm: int, label: Label, retired: bool) -> ArmOverview:
-    """Return one arm's population."""
+def arm_overview(
+    belief: Belief, arm: int, label: Label, retired: bool, noise_variance: float | None = None
+) -> ArmOverview:
+    """Return one arm's population; ``noise_variance`` is that of its rewards. Default: the population's."""
+    noise = belief.noise_variance[arm] if noise_variance is None else noise_variance
     return ArmOverview(
         arm=label,
         retired=retired,
         tasks=int(belief.n_seen[arm]),
         rewards=float(belief.rewards[arm]),
-        noise_sd=float(np.sqrt(belief.noise_variance[arm])),
+        noise_sd=float(np.sqrt(noise)),
         mean=belief.shared_mean[arm].copy(),
         mean_sd=np.sqrt(np.diagonal(belief.shared_covariance[arm])),
         covariance=belief.covariance[arm].copy(),

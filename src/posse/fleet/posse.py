@@ -18,7 +18,6 @@ from posse.fleet.core import (
     FIT_SETTLED,
     FIT_STEPS,
     Core,
-    checked_reward,
     no_belief,
     require_beliefs,
     require_room,
@@ -43,6 +42,7 @@ from posse.fleet.preview import preview
 from posse.fleet.products import squares_of
 from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
 from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, without_missing
+from posse.fleet.site_store import SiteStore
 from posse.kernels import estimators
 from posse.kernels.fleet import decide, observe_one
 from posse.kernels.packing import whole_matrices
@@ -90,6 +90,12 @@ class Posse(Core):
         counts as one more. Default 0.3.
     robust : bool
         With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
+    rewards : {"number", "binary", "count"}
+        What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
+        given; or 0, 1, 2, ... The latter two have a model of their own (docs/clicks.md): ``expected`` and the ``mean``
+        and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit or
+        logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
+        foreground, and take ``absent_reward`` with ``count_pending=False`` only.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
         for ever, and keeps every decision in memory.
@@ -184,6 +190,11 @@ class Posse(Core):
         return self._behaviour.policy
 
     @property
+    def rewards(self) -> str:
+        """What rewards are: "number", "binary" or "count"."""
+        return self._behaviour.family.name
+
+    @property
     def n_decisions(self) -> int:
         """Decisions so far."""
         return self._decided
@@ -195,7 +206,10 @@ class Posse(Core):
 
     @property
     def prior(self) -> Prior:
-        """The population in force, of all arms in the order in which they came, retired ones too."""
+        """The population in force, of all arms in the order in which they came, retired ones too.
+
+        Of binary rewards and counts it is that of logits and logarithms, with noise variance 1.
+        """
         with self._lock:
             self._look()
             return self._store.prior
@@ -280,6 +294,7 @@ class Posse(Core):
                     )  # fmt: skip
                     if position < 0:
                         raise no_belief(label)
+                    self._show_rewards(out[1], out[2])
                     chances, mean, sd = out.tolist()
                     decision = Decision(
                         f"{self._prefix}-{ledger.next}",
@@ -356,6 +371,7 @@ class Posse(Core):
             rng = self._stream(self._decided)
             chosen, probabilities, mean, sd = self._decide_rows(known[codes], X, mask, explore, rng.random(n))
             require_beliefs(chosen, codes, labels)
+            self._show_rewards(mean, sd)
             active = self._active
             if active.size < probabilities.shape[1]:
                 probabilities, mean, sd = (
@@ -406,6 +422,7 @@ class Posse(Core):
             self._look()
             decide(self._store.address, -1 if number is None else number, x, self._active, 1, False, 0.0, out)
             names = self._active_names
+        self._show_rewards(out[1], out[2])
         _, mean, sd = out.tolist()
         return Expectation(dict(zip(names, mean, strict=True)), dict(zip(names, sd, strict=True)))
 
@@ -474,7 +491,7 @@ class Posse(Core):
         is kept, and learned when the time to live is over. True and False are 1 and 0.
         """
         decision_id: str = id_of(decision)
-        value = checked_reward(value)
+        value = self._checked_reward(value)
         with self._lock:
             self._require_whole()
             now = self._clock()
@@ -486,21 +503,23 @@ class Posse(Core):
             self._expire(now)
             ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
-            held, due, refresh, replacing = self._holds_rewards, False, None, None
+            held, due, refresh, steps = self._holds_rewards, False, None, None
             if not held:
                 due, refresh = self._ready_for_one(task, arm)
             if self._counts_pending:
                 one, absent = slice(row, row + 1), np.array([self._absent_reward])
-                replacing = store.replacing_rows(
+                steps = store.replacing_rows(
                     ledger.task[one], ledger.arm[one], ledger.context[one], absent, np.array([value])
                 )
+            elif not held and isinstance(store, SiteStore):
+                steps = store.learning_one(task, arm, ledger.context[row], value)
             ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
                 if self._log is not None:
                     self._note_rewards([decision_id], [value], now)
                 # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
-                if replacing is not None:
-                    for step in replacing:
+                if steps is not None:
+                    for step in steps:
                         step()  # type: ignore[operator]
                 elif not held:
                     observe_one(ground.address, arm, task, x, value)
@@ -603,7 +622,8 @@ class Posse(Core):
         Notes
         -----
         If features wait for their scaling, it is learned from this table, once. The population is estimated anew at
-        the end if rewards have grown enough.
+        the end if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False``
+        a table in the order of its rewards gives the beliefs of a fleet that got them one by one.
         """
         from posse.tables import as_frame
 
@@ -617,7 +637,7 @@ class Posse(Core):
         frame = as_frame(table)
         if missing_reward != "error" and reward in frame.columns:
             frame = without_missing(frame, reward, self._absent_reward if missing_reward == "absent" else None)
-        y = rewards_of(required(frame, reward, "reward"))
+        y = self._behaviour.family.check_many(rewards_of(required(frame, reward, "reward")))
         task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
         arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
         contexts = contexts_of(frame, self._features.names)
@@ -630,7 +650,7 @@ class Posse(Core):
                 return 0
             known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
-            lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh)
+            lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh, fit=True)
             commit([partial(self.__dict__.update, _features=spec), *self._taking(new), *lesson.steps])
             self._estimate(lesson)
             return len(y)
@@ -642,7 +662,7 @@ class Posse(Core):
         ----------
         wait : bool
             False starts it in the background, unless one is under way: decisions go on under the old population until
-            the new one is put in place, all at once. Only the evidence prior is estimated in the background.
+            the new one is put in place, all at once. Only the evidence prior of numbers is estimated in the background.
         sample : int, optional
             Estimate from about so many tasks of every arm, evenly spread. The standard error that this adds to a
             variance of the population is at most the fraction ``sqrt(2 / sample)`` of it where every task is well
@@ -653,7 +673,8 @@ class Posse(Core):
             whole_number(sample, "sample", at_least=2)
         with self._lock:
             self._require_whole()
-            if not wait and self._behaviour.method == estimators.EVIDENCE and not self._store.stale:
+            in_place = isinstance(self._store, SiteStore) or self._behaviour.method != estimators.EVIDENCE
+            if not wait and not in_place and not self._store.stale:
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
@@ -760,7 +781,10 @@ class Posse(Core):
             return borrowing_of(self._store.belief, number, squares)
 
     def coefficients(self, task: Label) -> Coefficients:
-        """Return the posterior of every arm's coefficients in a task; one never seen has the population's."""
+        """Return the posterior of every arm's coefficients in a task; one never seen has the population's.
+
+        They are coefficients of the expected reward; of its logit for binary rewards, of its logarithm for counts.
+        """
         with self._lock:
             number = self._tasks.get(task)
             if number is None and self._elsewhere:
@@ -818,11 +842,18 @@ class Posse(Core):
                 n_rewards=self._store.n_rewards,
                 pending_reward=self._absent_reward if self._counts_pending else None,
                 findings=findings,
+                rewards=self._behaviour.family.name,
             )
 
     def _arm_overviews(self) -> list[ArmOverview]:
-        belief = self._store.belief
-        return [arm_overview(belief, arm, label, arm in self._retired) for label, arm in self._arms.numbers.items()]
+        store = self._store
+        return [
+            arm_overview(
+                store.belief, arm, label, arm in self._retired,
+                store.noise_variance(arm) if isinstance(store, SiteStore) else None,
+            )
+            for label, arm in self._arms.numbers.items()
+        ]  # fmt: skip
 
     def report(self, log: Any = None, **settings: Any) -> Report:
         """Return one page for people who decide: which arm is best where, what deciding has gained, what looks wrong.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from posse.fleet.site_store import SiteStore
 from posse.kernels import estimators
 from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import mean_squares
@@ -58,5 +59,9 @@ def slice_rows(n_features: int) -> int:
 
 def squares_of(fleet: Core) -> Array:
     """Return the mean squares of the features over all rewards; the lock must not be held."""
+    store = fleet._store
+    if isinstance(store, SiteStore):  # the products are weighted
+        with fleet._lock:
+            return mean_squares(store.sum_of_squares(), store.n_rewards)
     products = products_of(fleet)
     return mean_squares(np.diagonal(products.sums)[:-1], products.rewards)

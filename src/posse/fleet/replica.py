@@ -41,6 +41,11 @@ class Replica(Posse):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        if self._behaviour.family.name != "number":
+            raise InvalidValue(
+                f"expected rewards='number' for a replica, got {self._behaviour.family.name!r}: clicks and counts "
+                "depend on the order of rewards, which replicas do not share; use Posse"
+            )
         self._leads = True
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""

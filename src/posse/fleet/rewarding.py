@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from posse.errors import InvalidValue, PosseError, ShapeError
-from posse.fleet.core import checked_reward
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.ledger import REWARDED
 from posse.fleet.rows import listed
@@ -82,7 +81,7 @@ def news_among(
     skipped = []
     for row, (decision, given) in enumerate(zip(decisions, values, strict=True)):
         try:
-            decision_id, value = id_of(decision), checked_reward(given)
+            decision_id, value = id_of(decision), fleet._checked_reward(given)
             ledger, place = fleet._find(decision_id, now)
             if decision_id in new:
                 fleet._require_same(decision_id, new[decision_id], value)

@@ -621,6 +621,10 @@ class Store:
         slots = slots[order]
         return self.belief.task_of[slots], arms[order], Sums(*(field[slots] for field in self.belief.sums))
 
+    def copy_of_contexts(self, sums: Sums) -> Array:
+        """Return the sums of the contexts of every pair of :meth:`copy_of_sums`, where there is an intercept."""
+        return sums.gram[:, : self.n_features]  # its row of the Gram matrix
+
     def claim(self, tasks: IntArray, arms: IntArray) -> IntArray:
         """Return the slot of every row; pairs that have none get one, in the order of their rows.
 

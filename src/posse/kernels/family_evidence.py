@@ -249,21 +249,28 @@ def make_all_again(
 
 
 @woven_kernel
-def refresh_family(
-    belief: Belief, evidence: Evidence, rows: KeptRows, squares: Array, family: int, buffers: Buffers
+def improve_to_rest(
+    belief: Belief,
+    evidence: Evidence,
+    rows: KeptRows,
+    squares: Array,
+    family: int,
+    steps: int,
+    settled: float,
+    buffers: Buffers,
 ) -> None:
-    """Make sites again and improve the prior of all arms, by a few warm-started steps."""
+    """Make sites again and improve the prior of all arms, by warm-started steps until none moves by ``settled``."""
     total = total_rewards(belief)
     early = evidence.refreshed_at[0] < belief.rewards.shape[0]
     measure_features(squares, total, family, evidence)
     evidence.refreshed_at[0] = total
     evidence.steps[0] = 0.0
-    admitted = admit_features(belief, evidence)
+    admit_features(belief, evidence)
     if early:
         set_family_start(belief, evidence)
-    if early or admitted:
-        rebuild_family(belief, evidence, buffers)
-    for _step in range(STEPS):
+    # What arms say to each other is of the last refresh.
+    rebuild_family(belief, evidence, buffers)
+    for _step in range(steps):
         make_all_again(belief, evidence, rows, family, TURNS if total > EARLY * belief.rewards.shape[0] else 1, buffers)
         rebuild_family(belief, evidence, buffers)
         if total < belief.rewards.shape[0]:
@@ -272,5 +279,13 @@ def refresh_family(
         evidence.steps[0] += 1.0
         evidence.last_move[0] = move
         rebuild_family(belief, evidence, buffers)
-        if move < SETTLED:
+        if move < settled:
             break
+
+
+@woven_kernel
+def refresh_family(
+    belief: Belief, evidence: Evidence, rows: KeptRows, squares: Array, family: int, buffers: Buffers
+) -> None:
+    """Make sites again and improve the prior of all arms, by a few steps."""
+    improve_to_rest(belief, evidence, rows, squares, family, STEPS, SETTLED, buffers)

@@ -102,9 +102,10 @@ def make_sites_again(belief: Belief, rows: KeptRows, arm: int, family: int, turn
     vectors = buffers.vectors
     farthest = 0.0
     for position in range(belief.n_seen[arm]):
-        slot = belief.seen[arm, position]
-        if (slot + rows.passes[0]) % turns != 0:
+        # By the order of their first rewards, which a file keeps, and not by slots, which it does not.
+        if (position + rows.passes[0]) % turns != 0:
             continue
+        slot = belief.seen[arm, position]
         task = belief.task_of[slot]
         first = rows.first[slot]
         for place in range(first, first + rows.kept[slot]):

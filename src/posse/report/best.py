@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from posse.fleet.expecting import CONFIDENCE, average_contexts, beliefs_at, probability_best, rewards_of_tasks
+from posse.fleet.expecting import (
+    CONFIDENCE,
+    Beliefs,
+    average_contexts,
+    expected_rewards,
+    predictors_at,
+    probability_best,
+    rewards_of_tasks,
+)
 from posse.report.stopping import improvement
 
 if TYPE_CHECKING:
@@ -29,8 +37,11 @@ class Best:
     tasks, arms : tuple
     rewards : ndarray of shape (n_tasks,)
     mean, low, high, probability : ndarray of shape (n_tasks, n_arms)
-    typical_mean, typical_sd : ndarray of shape (n_tasks, n_arms)
+    typical_mean, typical_low, typical_high : ndarray of shape (n_tasks, n_arms)
         What the population says of a task with that context.
+    predictor, typical_predictor : Beliefs
+        Both on the scale on which tasks are a population: the rewards' own for numbers, logits for clicks, logarithms
+        for counts.
     loss : ndarray of shape (n_tasks,)
         What taking the arm that looks best is expected to lose against the one that is.
     """
@@ -43,7 +54,10 @@ class Best:
     high: Array
     probability: Array
     typical_mean: Array
-    typical_sd: Array
+    typical_low: Array
+    typical_high: Array
+    predictor: Beliefs
+    typical_predictor: Beliefs
     loss: Array
 
     @property
@@ -64,8 +78,7 @@ class Best:
         its data, for this arm in this context. The rest is borrowed.
         """
         at = np.arange(len(self.tasks)), self.arm
-        sd = (self.high - self.low)[at] / (2 * REACH)
-        before = self.typical_sd[at]
+        sd, before = self.predictor.sd[at], self.typical_predictor.sd[at]
         return np.clip(1 - (sd / np.where(before > 0, before, np.inf)) ** 2, 0.0, 1.0) * (before > 0)
 
     @property
@@ -89,19 +102,26 @@ def best_of(fleet: Posse, tasks: list[Label] | None = None, contexts: Array | No
         tasks = list(fleet.tasks)
     codes = np.arange(len(tasks))
     at = average_contexts(fleet, tasks) if contexts is None else contexts
-    beliefs = beliefs_at(fleet, tasks, codes, at)
+    predictor = predictors_at(fleet, tasks, codes, at)
+    beliefs = expected_rewards(fleet, predictor)
+    family = fleet._behaviour.family
+    low, high = family.interval(predictor.mean, predictor.sd, CONFIDENCE)
     stranger = [unused_task(fleet.tasks)]
-    typical = beliefs_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at)
+    typical_predictor = predictors_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at)
+    typical_low, typical_high = family.interval(typical_predictor.mean, typical_predictor.sd, CONFIDENCE)
     return Best(
         tasks=tuple(tasks),
         arms=fleet.arms,
         rewards=rewards_of_tasks(fleet, tasks),
         mean=beliefs.mean,
-        low=beliefs.mean - REACH * beliefs.sd,
-        high=beliefs.mean + REACH * beliefs.sd,
-        probability=probability_best(beliefs.mean, beliefs.sd),
-        typical_mean=typical.mean,
-        typical_sd=typical.sd,
+        low=low,
+        high=high,
+        probability=probability_best(predictor.mean, predictor.sd),
+        typical_mean=expected_rewards(fleet, typical_predictor).mean,
+        typical_low=typical_low,
+        typical_high=typical_high,
+        predictor=predictor,
+        typical_predictor=typical_predictor,
         loss=improvement(beliefs.mean, beliefs.sd),
     )
 

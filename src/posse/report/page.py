@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posse._version import __version__
-from posse.report.best import REACH, SURE
+from posse.report.best import SURE
 from posse.report.gains import ALONE, ONE_ARM, RANDOM, RULE
 from posse.report.unusual import LISTED as MOST_UNUSUAL
 from posse.report.words import PERCENT, Words, count, share, short_names, sureness
@@ -151,7 +151,7 @@ def _arms(report: Report) -> list[dict[str, Any]]:
     wins = np.bincount(best.arm, minlength=n_arms)
     sure = np.bincount(best.arm[best.sure], minlength=n_arms)
     rewards = {arm.arm: arm.rewards for arm in report.overview.arms}
-    mean, sd = best.typical_mean.mean(axis=0), best.typical_sd.mean(axis=0)
+    mean, low, high = (part.mean(axis=0) for part in (best.typical_mean, best.typical_low, best.typical_high))
     order = np.lexsort((-mean, -wins))
     return [
         {
@@ -161,8 +161,8 @@ def _arms(report: Report) -> list[dict[str, Any]]:
             "share": round(100 * wins[arm] / len(best.tasks), 1),
             "sure_share": round(100 * sure[arm] / len(best.tasks), 1),
             "mean": float(mean[arm]),
-            "low": float(mean[arm] - REACH * sd[arm]),
-            "high": float(mean[arm] + REACH * sd[arm]),
+            "low": float(low[arm]),
+            "high": float(high[arm]),
             "rewards": float(rewards.get(best.arms[arm], 0.0)),
         }
         for arm in order.tolist()

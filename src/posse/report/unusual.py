@@ -53,8 +53,8 @@ def distances(best: Best) -> Array:
 
     A task is as far as its rewards say and no further: one without any is at 0.
     """
-    sd = np.where(best.typical_sd > 0, best.typical_sd, np.inf)
-    result: Array = (best.mean - best.typical_mean) / sd
+    typical = best.typical_predictor
+    result: Array = (best.predictor.mean - typical.mean) / np.where(typical.sd > 0, typical.sd, np.inf)
     return result
 
 
@@ -66,7 +66,7 @@ def unusual_tasks(fleet: Posse, best: Best) -> list[Unusual]:
     limit = -float(ndtri(BY_CHANCE / away.size / 2))
     arm = np.abs(away).argmax(axis=1)
     furthest = np.take_along_axis(away, arm[:, None], axis=1)[:, 0]
-    difference = np.take_along_axis(best.mean - best.typical_mean, arm[:, None], axis=1)[:, 0]
+    difference = np.take_along_axis(best.predictor.mean - best.typical_predictor.mean, arm[:, None], axis=1)[:, 0]
     order = np.argsort(-np.abs(furthest), kind="stable")
     spread = context_spread(fleet)
     return [

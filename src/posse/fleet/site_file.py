@@ -1,0 +1,83 @@
+"""What a file of a fleet of clicks or counts has beside sums and beliefs: the kept rows and their sites.
+
+Pairs stand in the order of the sums; the rows of each follow one another in the order of their places.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.errors import InvalidValue
+from posse.families import FAMILIES
+from posse.fleet.site_store import KEPT, SiteStore
+from posse.kernels.linalg import moderate
+
+if TYPE_CHECKING:
+    from posse.families import Rewards
+    from posse.types import Array, IntArray
+
+OF_PAIRS = ("contexts", "squares", "total")
+OF_ROWS = ("contexts", "rewards", "precision", "moment")
+MOST_ROWS = 2**53
+
+
+def site_state(store: SiteStore, slots: IntArray) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what goes into the header, and arrays: sums over rewards of these slots, and their kept rows."""
+    sites = store.sites.parts
+    rows = sites.rows
+    header = {"rewards": store.family.name, "kept_rows": KEPT, "passes": int(rows.passes[0])}
+    arrays = {f"pair_{name}": getattr(sites, name)[slots] for name in OF_PAIRS}
+    arrays |= {"pair_seen": rows.seen[slots], "pair_kept": rows.kept[slots]}
+    places = _places(rows.first[slots], rows.kept[slots])
+    return header, arrays | {f"row_{name}": getattr(rows, name)[places] for name in OF_ROWS}
+
+
+def rewards_in(header: dict[str, Any]) -> Rewards:
+    """Return the family of rewards that a header names."""
+    rewards = header["rewards"]
+    if rewards not in FAMILIES or rewards == "number":
+        raise InvalidValue(f"rewards is {rewards!r}")
+    result: Rewards = rewards
+    return result
+
+
+def restore_sites(store: SiteStore, reader: Any, n_pairs: int, some: IntArray | None) -> None:
+    """Put what a file says into the arrays of a new store, whose slots are in the order of the file's pairs.
+
+    ``some`` are the pairs that are loaded, if not all: such a fleet does not learn, and needs no rows.
+    """
+    if reader.whole("kept_rows", 1) != KEPT:
+        raise reader.damaged(f"kept_rows is {reader.header['kept_rows']}, but this posse keeps {KEPT}")
+    d = store.n_features
+    store.make_room()
+    sites = store.sites.parts
+    rows = sites.rows
+    n = n_pairs if some is None else some.size
+    for name, shape in (("contexts", (n_pairs, d)), ("squares", (n_pairs, d)), ("total", (n_pairs,))):
+        getattr(sites, name)[:n] = reader.array(f"pair_{name}", shape, rows=some)
+    if some is not None:
+        return
+    seen, kept = (reader.array(f"pair_{name}", (n_pairs,), np.int64) for name in ("seen", "kept"))
+    reader.within("pair_seen", seen, 1, MOST_ROWS)
+    if (kept != np.minimum(seen, KEPT)).any() or (seen != store.belief.sums.counts[:n]).any():
+        raise reader.damaged("a pair has more or fewer rows than rewards")
+    rows.seen[:n], rows.kept[:n] = seen, kept
+    rows.passes[0] = reader.whole("passes")
+    places, count = _places(rows.first[:n], kept), int(kept.sum())
+    for name in OF_ROWS:
+        shape = (count, d) if name == "contexts" else (count,)
+        values: Array = reader.array(f"row_{name}", shape)
+        if not moderate(values.reshape(-1)) or (name == "precision" and not (values > 0).all()):
+            raise reader.damaged(f"row_{name} has numbers that no fleet has")
+        if name == "rewards":
+            store.family.check_many(values)
+        getattr(rows, name)[places] = values
+
+
+def _places(first: IntArray, kept: IntArray) -> IntArray:
+    """Return where the rows of slots stand that begin at ``first``, ``kept`` of each."""
+    before = np.cumsum(kept) - kept
+    places: IntArray = np.arange(int(kept.sum())) + np.repeat(first - before, kept)
+    return places

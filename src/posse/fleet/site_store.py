@@ -1,0 +1,302 @@
+"""The arrays of a fleet whose rewards are clicks or counts: every reward is learned as its site.
+
+A site depends on what is believed when its reward comes, so rewards are learned one after another, in their order, and
+the population is estimated whenever it is due, in the midst of a batch too: the same rewards in the same order give the
+same beliefs, however they are cut into batches.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.engine.refresh import POPULATION, Refresh
+from posse.errors import InvalidValue
+from posse.families import RewardFamily
+from posse.fleet.behaviour import ALONE, Behaviour
+from posse.fleet.commit import Steps
+from posse.fleet.room import longer
+from posse.fleet.store import NO_FAILURES, Store
+from posse.kernels import estimators
+from posse.kernels.family_evidence import SETTLED, STEPS
+from posse.kernels.fleet_sites import (
+    SITES,
+    Sites,
+    learn_one_site,
+    learn_sites,
+    new_sites,
+    refresh_sites,
+)
+from posse.kernels.llvm.handle import Handle
+from posse.model.prior import Prior
+from posse.undisturbed import undisturbed
+
+if TYPE_CHECKING:
+    from posse.kernels.estimators import Memory
+    from posse.kernels.rule import Rule
+    from posse.kernels.sums import Sums
+    from posse.types import Array, IntArray
+
+KEPT = 40
+"""Rows of every pair whose sites are made again when the population is estimated."""
+
+FIRST_SLOTS = 64
+TABLE_GROWTH = 0.5  # of rewards within a table, from one estimate of the population to the next
+
+logger = logging.getLogger("posse")
+
+
+class SiteStore(Store):
+    """What a fleet has learned from clicks or counts.
+
+    Parameters
+    ----------
+    start : Prior
+        What stands until rewards say otherwise, on the scale of the linear predictor.
+    family : RewardFamily
+    growth : float
+        The population is estimated anew when rewards have grown by this fraction.
+    rule : Rule, optional
+    """
+
+    sites: Handle[Sites]
+    """Kept rows and plain sums over rewards, by slot."""
+
+    def __init__(self, *, start: Prior, family: RewardFamily, growth: float, rule: Rule | None = None) -> None:
+        self.family = family
+        self.growth = growth
+        self.sites = Handle(SITES, new_sites(family.code, FIRST_SLOTS, KEPT, start.n_features))
+        super().__init__(start=start, method=estimators.EVIDENCE, rule=rule)
+
+    # Learning.
+
+    def learning_one(self, task: int, arm: int, x: Array, reward: float) -> Steps:
+        """Learn one reward of a pair that has a slot."""
+        self._get_ready()
+        return [
+            partial(learn_one_site, self.ground.address, self.sites.address, arm, task, x, reward),
+            self._counting(self._total + 1.0),
+        ]
+
+    def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
+        """Learn rows of pairs that have slots, one by one, under the prior in force."""
+        self._get_ready()
+        return [
+            partial(learn_sites, self.address, self.sites.address, tasks, arms, contexts, rewards),
+            self._counting(self._total + rewards.size),
+        ]
+
+    def learning_in_turn(
+        self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, *, fit: bool = False
+    ) -> Steps:
+        """Learn rows one by one, with estimates of the population wherever one is due.
+
+        With ``fit``, an estimate to the end follows, so there are fewer in between.
+        """
+        self._get_ready()
+        steps, where = Steps(), (self.address, self.sites.address)
+        for rows, due in self._cuts(rewards.size, max(self.growth, TABLE_GROWTH) if fit else self.growth):
+            steps.append(partial(learn_sites, *where, tasks[rows], arms[rows], contexts[rows], rewards[rows]))
+            steps.append(self._counting(self._total + rows.stop))
+            steps += [self._refresh_or_postpone] if due else []
+        return steps
+
+    def _cuts(self, n: int, growth: float) -> list[tuple[slice, bool]]:
+        """Return parts of ``n`` new rows, and whether the population is to be estimated after each."""
+        cuts, first = [], 0
+        at, total = float(self.memory.evidence.refreshed_at[0]), self._total
+        while first < n:
+            count = max(1, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - total))
+            last = min(n, first + count)
+            cuts.append((slice(first, last), last - first == count))
+            total += last - first
+            at, first = total, last
+        return cuts
+
+    # The population.
+
+    def new_refresh(self, slots: IntArray | None = None, arms: IntArray | None = None) -> Refresh | None:  # noqa: ARG002
+        """Return None: sites are made again where they stand."""
+        return None
+
+    def refresh(
+        self,
+        refresh: Refresh | None = None,  # noqa: ARG002 -- of fleets of numbers
+        *,
+        steps: int = STEPS,
+        settled: float = SETTLED,
+        sample: int | None = None,
+    ) -> None:
+        """Make sites again and estimate the prior anew; if that fails, all is again what it was."""
+        if sample is not None:
+            raise InvalidValue(
+                f"expected no sample for {self.family.name} rewards, whose rows are all looked at, got {sample}; "
+                "leave it out"
+            )
+        self._get_ready()
+        belief, evidence, rows = self.belief, self.memory.evidence, self.sites.parts.rows
+        slots, places = slice(self.n_slots), slice(self.n_slots * KEPT)
+        changed: list[Any] = [getattr(belief, name) for name in POPULATION]
+        changed += [array for array in evidence if isinstance(array, np.ndarray)]
+        changed += [field[slots] for field in belief.sums]
+        changed += [rows.precision[places], rows.moment[places], rows.passes]
+        before = [array.copy() for array in changed]
+        squares = self.sum_of_squares()
+        self.stale = True  # until all of it is done: whoever looks computes the posterior again
+        try:
+            refresh_sites(belief, evidence, rows, squares, self.family.code, steps, settled, self.buffers)
+            if not all(np.isfinite(getattr(belief, name)).all() for name in POPULATION):
+                raise InvalidValue(
+                    "contexts of too different size were learned (1e20 beside 1, say): find such rows, forget their "
+                    "tasks and learn them again without"
+                )
+        except BaseException:
+            with undisturbed():
+                for array, old in zip(changed, before, strict=True):
+                    array[...] = old
+                self.version += 1
+            self.rebuild()
+            raise
+        self._room.generation[0] += 1
+        self._all_settled()
+        self.__dict__.update(
+            version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
+        )
+
+    def _refresh_or_postpone(self) -> None:
+        """Estimate the prior in the midst of a batch; a failure is noted, and what was learned counts all the same."""
+        try:
+            self.refresh(steps=STEPS, settled=SETTLED)
+        except Exception as error:
+            self.postpone(error)
+            logger.exception("the population could not be estimated and stays as it is until more rewards have come")
+
+    # What rewards say by themselves.
+
+    def copy_of_contexts(self, sums: Sums) -> Array:  # noqa: ARG002 -- they are weighted by their sites
+        """Return the sums of the contexts of every pair with rewards, in the order of their slots."""
+        return self.sites.parts.contexts[np.sort(self._seen())]
+
+    def sum_of_squares(self) -> Array:
+        """Return the sums of squares of the features over all rewards."""
+        squares: Array = self.sites.parts.squares[self._seen()].sum(axis=0)
+        return squares
+
+    def rewards_vary(self) -> bool:
+        """Whether there are two different rewards, as far as pairs and kept rows tell."""
+        sites, slots = self.sites.parts, self._seen()
+        rows = sites.rows
+        kept = np.arange(KEPT) < rows.kept[slots, None]
+        values = rows.rewards[(rows.first[slots, None] + np.arange(KEPT))[kept]]
+        average = sites.total[slots] / self.belief.sums.counts[slots]
+        return bool(values.size and (np.ptp(values) > 0 or (average != values[0]).any()))
+
+    def mean_reward(self) -> float:
+        """Return the average reward."""
+        return float(self.sites.parts.total[self._seen()].sum()) / max(self.n_rewards, 1.0)
+
+    def noise_variance(self, arm: int) -> float:
+        """Return the variance of an arm's rewards around what is expected, at its average reward."""
+        slots = self.belief.seen[arm, : self.belief.n_seen[arm]]
+        # Half a reward more, so that rewards which are all 0 are not certain.
+        mean = (float(self.sites.parts.total[slots].sum()) + 0.5) / (float(self.belief.rewards[arm]) + 1.0)
+        return mean * (1.0 - mean) if self.family.name == "binary" else mean
+
+    def _seen(self) -> IntArray:
+        belief = self.belief
+        return np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(self.n_arms)])
+
+    # Tasks.
+
+    def dropping_tasks(self, tasks: IntArray, fresh: Memory) -> Steps:
+        """Forget tasks, their rows, and the prior that they helped to learn."""
+        slots = self.belief.slot[tasks, : self.n_arms].ravel()
+        slots = slots[slots >= 0]
+        places = (slots[:, None] * KEPT + np.arange(KEPT)).ravel()
+        steps = super().dropping_tasks(tasks, fresh)
+        sites = self.sites.parts
+        rows = sites.rows
+        steps += [partial(field.__setitem__, slots, 0) for field in (rows.kept, rows.seen)]
+        steps += [partial(field.__setitem__, slots, 0.0) for field in (sites.contexts, sites.squares, sites.total)]
+        for field in (rows.contexts, rows.rewards, rows.precision, rows.moment):
+            steps.append(partial(field.__setitem__, places, 0.0))
+        return steps
+
+    # Room.
+
+    def _get_ready(self) -> None:
+        """Do what may fail before something is learned: load compiled code, and make room for rows of new slots."""
+        load_sites()
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Make room for the rows of all slots that there are."""
+        sites = self.sites.parts
+        have = sites.total.size
+        if self.n_slots <= have:
+            return
+        size = max(self.n_slots, 2 * have)
+        rows = sites.rows
+        more = new_sites(sites.family, 1, KEPT, self.n_features).rows
+        grown = rows._replace(
+            contexts=longer(rows.contexts, size * KEPT),
+            rewards=longer(rows.rewards, size * KEPT),
+            precision=longer(rows.precision, size * KEPT),
+            moment=longer(rows.moment, size * KEPT),
+            first=np.arange(size, dtype=np.int64) * KEPT,
+            room=np.full(size, more.room[0], dtype=np.int64),
+            kept=longer(rows.kept, size),
+            seen=longer(rows.seen, size),
+        )
+        self.sites = Handle(
+            SITES,
+            sites._replace(
+                rows=grown,
+                contexts=longer(sites.contexts, size),
+                squares=longer(sites.squares, size),
+                total=longer(sites.total, size),
+            ),
+        )
+
+
+def new_store(behaviour: Behaviour) -> Store:
+    """Return the arrays that a fleet of this behaviour needs."""
+    if behaviour.family.name != "number":
+        return SiteStore(
+            start=behaviour.start, family=behaviour.family, growth=behaviour.refresh_growth, rule=behaviour.rule
+        )
+    return Store(
+        start=behaviour.start,
+        method=behaviour.method,
+        robust=behaviour.robust,
+        extendable=behaviour.policy in (*ALONE, "random"),
+        rule=behaviour.rule,
+    )
+
+
+_loaded = False
+
+
+def load_sites() -> None:
+    """Load the compiled code of learning clicks and counts; costs nothing once it is there."""
+    global _loaded
+    if _loaded:
+        return
+    _loaded = True
+    try:
+        from posse.families import FAMILIES
+
+        start = Prior(covariance=np.ones((1, 1, 1)), noise_variance=np.ones(1), shared_precision=np.ones((1, 1)))
+        store = SiteStore(start=start, family=FAMILIES["binary"], growth=0.1)
+        tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
+        store.claim(tasks, arms)
+        contexts, rewards = np.ones((1, 1)), np.ones(1)
+        store.learn(0, 0, contexts[0], 1.0)
+        store.learn_rows(tasks, arms, contexts, rewards)
+    except BaseException:
+        _loaded = False
+        raise

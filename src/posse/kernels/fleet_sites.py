@@ -1,0 +1,133 @@
+"""Clicks and counts of a fleet: rewards are learned as their sites, and the last rows of every pair are kept.
+
+As :mod:`posse.kernels.fleet`, for rewards of a family. A reward cannot be taken back or replaced: sites that are kept
+no more were made where the pair was believed to be, and would stay there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.evidence import Evidence
+from posse.kernels.family_evidence import improve_to_rest
+from posse.kernels.ground import Ground, open_ground, settle
+from posse.kernels.kept_rows import KeptRows, keep_row, new_rows
+from posse.kernels.llvm.handle import Layout, floats
+from posse.kernels.posterior import Belief, Buffers, observe, predict_arm
+from posse.kernels.sites import BINARY, CLOSE, FAINTEST, expectations, site
+from posse.types import Array, IntArray
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+class Sites(NamedTuple):
+    """What a fleet of clicks or counts keeps beside its sums, which are sums over sites."""
+
+    rows: KeptRows
+    contexts: Array  # (S, d) sums of the contexts of all rewards
+    squares: Array  # (S, d) sums of their squares
+    total: Array  # (S,) sums of rewards
+    scaled: Array  # (d,) room for a scaled context
+    family: int
+
+
+SITES: Layout[Sites] = Layout(
+    Sites(rows=new_rows(1, 1, 1), contexts=floats(2), squares=floats(2), total=floats(1), scaled=floats(1), family=0)
+)
+open_sites = SITES.open
+
+
+def new_sites(family: int, n_slots: int, n_kept: int, n_features: int) -> Sites:
+    """Return room for so many slots, with ``n_kept`` rows of each; untouched room costs no memory."""
+    rows = new_rows(n_slots, n_kept, n_features)
+    return Sites(
+        rows=rows._replace(
+            contexts=np.zeros(rows.contexts.shape),
+            rewards=np.zeros(rows.rewards.shape),
+            precision=np.zeros(rows.precision.shape),
+            moment=np.zeros(rows.moment.shape),
+        ),
+        contexts=np.zeros((n_slots, n_features)),
+        squares=np.zeros((n_slots, n_features)),
+        total=np.zeros(n_slots),
+        scaled=np.zeros(n_features),
+        family=family,
+    )
+
+
+@inlined_kernel
+def learn_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward: float) -> None:
+    """Learn one reward of a pair that has a slot: its site under the belief of now."""
+    ground.one[0] = arm
+    settle(ground, task, ground.one, 0, 1, ground.lanes)
+    belief = ground.belief
+    slot = belief.slot[task, arm]
+    mean, sd = predict_arm(belief, task, arm, x, ground.vectors)
+    w, h = FAINTEST, 0.0  # of a context of zeros, which says nothing
+    if sd > 0.0:
+        w, h = site(sites.family, reward, mean, sd * sd, mean, sd * sd, CLOSE)
+    root = math.sqrt(w)
+    scaled = sites.scaled
+    for i in range(x.shape[0]):
+        scaled[i] = root * x[i]
+        sites.contexts[slot, i] += x[i]
+        sites.squares[slot, i] += x[i] * x[i]
+    sites.total[slot] += reward
+    observe(belief, arm, task, scaled, h / root, ground)
+    ground.settled[slot] = ground.generation[0]
+    keep_row(sites.rows, slot, x, reward, w, h)
+
+
+@kernel
+def learn_one_site(ground: int, sites: int, arm: int, task: int, x: Array, reward: float) -> None:
+    """Learn one reward; takes the addresses of a :class:`Ground` and of :class:`Sites`."""
+    learn_site(open_ground(ground), open_sites(sites), arm, task, x, reward)
+
+
+@kernel
+def learn_sites(ground: int, sites: int, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
+    """Learn rows one after another; every pair must have a slot."""
+    belief_of, kept = open_ground(ground), open_sites(sites)
+    for row in range(tasks.shape[0]):
+        learn_site(belief_of, kept, arms[row], tasks[row], contexts[row], rewards[row])
+
+
+@kernel
+def refresh_sites(
+    belief: Belief,
+    evidence: Evidence,
+    rows: KeptRows,
+    squares: Array,
+    family: int,
+    steps: int,
+    settled: float,
+    buffers: Buffers,
+) -> None:
+    """Make sites again and improve the prior of all arms; every posterior is up to date afterwards."""
+    improve_to_rest(belief, evidence, rows, squares, family, steps, settled, buffers)
+
+
+@kernel
+def show_rewards(family: int, mean: Array, sd: Array) -> None:
+    """Turn mean and standard deviation of linear predictors into those of expected rewards, in place."""
+    for place in range(mean.shape[0]):
+        e, s = mean[place], sd[place]
+        expected = expectations(family, e, s * s)[0]
+        if family == BINARY:
+            # Around the rate in the middle, so that nothing cancels where the belief is narrow.
+            centre, square = 0.0, 0.0
+            at = 1.0 / (1.0 + math.exp(-min(max(e, -700.0), 700.0)))
+            for node in range(NODES.shape[0]):
+                away = 1.0 / (1.0 + math.exp(-min(max(e + s * NODES[node], -700.0), 700.0))) - at
+                centre += WEIGHTS[node] * away
+                square += WEIGHTS[node] * away * away
+            spread = math.sqrt(max(square - centre * centre, 0.0))
+        else:
+            spread = expected * math.sqrt(math.expm1(min(s * s, 600.0)))
+        if not math.isnan(e):
+            mean[place], sd[place] = expected, spread

@@ -1,0 +1,281 @@
+"""Fleets of clicks and counts: what they believe, show, refuse, save and forget."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+
+from posse import Posse
+from posse.errors import DamagedFile, InvalidValue
+from posse.fleet.replica import Replica
+from posse.fleet.site_store import KEPT
+
+N = 600
+RNG = np.random.default_rng(5)
+TASKS = [f"t{i}" for i in RNG.integers(0, 6, N)]
+CONTEXTS = RNG.normal(size=(N, 2))
+DRAWS = RNG.random(N)
+AT = {"x": 0.3, "z": 1.0}
+RATE = {"a": 0.45, "b": 0.25, "c": 0.3}
+LOOKED_AT = [*sorted(set(TASKS)), "never seen"]
+
+
+def new(**settings):
+    return Posse(**{"arms": ["a", "b", "c"], "features": ["x", "z"], "seed": 1, "rewards": "binary"} | settings)
+
+
+def clicks(arms):
+    return [bool(draw < RATE[arm]) for draw, arm in zip(DRAWS, arms, strict=True)]
+
+
+def learned(**settings):
+    fleet = new(**settings)
+    decisions = fleet.decide_many(TASKS, CONTEXTS)
+    fleet.reward_many(decisions.ids, clicks(decisions.arm))
+    return fleet
+
+
+def table(n=N, arms=("a", "b", "c")):
+    chosen = np.resize(np.array(arms), n)
+    return pl.DataFrame(
+        {
+            "task": TASKS[:n], "arm": chosen, "x": CONTEXTS[:n, 0], "z": CONTEXTS[:n, 1],
+            "reward": [bool(draw < RATE[arm]) for draw, arm in zip(DRAWS[:n], chosen, strict=True)],
+        }
+    )  # fmt: skip
+
+
+def believed(fleet):
+    """Return means and sds of all arms in every task, and the population."""
+    seen = [fleet.expected(task, AT) for task in LOOKED_AT]
+    return np.concatenate(
+        [
+            [[*one.mean.values(), *one.sd.values()] for one in seen],
+            fleet.prior.covariance.reshape(-1, 3).repeat(2, axis=1),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    return learned()
+
+
+def test_rewards_one_by_one_and_in_batches_give_the_same_beliefs(fleet):
+    one = new()
+    decisions = one.decide_many(TASKS, CONTEXTS)
+    for decision_id, click in zip(decisions.ids, clicks(decisions.arm), strict=True):
+        assert one.reward(decision_id, click)
+    parts = new()
+    ids = parts.decide_many(TASKS, CONTEXTS).ids
+    for first, last in ((0, 1), (1, 37), (37, N)):
+        parts.reward_many(ids[first:last], clicks(decisions.arm)[first:last])
+
+    assert_allclose(believed(one), believed(fleet), rtol=1e-9)
+    assert_allclose(believed(parts), believed(fleet), rtol=1e-9)
+
+
+def test_a_log_in_the_order_of_its_rewards_gives_the_same_beliefs(fleet):
+    decisions = new().decide_many(TASKS, CONTEXTS)
+    again = new()
+    log = {"task": TASKS, "arm": decisions.arm, "x": CONTEXTS[:, 0], "z": CONTEXTS[:, 1]}
+    again.learn_many(pl.DataFrame(log | {"reward": clicks(decisions.arm)}), refresh=False)
+
+    assert_allclose(believed(again), believed(fleet), rtol=1e-9)
+
+
+def test_rates_come_back(fleet):
+    # 600 rewards over three arms: a standard error of some 0.035, and six tasks that do not differ.
+    for arm, rate in RATE.items():
+        assert fleet.expected("never seen", AT).mean[arm] == pytest.approx(rate, abs=0.12)
+
+
+def test_intervals_are_inside_their_range_even_after_nothing_but_zeros():
+    fleet = new()
+    fleet.learn_many(table().with_columns(reward=pl.lit(0)))
+
+    rows = fleet.expected_many()
+    assert ((rows["low"] > 0) & (rows["low"] < rows["mean"]) & (rows["mean"] < rows["high"])).all()
+    assert rows["high"].max() < 0.2
+    assert rows["mean"].min() > 1e-5  # rare, not impossible
+    assert any("every reward is 0" in finding for finding in fleet.findings())
+
+
+def test_what_is_shown_is_the_belief_about_the_logit_through_the_link(fleet):
+    coefficients, x = fleet.coefficients("t1"), np.array([1.0, AT["x"], AT["z"]])
+    logits = np.random.default_rng(0).normal(
+        coefficients.mean["a"] @ x, np.sqrt(x @ coefficients.covariance["a"] @ x), 400_000
+    )
+    rates = 1 / (1 + np.exp(-logits))
+    shown = fleet.expected("t1", AT)
+    row = fleet.expected_many(["t1"], [[AT["x"], AT["z"]]]).filter(pl.col("arm") == "a").row(0, named=True)
+
+    # Monte Carlo errors of 400,000 draws of a spread of 0.1 are some 0.0002.
+    assert shown.mean["a"] == pytest.approx(rates.mean(), abs=1e-3)
+    assert shown.sd["a"] == pytest.approx(rates.std(), abs=1e-3)
+    assert row["mean"] == shown.mean["a"]
+    assert (row["low"], row["high"]) == pytest.approx(np.quantile(rates, [0.05, 0.95]), abs=2e-3)
+    decision = fleet.decide("t1", AT, explore=False)
+    assert decision.mean == shown.mean
+    assert decision.sd == shown.sd
+    assert decision.arm == max(shown.mean, key=shown.mean.__getitem__)
+
+
+@pytest.mark.parametrize("reward", [0.5, -1, 2.5, 2, float("nan"), "1", None])
+def test_other_rewards_are_refused_and_nothing_is_learned(fleet, reward):
+    decision = fleet.decide("t1", AT)
+    before = believed(fleet), fleet.n_rewards
+
+    with pytest.raises(InvalidValue, match="expected a binary reward of 0 or 1"):
+        fleet.reward(decision.id, reward)
+    with pytest.raises(InvalidValue, match="expected a binary reward of 0 or 1"):
+        fleet.reward_many([decision.id, fleet.decide("t2", AT).id], [1, reward])
+    assert (believed(fleet) == before[0]).all()
+    assert fleet.n_rewards == before[1]
+
+
+def test_a_table_with_another_reward_is_refused_with_its_row(fleet):
+    with pytest.raises(InvalidValue, match=r"got 0\.5 at row 3"):
+        fleet.learn_many(table(5).with_columns(reward=pl.Series([0.0, 1.0, 0.0, 0.5, 0.0])))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"policy": "lin-ucb"}, "expected a policy of ebm-rand-ucb"),
+        ({"prior": "paper"}, "expected prior='evidence'"),
+        ({"robust": True}, "expected robust=False"),
+        ({"rewards": "clicks"}, "clicks"),
+        ({"absent_reward": 0.5}, "expected a binary reward"),
+        ({"absent_reward": 0}, "expected count_pending=False"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, words):
+    with pytest.raises(InvalidValue, match=words):
+        new(**settings)
+
+
+def test_a_loaded_fleet_goes_on_as_the_saved_one(fleet, tmp_path):
+    fleet = learned()
+    fleet.save(tmp_path / "clicks.posse")
+    loaded = Posse.load(tmp_path / "clicks.posse")
+    assert loaded.rewards == "binary"
+    assert (believed(loaded) == believed(fleet)).all()
+
+    made = []
+    for each in (fleet, loaded):
+        decisions = each.decide_many(TASKS, CONTEXTS)
+        each.reward_many(decisions.ids, clicks(decisions.arm))
+        made.append(decisions.arm)
+    assert made[0] == made[1]
+    assert (believed(loaded) == believed(fleet)).all()
+
+
+def test_some_tasks_of_a_file_decide_as_the_whole(fleet, tmp_path):
+    fleet.save(tmp_path / "clicks.posse")
+    some = Posse.load(tmp_path / "clicks.posse", tasks=["t1", "t4"])
+    assert some.expected("t4", AT) == fleet.expected("t4", AT)
+
+
+def test_a_file_whose_rows_are_not_of_the_family_is_refused(fleet, tmp_path):
+    fleet = learned()
+    fleet._store.sites.parts.rows.rewards[0] = 0.5
+    fleet.save(tmp_path / "clicks.posse")
+    with pytest.raises(DamagedFile, match="binary rewards"):
+        Posse.load(tmp_path / "clicks.posse")
+
+
+def test_a_forgotten_task_leaves_no_row_and_no_weight():
+    # All rows are kept, so nothing but the sites' last digits remains of the one that went.
+    rows = table(KEPT * 3)
+    fleet, without = new(), new()
+    fleet.learn_many(rows)
+    fleet.forget("t2")
+    without.learn_many(rows.filter(pl.col("task") != "t2"))
+    for each in (fleet, without):
+        for _ in range(10):  # until sites and population are at rest, wherever they started
+            each.refresh()
+
+    assert "t2" not in fleet.tasks
+    assert fleet.n_rewards == without.n_rewards
+    assert_allclose(fleet._store.sum_of_squares(), without._store.sum_of_squares())
+    seen = [task for task in LOOKED_AT if task != "t2"]
+    for task in seen:
+        assert fleet.expected(task, AT).mean == pytest.approx(without.expected(task, AT).mean, rel=0.02)
+    free = fleet._store.free_slots
+    assert not fleet._store.sites.parts.rows.contexts.reshape(-1, KEPT, 3)[free].any()
+    fleet.learn_many(rows)  # its slots are used again
+    assert fleet.n_rewards == without.n_rewards + rows.height
+
+
+def test_silence_counts_as_zero_when_its_time_is_over():
+    now = [0.0]
+    fleet = new(absent_reward=0, count_pending=False, time_to_live=60, clock=lambda: now[0])
+    plain = new()
+    ids = [each.decide_many(TASKS, CONTEXTS).ids for each in (fleet, plain)]
+    fleet.reward_many(ids[0][::3], [1] * (N // 3))
+    assert fleet.n_rewards == 0
+    now[0] = 100.0
+    assert fleet.pending() == []
+    plain.reward_many(ids[1], [1, 0, 0] * (N // 3))
+
+    assert fleet.n_rewards == N
+    assert_allclose(believed(fleet), believed(plain), rtol=1e-9)
+
+
+def test_counts_are_learned_as_rates():
+    rng = np.random.default_rng(2)
+    fleet = new(rewards="count", arms=["a", "b"], features=[])
+    arms = np.resize(["a", "b"], 400)
+    fleet.learn_many(
+        pl.DataFrame({"task": TASKS[:400], "arm": arms, "reward": rng.poisson(np.where(arms == "a", 3.0, 0.5))})
+    )
+    shown = fleet.expected("t1", {})
+    # About 33 counts per pair, and the others': a standard error of 0.2 at most.
+    assert shown.mean["a"] == pytest.approx(3.0, abs=0.6)
+    assert shown.mean["b"] == pytest.approx(0.5, abs=0.25)
+    with pytest.raises(InvalidValue, match=r"expected a count of 0, 1, 2, \.\.\., got 2.5"):
+        fleet.reward(fleet.decide("t1", {}).id, 2.5)
+    assert fleet.reward(fleet.decide("t1", {}).id, 10**6)
+    assert np.isfinite(list(fleet.expected("t1", {}).mean.values())).all()
+
+
+def test_merging_is_refused_in_one_sentence(fleet):
+    with pytest.raises(InvalidValue, match="cannot be merged"):
+        fleet.merge(learned())
+    with pytest.raises(InvalidValue, match="cannot be merged"):
+        new(rewards="number").merge(fleet)
+
+
+def test_the_population_is_estimated_in_place_whatever_is_asked_for(fleet):
+    there = learned(background=True)
+    assert_allclose(believed(there), believed(fleet), rtol=1e-9)
+    there.refresh(wait=False)
+    assert not there.refreshing
+    with pytest.raises(InvalidValue, match="expected no sample"):
+        there.refresh(sample=10)
+    with pytest.raises(InvalidValue, match="expected rewards='number' for a replica"):
+        Replica(arms=["a"], features=[], rewards="binary")
+
+
+def test_arms_may_join_later(fleet):
+    fleet = learned()
+    fleet.add_arm("d")
+    mean = fleet.expected("t1", AT).mean
+    assert 0 < mean["d"] < 1
+    for _ in range(30):
+        fleet.reward(fleet.decide("t1", AT, eligible=["d"]).id, True)
+    assert fleet.expected("t1", AT).mean["d"] > max(mean.values())
+
+
+def test_an_overview_says_what_scale_it_is_on_and_a_report_shows_rates(fleet):
+    overview = fleet.overview()
+    assert overview.rewards == overview.to_json()["rewards"] == "binary"
+    rate = float(np.mean([arm.noise_sd**2 for arm in overview.arms]))
+    assert 0.15 < rate < 0.25  # p (1 - p)
+    report = fleet.report()
+    assert ((report.best.low > 0) & (report.best.high < 1)).all()
+    assert ((report.best.low < report.best.mean) & (report.best.mean < report.best.high)).all()
+    assert report.varies
