@@ -180,7 +180,7 @@ WRONG_FIELDS = {
     "decided": [None, -1, 1.5, "3", True, 2**63, 10**30],
     "experience": [None, -1, 1.5, "3", True, 2**63],
     "time_to_live": [0, -1, "1", [], True],
-    "absent_reward": ["1", [], True, 1e60],
+    "absent_reward": ["1", [], 1e60],
     "count_pending": [None, "yes", 1, 0, [], {}],
     "looked_at": [None, -1.0, 1, "3", True, 1e300, []],
     "replaced": [None, -1, 1.5, "3", True, 2**63],
