@@ -31,13 +31,13 @@ def encoded(context):
 class World:
     """A fleet that was asked and rewarded, and a plain account of all of it."""
 
-    def __init__(self, service, name, n_tasks=6, **settings):
+    def __init__(self, service, name, n_tasks=6, n_steps=N, **settings):
         self.service, self.name = service, name
         rng = np.random.default_rng(3)
         service.make_fleet(name, floor=0.2, **settings)
         effects = rng.normal(size=(3, n_tasks, 4)) * [1, 0.1, 1, 1] + rng.normal(size=(3, 1, 4))
         self.decisions, self.rows, self.pending = [], [], []
-        for step in range(N):
+        for step in range(n_steps):
             task = int(rng.integers(n_tasks))
             context = {"hour": float(np.round(rng.uniform(6, 20), 1)), "weather": ["sun", "rain"][rng.integers(2)]}
             decision = service.decide(MORE[task], context, fleet=name)
@@ -311,8 +311,8 @@ def test_the_log_is_a_file_that_the_library_reads(service, world, tmp_path, log_
 @pytest.fixture(scope="module")
 def valued(service):
     """A fleet like the other one, of which nothing else is asked."""
-    # One that chooses by chance: whatever was drawn, the log can tell what any arm would have earned.
-    return World(service, "valued", n_tasks=40, policy="random")
+    # One that chooses by chance, and long: whatever was drawn, the log can tell what any arm would have earned.
+    return World(service, "valued", n_tasks=40, n_steps=2 * N, policy="random")
 
 
 @pytest.mark.parametrize(("baseline", "target"), [("uniform", Uniform()), ("arm:cake", Always("cake"))])
@@ -334,7 +334,7 @@ def test_value_is_what_the_library_says_about_the_log(service, valued, tmp_path,
     assert found["difference"]["low"] <= found["difference"]["value"] <= found["difference"]["high"]
     assert found["baseline"]["name"] == baseline
     assert found["policy"]["value"] == pytest.approx(np.mean([row[3] for row in valued.rows]))
-    assert (found["rows"], found["rewards"]) == (N, len(valued.rows))
+    assert (found["rows"], found["rewards"]) == (2 * N, len(valued.rows))
     assert (found["confidence"], found["refusal"]) == (0.95, None)
 
 
