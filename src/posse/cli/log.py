@@ -1,4 +1,4 @@
-"""``posse log``: check and convert logs of decisions and rewards."""
+"""``posse log``: check and convert logs of decisions and rewards, and write one to try things on."""
 
 from __future__ import annotations
 
@@ -104,6 +104,24 @@ def convert(
     typer.echo(f"{target}: {log.n_rows} decisions")
     for line in _left_out(log, chosen):
         typer.echo(f"not carried over: {line}", err=True)
+
+
+@log_app.command()
+def example(
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .jsonl or .parquet.")] = Path(
+        "retailer.jsonl"
+    ),
+    decisions: Annotated[int, typer.Option(metavar="N", help="Number of decisions.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Another seed is another retailer.")] = 0,
+) -> None:
+    """Write a log to try things on: a simulated retailer, 60 stores, four offers, and whether visitors bought."""
+    from posse.examples import load_retailer
+    from posse.logs import write_log
+    from posse.logs.files import format_to_write
+
+    chosen = format_to_write(target, None)
+    write_log(load_retailer(decisions, seed), target, chosen)
+    typer.echo(f"{target}: {decisions} decisions")
 
 
 def _left_out(log: Log, target_format: str) -> list[str]:
