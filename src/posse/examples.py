@@ -1,7 +1,7 @@
 """A log to try things on: a simulated retailer whose stores make offers to visitors, and who bought.
 
-Nothing is downloaded and no file is shipped: the same seed makes the same log, in half a second. Because it is simulated,
-the truth is known (:func:`retailer_rates`), so every answer can be checked.
+Nothing is downloaded and no file is shipped: the same seed makes the same log, in half a second. Because it is
+simulated, the truth is known (:func:`retailer_rates`), so every answer can be checked.
 """
 
 from __future__ import annotations
