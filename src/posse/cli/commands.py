@@ -79,7 +79,7 @@ COMMANDS = {
         "demo",
         "demo",
         RESEARCH,
-        "Compare the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 seeds.",
+        "Compare posse with the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 seeds.",
     ),
     "simulate": Home(
         "simulate", "simulate", RESEARCH, "Run policies on the same synthetic worlds and compare their regret."
