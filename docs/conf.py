@@ -18,6 +18,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"posse {version}"
 html_static_path = ["_static"]
 html_css_files = ["posse.css"]
+html_sidebars = {"index": [], "tutorial": []}  # neither has pages below it
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {

@@ -53,6 +53,7 @@ COMMANDS = {
         "Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1).",
     ),
     "log": Home("log", "log_app", LOOK, "Check and convert logs of decisions and rewards."),
+    "docs": Home("docs", "docs", LOOK, "Read the documentation: list its pages, or show one."),
     "serve": Home(
         "serve", "serve", SERVE, "Serve decisions over HTTP, with a durable log and a page that shows what was learned."
     ),
