@@ -10,7 +10,6 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
-ABOUT = 40  # seconds that a first decision, reward and refresh take the compiler; measured, see docs/performance.md
 AGAIN = 10  # seconds after which it says that it goes on
 
 COUNTED: Any = {"_nrt": True}  # whether references to arrays are counted; Numba's types do not know of it
@@ -63,7 +62,7 @@ class Announcement(event.Listener):
         now = time.monotonic()
         if not self.made:
             self.made, self.said = True, now
-            print(f"posse: compiling, about {ABOUT} seconds, once (posse warmup does it ahead)", file=sys.stderr)
+            print("posse: compiling, a minute or two, once (posse warmup does it ahead)", file=sys.stderr)
         elif math.isfinite(self.said) and now - self.said >= AGAIN:
             self.said = now
             print("posse: still compiling", file=sys.stderr)
