@@ -499,7 +499,7 @@ class Posse(Core):
             if ledger.status[row] == REWARDED:
                 self._require_same(decision_id, float(ledger.reward[row]), value)
                 return False
-            require_loaded()
+            require_loaded(one=not self._counts_pending)
             self._expire(now)
             ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
