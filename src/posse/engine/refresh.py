@@ -21,7 +21,7 @@ from posse.kernels.kept import Block, new_block
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, Buffers, new_buffers
-from posse.kernels.refresh import ADVANCE, LOOP, Population, new_loop
+from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, Population, new_loop
 from posse.threads import pool, workers
 
 if TYPE_CHECKING:
@@ -128,6 +128,9 @@ class Refresh:
             memory if in_place else kernels.Evidence(*parts),
             new_buffers(d),
         )
+        # The first few rewards move nothing yet, so they do not wait until this is compiled.
+        if belief.rewards.sum() >= n_arms - 1 or (more is not None and more.sum() > 1):
+            self._loop.now[IMPROVE_AT] = IMPROVE.address
         self._handle = Handle(LOOP, self._loop)
         self.evidence, self.root, self.information = self._loop.evidence, self._loop.root, self._loop.information
         n_blocks = int((-(-most // BLOCK)).sum())
@@ -246,6 +249,9 @@ class Refresh:
             self._information = np.empty((n_blocks, self.n_features, self.n_features + 1))
 
     def _tell(self, what: int) -> None:
+        now = self._loop.now
+        if now[loops.WANTED] == loops.SECOND_MOMENTS and not now[IMPROVE_AT]:
+            now[IMPROVE_AT] = IMPROVE.address
         ADVANCE(self._handle.address, what)
 
     def _again(self, *, steps: int, shared: bool, last: bool, fixed: bool) -> None:

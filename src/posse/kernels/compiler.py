@@ -8,7 +8,7 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
-ABOUT = 40  # seconds that a first decision, reward and refresh take the compiler; measured, see docs/performance.md
+ABOUT = 30  # seconds that a first decision, reward and refresh take the compiler; measured, see docs/performance.md
 
 COUNTED: Any = {"_nrt": True}  # whether references to arrays are counted; Numba's types do not know of it
 UNCOUNTED: Any = {"_nrt": False}

@@ -13,7 +13,7 @@ from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, new_buffers
-from posse.kernels.refresh import ADVANCE, LOOP, new_loop, population_of
+from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, new_loop, population_of
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
 from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, log_evidence, new_belief
@@ -175,6 +175,7 @@ class _Hierarchical(Policy):
         )
         if self._method == estimators.EVIDENCE:
             loop = new_loop(population_of(self._belief), self._memory.evidence, self._buffers)
+            loop.now[IMPROVE_AT] = IMPROVE.address
             self._loop = Handle(LOOP, loop)
             state = state._replace(loop_at=self._loop.address, advance_at=ADVANCE.address)
         self._handle = Handle(kernels.STATE, state)
