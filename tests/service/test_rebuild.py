@@ -92,7 +92,9 @@ def without_snapshots(path):
 
 
 COUNTING = {"absent_reward": -0.75}
-SILENCES = pytest.mark.parametrize("lived", [{}, COUNTING], indirect=True, ids=["plain", "pending counts"])
+SILENCES = pytest.mark.parametrize(
+    "lived", [pytest.param({}, marks=pytest.mark.slow), COUNTING], indirect=True, ids=["plain", "pending counts"]
+)
 
 
 @pytest.fixture
@@ -359,9 +361,14 @@ def test_an_erased_task_is_nowhere(start, tmp_path, shape, path_of, with_snapsho
 
 @pytest.mark.parametrize(
     ("then", "silence"),
-    [("at once", {}), ("after a snapshot", {}), ("from the log", {}), ("after a snapshot", COUNTING),
-     ("from the log", COUNTING)],
-)  # fmt: skip
+    [
+        ("at once", {}),
+        ("from the log", COUNTING),
+        pytest.param("after a snapshot", {}, marks=pytest.mark.slow),
+        pytest.param("from the log", {}, marks=pytest.mark.slow),
+        pytest.param("after a snapshot", COUNTING, marks=pytest.mark.slow),
+    ],
+)
 def test_the_others_believe_as_if_an_erased_task_had_never_been(start, tmp_path, wait_for, then, silence):
     service = start()
     everything = not silence  # where pending decisions count, some wait

@@ -42,6 +42,11 @@ def attack(served, folder, seconds, seed):
     return done.stdout
 
 
+def test_some_seconds_of_requests_find_nothing(serve, tmp_path):
+    attack(serve(), tmp_path, 15, seed=6)
+
+
+@pytest.mark.slow
 def test_a_minute_of_requests_finds_nothing(serve, tmp_path):
     said = attack(serve(), tmp_path, 55, seed=7)
     assert "Tested: 26" in said

@@ -23,6 +23,7 @@ def asked_for_everything(rows, every, **environment):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_every_route_finds_its_compiled_code_loaded():
     found = asked_for_everything(100, 4)
     assert found["requests"] > 500

@@ -10,6 +10,8 @@ from posse.lab.reproduction.experiment import load_run
 from posse.lab.reproduction.registry import EXPERIMENTS
 from posse.lab.reproduction.run import execute, plan
 
+pytestmark = pytest.mark.slow  # half a minute; tests of the command run single experiments
+
 FROM_DATA = ("sarcos", "activity", "movielens", "letter")
 
 
