@@ -2,13 +2,14 @@
 # make test   lint, types, tests
 # make serve  the decision service with a small simulated fleet, and its page
 # make bench  how fast it is, beside what was promised, in bench/ (ten minutes, 10 GB of memory)
+# make docs   the documentation site, in docs/_build/
 # make dist   wheel and source archive in dist/, and the README's example run from the wheel in a fresh environment
 # make report every figure and claim of the paper, in report/ (half an hour)
 PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 8080
 
-.PHONY: demo serve test test-slow lint format bench report picture dist clean
+.PHONY: demo serve test test-slow lint format bench report picture docs dist clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "posse needs Python 3.11 or newer; try make PYTHON=python3.12")'
@@ -54,6 +55,10 @@ report: .venv/ready
 picture: demo
 	cp demo/regret.svg docs/images/regret.svg
 
+docs: .venv/ready
+	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/trees docs docs/_build/site
+	@echo "open docs/_build/site/index.html"
+
 # The test builds once more, and runs the README's example from that wheel outside this folder.
 dist: .venv/ready
 	rm -rf dist
@@ -61,5 +66,5 @@ dist: .venv/ready
 	$(BIN)/python -m pytest -n 0 tests/test_dist.py
 
 clean:
-	rm -rf .venv dist demo bench report report-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv dist docs/_build demo bench report report-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

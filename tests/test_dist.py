@@ -1,15 +1,13 @@
-"""What is shipped works where the checkout is not: a wheel in a fresh environment runs the README's example."""
+"""What is shipped works where the checkout is not: a newcomer with the wheel and the README gets to a report."""
 
+import json
 import os
-import re
 import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import pytest
 
 import posse
@@ -26,56 +24,50 @@ def test_the_citation_names_this_version_and_the_paper():
         assert words in (ROOT / "README.md").read_text()
 
 
-def last_year(path):
-    """Write the table that the README's example reads."""
-    rng = np.random.default_rng(0)
-    n = 2000
-    pl.DataFrame(
-        {
-            "store": [f"store-{store}" for store in rng.integers(20, size=n)],
-            "offer": rng.choice(["coffee", "cake", "newspaper"], n),
-            "hour": rng.uniform(6, 20, n),
-            "basket": rng.integers(1, 9, n),
-            "weather": rng.choice(["sun", "rain"], n),
-            "sales": rng.gamma(2.0, 1.5, n),
-        }
-    ).write_parquet(path)
-
-
 @pytest.mark.slow
-def test_a_wheel_in_a_fresh_environment_runs_the_example_of_the_readme(tmp_path):
-    def run(*command, cwd=tmp_path):
-        # Neither the checkout nor the environment of these tests may help.
-        clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        done = subprocess.run([*map(str, command)], cwd=cwd, env=clean, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout
-
+def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "dist"], cwd=ROOT, check=True, capture_output=True
     )
     (wheel,), (sdist,) = (list((tmp_path / "dist").glob(f"*.{end}")) for end in ("whl", "tar.gz"))
     assert wheel.name.startswith(f"posse-{posse.__version__}-")
     names = zipfile.ZipFile(wheel).namelist()
-    assert "posse/py.typed" in names
+    assert {"posse/py.typed", "posse/docs/index.md", "posse/docs/changes.md"} <= set(names)
     assert not [name for name in names if "__pycache__" in name or name.startswith("tests")]
     with tarfile.open(sdist) as archive:
         assert {f"posse-{posse.__version__}/{name}" for name in ("README.md", "CITATION.cff", "LICENSE")} <= set(
             archive.getnames()
         )
 
-    run(sys.executable, "-m", "venv", "fresh")
-    python = tmp_path / "fresh" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--constraint", ROOT / "constraints.txt", wheel)
-    example = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
-    (tmp_path / "example.py").write_text(example)
-    last_year(tmp_path / "last-year.parquet")
+    # The script lets neither the checkout nor the environment of these tests help.
+    played = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "newcomer.py", "--wheel", wheel, "--folder", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert played.returncode == 0, played.stdout + played.stderr
+    print(played.stdout)  # how long each step took; pytest -s shows it
 
-    said = run(python, "example.py")
+    assert played.stdout.splitlines()[-1].startswith("{")
+    measured = json.loads(played.stdout.splitlines()[-1])
+    assert set(measured["seconds"]) == {"environment", "install", "import", "first decision", "report"}
+    assert "gift" in played.stdout
+    assert "learned ebm-rand-ucb" in played.stdout
+    assert "posse: compiling" in played.stderr  # nobody waits without knowing why
+    assert "When may I stop exploring?" in (tmp_path / "report.html").read_text("utf-8")
 
-    assert re.match(r"(coffee|cake|newspaper) [0-9.]+\n", said)
-    assert (tmp_path / "stores.posse").is_file()
-    where = run(python, "-c", "import posse; print(posse.__file__)").strip()
-    assert Path(where).is_relative_to(tmp_path / "fresh")
-    assert f"posse {posse.__version__}" in run(tmp_path / "fresh" / "bin" / "posse", "--version")
-    assert "stores" in run(tmp_path / "fresh" / "bin" / "posse", "inspect", "stores.posse")
+    def run(*command):
+        clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        done = subprocess.run(
+            [*map(str, command)], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    fresh = tmp_path / "fresh" / "bin"
+    assert Path(run(fresh / "python", "-c", "import posse; print(posse.__file__)").strip()).is_relative_to(tmp_path)
+    assert f"posse {posse.__version__}" in run(fresh / "posse", "--version")
+    assert "Clicks and counts" in run(fresh / "posse", "docs", "clicks")
+    assert "0.2.0" in run(fresh / "posse", "docs", "changes")
+    assert "60 tasks" in run(fresh / "posse", "log", "example") + run(fresh / "posse", "log", "check", "retailer.jsonl")

@@ -57,7 +57,7 @@ def test_imports_point_one_way():
         {"model"},
         {"policies"},
         {"regression", "fleet"},
-        {"offline"},
+        {"offline", "examples"},
         {"report"},
         {"service"},
         {"environments"},

@@ -7,6 +7,7 @@ from posse._version import __version__
 
 if TYPE_CHECKING:
     from posse.environments import SyntheticWorld
+    from posse.examples import load_retailer
     from posse.features import FeatureSpec
     from posse.fleet import Decision, Posse
     from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
@@ -30,6 +31,7 @@ __all__ = [
     "SyntheticWorld",
     "__version__",
     "estimate_prior",
+    "load_retailer",
     "log_evidence",
     "make_policy",
     "posterior",
@@ -39,6 +41,7 @@ __all__ = [
 # Loaded when first asked for: a service that decides does not wait for the simulator, nor a script for the compiler.
 _HOMES = {
     "environments": ("SyntheticWorld",),
+    "examples": ("load_retailer",),
     "features": ("FeatureSpec",),
     "fleet": ("Decision", "Posse"),
     "model": ("Prior", "Statistics", "estimate_prior", "log_evidence", "posterior"),

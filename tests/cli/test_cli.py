@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(run, tmp_path):
 def test_demo_writes_table_and_pictures(run, tmp_path):
     output = run("demo", "--out", tmp_path / "demo", "--seeds", "2", "--workers", "1").stdout
 
-    for name in ("ebmUCB", "ebmTS", "LinUCB", "LinTS", "OLSBandit", "RMBandit"):
+    for name in ("posse", "ebmUCB", "ebmTS", "LinUCB", "LinTS", "OLSBandit", "RMBandit"):
         assert name in output
     assert {file.name for file in (tmp_path / "demo").iterdir()} == {"regret.parquet", "regret.png", "regret.svg"}
 
@@ -153,8 +153,10 @@ def test_demo_says_which_exploration_the_rivals_used(run, tmp_path):
 
     assert settings["LinUCB"].startswith("exploration 1, constant")
     assert settings["LinTS"].startswith("exploration 1, constant")
-    tuned = settings.get("LinUCB tuned", settings["LinUCB"])
-    assert tuned.startswith("exploration ")
+    for rival in ("LinUCB", "LinTS"):
+        assert settings.get(f"{rival} tuned", settings[rival]).startswith("exploration ")
+    # What a fleet does by default.
+    assert "evidence" in settings["posse"]
 
 
 def test_every_command_explains_itself(run):

@@ -1,9 +1,11 @@
 import io
+import time
 
 import pytest
 import rich.console
 
-from posse.cli.progress import many_runs, preparing
+from posse.cli import progress
+from posse.cli.progress import long_stages, many_runs, preparing
 
 
 @pytest.fixture
@@ -101,3 +103,20 @@ def test_elsewhere_preparations_are_silent(capsys):
     with preparing() as begin:
         begin("movielens")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_stage_that_takes_long_is_named_and_a_short_one_is_not(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 0.2)
+    with long_stages() as begin:
+        begin("reading")
+        begin("learning")
+        deadline = time.monotonic() + 20
+        said = ""
+        while not said and time.monotonic() < deadline:
+            time.sleep(0.05)
+            said = capsys.readouterr().err
+        begin("saving")
+
+    assert said == "learning ...\n"
+    time.sleep(0.4)
+    assert capsys.readouterr().err == ""

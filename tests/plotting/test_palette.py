@@ -3,6 +3,7 @@ from itertools import combinations
 from posse.plotting.palette import METHODS, style_of, styles_of
 
 KNOWN = [
+    "posse",
     "ebmUCB",
     "ebmTS",
     "RMBandit",

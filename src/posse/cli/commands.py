@@ -53,6 +53,7 @@ COMMANDS = {
         "Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1).",
     ),
     "log": Home("log", "log_app", LOOK, "Check and convert logs of decisions and rewards."),
+    "docs": Home("docs", "docs", LOOK, "Read the documentation: list its pages, or show one."),
     "serve": Home(
         "serve", "serve", SERVE, "Serve decisions over HTTP, with a durable log and a page that shows what was learned."
     ),
@@ -79,7 +80,7 @@ COMMANDS = {
         "demo",
         "demo",
         RESEARCH,
-        "Compare the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 seeds.",
+        "Compare posse with the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 seeds.",
     ),
     "simulate": Home(
         "simulate", "simulate", RESEARCH, "Run policies on the same synthetic worlds and compare their regret."

@@ -84,8 +84,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1)."""
-    from posse.offline import ESTIMATORS
-    from posse.offline import evaluate as run
+    from posse.cli.progress import long_stages
 
     if plot:
         from posse.plotting.style import check_figure_paths
@@ -93,22 +92,31 @@ def evaluate(
         check_figure_paths(plot)
     if not policy and not rule:
         raise InvalidValue("expected something to evaluate, got nothing; pass --policy TARGET or --rule FILE.py:NAME")
-    rows = read_log_or_table(log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column)
-    if before is not None:
-        rows = decisions_before(rows, before)
-    rows = with_missing_rewards(rows, missing_reward, absent_reward)
-    evaluation = run(
-        rows,
-        [*(target_option(text, rows) for text in policy or ()), *map(load_rule, rule or ())],
-        against=None if against is None else target_option(against, rows),
-        estimators=tuple(estimator or ESTIMATORS),
-        groups=tuple(group or ()),
-        confidence=confidence,
-        resamples=resamples,
-        folds=folds,
-        clip=clip,
-        seed=seed,
-    )
+    with long_stages() as begin:
+        begin("loading")
+        from posse.offline import ESTIMATORS
+        from posse.offline import evaluate as run
+
+        begin("reading the log")
+        columns = {"task": task_column, "arm": arm_column, "reward": reward_column, "propensity": propensity_column}
+        rows = read_log_or_table(log, **columns)
+        if before is not None:
+            rows = decisions_before(rows, before)
+        rows = with_missing_rewards(rows, missing_reward, absent_reward)
+        targets = [*(target_option(text, rows) for text in policy or ()), *map(load_rule, rule or ())]
+        begin("estimating what they would have earned")
+        evaluation = run(
+            rows,
+            targets,
+            against=None if against is None else target_option(against, rows),
+            estimators=tuple(estimator or ESTIMATORS),
+            groups=tuple(group or ()),
+            confidence=confidence,
+            resamples=resamples,
+            folds=folds,
+            clip=clip,
+            seed=seed,
+        )
     typer.echo(dumps(evaluation.to_json(), indent=2) if json else str(evaluation))
     if out is not None:
         evaluation.save(out)

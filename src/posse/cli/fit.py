@@ -52,25 +52,32 @@ def fit(
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
-    from posse.families import family_of
-    from posse.fleet import Posse
+    from posse.cli.progress import long_stages
 
-    frame, arms, contexts = _read(log, task, arm, reward)
-    spec = _declared(contexts, feature, features, standardise=standardise)
-    fleet = Posse(
-        arms=arms,
-        features=spec,
-        policy=policy,
-        seed=seed,
-        rewards=family_of(rewards).name,  # type: ignore[arg-type]
-        floor=floor,
-        evaluation_budget=evaluation_budget,
-        absent_reward=absent_reward,
-        count_pending=rewards == "number" or absent_reward is None,
-    )
-    missing = "skip" if absent_reward is None else "absent"
-    learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
-    fleet.save(out)
+    with long_stages() as begin:
+        begin("loading")
+        from posse.families import family_of
+        from posse.fleet import Posse
+
+        begin("reading the log")
+        frame, arms, contexts = _read(log, task, arm, reward)
+        spec = _declared(contexts, feature, features, standardise=standardise)
+        fleet = Posse(
+            arms=arms,
+            features=spec,
+            policy=policy,
+            seed=seed,
+            rewards=family_of(rewards).name,  # type: ignore[arg-type]
+            floor=floor,
+            evaluation_budget=evaluation_budget,
+            absent_reward=absent_reward,
+            count_pending=rewards == "number" or absent_reward is None,
+        )
+        begin(f"learning {frame.height:,} rows")
+        missing = "skip" if absent_reward is None else "absent"
+        learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
+        begin("saving")
+        fleet.save(out)
     _report(fleet, learned, frame.height - learned, out, json)
 
 

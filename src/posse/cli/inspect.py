@@ -30,13 +30,16 @@ def inspect(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow."""
+    from posse.cli.progress import long_stages
     from posse.fleet import Posse
 
     if plot:
         from posse.plotting.style import check_figure_paths
 
         check_figure_paths(plot)
-    loaded = Posse.load(fleet)
+    with long_stages() as begin:
+        begin("loading the fleet")
+        loaded = Posse.load(fleet)
     if task is not None:
         label = task_label(loaded, task)
         _show_task(loaded, label, json)

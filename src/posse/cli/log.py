@@ -1,4 +1,4 @@
-"""``posse log``: check and convert logs of decisions and rewards."""
+"""``posse log``: check and convert logs of decisions and rewards, and write one to try things on."""
 
 from __future__ import annotations
 
@@ -66,10 +66,14 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Find what would spoil an evaluation from a log; status 1 if there are errors."""
+    from posse.cli.progress import long_stages
     from posse.logs import check_log, read_log
 
-    log = read_log(file, file_format, task=task, arms=arms)
-    findings = check_log(log, features=feature)
+    with long_stages() as begin:
+        begin("reading the log")
+        log = read_log(file, file_format, task=task, arms=arms)
+        begin("checking it")
+        findings = check_log(log, features=feature)
     if json:
         found = [asdict(finding) for finding in findings]
         typer.echo(
@@ -95,15 +99,37 @@ def convert(
     arms: Arms = None,
 ) -> None:
     """Write a log in another format: jsonl, parquet, dsjson (Vowpal Wabbit) or obp (Open Bandit Pipeline, .npz)."""
+    from posse.cli.progress import long_stages
     from posse.logs import read_log, write_log
     from posse.logs.files import format_to_write
 
     chosen = format_to_write(target, target_format)
-    log = read_log(source, source_format, task=task, arms=arms)
-    write_log(log, target, chosen)
+    with long_stages() as begin:
+        begin("reading the log")
+        log = read_log(source, source_format, task=task, arms=arms)
+        begin("writing it")
+        write_log(log, target, chosen)
     typer.echo(f"{target}: {log.n_rows} decisions")
     for line in _left_out(log, chosen):
         typer.echo(f"not carried over: {line}", err=True)
+
+
+@log_app.command()
+def example(
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .jsonl or .parquet.")] = Path(
+        "retailer.jsonl"
+    ),
+    decisions: Annotated[int, typer.Option(metavar="N", help="Number of decisions.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Another seed is another retailer.")] = 0,
+) -> None:
+    """Write a log to try things on: a simulated retailer, 60 stores, four offers, and whether visitors bought."""
+    from posse.examples import load_retailer
+    from posse.logs import write_log
+    from posse.logs.files import format_to_write
+
+    chosen = format_to_write(target, None)
+    write_log(load_retailer(decisions, seed), target, chosen)
+    typer.echo(f"{target}: {decisions} decisions")
 
 
 def _left_out(log: Log, target_format: str) -> list[str]:

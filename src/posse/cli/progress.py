@@ -1,12 +1,36 @@
-"""One progress display for a command that runs many things."""
+"""Progress of commands: one display over many runs, and a line about whatever takes longer than people wait."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from threading import Timer
 from typing import Any
 
 import typer
+
+PATIENCE = 2.0  # seconds for which nobody wonders whether anything happens
+
+
+@contextlib.contextmanager
+def long_stages() -> Iterator[Callable[[str], None]]:
+    """Yield what to call with the name of each stage before it starts; one that takes long is named on stderr."""
+    timers: list[Timer] = []
+
+    def end() -> None:
+        if timers:
+            timers.pop().cancel()
+
+    def begin(name: str) -> None:
+        end()
+        timers.append(Timer(PATIENCE, typer.echo, (f"{name} ...",), {"err": True}))
+        timers[-1].daemon = True
+        timers[-1].start()
+
+    try:
+        yield begin
+    finally:
+        end()
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ def serve(
 ) -> None:
     """Serve decisions over HTTP, with a durable log and a page that shows what was learned.
 
-    Without options: an SQLite file in the current folder, this machine only, no keys. See docs/service.md.
+    Without options: an SQLite file in the current folder, this machine only, no keys. See `posse docs service`.
     """
     running = _service("running")
     from posse.service.settings import read_settings

@@ -186,7 +186,7 @@ class RegressionWorld:
 
     @property
     def n_arms(self) -> int:
-        """Number of arms: the targets."""
+        """Number of targets, which are the arms."""
         return int(self.targets.shape[1])
 
     @property

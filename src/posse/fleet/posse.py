@@ -79,7 +79,7 @@ class Posse(Core):
         Default: the policy's, as measured.
     floor : float
         The least probability of every eligible arm, at most 1 / n_arms. It plays bad arms as often as good ones, for
-        ever: 0.02 with five arms triples the regret of the base world (docs/exploration.md). Prefer
+        ever: 0.02 with five arms triples the regret of the base world (``posse docs exploration``). Prefer
         ``evaluation_budget``; with both, an arm has at least the larger of the two.
     evaluation_budget : float
         What a log that can be evaluated may cost, as a share of what deciding gains over playing at random: 0.01 is
@@ -92,9 +92,9 @@ class Posse(Core):
         With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
     rewards : {"number", "binary", "count"}
         What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
-        given; or 0, 1, 2, ... The latter two have a model of their own (docs/clicks.md): ``expected`` and the ``mean``
-        and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit or
-        logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
+        given; or 0, 1, 2, ... The latter two have a model of their own (``posse docs clicks``): ``expected`` and the
+        ``mean`` and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit
+        or logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
         foreground, and take ``absent_reward`` with ``count_pending=False`` only.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is

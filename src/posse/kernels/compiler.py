@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from typing import Any
 
 from numba import njit
 from numba.core import event
 
-ABOUT = 30  # seconds that a first decision, reward and refresh take the compiler; measured, see docs/performance.md
+AGAIN = 10  # seconds after which it says that it goes on
 
 COUNTED: Any = {"_nrt": True}  # whether references to arrays are counted; Numba's types do not know of it
 UNCOUNTED: Any = {"_nrt": False}
@@ -36,19 +38,34 @@ woven_kernel = njit(cache=True, nogil=True, error_model="numpy", inline="always"
 
 
 class Announcement(event.Listener):
-    """Says once, on stderr, why the first call takes so long: only what is in no cache is compiled."""
+    """Says on stderr why the first call takes so long, and every ten seconds that it goes on.
+
+    Only what is in no cache is compiled. Kernels that call each other are compiled within each other, so there is
+    always a beginning or an end of one to speak at.
+    """
 
     def __init__(self) -> None:
         self.made = False
+        self.said = -math.inf
 
     def on_start(self, event: Any) -> None:
         """Speak up when the first kernel of posse is compiled."""
-        if not self.made and event.data["dispatcher"].py_func.__module__.startswith("posse.kernels."):
-            self.made = True
-            print(f"posse: compiling, about {ABOUT} seconds, once (posse warmup does it ahead)", file=sys.stderr)
+        if event.data["dispatcher"].py_func.__module__.startswith("posse.kernels."):
+            self.tell()
 
     def on_end(self, event: Any) -> None:
-        """Say no more."""
+        """Say that it goes on."""
+        self.on_start(event)
+
+    def tell(self) -> None:
+        """Print a line if none was printed for a while."""
+        now = time.monotonic()
+        if not self.made:
+            self.made, self.said = True, now
+            print("posse: compiling, a minute or two, once (posse warmup does it ahead)", file=sys.stderr)
+        elif math.isfinite(self.said) and now - self.said >= AGAIN:
+            self.said = now
+            print("posse: still compiling", file=sys.stderr)
 
 
 announcement = Announcement()

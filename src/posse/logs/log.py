@@ -104,6 +104,10 @@ class Log:
             return replace(self, frame=self.frame.with_columns(pl.col("reward").fill_null(value)))
         return replace(self, frame=self.frame.filter(pl.col("reward").is_not_null()))
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Give :attr:`frame` to whoever takes Arrow tables: ``fleet.learn_many(log)``, ``pandas``, ``pyarrow``."""
+        return self.frame.__arrow_c_stream__(requested_schema)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Log):
             return NotImplemented

@@ -21,6 +21,7 @@ FOURTH: Variant = ("-.", False, "xxxxx")
 
 # A family has a colour; within it, dashes on a line and the fill of a box tell the variants apart.
 METHODS: dict[str, tuple[str, Variant]] = {
+    "posse": (BLACK, PLAIN),
     "ebmUCB": (BLUE, PLAIN),
     "ebmTS": (BLUE, SECOND),
     "evidence UCB": (SKY, PLAIN),
@@ -36,7 +37,7 @@ METHODS: dict[str, tuple[str, Variant]] = {
     "LinTS matched": (PURPLE, SECOND),
     "LinTS tuned": (PURPLE, THIRD),
     "HierTS": (GREY, PLAIN),
-    "known UCB": (BLACK, PLAIN),
+    "known UCB": (BLACK, SECOND),
 }
 
 # No method above has these dashes, so a name that is not among them cannot be taken for one that is.

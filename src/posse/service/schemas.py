@@ -36,7 +36,7 @@ class Definition(Request):
     features: list[str | dict[str, Any]] = Field(
         description=(
             "What a context is made of: a name is a number as it is; else an object with kind (numeric, one_hot or "
-            "hashed), name, and what docs/features.md says about it."
+            "hashed), name, and what `posse docs features` says about it."
         )
     )
     intercept: bool = Field(True, description="Whether a constant 1 is the first column.")
