@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 def fit(
-    log: Annotated[Path, typer.Argument(help="A log (.jsonl, .parquet; see `posse log`) or a table (.parquet, .csv).")],
+    log: Annotated[
+        Path,
+        typer.Argument(
+            help="A log (.jsonl, .parquet; see `posse log`), a table (.parquet, .csv), or a folder or glob pattern of "
+            "tables, which may have more rows than fit in memory."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The fleet's file.")] = Path("fleet.posse"),
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
@@ -49,13 +55,22 @@ def fit(
         typer.Option(help="What a log that can be evaluated may cost, as a share of the gain over chance, 0 to 1."),
     ] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of the fleet's decisions.")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where a fit of many rows notes how far it is, to go on there if it was interrupted. "
+            "Default: the fleet's file with .checkpoint behind it."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
+    from posse.batches import is_many
     from posse.families import family_of
     from posse.fleet import Posse
 
-    frame, arms, contexts = _read(log, task, arm, reward)
+    many = is_many(log)
+    frame, arms, contexts = (_look if many else _read)(log, task, arm, reward)
     spec = _declared(contexts, feature, features, standardise=standardise)
     fleet = Posse(
         arms=arms,
@@ -69,9 +84,60 @@ def fit(
         count_pending=rewards == "number" or absent_reward is None,
     )
     missing = "skip" if absent_reward is None else "absent"
-    learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
-    fleet.save(out)
-    _report(fleet, learned, frame.height - learned, out, json)
+    if many:
+        read, learned = _stream(fleet, log, task, arm, reward, missing, checkpoint or Path(f"{out}.checkpoint"), out)
+    else:
+        read, learned = frame.height, fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
+        fleet.save(out)
+    _report(fleet, learned, read - learned, out, json)
+
+
+def _stream(
+    fleet: Posse, path: Path, task: str, arm: str, reward: str, missing: str, checkpoint: Path, out: Path
+) -> tuple[int, int]:
+    """Learn files in batches and write the fleet; return how many rows were read, and how many were learned."""
+    from posse.cli.progress import rows_done
+    from posse.fleet.snapshot import freeze_fleet
+
+    numbers = fleet.rewards == "number"
+    with rows_done() as progress:
+        learned = fleet.learn_many(
+            path,
+            task=task,
+            arm=arm,
+            reward=reward,
+            missing_reward=missing,
+            checkpoint=checkpoint if numbers else None,
+            progress=progress,
+        )
+    if numbers:
+        freeze_fleet(fleet)(out)  # beliefs about pairs would double the memory, and are computed when asked for
+    else:
+        fleet.save(out)
+    checkpoint.unlink(missing_ok=True)
+    return progress.rows, learned
+
+
+def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
+    """Return no rows, the arms there are, and a few rows from which features can be declared."""
+    import polars as pl
+
+    from posse.batches import TableFiles
+    from posse.cli.columns import INDEX
+    from posse.features.declare_files import look_at
+    from posse.logs.schema import COLUMNS
+
+    files = TableFiles(path)
+    require_columns(pl.DataFrame(schema=files.schema), path, task=task, arm=arm, reward=reward)
+    arms = files.scan().select(pl.col(arm).drop_nulls().unique()).collect(engine="streaming")[arm].sort().to_list()
+    if isinstance(context := files.schema.get("context"), pl.Struct):
+        contexts = files.scan().select(pl.col("context").struct.field(*(field.name for field in context.fields)))
+    else:
+        others = {task, arm, reward, *COLUMNS}
+        contexts = files.scan().select(
+            [name for name in files.schema if name not in others and not INDEX.fullmatch(name)]
+        )
+    return pl.DataFrame(), arms, look_at(contexts)
 
 
 def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
