@@ -100,8 +100,12 @@ class TableFiles:
             rows = self._scan(self.paths).select(columns).slice(first)
             yield from rows.collect_batches(chunk_size=ROWS, maintain_order=True)
             return
-        for piece in _pieces(self.paths, self.rows_of_files, first):
-            yield self._scan(piece.paths).select(columns).slice(piece.first, piece.rows).collect()
+        for piece in self.pieces(first):
+            yield read_piece(piece, columns)
+
+    def pieces(self, first: int = 0, rows: int | None = None) -> Iterator[Piece]:
+        """Yield pieces of at most so many rows of Parquet files, from row ``first`` on; default: those of a batch."""
+        return _pieces(self.paths, self.rows_of_files, first, ROWS if rows is None else rows)
 
     def _scan(self, paths: list[Path]) -> pl.LazyFrame:
         import polars as pl
@@ -118,6 +122,14 @@ class TableFiles:
             return read()
         except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
             raise InvalidValue(f"table {self.path} cannot be read: {error}") from None
+
+
+def read_piece(piece: Piece, columns: Sequence[str]) -> pl.DataFrame:
+    """Return some columns of a piece of Parquet files."""
+    import polars as pl
+
+    rows = pl.scan_parquet(piece.paths, glob=False).select(list(columns))
+    return rows.slice(piece.first, piece.rows).collect()
 
 
 def is_many(table: Any) -> bool:
@@ -150,21 +162,21 @@ def _listed(path: Path) -> list[Path]:
     return sorted(found)
 
 
-def _pieces(paths: list[Path], rows_of_files: list[int], first: int) -> Iterator[Piece]:
+def _pieces(paths: list[Path], rows_of_files: list[int], first: int, most: int) -> Iterator[Piece]:
     """Yield what makes a batch each: part of a large file, or several small ones, from row ``first`` on."""
     group: list[Path] = []
     rows = 0
     for path, count in zip(paths, rows_of_files, strict=True):
         skipped = min(first, count)
         first, left = first - skipped, count - skipped
-        if not skipped and rows + left <= ROWS:
+        if not skipped and rows + left <= most:
             group.append(path)
             rows += left
             continue
         if rows:
             yield Piece(group, 0, rows)
         group, rows = [], 0
-        for start in range(skipped, count, ROWS):
-            yield Piece([path], start, min(ROWS, count - start))
+        for start in range(skipped, count, most):
+            yield Piece([path], start, min(most, count - start))
     if rows:
         yield Piece(group, 0, rows)

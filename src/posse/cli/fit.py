@@ -55,6 +55,15 @@ def fit(
         typer.Option(help="What a log that can be evaluated may cost, as a share of the gain over chance, 0 to 1."),
     ] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of the fleet's decisions.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where: `local`, this process; or `ray`, a cluster, for Parquet files (posse[ray]).")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster. Default: RAY_ADDRESS, or one on this machine.")
+    ] = None,
+    shards: Annotated[
+        int, typer.Option(help="With `--engine ray`: files that the fleet is written to, beside its manifest.")
+    ] = 2,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -66,35 +75,42 @@ def fit(
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
     from posse.batches import is_many
+    from posse.checks import one_of
     from posse.families import family_of
     from posse.fleet import Posse
 
-    many = is_many(log)
+    one_of(engine, "--engine", ("local", "ray"))
+    many = is_many(log) or engine == "ray"
     frame, arms, contexts = (_look if many else _read)(log, task, arm, reward)
     spec = _declared(contexts, feature, features, standardise=standardise)
-    fleet = Posse(
-        arms=arms,
-        features=spec,
-        policy=policy,
-        seed=seed,
-        rewards=family_of(rewards).name,  # type: ignore[arg-type]
-        floor=floor,
-        evaluation_budget=evaluation_budget,
-        absent_reward=absent_reward,
-        count_pending=rewards == "number" or absent_reward is None,
-    )
+    settings: dict[str, Any] = {
+        "arms": arms,
+        "features": spec,
+        "policy": policy,
+        "seed": seed,
+        "rewards": family_of(rewards).name,
+        "floor": floor,
+        "evaluation_budget": evaluation_budget,
+        "absent_reward": absent_reward,
+        "count_pending": rewards == "number" or absent_reward is None,
+    }
     missing = "skip" if absent_reward is None else "absent"
+    columns: dict[str, Any] = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
+    if engine == "ray":
+        from posse.cli.fit_ray import fit_on_ray
+
+        fit_on_ray(log, out, settings, columns, shards=shards, address=address, as_json=json)
+        return
+    fleet = Posse(**settings)
     if many:
-        read, learned = _stream(fleet, log, task, arm, reward, missing, checkpoint or Path(f"{out}.checkpoint"), out)
+        read, learned = _stream(fleet, log, columns, checkpoint or Path(f"{out}.checkpoint"), out)
     else:
-        read, learned = frame.height, fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
+        read, learned = frame.height, fleet.learn_many(frame, **columns)
         fleet.save(out)
     _report(fleet, learned, read - learned, out, json)
 
 
-def _stream(
-    fleet: Posse, path: Path, task: str, arm: str, reward: str, missing: str, checkpoint: Path, out: Path
-) -> tuple[int, int]:
+def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int]:
     """Learn files in batches and write the fleet; return how many rows were read, and how many were learned."""
     from posse.cli.progress import rows_done
     from posse.fleet.snapshot import freeze_fleet
@@ -102,14 +118,8 @@ def _stream(
     numbers = fleet.rewards == "number"
     with rows_done() as progress:
         learned = fleet.learn_many(
-            path,
-            task=task,
-            arm=arm,
-            reward=reward,
-            missing_reward=missing,
-            checkpoint=checkpoint if numbers else None,
-            progress=progress,
-        )
+            path, **columns, checkpoint=checkpoint if numbers else None, progress=progress
+        )  # fmt: skip
     if numbers:
         freeze_fleet(fleet)(out)  # beliefs about pairs would double the memory, and are computed when asked for
     else:

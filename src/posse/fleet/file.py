@@ -88,6 +88,15 @@ def require_finite(name: str, array: npt.NDArray[Any]) -> None:
         )
 
 
+def is_manifest(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a manifest rather than a fleet."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(1) == b"{"
+    except OSError:
+        return False
+
+
 def write_fleet(
     path: str | os.PathLike[str], version: int, header: dict[str, Any], arrays: Arrays, *, kind: str = KIND
 ) -> None:

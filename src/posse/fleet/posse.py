@@ -616,7 +616,8 @@ class Posse(Core):
         table : Polars, pandas or Arrow table, path, or iterator of tables
             With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored. A
             path is that of a .parquet or .csv file, of a folder of them, or a glob pattern. Folders, patterns,
-            iterators and Parquet files of more than a million rows are read in batches: memory depends on tasks, not on rows.
+            iterators and Parquet files of more than a million rows are read in batches: memory depends on tasks, not on
+            rows.
         task, arm, reward : str
             The names of these columns.
         missing_reward : {"error", "skip", "absent"}
@@ -933,6 +934,7 @@ class Posse(Core):
         Parameters
         ----------
         path : path
+            Of a fleet, or of the manifest of one in shards (:mod:`posse.distributed`), which are then put together.
         tasks : sequence of names, optional
             Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn.
         background, clock, log
@@ -943,9 +945,18 @@ class Posse(Core):
         New decisions have ids of their own: what was decided after the file was written has not been seen here, and its
         rewards are refused rather than taken for others'.
         """
-        from posse.fleet.file import load_fleet
+        from posse.fleet.file import is_manifest, load_fleet
 
-        fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
+        if is_manifest(path):
+            if tasks is not None:
+                raise InvalidValue(
+                    f"expected a fleet's file with tasks=..., got the manifest {os.fspath(path)}; "
+                    "load the file of their shard"
+                )
+            # By name: shards stand on a fleet, not a fleet on its shards.
+            fleet: Self = import_module("posse.distributed.manifest").load_shards(cls, path, clock)
+        else:
+            fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
         fleet.log_to(log)
         fleet._in_background = bool(background)
         return fleet

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def freeze_fleet(
-    fleet: Posse, *, look: bool = True, kind: str = KIND, more: dict[str, Any] | None = None
+    fleet: Posse,
+    *,
+    look: bool = True,
+    kind: str = KIND,
+    more: dict[str, Any] | None = None,
+    replaced: dict[str, Array] | None = None,
 ) -> Callable[[str | os.PathLike[str]], None]:
     """Return what writes the state that a fleet is in now to a file, without beliefs about pairs.
 
@@ -33,13 +38,15 @@ def freeze_fleet(
         Of the file. Default: a fleet.
     more : dict, optional
         Further entries of its header.
+    replaced : dict, optional
+        Arrays that take the place of the fleet's own.
     """
     with fleet._lock:
         fleet._require_whole()
         if look:
             fleet._look()
         header, arrays = state_but_pairs(fleet)
-        header |= more or {}
+        header, arrays = header | (more or {}), arrays | (replaced or {})
         labels, type_of_labels = list(fleet._tasks), fleet._tasks.kind
         sums = FrozenSums(fleet._store, fleet._lock)
 
