@@ -188,6 +188,35 @@ def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
     assert loaded.n_rewards == 3000
 
 
+def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
+    from posse.environments import SyntheticWorld
+    from posse.simulation import simulate
+
+    paths = {engine: tmp_path / f"{engine}.parquet" for engine in ("processes", "ray")}
+    for engine, path in paths.items():
+        workers = 2 if engine == "ray" else 1
+        policies = {"ebmUCB": "ebm-ucb", "random": "random"}
+        simulate(SyntheticWorld(), policies, horizon=30, seeds=3, workers=workers, engine=engine, out=path)
+    assert paths["ray"].read_bytes() == paths["processes"].read_bytes()
+    with pytest.raises(InvalidValue, match="engine"):
+        simulate(SyntheticWorld(), ["random"], horizon=3, seeds=1, engine="spark")
+
+
+@SLOW
+@pytest.mark.parametrize("command", ["simulate", "bench", "reproduce"])
+def test_sweeps_from_the_shell(ray, tmp_path, command):
+    arguments = {
+        "simulate": ["simulate", "-p", "random", "--horizon", "20", "--seeds", "2", "--out"],
+        "bench": ["bench", "regret", "--only", "balanced", "--seeds", "1", "--out"],
+        "reproduce": ["reproduce", "balanced", "--quick", "--seeds", "1", "--set", "horizon=20", "--out"],
+    }[command]
+    out = tmp_path / "out"
+    runner = CliRunner()
+    result = runner.invoke(app, [*arguments, str(out), "--engine", "ray", "--workers", "2"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert out.exists()
+
+
 def test_what_cannot_be_sharded_is_refused(ray):
     for settings in ({"rewards": "binary"}, {"robust": True}, {"prior": "moments"}, {"policy": "hier-ts"}):
         with pytest.raises(InvalidValue, match="sharded"):
