@@ -148,6 +148,7 @@ class Core(KnownKeywords):
         self._lock = threading.RLock()
         self._retired: set[int] = set()
         self._store = new_store(self._behaviour)
+        self._store.task_keys = self._tasks.keys
         self._in_background = bool(background)
         self._background: threading.Thread | None = None  # that estimates the population
         self._decided = 0
@@ -183,7 +184,11 @@ class Core(KnownKeywords):
 
     def _step(self) -> int:
         """Return the step that the next decision is: rewards learned from tables are experience, too."""
-        return max(self._decided, self._store.experience) + 1
+        return max(self._steps())
+
+    def _steps(self) -> tuple[int, int]:
+        """Return the step that the next decision is by decisions, and by rewards."""
+        return self._decided + 1, self._store.experience + 1
 
     def _ledgers(self) -> list[Ledger]:
         return [self._ledger, *self._adopted.values()]
@@ -384,7 +389,7 @@ class Core(KnownKeywords):
         probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
         ground = self._store.ground  # kept while compiled code works on it
         address = ground.address
-        first_step, least_step = self._decided + 1, self._store.experience + 1
+        first_step, least_step = self._steps()
         # Rows of one task together, so that what belongs to it is fetched once; answers do not depend on the order.
         order = np.argsort(rows, kind="stable")
 

@@ -88,12 +88,23 @@ def require_finite(name: str, array: npt.NDArray[Any]) -> None:
         )
 
 
-def write_fleet(path: str | os.PathLike[str], version: int, header: dict[str, Any], arrays: Arrays) -> None:
+def is_manifest(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a manifest rather than a fleet."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(1) == b"{"
+    except OSError:
+        return False
+
+
+def write_fleet(
+    path: str | os.PathLike[str], version: int, header: dict[str, Any], arrays: Arrays, *, kind: str = KIND
+) -> None:
     """Write what a fleet is made of."""
     for name, array in arrays.items():
         if not isinstance(array, Streamed):
             require_finite(name, array)
-    write_container(path, kind=KIND, version=version, header=header, arrays=arrays)
+    write_container(path, kind=kind, version=version, header=header, arrays=arrays)
 
 
 def load_fleet(
@@ -102,13 +113,14 @@ def load_fleet(
     *,
     tasks: Iterable[Label] | None = None,
     clock: Callable[[], float],
+    kind: str = KIND,
 ) -> Fleet:
     """Read a fleet, or some of its tasks."""
     if tasks is not None:
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY, WITH_SITES)) as box:
+    with open_container(path, kind=kind, versions=(VERSION, SUMS_ONLY, WITH_SITES)) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
         except (DamagedFile, UnknownTask):

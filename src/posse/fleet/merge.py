@@ -13,6 +13,7 @@ from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
 from posse.fleet.loading import require_loaded
+from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
     from posse.engine.refresh import Refresh
@@ -56,7 +57,7 @@ def merge_fleet(mine: Core, other: Core) -> None:
         mine._look()
         before = (mine._store.n_arms, mine._store.memory)
         try:
-            steps, refresh = _prepare(mine, other, arm_labels, task_labels)
+            steps, refresh = prepare(mine, other, arm_labels, task_labels, other._decided)
             commit(steps)
         except BaseException:
             if other._prefix not in mine._origins:
@@ -72,10 +73,19 @@ def _silence(fleet: Core) -> str:
     return f"absent_reward={fleet._absent_reward!r}, count_pending={fleet._count_pending}"
 
 
-def _prepare(
-    mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label]
+def prepare(
+    mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label], decided: int
 ) -> tuple[Steps, Refresh | None]:
-    """Do all that can fail; return what is left to do, and room for the estimate that follows."""
+    """Do all that can fail; return what is left to do, and room for the estimate that follows.
+
+    Parameters
+    ----------
+    mine, other : Core
+    arm_labels, task_labels : list
+        All arms of ``other``, and those of its tasks that are to be added.
+    decided : int
+        How many of its decisions count here.
+    """
     store = mine._store
     numbers_of_arms = dict(mine._arms.numbers)
     retired = set(mine._retired)
@@ -91,6 +101,9 @@ def _prepare(
     task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
     arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])
     tasks, arms, sums = other._store.copy_of_sums()
+    if len(task_labels) < len(other._tasks):
+        there = task_of[tasks] >= 0
+        tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
     arms = arm_of[arms]
     slots = store.claim(task_of[tasks], arms)
     ledgers = {}
@@ -99,6 +112,7 @@ def _prepare(
         copy.reserve(ledger.size)
         copy.add_many(task_of[ledger.task], arm_of[ledger.arm], 0.0, ledger.context)
         copy.time[:], copy.status[:], copy.reward[:] = ledger.time, ledger.status, ledger.reward
+        copy.forget(copy.task < 0)  # what belongs to tasks that stay where they are
         ledgers[ledger.prefix] = copy
     refresh = store.new_refresh(slots, arms)
     steps: Steps = mine._arms.adding([pair for pair in numbers_of_arms.items() if pair[0] not in mine._arms])
@@ -108,7 +122,7 @@ def _prepare(
         partial(mine._origins.update, other._origins),
         partial(
             mine.__dict__.update, _retired=retired, _active=active.arms, _active_names=active.names,
-            _decided=mine._decided + other._decided, _rng=mine._stream(mine._decided + other._decided),
+            _decided=mine._decided + decided, _rng=mine._stream(mine._decided + decided),
         ),
         *store.adding_sums(slots, arms, sums),
     ]  # fmt: skip

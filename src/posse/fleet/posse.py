@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from posse.batches import is_many
 from posse.checks import one_of, whole_number
 from posse.errors import InvalidValue
 from posse.fleet.commit import Steps, commit
@@ -53,6 +54,7 @@ from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
+    from posse.fleet.streaming import Progress
     from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.report import Report
@@ -604,13 +606,18 @@ class Posse(Core):
         reward: str = "reward",
         missing_reward: str = "error",
         refresh: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Callable[[Progress], None] | None = None,
     ) -> int:
         """Learn the rows of a table; return how many.
 
         Parameters
         ----------
-        table : Polars, pandas or Arrow table, or the path of a Parquet file
-            With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored.
+        table : Polars, pandas or Arrow table, path, or iterator of tables
+            With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored. A
+            path is that of a .parquet or .csv file, of a folder of them, or a glob pattern. Folders, patterns,
+            iterators and Parquet files of more than a million rows are read in batches: memory depends on tasks, not on
+            rows.
         task, arm, reward : str
             The names of these columns.
         missing_reward : {"error", "skip", "absent"}
@@ -618,9 +625,17 @@ class Posse(Core):
         refresh : bool
             False if more tables follow: the population is estimated once, by the first that does not say so, or by
             the first decision.
+        checkpoint : path, optional
+            Where to note now and then what was learned of files that are read in batches. If it is there, a new fleet
+            goes on where it ends; remove it when all is done. For rewards that are numbers.
+        progress : callable, optional
+            Told rows, time and time left after every batch, see :class:`posse.fleet.streaming.Progress`.
 
         Notes
         -----
+        A table is learned as a whole or not at all; of one that is read in batches, those before an error stay learned,
+        and the error says how many rows that are.
+
         If features wait for their scaling, it is learned from this table, once. The population is estimated anew at
         the end if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False``
         a table in the order of its rewards gives the beliefs of a fleet that got them one by one.
@@ -634,6 +649,11 @@ class Posse(Core):
                 'missing_reward="absent" learns absent_reward where there is none, but this fleet has none; '
                 "make it with absent_reward"
             )
+        if is_many(table):
+            from posse.fleet.streaming import Columns, learn_stream
+
+            columns = Columns(task, arm, reward, missing_reward)
+            return learn_stream(self, table, columns, refresh=refresh, checkpoint=checkpoint, progress=progress)
         frame = as_frame(table)
         if missing_reward != "error" and reward in frame.columns:
             frame = without_missing(frame, reward, self._absent_reward if missing_reward == "absent" else None)
@@ -914,6 +934,7 @@ class Posse(Core):
         Parameters
         ----------
         path : path
+            Of a fleet, or of the manifest of one in shards (:mod:`posse.distributed`), which are then put together.
         tasks : sequence of names, optional
             Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn.
         background, clock, log
@@ -924,9 +945,18 @@ class Posse(Core):
         New decisions have ids of their own: what was decided after the file was written has not been seen here, and its
         rewards are refused rather than taken for others'.
         """
-        from posse.fleet.file import load_fleet
+        from posse.fleet.file import is_manifest, load_fleet
 
-        fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
+        if is_manifest(path):
+            if tasks is not None:
+                raise InvalidValue(
+                    f"expected a fleet's file with tasks=..., got the manifest {os.fspath(path)}; "
+                    "load the file of their shard"
+                )
+            # By name: shards stand on a fleet, not a fleet on its shards.
+            fleet: Self = import_module("posse.distributed.manifest").load_shards(cls, path, clock)
+        else:
+            fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
         fleet.log_to(log)
         fleet._in_background = bool(background)
         return fleet

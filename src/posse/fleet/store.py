@@ -43,7 +43,9 @@ from posse.threads import MANY_ROWS, pool, spread, workers
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
 
     from posse.fleet.kept import Kept
     from posse.model.prior import Prior
@@ -91,6 +93,9 @@ class Store:
 
     kept: Kept | None
     """Where sums are copied before they change, while a refresh reads them as they were."""
+
+    task_keys: Callable[[], npt.NDArray[np.uint64]] | None = None
+    """Returns the key of every task (:mod:`posse.fleet.task_keys`) by its number, for those who know names."""
 
     def __init__(
         self,
@@ -419,7 +424,7 @@ class Store:
             first = self.belief.sums.counts[slots] == 0
             more = np.bincount(arms[first], minlength=self.n_arms)
         n_tasks = self._room.belief.task_weight.size
-        return Refresh(self.belief, self.memory.evidence, more=more, n_tasks=n_tasks)
+        return Refresh(self.belief, self.memory.evidence, more=more, n_tasks=n_tasks, keys=self.task_keys)
 
     def refresh(
         self,
@@ -526,6 +531,7 @@ class Store:
         if self.method == estimators.EVIDENCE:
             precision, moment = self.buffers.matrices[5], belief.shared_moment[arm]
             self._sum(belief, arm, root, belief.seen[arm, : belief.n_seen[arm]], information)
+            self._add_elsewhere(arm, information)
             unwhiten(root, information, precision, moment)
             finish_shared(
                 belief.shared_precision[arm], belief.shared_location[arm], precision, moment,
@@ -534,6 +540,9 @@ class Store:
         else:
             rebuild(belief, arm, self.buffers)  # which allows for a covariance that is singular
         set_triangles(belief.covariance, room.triangle[: belief.n_seen.size])
+
+    def _add_elsewhere(self, arm: int, information: Array) -> None:
+        """Add what tasks that are not here say about the shared mean of an arm; here are all."""
 
     def settle(self, tasks: Sequence[int] | None = None) -> None:
         """Bring what all pairs, or those of some tasks, believe to the population in force; for those who look."""
