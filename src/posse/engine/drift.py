@@ -15,8 +15,9 @@ which rewards were predicted best is in force.
 
 **Changes.** A reward is compared under what its task is believed to be and as if the task were a new one; and as if
 the whole population were new. Logarithms of these likelihood ratios are added up from where they were lowest (Page's
-CUSUM), for every task and over all tasks. Above :data:`TASK_ALARM` the task starts again from the population, above
-:data:`WORLD_ALARM` all tasks do.
+CUSUM), for every task and over all tasks. Where such a sum is high, the task starts again from the population, or all
+tasks do. By Wald's inequality a sum exceeds h with a probability of e^-h at most from where it was lowest. So the bounds
+grow with the logarithm of the rewards so far: false alarms do not become more frequent the more rewards there are.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ FADED = 1e-6  # of its largest square, below which a feature of a pair counts as
 BLOCK = 8192  # rows that are scaled at a time
 RESTART = 1e-2  # rewards that are left of every pair when a change was noticed
 
-TASK_ALARM, WORLD_ALARM = 9.0, 9.0  # nats
+TASK_ALARM, WORLD_ALARM = 2.0, 4.0  # nats beyond the logarithm of the rewards so far, and of a thousand more
+START = 1000
 LARGEST_STEP = 2.0  # nats that one reward may add: outliers are no change
 LARGEST_SHARE = 2.0  # nats that one task may add to the sum over all tasks
 
@@ -262,6 +264,7 @@ class Drift:
         self.aged_at: float | None = None
         self.squares = np.zeros(n_features)
         self.task_sums: dict[int, float] = {}
+        self.noted = 0
         self.world_sum = 0.0
         self.world_shares: dict[int, float] = {}
         self.changes: list[Change] = []
@@ -305,6 +308,8 @@ class Drift:
             self.half_life = float(candidates[best])
 
     def _watch(self, now: float, task: int, x: Array, reward: float, belief: Belief, population: Population) -> int:
+        self.noted += 1
+        bound = math.log(START + self.noted)
         noise = population.noise_variance
         own = log_density(reward, belief.mean, belief.sd**2 + noise)
         fresh = log_density(reward, belief.new_mean, belief.new_sd**2 + noise)
@@ -319,13 +324,13 @@ class Drift:
             self.world_shares[task] = share + step
         else:
             self.world_shares.clear()
-        if self.world_sum > WORLD_ALARM:
+        if self.world_sum > bound + WORLD_ALARM:
             self.task_sums.clear()
             self.world_shares.clear()
             self.world_sum = 0.0
             self._remember(Change(now, EVERYWHERE))
             return WORLD
-        if total > TASK_ALARM:
+        if total > bound + TASK_ALARM:
             self._remember(Change(now, task))
             return TASK
         if total > 0.0:
