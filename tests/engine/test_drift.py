@@ -25,7 +25,7 @@ from posse.kernels.sums import Sums
 
 def population(d=2, s2=0.5):
     covariance = np.array([[0.8, 0.3], [0.3, 0.5]])[:d, :d]
-    return Population(np.array([0.4, -0.2])[:d], covariance, s2, np.array([0.1, 0.3])[:d], 2.0 * np.eye(d))
+    return Population(np.array([0.4, -0.2])[:d], covariance, s2)
 
 
 def test_ageing_twice_is_ageing_once():

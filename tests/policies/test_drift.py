@@ -35,14 +35,14 @@ def rows(n, seed=0):
 
 def test_with_a_half_life_old_rewards_count_less_and_the_posterior_is_that_of_the_aged_sums():
     policy = EbmUCB(**SHAPE, prior=known(), drift=80.0)
-    stats, at = Statistics.zeros(**SHAPE).copy(), 1
+    stats = Statistics.zeros(**SHAPE).copy()
     for step, (task, arm, x, y) in enumerate(zip(*rows(50), strict=True), start=1):
         policy.update(int(task), int(arm), x, float(y))
-        if step - at >= 5:
-            factor = aged(stats.count, step - at, 80.0)
+        # Sixteen times in a half-life, before the reward of that step.
+        if step % 5 == 0:
+            factor = aged(stats.count, 5, 80.0)
             for field in stats.sums:
                 field *= factor.reshape(*factor.shape, *[1] * (field.ndim - 2))
-            at = step
         stats = stats + Statistics.from_data(task=[task], arm=[arm], context=[x], reward=[y], n_tasks=6, n_arms=2)
     assert policy.statistics.count.sum() < 50
     assert_allclose(policy.statistics.gram, stats.gram, rtol=1e-12)

@@ -13,11 +13,13 @@ depends on times and counts alone, whatever population is in force. Ageing twice
 **The half-life** is learned from some tasks, whose sums are kept under several half-lives side by side: the one under
 which rewards were predicted best is in force.
 
-**Changes.** A reward is compared under what its task is believed to be and as if the task were a new one; and as if
-the whole population were new. Logarithms of these likelihood ratios are added up from where they were lowest (Page's
-CUSUM), for every task and over all tasks. Where such a sum is high, the task starts again from the population, or all
-tasks do. By Wald's inequality a sum exceeds h with a probability of e^-h at most from where it was lowest. So the bounds
-grow with the logarithm of the rewards so far: false alarms do not become more frequent the more rewards there are.
+**Changes.** A reward is compared under what its task is believed to be and as if the task were a new one; and, for a
+change of the whole population, as if predictions were :data:`WIDER` times as uncertain: nobody knows where a population
+goes, but all predictions become worse at once. Logarithms of these likelihood ratios are added up from where they were
+lowest (Page's CUSUM), for every task and over all tasks. Where such a sum is high, the task starts again from the
+population, or all tasks do. By Wald's inequality a sum exceeds h with a probability of e^-h at most from where it was
+lowest. So the bounds grow with the logarithm of the rewards so far: a large fleet has no more false alarms than a small
+one.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ RESTART = 1e-2  # rewards that are left of every pair when a change was noticed
 
 TASK_ALARM, WORLD_ALARM = 2.0, 4.0  # nats beyond the logarithm of the rewards so far, and of a thousand more
 START = 1000
+WIDER = 4.0  # times the variance of a prediction, if everything has changed
 LARGEST_STEP = 2.0  # nats that one reward may add: outliers are no change
 LARGEST_SHARE = 2.0  # nats that one task may add to the sum over all tasks
 
@@ -124,8 +127,6 @@ class Population(NamedTuple):
     mean: Array  # (d,)
     covariance: Array  # (d, d)
     noise_variance: float
-    location: Array  # (d,) where the mean is believed to lie before any reward
-    precision: Array  # (d, d) how precisely
 
 
 class Belief(NamedTuple):
@@ -274,11 +275,18 @@ class Drift:
         np.maximum(self.squares, x * x if x.ndim == 1 else (x * x).max(axis=0, initial=0.0), out=self.squares)
 
     def elapsed(self, now: float) -> float:
-        """Return the time by which sums are to be aged now, 0 if that is not due yet."""
+        """Return the time by which sums are to be aged now, 0 if that is not due yet; they count as aged after this.
+
+        Time goes in ticks of the clock, and never back, so that it does not matter how often this is asked.
+        """
+        if math.isinf(self.half_life):
+            return 0.0
+        tick = self.half_life / TICKS
+        now = math.floor(now / tick) * tick
         if self.aged_at is None:
             self.aged_at = now
         passed = now - self.aged_at
-        if not passed >= self.half_life / TICKS:
+        if not passed > 0.0:
             return 0.0
         self.aged_at = now
         return passed
@@ -289,7 +297,7 @@ class Drift:
         """Take notice of a reward before it is learned; return which change it shows, if any."""
         if not self.learned or self.half_lives is None:
             return NOTHING
-        found = self._watch(now, task, x, reward, belief, population)
+        found = self._watch(now, task, reward, belief, population.noise_variance)
         if found:
             self.half_lives.restart(None if found == WORLD else task)
         if self.half_lives.watches(task):
@@ -307,13 +315,12 @@ class Drift:
                 self.aged_at = now  # nothing aged until now
             self.half_life = float(candidates[best])
 
-    def _watch(self, now: float, task: int, x: Array, reward: float, belief: Belief, population: Population) -> int:
+    def _watch(self, now: float, task: int, reward: float, belief: Belief, noise: float) -> int:
         self.noted += 1
         bound = math.log(START + self.noted)
-        noise = population.noise_variance
         own = log_density(reward, belief.mean, belief.sd**2 + noise)
         fresh = log_density(reward, belief.new_mean, belief.new_sd**2 + noise)
-        other = log_density(reward, float(x @ population.location), new_variance(x, population) + noise)
+        other = log_density(reward, belief.mean, WIDER * (belief.sd**2 + noise))
         before = self.task_sums.pop(task, 0.0)
         total = max(0.0, before + bounded(fresh - own))
         step = bounded(other - own)
@@ -347,15 +354,6 @@ class Drift:
         self.changes = [change for change in self.changes if change.task != task]
         if self.half_lives is not None:
             self.half_lives.forget(task)
-
-
-def new_variance(x: Array, population: Population) -> float:
-    """Return the variance of an expected reward in a population of which nothing is known."""
-    try:
-        shared = np.linalg.solve(population.precision, x)
-    except np.linalg.LinAlgError:  # it may be anywhere
-        return math.inf
-    return float(x @ shared + x @ population.covariance @ x)
 
 
 def bounded(step: float) -> float:

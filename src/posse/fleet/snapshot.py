@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from posse.container import Streamed
-from posse.fleet.file import SUMS_ONLY, label_arrays, require_finite, state_but_pairs, write_fleet
+from posse.fleet.file import FADING_SUMS, SUMS_ONLY, label_arrays, require_finite, state_but_pairs, write_fleet
 from posse.fleet.kept import FrozenSums
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
             f"pair_{name}": Streamed("float64", shape, partial(_finite_blocks, sums, field, f"pair_{name}"))
             for name, (field, shape) in sums.fields.items()
         }
-        write_fleet(path, SUMS_ONLY, header, {**arrays, **label_arrays(labels, kind), **pairs})
+        write_fleet(
+            path,
+            SUMS_ONLY if fleet._fading is None else FADING_SUMS,
+            header,
+            {**arrays, **label_arrays(labels, kind), **pairs},
+        )
 
     return write
 

@@ -99,8 +99,6 @@ def population_of(belief: Any, arm: int) -> engine.Population:
         mean=belief.shared_mean[arm],
         covariance=belief.covariance[arm],
         noise_variance=float(belief.noise_variance[arm]),
-        location=belief.shared_location[arm],
-        precision=belief.shared_precision[arm],
     )
 
 
