@@ -9,7 +9,7 @@ import threading
 import time as clock_module
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from posse.features import FeatureSpec
 from posse.fleet.behaviour import new_behaviour
 from posse.fleet.commit import Steps, commit
 from posse.fleet.decision import Decision
+from posse.fleet.fading import HalfLife, new_fading
 from posse.fleet.labels import Label, Labels
 from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
 from posse.fleet.loading import require_loaded
@@ -92,6 +93,7 @@ class Core(KnownKeywords):
         refresh_growth: float | None = None,
         robust: bool = False,
         rewards: Rewards = "number",
+        drift: HalfLife | Literal["learn"] | None = None,
         time_to_live: float | None = MONTH,
         absent_reward: float | None = None,
         count_pending: bool = True,
@@ -144,6 +146,7 @@ class Core(KnownKeywords):
                 "count_pending=False learns every decision when its time_to_live is over; "
                 "expected time_to_live to be a number of seconds, got None"
             )
+        self._fading = new_fading(drift, self)
         self._clock = clock
         self._lock = threading.RLock()
         self._retired: set[int] = set()
@@ -424,11 +427,13 @@ class Core(KnownKeywords):
         refresh: bool = True,
         provisional: bool = False,
         fit: bool = False,
+        times: Array | None = None,
     ) -> Lesson:
         """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
 
         With ``fit`` they are a table, after which clicks and counts have their population estimated to the end. ``old``
-        is the reward that each row was learned with before, NaN for those that are new; default: all are new.
+        is the reward that each row was learned with before, NaN for those that are new; default: all are new. ``times``
+        is when each row came, in a fleet with drift; it then learns them in turn.
         """
         require_loaded()
         store = self._store
@@ -436,6 +441,10 @@ class Core(KnownKeywords):
         contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
         tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
         slots = store.claim(tasks, arms)
+        if self._fading is not None and times is not None:
+            store.keep(slots, arms)
+            learn = partial(self._fading.learn_rows, tasks, arms, contexts, rewards, times, estimate=refresh)
+            return Lesson([learn], "one by one" if refresh else "sums")
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if isinstance(store, SiteStore):
             fit = fit and refresh
@@ -588,14 +597,14 @@ class Core(KnownKeywords):
             waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
             ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
             if self._holds_rewards:
-                lesson = self._held(late)
+                lesson = self._held(late, now)
             if ids:
                 note = partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now)
         commit([*(lesson.steps if lesson is not None else ()), *_dropping(late)], note)
         if lesson is not None:
             self._estimate(lesson)
 
-    def _held(self, late: list[tuple[Ledger, IntArray]]) -> Lesson | None:
+    def _held(self, late: list[tuple[Ledger, IntArray]], now: float) -> Lesson | None:
         """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""
         kept = [(ledger, rows[ledger.status[rows] != FORGOTTEN]) for ledger, rows in late]
         rewards = [
@@ -608,7 +617,12 @@ class Core(KnownKeywords):
             np.concatenate([ledger.arm[rows] for ledger, rows in kept]),
             np.concatenate([ledger.context[rows] for ledger, rows in kept]),
             np.concatenate(rewards),
+            times=self._times(now, sum(rows.size for _, rows in kept)),
         )
+
+    def _times(self, now: float, n: int) -> Array | None:
+        """Return when ``n`` rows came that came now, if that matters."""
+        return None if self._fading is None else np.full(n, now)
 
 
 def _dropping(late: list[tuple[Ledger, IntArray]]) -> Steps:

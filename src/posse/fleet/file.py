@@ -18,6 +18,7 @@ from posse.container import Container, Streamed, open_container, write_container
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
 from posse.fleet.commit import commit
+from posse.fleet.fading_file import drift_in, fading_state, restore_fading
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
@@ -34,10 +35,11 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION, SUMS_ONLY, WITH_SITES = "fleet", 2, 3, 4
+KIND, VERSION, SUMS_ONLY, WITH_SITES, FADING, FADING_SUMS = "fleet", 2, 3, 4, 6, 7
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
-The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`.
+The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`. The last two are the first two of a
+fleet with drift, see :mod:`posse.fleet.fading_file`.
 """
 
 MOST_TASKS = 2**40
@@ -76,6 +78,8 @@ def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
 
 def version_of(fleet: Posse) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
+    if fleet._fading is not None:
+        return FADING
     return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
 
 
@@ -120,7 +124,7 @@ def load_fleet(
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    with open_container(path, kind=kind, versions=(VERSION, SUMS_ONLY, WITH_SITES)) as box:
+    with open_container(path, kind=kind, versions=(VERSION, SUMS_ONLY, WITH_SITES, FADING, FADING_SUMS)) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
         except (DamagedFile, UnknownTask):
@@ -214,6 +218,9 @@ def state_but_pairs(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
         "ledgers": ledgers,
         "origins": sorted(fleet._origins),
     }
+    if fleet._fading is not None:
+        more, faded = fading_state(fleet._fading, place)
+        header, arrays = header | more, arrays | faded
     return header, arrays
 
 
@@ -302,6 +309,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
         rewards=rewards_in(header) if reader.box.version == WITH_SITES else "number",
+        drift=drift_in(header) if reader.box.version in (FADING, FADING_SUMS) else None,
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
@@ -336,6 +344,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     _restore_arms(fleet, reader)
     if chosen is None:
         _restore_ledgers(fleet, reader, n_tasks)
+    if fleet._fading is not None:
+        restore_fading(fleet._fading, reader, n_tasks, None if chosen is None else chosen.size)
     fleet._store.experience = reader.whole("experience")
     fleet._store.replaced = reader.whole("replaced")
     looked_at = header["looked_at"]
@@ -345,8 +355,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     fleet._partial = chosen is not None
     if chosen is not None:
         fleet._elsewhere = everyone - frozenset(labels)
-    beliefs = reader.box.version != SUMS_ONLY
-    wrong = contradiction(fleet._store, whole=chosen is None)
+    beliefs = reader.box.version not in (SUMS_ONLY, FADING_SUMS)
+    wrong = contradiction(fleet._store, whole=chosen is None, faded=fleet._fading is not None)
     if wrong is not None:
         raise reader.damaged(wrong)
     fleet._store.take_over(beliefs=beliefs)
@@ -411,7 +421,7 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),
     ]
-    if reader.box.version != SUMS_ONLY:
+    if reader.box.version not in (SUMS_ONLY, FADING_SUMS):
         parts += [
             ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
             ("local_mean", belief.local_mean, (n_pairs, d)),

@@ -46,6 +46,11 @@ def merge_fleet(mine: Core, other: Core) -> None:
                 "fleets can be merged only if decisions without a reward mean the same in both, but "
                 f"{_silence(mine)} here and {_silence(other)} in the other; make both with the same settings"
             )
+        if _drift(mine) != _drift(other):
+            raise InvalidValue(
+                "fleets can be merged only if old rewards fade in the same way in both, but "
+                f"drift is {_drift(mine)} here and {_drift(other)} in the other; make both with the same drift"
+            )
         if mine._origins & other._origins:
             raise InvalidValue(
                 "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
@@ -54,6 +59,8 @@ def merge_fleet(mine: Core, other: Core) -> None:
         arm_labels = mine._arms.checked_all(other._arms)
         task_labels = mine._tasks.checked_all(other._tasks)
         require_loaded()
+        if mine._fading is not None and other._fading is not None:
+            mine._fading.advance(max(fading.drift.aged_at or 0.0 for fading in (mine._fading, other._fading)))
         mine._look()
         before = (mine._store.n_arms, mine._store.memory)
         try:
@@ -66,6 +73,13 @@ def merge_fleet(mine: Core, other: Core) -> None:
             raise
         # Whoever is interrupted here has merged; the next who looks estimates the population.
         mine._renew(refresh)
+
+
+def _drift(fleet: Core) -> str:
+    """Return the setting that says how old rewards fade."""
+    if fleet._fading is None:
+        return "None"
+    return "'learn'" if fleet._fading.given is None else f"{fleet._fading.given:g} seconds"
 
 
 def _silence(fleet: Core) -> str:
@@ -104,6 +118,8 @@ def prepare(
     if len(task_labels) < len(other._tasks):
         there = task_of[tasks] >= 0
         tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
+    if mine._fading is not None and other._fading is not None:
+        mine._fading.meet_other(other._fading, sums)
     arms = arm_of[arms]
     slots = store.claim(task_of[tasks], arms)
     ledgers = {}

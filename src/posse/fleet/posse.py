@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time as clock_module
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
@@ -25,6 +26,7 @@ from posse.fleet.core import (
     require_truth_value,
 )
 from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.fading import NoticedChange, times_of
 from posse.fleet.labels import Label, checked_label, require_one_by_one
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
 from posse.fleet.loading import require_loaded
@@ -98,6 +100,12 @@ class Posse(Core):
         ``mean`` and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit
         or logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
         foreground, and take ``absent_reward`` with ``count_pending=False`` only.
+    drift : None, "learn", float or timedelta, default None
+        A world that changes (docs/drift.md). A number is the half-life in days with which coefficients return to the
+        population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is noticed,
+        in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. Time is that of the clock.
+        :attr:`n_rewards` is then how many rewards of now the old ones are worth. It needs ``rewards="number"``, and
+        takes ``absent_reward`` with ``count_pending=False`` only.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
         for ever, and keeps every decision in memory.
@@ -207,6 +215,17 @@ class Posse(Core):
         return self._store.n_rewards
 
     @property
+    def half_life(self) -> timedelta | None:
+        """How long it takes until half of what differs in a task is believed to have changed; None is for ever."""
+        return None if self._fading is None else self._fading.half_life
+
+    @property
+    def changes(self) -> list[NoticedChange]:
+        """The sudden changes that were noticed, the oldest first; see ``drift``."""
+        with self._lock:
+            return [] if self._fading is None else self._fading.changes(self._tasks)
+
+    @property
     def prior(self) -> Prior:
         """The population in force, of all arms in the order in which they came, retired ones too.
 
@@ -277,6 +296,8 @@ class Posse(Core):
             label = task if number is not None and type(task) in (str, int) else self._tasks.checked(task)
             now = self._clock()
             self._expire(now)
+            if self._fading is not None:
+                self._fading.advance(now)
             ledger = self._ledger
             out = np.empty((3, len(names)))
             ledger.reserve(1)
@@ -364,6 +385,8 @@ class Posse(Core):
             known = self._tasks.known(labels)
             now = self._clock()
             self._expire(now)
+            if self._fading is not None:
+                self._fading.advance(now)
             self._look()
             self._ledger.reserve(n)
             numbers, new = self._numbers(labels, known)
@@ -524,11 +547,15 @@ class Posse(Core):
                     for step in steps:
                         step()  # type: ignore[operator]
                 elif not held:
+                    if self._fading is not None:
+                        self._fading.before(now, task, arm, x, value)
                     observe_one(ground.address, arm, task, x, value)
                     store._total += 1.0
                     store.experience = int(store._total)
                 status[row] = REWARDED
                 rewards[row] = value
+            if self._fading is not None and not held:
+                due, refresh = self._fading.estimate_due(), None
             if due:
                 self._estimate_one(refresh)
             return True
@@ -570,6 +597,7 @@ class Posse(Core):
                     np.array([ledger.context[row] for ledger, row, _ in where]),
                     np.array([value for _, _, value in where]),
                     old=np.full(len(where), self._absent_reward) if self._counts_pending else None,
+                    times=self._times(now, len(where)),
                 )
             steps = [] if lesson is None else lesson.steps
             for ledger in {id(ledger): ledger for ledger, _, _ in where}.values():
@@ -608,6 +636,7 @@ class Posse(Core):
         refresh: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Callable[[Progress], None] | None = None,
+        time: str | None = None,
     ) -> int:
         """Learn the rows of a table; return how many.
 
@@ -630,6 +659,10 @@ class Posse(Core):
             goes on where it ends; remove it when all is done. For rewards that are numbers.
         progress : callable, optional
             Told rows, time and time left after every batch, see :class:`posse.fleet.streaming.Progress`.
+        time : str, optional
+            In a fleet with ``drift``: the name of the column that says when each reward came, as dates or in seconds
+            since the epoch. Rows are learned in that order, as if they came then. Default: all of them are as of now,
+            and no change is looked for among them.
 
         Notes
         -----
@@ -652,6 +685,10 @@ class Posse(Core):
         if is_many(table):
             from posse.fleet.streaming import Columns, learn_stream
 
+            if time is not None:
+                raise InvalidValue(
+                    "time orders the rows of one table, but files that are read in batches came; pass a table"
+                )
             columns = Columns(task, arm, reward, missing_reward)
             return learn_stream(self, table, columns, refresh=refresh, checkpoint=checkpoint, progress=progress)
         frame = as_frame(table)
@@ -661,6 +698,11 @@ class Posse(Core):
         task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
         arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
         contexts = contexts_of(frame, self._features.names)
+        times = None
+        if time is not None:
+            if self._fading is None:
+                raise InvalidValue("time says when old rewards came, but this fleet has no drift; leave it out")
+            times = times_of(required(frame, time, "time"))
         with self._lock:
             self._require_whole()
             arms = np.array([self._arm_number(label) for label in arm_labels], dtype=np.int64)
@@ -670,7 +712,13 @@ class Posse(Core):
                 return 0
             known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
-            lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh, fit=True)
+            rows = slice(None) if times is None else np.argsort(times, kind="stable")
+            if self._fading is not None and times is None:
+                self._fading.advance(self._clock(), X)
+            lesson = self._lesson(
+                numbers[task_codes][rows], arms[arm_codes][rows], X[rows], y[rows], refresh=refresh, fit=True,
+                times=None if times is None else times[rows],
+            )  # fmt: skip
             commit([partial(self.__dict__.update, _features=spec), *self._taking(new), *lesson.steps])
             self._estimate(lesson)
             return len(y)
@@ -784,6 +832,8 @@ class Posse(Core):
             refresh, steps = store.new_refresh(), store.dropping_tasks(numbers, store.new_memory())
             for ledger in self._ledgers():
                 steps += ledger.forgetting(ledger.of(numbers))
+            if self._fading is not None:
+                steps += [partial(self._fading.drift.forget, task) for task in numbers.tolist()]
             commit([*steps, *self._tasks.removing(labels)])
             # Whoever is interrupted here has forgotten; the next who looks estimates the population.
             if store.n_rewards > 0:

@@ -8,7 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posse.container import Streamed
-from posse.fleet.file import KIND, SUMS_ONLY, label_arrays, require_finite, state_but_pairs, write_fleet
+from posse.fleet.file import (
+    FADING_SUMS,
+    KIND,
+    SUMS_ONLY,
+    label_arrays,
+    require_finite,
+    state_but_pairs,
+    write_fleet,
+)
 from posse.fleet.kept import FrozenSums
 
 if TYPE_CHECKING:
@@ -56,7 +64,8 @@ def freeze_fleet(
             for name, (field, shape) in sums.fields.items()
         }
         names = label_arrays(labels, type_of_labels)
-        write_fleet(path, SUMS_ONLY, header, {**arrays, **names, **pairs}, kind=kind)
+        version = SUMS_ONLY if fleet._fading is None else FADING_SUMS
+        write_fleet(path, version, header, {**arrays, **names, **pairs}, kind=kind)
 
     return write
 

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from posse.engine.drift import LEAST, scale_sums
 from posse.engine.refresh import POPULATION, Live, Refresh
 from posse.errors import InvalidValue
 from posse.fleet.commit import Step, Steps, commit
@@ -57,6 +58,7 @@ FIRST_ROOM = 64  # rows and tasks that a new fleet has room for
 FIRST_ARMS = 8
 BUFFERS = ("estimates", "order", "losses", "evidence")  # of a memory: what the next refresh does not read
 NO_FAILURES = {"_failures": 0, "_retry_at": 0.0}  # of refreshes
+FEW_PAIRS = 20_000  # whose shared means are computed again when one task starts anew
 NEIGHBOURS = 10  # 2**10 slots that are worked on together: half a megabyte at d=10
 
 
@@ -377,6 +379,47 @@ class Store:
         """Forget tasks and the prior that they helped to learn."""
         commit(self.dropping_tasks(tasks, fresh))
         self._rebuild_unless_estimated()
+
+    def fade(self, factor: Array, squares: Array, slots: IntArray | None = None) -> None:
+        """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
+
+        Parameters
+        ----------
+        factor : ndarray
+            What sums are multiplied by, above 0 and at most 1.
+        squares : ndarray of shape (n_features,)
+            As in :func:`posse.engine.drift.scale_sums`.
+        slots : ndarray, optional
+        """
+        belief = self.belief
+        if self.frozen:
+            seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(self.n_arms)]
+            everyone, arms = np.concatenate(seen), np.repeat(np.arange(self.n_arms), [rows.size for rows in seen])
+            for kept in self.frozen:
+                kept.keep(belief.sums, everyone, arms)
+        with undisturbed():
+            scale_sums(belief.sums, factor, squares, slots)
+            before = belief.rewards.copy()
+            for arm in range(self.n_arms):
+                belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
+            # So that a refresh is due when rewards have grown by as much beside those that still count.
+            share = belief.rewards / np.maximum(before, LEAST)
+            self.memory.refreshed_at[:] *= share
+            self.memory.threshold_rewards[:] *= share
+            total = float(belief.rewards.sum())
+            left, at = total / max(float(before.sum()), LEAST), self.memory.evidence.refreshed_at
+            at[0] = min(at[0] * left, total)
+            self._room.settled[: self.n_slots] = -1
+            self.__dict__.update(
+                _total=total,
+                experience=int(total),
+                looked_at=self.looked_at * left,
+                _retry_at=self._retry_at * left,
+                version=self.version + 1,  # an estimate under way is of sums that are no more
+            )
+            if not self.stale and (slots is None or belief.n_seen.sum() <= FEW_PAIRS):
+                self.rebuild()
+            # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
 
     def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
         """Whether rewards have grown enough since the last refresh, or would have with some more.
