@@ -1,6 +1,6 @@
 """A fleet: many tasks, arms that come and go, rewards that come late."""
 
-from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
 from posse.fleet.ledger import Pending
 from posse.fleet.overview import ArmOverview, Coefficients, Overview, TaskOverview
 from posse.fleet.posse import Posse
@@ -15,6 +15,7 @@ __all__ = [
     "Overview",
     "Pending",
     "Posse",
+    "Ranking",
     "Rewarded",
     "Skipped",
     "TaskOverview",

@@ -38,7 +38,7 @@ from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.site_store import SiteStore, new_store
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
-from posse.kernels.fleet import decide_rows
+from posse.kernels.fleet import decide, decide_rows
 from posse.kernels.fleet_sites import show_rewards
 from posse.kernels.lanes import new_lanes
 from posse.kernels.linalg import LARGEST
@@ -201,8 +201,8 @@ class Core(KnownKeywords):
     def _n_pending(self) -> int:
         return sum(ledger.n_pending for ledger in self._ledgers())
 
-    def _note(self, decisions: list[Decision], contexts: list[Any], now: float) -> None:
-        """Write decisions to the log before they count."""
+    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:
+        """Write decisions, or the places of one ranking, to the log before they count."""
         from posse.logs.writer import moment
 
         assert self._log is not None
@@ -221,8 +221,9 @@ class Core(KnownKeywords):
                     "context": dict(zip(names, self._features.raw(context), strict=True)),
                     "policy": self._behaviour.policy,
                     "version": __version__,
+                    **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),
                 }
-                for decision, context in zip(decisions, contexts, strict=True)
+                for place, (decision, context) in enumerate(zip(decisions, contexts, strict=True))
             ]
         )
 
@@ -368,6 +369,10 @@ class Core(KnownKeywords):
     def _taking(self, new: list[tuple[Label, int]]) -> Steps:
         """Let tasks be there whose numbers were reserved."""
         return [*self._store.taking_tasks(len(new)), *self._tasks.adding(new)] if new else []
+
+    def _choose(self, task: int, x: Array, arms: IntArray, step: int, explore: bool, uniform: float, out: Array) -> int:
+        """Decide among ``arms``, see :func:`posse.kernels.fleet.decide`; a negative task is one never seen."""
+        return int(decide(self._store.address, task, x, arms, step, explore, uniform, out))
 
     def _decide_rows(
         self,

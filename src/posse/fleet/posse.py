@@ -7,7 +7,7 @@ import time as clock_module
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from posse.fleet.core import (
     require_room,
     require_truth_value,
 )
-from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
 from posse.fleet.labels import Label, checked_label, require_one_by_one
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
 from posse.fleet.loading import require_loaded
@@ -40,6 +40,7 @@ from posse.fleet.overview import (
 )
 from posse.fleet.preview import preview
 from posse.fleet.products import squares_of
+from posse.fleet.ranking import rank_arms
 from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
 from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, without_missing
 from posse.fleet.site_store import SiteStore
@@ -230,6 +231,18 @@ class Posse(Core):
 
     # Deciding.
 
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: None = None,
+    ) -> Decision: ...  # fmt: skip
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: int,
+    ) -> Ranking: ...  # fmt: skip
+
     def decide(
         self,
         task: Label,
@@ -237,8 +250,10 @@ class Posse(Core):
         eligible: Iterable[Label] | None = None,
         explore: bool = True,
         record: bool = True,
-    ) -> Decision:
-        """Choose an arm.
+        *,
+        k: int | None = None,
+    ) -> Decision | Ranking:
+        """Choose an arm, or the ``k`` arms of a ranking.
 
         Parameters
         ----------
@@ -252,12 +267,30 @@ class Posse(Core):
         record : bool
             False returns the decision that would come next and leaves no trace of it: no id, no new task, nothing in
             the log, nothing that waits for a reward. For evaluations and for looking.
+        k : int, optional
+            So many places: a :class:`Ranking` of distinct arms comes back. Each place is a decision among the arms that
+            the places above have left, with its own id, propensity and reward. Default: one decision, not a ranking.
+
+        Returns
+        -------
+        Decision or Ranking
+
+        Raises
+        ------
+        InvalidValue
+            If more places are asked for than there are eligible arms.
 
         Notes
         -----
         With ``absent_reward`` the decision counts as that reward from now on, until its reward comes; see
         ``count_pending``.
+
+        The reward of an arm in a ranking is taken not to depend on its place, nor on the arms of the other places.
         """
+        if k is not None:
+            require_truth_value(explore)
+            require_truth_value(record, "record")
+            return rank_arms(self, task, context, eligible, k, explore, record)
         x = self._features.encode(context)
         require_truth_value(explore)
         require_truth_value(record, "record")
