@@ -8,13 +8,14 @@ from posse._version import __version__
 if TYPE_CHECKING:
     from posse.environments import SyntheticWorld
     from posse.features import FeatureSpec
-    from posse.fleet import Decision, Posse
+    from posse.fleet import Catalogue, Decision, Posse
     from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
     from posse.policies import EbmRandUCB, EbmTS, EbmUCB, make_policy
     from posse.regression import HierarchicalClassifier, HierarchicalCountRegressor, HierarchicalRegressor
     from posse.simulation import SimulationResult, simulate
 
 __all__ = [
+    "Catalogue",
     "Decision",
     "EbmRandUCB",
     "EbmTS",
@@ -40,7 +41,7 @@ __all__ = [
 _HOMES = {
     "environments": ("SyntheticWorld",),
     "features": ("FeatureSpec",),
-    "fleet": ("Decision", "Posse"),
+    "fleet": ("Catalogue", "Decision", "Posse"),
     "model": ("Prior", "Statistics", "estimate_prior", "log_evidence", "posterior"),
     "policies": ("EbmRandUCB", "EbmTS", "EbmUCB", "make_policy"),
     "regression": ("HierarchicalClassifier", "HierarchicalCountRegressor", "HierarchicalRegressor"),
