@@ -206,7 +206,7 @@ def test_what_is_refused_changes_nothing(tmp_path):
     catalogue = taught(clock=lambda: now[0], time_to_live=60.0)
     decision = catalogue.decide("t1", [0.1, 0.2], arms_of())
     before = catalogue.expected("t1", [0.2, 0.1], arms_of()), repr(catalogue)
-    with pytest.raises(InvalidValue, match="at least one eligible arm"):
+    with pytest.raises(InvalidValue, match="at least one arm"):
         catalogue.decide("t1", [0.1, 0.2], {})
     with pytest.raises(InvalidValue, match="'a0' twice"):
         catalogue.decide("t1", [0.1, 0.2], pl.concat([arms_of(2), arms_of(1)]))

@@ -18,6 +18,7 @@ from posse.container import Container, Streamed, open_container, write_container
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
 from posse.fleet.commit import commit
+from posse.fleet.known_file import declared, known_state, restore_known
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
@@ -34,10 +35,11 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION, SUMS_ONLY, WITH_SITES = "fleet", 2, 3, 4
+KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN = "fleet", 2, 3, 4, 5
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
-The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`.
+The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`, and the fourth the first with features
+of tasks and arms, see :mod:`posse.fleet.known_file`.
 """
 
 MOST_TASKS = 2**40
@@ -76,6 +78,8 @@ def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
 
 def version_of(fleet: Posse) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
+    if fleet._known is not None:
+        return WITH_KNOWN
     return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
 
 
@@ -108,7 +112,7 @@ def load_fleet(
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY, WITH_SITES)) as box:
+    with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN)) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
         except (DamagedFile, UnknownTask):
@@ -128,6 +132,10 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
     header, arrays = state_but_pairs(fleet)
     if isinstance(fleet._store, SiteStore):
         more, rows = site_state(fleet._store, slots)
+        header, arrays = header | more, arrays | rows
+    if fleet._known is not None:
+        order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
+        more, rows = known_state(fleet._known, order, fleet._store.n_arms)
         header, arrays = header | more, arrays | rows
     arrays |= {
         "pair_gram": belief.sums.gram[slots],
@@ -293,6 +301,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
+        **(declared(header) if reader.box.version == WITH_KNOWN else {}),
         clock=clock,
     )
     for name in names[first_arms:]:
@@ -317,6 +326,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     if len(fleet._tasks) != len(labels):
         raise reader.damaged("two tasks have one name")
     _restore_pairs(fleet, reader, n_tasks, chosen)
+    if fleet._known is not None:
+        restore_known(fleet, reader, numbers, n_tasks, chosen)
     weight = reader.array("task_weight", (n_tasks,), rows=chosen)
     if not (weight > 0).all():
         raise reader.damaged("task_weight has numbers that are not greater than 0")

@@ -27,8 +27,8 @@ class Menu:
     """
 
     def __init__(self, arms: list[Label], encoded: Array, rows: Any, spec: FeatureSpec) -> None:
-        self.arms, self.encoded = arms, encoded
-        self._rows, self._spec = rows, spec
+        self.arms, self.encoded, self.spec = arms, encoded, spec
+        self._rows = rows
 
     def __len__(self) -> int:
         return len(self.arms)
@@ -36,35 +36,45 @@ class Menu:
     def __repr__(self) -> str:
         return f"<Menu of {len(self):,} arms>"
 
+    @property
+    def columns(self) -> Array:
+        """The encoded columns but for the intercept, shape (n_arms, n_columns)."""
+        return self.encoded[:, int(self.spec.intercept) :]
+
+    def all_raw(self) -> list[list[Any]]:
+        """Return the raw features of all arms, in the order of their declaration."""
+        return self.spec.raw_rows(self._rows)
+
     def raw(self, place: int) -> dict[str, Any]:
         """Return the raw features of an arm by name, as a log has them."""
-        names = self._spec.names
+        names = self.spec.names
         row = self._rows[place] if isinstance(self._rows, list) else self._rows.row(place, named=True)
         row = {name: row[name] for name in names} if not isinstance(self._rows, list) else row
-        return dict(zip(names, self._spec.raw(row), strict=True))
+        return dict(zip(names, self.spec.raw(row), strict=True))
 
 
-def read_menu(eligible: Any, spec: FeatureSpec, labels: Labels) -> Menu:
+def read_menu(values: Any, spec: FeatureSpec, labels: Labels, what: str = "arm") -> Menu:
     """Return the arms of a table with a column ``arm`` and their features, or of a mapping from arms to features.
+
+    With another ``what`` the same of tasks. A scaling that has not been learned yet is learned from these.
 
     Raises
     ------
     InvalidValue
         If there is no arm, or one twice.
     """
-    if isinstance(eligible, Menu):
-        return eligible
+    if isinstance(values, Menu):
+        return values
     rows: Any
-    if isinstance(eligible, Mapping) and "arm" not in eligible:
-        arms, rows = labels.checked_all(eligible), list(eligible.values())
-        encoded = spec.encode_many(rows)
+    if isinstance(values, Mapping) and what not in values:
+        names, rows = labels.checked_all(values), list(values.values())
     else:
-        rows = as_frame(eligible, name="eligible")
-        arms = labels.checked_all(required(rows, "arm", "arm").to_list())
-        encoded = spec.encode_many(rows)
-    if not arms:
-        raise InvalidValue("expected at least one eligible arm, got none")
-    if len(set(arms)) < len(arms):
-        twice = next(arm for arm in arms if arms.count(arm) > 1)
-        raise InvalidValue(f"expected every eligible arm once, got {twice!r} twice")
-    return Menu(arms, encoded, rows, spec)
+        rows = as_frame(values, name=f"{what}s")
+        names = labels.checked_all(required(rows, what, what).to_list())
+    if not names:
+        raise InvalidValue(f"expected at least one {what} with features, got none")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidValue(f"expected every {what} once, got {twice!r} twice")
+    spec = spec if spec.ready else spec.learn_scaling(rows)
+    return Menu(names, spec.encode_many(rows), rows, spec)
