@@ -120,7 +120,7 @@ class ShardFleet(Posse):
         self._journal = journal
         self._log = lambda _records: None  # a fleet with a log tells of changes first, and they are noted below
 
-    def _note(self, decisions: list[Decision], contexts: list[Any], now: float) -> None:
+    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:  # noqa: ARG002 -- places are decisions
         if self._journal is not None:
             facts = {
                 "now": now,

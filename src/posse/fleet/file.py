@@ -19,6 +19,7 @@ from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, Unkno
 from posse.features import FeatureSpec
 from posse.fleet.commit import commit
 from posse.fleet.fading_file import drift_in, fading_state, restore_fading
+from posse.fleet.known_file import declared, known_state, restore_known
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
@@ -35,11 +36,12 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION, SUMS_ONLY, WITH_SITES, FADING, FADING_SUMS = "fleet", 2, 3, 4, 6, 7
+KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS = "fleet", 2, 3, 4, 5, 6, 7
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
-The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`. The last two are the first two of a
-fleet with drift, see :mod:`posse.fleet.fading_file`.
+The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`, and the fourth the first with features
+of tasks and arms, see :mod:`posse.fleet.known_file`. The last two are the first two of a fleet with drift, see
+:mod:`posse.fleet.fading_file`.
 """
 
 MOST_TASKS = 2**40
@@ -80,6 +82,8 @@ def version_of(fleet: Posse) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
     if fleet._fading is not None:
         return FADING
+    if fleet._known is not None:
+        return WITH_KNOWN
     return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
 
 
@@ -124,7 +128,8 @@ def load_fleet(
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    with open_container(path, kind=kind, versions=(VERSION, SUMS_ONLY, WITH_SITES, FADING, FADING_SUMS)) as box:
+    versions = (VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS)
+    with open_container(path, kind=kind, versions=versions) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
         except (DamagedFile, UnknownTask):
@@ -144,6 +149,10 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
     header, arrays = state_but_pairs(fleet)
     if isinstance(fleet._store, SiteStore):
         more, rows = site_state(fleet._store, slots)
+        header, arrays = header | more, arrays | rows
+    if fleet._known is not None:
+        order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
+        more, rows = known_state(fleet._known, order, fleet._store.n_arms)
         header, arrays = header | more, arrays | rows
     arrays |= {
         "pair_gram": belief.sums.gram[slots],
@@ -313,6 +322,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
+        **(declared(header) if reader.box.version == WITH_KNOWN else {}),
         clock=clock,
     )
     for name in names[first_arms:]:
@@ -337,6 +347,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     if len(fleet._tasks) != len(labels):
         raise reader.damaged("two tasks have one name")
     _restore_pairs(fleet, reader, n_tasks, chosen)
+    if fleet._known is not None:
+        restore_known(fleet, reader, numbers, n_tasks, chosen)
     weight = reader.array("task_weight", (n_tasks,), rows=chosen)
     if not (weight > 0).all():
         raise reader.damaged("task_weight has numbers that are not greater than 0")

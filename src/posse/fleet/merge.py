@@ -36,6 +36,11 @@ def merge_fleet(mine: Core, other: Core) -> None:
                     f"expected fleets of rewards='number', got {family!r}, which cannot be merged: what a {family} "
                     "reward says depends on those before it; let one fleet learn the table or log of the other"
                 )
+        if mine._known is not None or other._known is not None:
+            raise InvalidValue(
+                "expected fleets without task_features and arm_features, got one with some, which cannot be merged; "
+                "let one fleet learn the table or log of the other"
+            )
         if mine._features != other._features:
             raise InvalidValue(
                 "fleets can be merged only if their features are the same, scaling included; "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from posse.fleet.core import (
     require_room,
     require_truth_value,
 )
-from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
 from posse.fleet.fading import NoticedChange, times_of
 from posse.fleet.labels import Label, checked_label, require_one_by_one
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
@@ -43,6 +43,7 @@ from posse.fleet.overview import (
 )
 from posse.fleet.preview import preview
 from posse.fleet.products import squares_of
+from posse.fleet.ranking import rank_arms
 from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
 from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, without_missing
 from posse.fleet.site_store import SiteStore
@@ -69,7 +70,7 @@ class Posse(Core):
     Parameters
     ----------
     arms : sequence of str or int
-        What every task chooses among.
+        What every task chooses among; with ``arm_features``, a mapping or a table.
     features : FeatureSpec, or sequence of feature names
         What a context is made of; names alone mean numbers as they are, with an intercept.
     policy : {"ebm-rand-ucb", "ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb", "random"}
@@ -115,6 +116,14 @@ class Posse(Core):
         With ``absent_reward``: True (default) lets a decision count as that reward from the moment it is made, and its
         reward, when it comes, replaces it. False learns nothing of a decision before its ``time_to_live`` is over, and
         then the reward that came, or the absent one.
+    task_features : FeatureSpec, or sequence of feature names, optional
+        What may be known about a task: region, size. Say it with :meth:`set_task_features`; new tasks then start where
+        those like them are (docs/known.md). Names must differ from those of ``features``. Rewards are numbers, the
+        prior is "evidence", and the population is estimated in the foreground.
+    arm_features : FeatureSpec, or sequence of feature names, optional
+        What may be known about an arm: price, category. ``arms`` is then a mapping from arms to features, or a table
+        with a column ``arm``; arms that are added start near those like them. For hundreds of arms that come and go,
+        see :class:`posse.Catalogue`.
     background : bool
         Estimate the population on other threads: decisions go on under the old one meanwhile. False is for runs that
         must be the same every time, as it depends on the machine when a new population is there.
@@ -244,12 +253,27 @@ class Posse(Core):
             dense = Statistics.zeros(
                 n_tasks=max(len(position), 1), n_arms=len(self._arms), n_features=self._features.n_features
             )
+            sums = sums._replace(gram=whole_matrices(sums.gram))
+            if self._known is not None:
+                sums = self._known.raw_sums(tasks, arms, sums)
         places = np.array([position[task] for task in tasks.tolist()], dtype=np.int64)
-        for field, values in zip(dense.sums, sums._replace(gram=whole_matrices(sums.gram)), strict=True):
+        for field, values in zip(dense.sums, sums, strict=True):
             field[arms, places] = values
         return dense
 
     # Deciding.
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: None = None,
+    ) -> Decision: ...  # fmt: skip
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: int,
+    ) -> Ranking: ...  # fmt: skip
 
     def decide(
         self,
@@ -258,8 +282,10 @@ class Posse(Core):
         eligible: Iterable[Label] | None = None,
         explore: bool = True,
         record: bool = True,
-    ) -> Decision:
-        """Choose an arm.
+        *,
+        k: int | None = None,
+    ) -> Decision | Ranking:
+        """Choose an arm, or the ``k`` arms of a ranking.
 
         Parameters
         ----------
@@ -273,12 +299,30 @@ class Posse(Core):
         record : bool
             False returns the decision that would come next and leaves no trace of it: no id, no new task, nothing in
             the log, nothing that waits for a reward. For evaluations and for looking.
+        k : int, optional
+            So many places: a :class:`Ranking` of distinct arms comes back. Each place is a decision among the arms that
+            the places above have left, with its own id, propensity and reward. Default: one decision, not a ranking.
+
+        Returns
+        -------
+        Decision or Ranking
+
+        Raises
+        ------
+        InvalidValue
+            If more places are asked for than there are eligible arms.
 
         Notes
         -----
         With ``absent_reward`` the decision counts as that reward from now on, until its reward comes; see
         ``count_pending``.
+
+        The reward of an arm in a ranking is taken not to depend on its place, nor on the arms of the other places.
         """
+        if k is not None:
+            require_truth_value(explore)
+            require_truth_value(record, "record")
+            return rank_arms(self, task, context, eligible, k, explore, record)
         x = self._features.encode(context)
         require_truth_value(explore)
         require_truth_value(record, "record")
@@ -312,9 +356,11 @@ class Posse(Core):
             with undisturbed():
                 uniform = self._rng.random()
                 try:
-                    position = decide(
-                        address, -1 if number is None else number, x, arms, step, explore, uniform, out
-                    )  # fmt: skip
+                    at = -1 if number is None else number
+                    if self._known is None:
+                        position = decide(address, at, x, arms, step, explore, uniform, out)
+                    else:
+                        position = self._choose(at, x, arms, step, explore, uniform, out)
                     if position < 0:
                         raise no_belief(label)
                     self._show_rewards(out[1], out[2])
@@ -333,7 +379,7 @@ class Posse(Core):
                     due, refresh, learning = False, None, []
                     if counted is not None:
                         due, refresh = self._ready_for_one(place, arm, provisional=True)
-                        learning = store.learning_one(place, arm, x, counted)
+                        learning = store.learning_one(place, arm, x, counted - self._shift_of(place, arm, x))
                     # After what may have made the arrays larger.
                     steps = [*self._taking(new), *learning]
                     if self._log is not None:
@@ -445,7 +491,7 @@ class Posse(Core):
                 self._require_loaded(task)
             out = np.empty((3, self._active.size))
             self._look()
-            decide(self._store.address, -1 if number is None else number, x, self._active, 1, False, 0.0, out)
+            self._choose(-1 if number is None else number, x, self._active, 1, False, 0.0, out)
             names = self._active_names
         self._show_rewards(out[1], out[2])
         _, mean, sd = out.tolist()
@@ -531,13 +577,14 @@ class Posse(Core):
             held, due, refresh, steps = self._holds_rewards, False, None, None
             if not held:
                 due, refresh = self._ready_for_one(task, arm)
+            shift = self._shift_of(task, arm, ledger.context[row])
             if self._counts_pending:
                 one, absent = slice(row, row + 1), np.array([self._absent_reward])
                 steps = store.replacing_rows(
-                    ledger.task[one], ledger.arm[one], ledger.context[one], absent, np.array([value])
+                    ledger.task[one], ledger.arm[one], ledger.context[one], absent - shift, np.array([value - shift])
                 )
-            elif not held and isinstance(store, SiteStore):
-                steps = store.learning_one(task, arm, ledger.context[row], value)
+            elif not held and (isinstance(store, SiteStore) or self._known is not None):
+                steps = store.learning_one(task, arm, ledger.context[row], value - shift)
             ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
                 if self._log is not None:
@@ -741,11 +788,16 @@ class Posse(Core):
             whole_number(sample, "sample", at_least=2)
         with self._lock:
             self._require_whole()
-            in_place = isinstance(self._store, SiteStore) or self._behaviour.method != estimators.EVIDENCE
+            in_place = (
+                isinstance(self._store, SiteStore)
+                or self._behaviour.method != estimators.EVIDENCE
+                or self._known is not None
+            )
             if not wait and not in_place and not self._store.stale:
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
+                self._learn_effects(steps=FIT_STEPS, settled=FIT_SETTLED)
 
     @property
     def refresh_problem(self) -> str | None:
@@ -768,14 +820,27 @@ class Posse(Core):
 
     # Arms.
 
-    def add_arm(self, arm: Label) -> None:
-        """Add an arm that every task may choose from now on; a retired one comes back with what it taught."""
-        with self._lock:
-            commit(self._adding_arm(arm))
+    def add_arm(self, arm: Label, features: Any = None) -> None:
+        """Add an arm that every task may choose from now on; a retired one comes back with what it taught.
 
-    def _adding_arm(self, arm: Label) -> Steps:
+        Parameters
+        ----------
+        arm : str or int
+        features : mapping, array or row, optional
+            What is known about it, in a fleet with ``arm_features``: it starts near the arms like it. Default: nothing,
+            and it starts from what all arms have in common.
+        """
+        with self._lock:
+            commit(self._adding_arm(arm, features))
+
+    def _adding_arm(self, arm: Label, features: Any = None) -> Steps:
         """Return the steps that add an arm, or raise; nothing changes until they are taken."""
         self._require_whole()
+        about: Steps = []
+        if features is not None:
+            from posse.fleet.knowing import setting_arm
+
+            about = setting_arm(self, arm, features)
         label = self._arms.checked(arm)
         number = self._arms.get(label)
         self._require_floor(len(self._active_names) + 1)
@@ -789,7 +854,7 @@ class Posse(Core):
             require_room(new + 1, self._features.n_features)
             active = self._active_among(self._arms.numbers | {label: new}, self._retired)
             steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
-        return [*steps, *self._showing_active(active)]
+        return [*steps, *about, *self._showing_active(active)]
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more; its rewards still count, late ones too."""
@@ -834,12 +899,32 @@ class Posse(Core):
                 steps += ledger.forgetting(ledger.of(numbers))
             if self._fading is not None:
                 steps += [partial(self._fading.drift.forget, task) for task in numbers.tolist()]
+            if self._known is not None:
+                steps += self._known.tasks.forgetting(numbers)
             commit([*steps, *self._tasks.removing(labels)])
             # Whoever is interrupted here has forgotten; the next who looks estimates the population.
             if store.n_rewards > 0:
                 self._renew(refresh)
             else:
                 store.rebuild()
+
+    def set_task_features(self, tasks: Any) -> int:
+        """Say what is known about tasks: before their first decision, or later if it changes; return how many.
+
+        Parameters
+        ----------
+        tasks : mapping from tasks to features, or table with a column ``task`` and one for every task feature
+            Tasks that the fleet has not seen yet are there afterwards. About tasks that are never set nothing is known:
+            they start from the population of all.
+
+        Raises
+        ------
+        InvalidValue
+            If the fleet was made without ``task_features``, or a task comes twice.
+        """
+        from posse.fleet.knowing import set_task_features
+
+        return set_task_features(self, tasks)
 
     def borrowing(self, task: Label) -> Borrowing:
         """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""
@@ -863,10 +948,13 @@ class Posse(Core):
             if number is not None:
                 self._store.settle([number])
             belief = self._store.belief
-            both = {
-                label: coefficients_of(belief, -1 if number is None else number, arm)
-                for label, arm in self._arms.numbers.items()
-            }
+            at = -1 if number is None else number
+            both = {label: coefficients_of(belief, at, arm) for label, arm in self._arms.numbers.items()}
+            if self._known is not None:
+                both = {
+                    label: self._known.coefficients(self._store, at, self._arms.numbers[label], *parts)
+                    for label, parts in both.items()
+                }
         return Coefficients(
             self._features.columns,
             {label: mean for label, (mean, _) in both.items()},

@@ -46,6 +46,11 @@ class Replica(Posse):
                 f"expected rewards='number' for a replica, got {self._behaviour.family.name!r}: clicks and counts "
                 "depend on the order of rewards, which replicas do not share; use Posse"
             )
+        if self._known is not None:
+            raise InvalidValue(
+                "expected a replica without task_features and arm_features, got some: what replicas share has no "
+                "effects of features yet; use Posse"
+            )
         self._leads = True
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
