@@ -256,8 +256,44 @@ def test_the_population_is_estimated_in_place_whatever_is_asked_for(fleet):
     assert not there.refreshing
     with pytest.raises(InvalidValue, match="expected no sample"):
         there.refresh(sample=10)
-    with pytest.raises(InvalidValue, match="expected rewards='number' for a replica"):
-        Replica(arms=["a"], features=[], rewards="binary")
+
+
+def test_replicas_that_learn_the_same_order_believe_the_same_from_any_snapshot(fleet, tmp_path):
+    arms = new().decide_many(TASKS, CONTEXTS).arm
+    rewards = [float(click) for click in clicks(arms)]
+
+    def replica():
+        return Replica(arms=["a", "b", "c"], features=["x", "z"], rewards="binary", background=True)
+
+    def learn(each, first, last):
+        each.learn(TASKS[first:last], arms[first:last], CONTEXTS[first:last], rewards[first:last], applied=last)
+
+    one, other = replica(), replica()
+    other.leading = False
+    learn(one, 0, N)
+    for step in range(0, 250, 50):
+        learn(other, step, step + 50)
+    write = other.freeze()
+    learn(other, 250, 300)
+    write(tmp_path / "snapshot")
+    third = Replica.load(tmp_path / "snapshot")
+    learn(third, 250, N)
+    learn(other, 300, N)
+
+    assert_allclose(believed(one), believed(fleet), rtol=1e-9)
+    assert (believed(other) == believed(one)).all()
+    assert (believed(third) == believed(one)).all()
+    decision = one.propose("t1", AT)
+    assert decision.mean == one.expected("t1", AT).mean
+    assert one.dump_population() is None
+    applied, sums = one.learned(["t1"])
+    rows = [row for row in range(N) if TASKS[row] == "t1" and arms[row] == "b"]
+    assert applied == N
+    assert sums["t1", "b"].counts == len(rows)
+    assert sums["t1", "b"].sum_of_squares == sum(rewards[row] for row in rows)
+    assert_allclose(sums["t1", "b"].moment[1:], CONTEXTS[rows].sum(axis=0))
+    with pytest.raises(InvalidValue, match="expected binary rewards"):
+        one.learn(["t1"], ["a"], [[0.0, 0.0]], [0.5])
 
 
 def test_arms_may_join_later(fleet):

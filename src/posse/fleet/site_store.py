@@ -32,13 +32,13 @@ from posse.kernels.fleet_sites import (
     refresh_sites,
 )
 from posse.kernels.llvm.handle import Handle
+from posse.kernels.sums import Sums
 from posse.model.prior import Prior
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.kernels.estimators import Memory
     from posse.kernels.rule import Rule
-    from posse.kernels.sums import Sums
     from posse.types import Array, IntArray
 
 KEPT = 40
@@ -185,6 +185,16 @@ class SiteStore(Store):
         """Return the sums of squares of the features over all rewards."""
         squares: Array = self.sites.parts.squares[self._seen()].sum(axis=0)
         return squares
+
+    def plain_sums(self) -> Sums:
+        """Return what rewards add up to by slot, whatever was believed: squares, contexts, rewards and their number."""
+        sites = self.sites.parts
+        return Sums(sites.squares, sites.contexts, sites.total, self.belief.sums.counts)
+
+    def sum_of_contexts(self) -> Array:
+        """Return the sums of the contexts of all rewards."""
+        total: Array = self.sites.parts.contexts[: self.n_slots].sum(axis=0)
+        return total
 
     def rewards_vary(self) -> bool:
         """Whether there are two different rewards, as far as pairs and kept rows tell."""

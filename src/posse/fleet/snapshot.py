@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from posse.container import Streamed
-from posse.fleet.file import SUMS_ONLY, label_arrays, require_finite, state_but_pairs, write_fleet
+from posse.fleet.file import SUMS_ONLY, freeze_whole, label_arrays, require_finite, state_but_pairs, write_fleet
 from posse.fleet.kept import FrozenSums
+from posse.fleet.site_store import SiteStore
 
 if TYPE_CHECKING:
     from posse.fleet.posse import Posse
@@ -20,8 +21,10 @@ def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
     """Return what writes the state that a fleet is in now to a file, without beliefs about pairs.
 
     Nothing that grows with the sums is copied, and the lock is held for some pairs at a time: what is learned before
-    they are written is kept apart.
+    they are written is kept apart. Of clicks and counts all is copied, beliefs too: the next sites depend on them.
     """
+    if isinstance(fleet._store, SiteStore):
+        return freeze_whole(fleet)
     with fleet._lock:
         fleet._require_whole()
         fleet._look()
