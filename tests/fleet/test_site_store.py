@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 import pytest
@@ -149,7 +151,6 @@ def test_a_table_with_another_reward_is_refused_with_its_row(fleet):
         ({"robust": True}, "expected robust=False"),
         ({"rewards": "clicks"}, "clicks"),
         ({"absent_reward": 0.5}, "expected a binary reward"),
-        ({"absent_reward": 0}, "expected count_pending=False"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, words):
@@ -223,6 +224,98 @@ def test_silence_counts_as_zero_when_its_time_is_over():
 
     assert fleet.n_rewards == N
     assert_allclose(believed(fleet), believed(plain), rtol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["binary", "count"])
+def test_a_reward_takes_the_place_of_the_absent_one(family):
+    largest = 1 if family == "binary" else 4
+    values = np.floor(DRAWS[: KEPT * 3] * (largest + 1)).astype(int)
+    counted, plain = new(rewards=family, absent_reward=0), new(rewards=family)
+    arms = counted.decide_many(TASKS[: values.size], CONTEXTS[: values.size])
+    assert counted.n_rewards == values.size
+    assert counted.expected("t1", AT).mean["a"] < 0.3
+    for place, (decision_id, value) in enumerate(zip(arms.ids, values.tolist(), strict=True)):
+        if place % 2:
+            assert counted.reward(decision_id, value)
+    counted.reward_many(arms.ids, values.tolist())
+    plain.learn_many(
+        pl.DataFrame(
+            {"task": arms.tasks, "arm": arms.arm, "x": CONTEXTS[: values.size, 0], "z": CONTEXTS[: values.size, 1]}
+        ).with_columns(reward=values)
+    )
+    assert len(counted._store.waiting) == 0
+    assert_allclose(counted._store.sites.parts.total.sum(), values.sum())
+    for each in (counted, plain):
+        for _ in range(10):  # all rows are kept: sites come to the same rest, wherever they started
+            each.refresh()
+
+    assert counted.n_rewards == plain.n_rewards
+    for task in LOOKED_AT:
+        assert counted.expected(task, AT).mean == pytest.approx(plain.expected(task, AT).mean, rel=0.02)
+
+
+def test_absent_rewards_and_rewards_give_the_same_beliefs_however_they_are_cut():
+    fleets = [new(absent_reward=0) for _ in range(2)]
+    for fleet, cuts in zip(fleets, ([0, 1, 50, 333, N], [0, N]), strict=True):
+        decisions = [
+            fleet.decide(task, context, eligible=["abc"[place % 3]])
+            for place, (task, context) in enumerate(zip(TASKS, CONTEXTS, strict=True))
+        ]
+        found = clicks([decision.arm for decision in decisions])
+        for first, last in pairwise(cuts):
+            if last - first < 100:
+                for decision, click in zip(decisions[first:last], found[first:last], strict=True):
+                    fleet.reward(decision, click)
+            else:
+                fleet.reward_many(decisions[first:last], found[first:last])
+
+    assert_allclose(believed(fleets[0]), believed(fleets[1]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+def test_clicks_that_come_after_hundreds_of_absent_ones_are_believed(rate):
+    fleet = new(absent_reward=0, arms=["a"], features=[])
+    ids = fleet.decide_many(["t"] * 400, np.zeros((400, 0))).ids
+    assert fleet.expected("t", {}).mean["a"] < 0.02
+    clicked = int(400 * rate)
+    for decision_id in ids[:clicked]:
+        fleet.reward(decision_id, True)
+
+    # The posterior mean of one task with 400 rewards; its standard error is at most 0.025.
+    assert fleet.expected("t", {}).mean["a"] == pytest.approx(rate, abs=0.03)
+
+
+def test_what_waited_too_long_is_kept_as_what_it_counted_as():
+    now = [0.0]
+    fleet = new(absent_reward=0, time_to_live=60, clock=lambda: now[0])
+    fleet.decide_many(TASKS[:50], CONTEXTS[:50])
+    before = believed(fleet)
+    assert len(fleet._store.waiting) == 50
+    now[0] = 100.0
+    assert fleet.pending() == []
+    assert len(fleet._store.waiting) == 0
+    assert fleet.n_rewards == 50
+    assert fleet._store.sites.parts.rows.seen.sum() == 50
+    assert_allclose(believed(fleet)[: len(LOOKED_AT)], before[: len(LOOKED_AT)], rtol=0.2)
+
+
+def test_a_saved_fleet_goes_on_waiting(tmp_path):
+    fleet = new(absent_reward=0)
+    decisions = fleet.decide_many(TASKS, CONTEXTS)
+    fleet.reward_many(decisions.ids[:300], clicks(decisions.arm)[:300])
+    fleet.save(tmp_path / "clicks.posse")
+    loaded = Posse.load(tmp_path / "clicks.posse")
+    for each in (fleet, loaded):
+        each.forget("t3")
+        there = [place for place in range(300, N) if TASKS[place] != "t3"]
+        each.reward_many([decisions.ids[place] for place in there], [clicks(decisions.arm)[place] for place in there])
+
+    assert (believed(loaded) == believed(fleet)).all()
+    assert len(fleet._store.waiting) == 0
+    fleet._store.waiting.add(0, np.zeros(3), 0.5, 1.0, 1.0)
+    fleet.save(tmp_path / "broken.posse")
+    with pytest.raises(DamagedFile):
+        Posse.load(tmp_path / "broken.posse")
 
 
 def test_counts_are_learned_as_rates():

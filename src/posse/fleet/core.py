@@ -128,12 +128,6 @@ class Core(KnownKeywords):
         self._absent_reward = None if absent_reward is None else self._checked_reward(absent_reward)
         require_truth_value(count_pending, "count_pending")
         self._count_pending = bool(count_pending)
-        if self._absent_reward is not None and self._count_pending and self._behaviour.family.name != "number":
-            raise InvalidValue(
-                f"expected count_pending=False with absent_reward for rewards={rewards!r}, got True: what such a "
-                "reward has taught cannot be taken back when another takes its place; pass count_pending=False, which "
-                "learns a decision when its time_to_live is over, or leave absent_reward out"
-            )
         if not self._count_pending and self._absent_reward is None:
             raise InvalidValue(
                 "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
@@ -418,12 +412,14 @@ class Core(KnownKeywords):
         old: Array | None = None,
         refresh: bool = True,
         provisional: bool = False,
+        waiting: bool = False,
         fit: bool = False,
     ) -> Lesson:
         """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
 
         With ``fit`` they are a table, after which clicks and counts have their population estimated to the end. ``old``
-        is the reward that each row was learned with before, NaN for those that are new; default: all are new.
+        is the reward that each row was learned with before, NaN for those that are new; default: all are new. New ones
+        that are ``waiting``, or ``provisional``, may be replaced by their reward.
         """
         require_loaded()
         store = self._store
@@ -434,7 +430,8 @@ class Core(KnownKeywords):
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if isinstance(store, SiteStore):
             fit = fit and refresh
-            steps = store.learning_in_turn(tasks, arms, contexts, rewards, fit=fit)
+            waiting = waiting or provisional
+            steps = store.learning_in_turn(tasks, arms, contexts, rewards, old=old, waiting=waiting, fit=fit)
             return Lesson(steps, "refresh" if fit and due else "one by one")
         if refresh and store.stale:
             due = True
@@ -584,11 +581,24 @@ class Core(KnownKeywords):
             ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
             if self._holds_rewards:
                 lesson = self._held(late)
+            elif ids and isinstance(self._store, SiteStore):
+                lesson = self._over(waiting)
             if ids:
                 note = partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now)
         commit([*(lesson.steps if lesson is not None else ()), *_dropping(late)], note)
         if lesson is not None:
             self._estimate(lesson)
+
+    def _over(self, waiting: list[tuple[Ledger, IntArray]]) -> Lesson:
+        """Return what decisions teach whose time is over: what they counted as, from now on for good."""
+        absent = np.full(sum(rows.size for _, rows in waiting), self._absent_reward)
+        return self._lesson(
+            np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
+            np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
+            np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
+            absent,
+            old=absent,
+        )
 
     def _held(self, late: list[tuple[Ledger, IntArray]]) -> Lesson | None:
         """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""

@@ -94,8 +94,8 @@ class Posse(Core):
         What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
         given; or 0, 1, 2, ... The latter two have a model of their own (docs/clicks.md): ``expected`` and the ``mean``
         and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit or
-        logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
-        foreground, and take ``absent_reward`` with ``count_pending=False`` only.
+        logarithm. They need one of the first three policies and the evidence prior, and estimate the population in the
+        foreground.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
         for ever, and keeps every decision in memory.
@@ -310,7 +310,7 @@ class Posse(Core):
                     due, refresh, learning = False, None, []
                     if counted is not None:
                         due, refresh = self._ready_for_one(place, arm, provisional=True)
-                        learning = store.learning_one(place, arm, x, counted)
+                        learning = store.learning_waiting(place, arm, x, counted)
                     # After what may have made the arrays larger.
                     steps = [*self._taking(new), *learning]
                     if self._log is not None:

@@ -186,8 +186,9 @@ class Replica(Posse):
             if old is not None:
                 self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
             lesson = self._lesson(
-                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional
-            )
+                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional,
+                waiting=self._counts_pending,
+            )  # fmt: skip
             steps = [*self._taking(new), *lesson.steps]
             if applied is not None:
                 steps.append(partial(self.__dict__.update, applied=applied))

@@ -232,8 +232,10 @@ class LiveFleet:
 
     def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
         last = changes[-1].number
-        # A decision that was given the absent reward when its time was over has counted as that from the start.
-        news = [change for change in changes if change.old is None or change.old != change.reward]
+        # A decision that was given the absent reward when its time was over has counted as that from the start; but of
+        # clicks and counts its row waits no more.
+        sums = replica.rewards == "number"
+        news = [change for change in changes if not sums or change.old is None or change.old != change.reward]
         try:
             replica.learn(
                 [change.task for change in news],

@@ -164,29 +164,27 @@ def warm(
     """
     loading.require_loaded()
     settings: dict[str, Any] = {"policy": policy, "prior": prior, "robust": robust, "rewards": rewards}
+    if rewards != "number":
+        settings["absent_reward"] = 0.0  # which has kernels of its own there
     fleet = Replica(arms=["a", "b"], features=["x"], background=True, **settings)
-    replaces = rewards == "number"  # no other rewards take the place of an absent one
     for step in range(8):
         task, arm = f"task-{step % 2}", "ab"[step % 2]
         fleet.propose(task, [float(step)])
         fleet.learn([task], [arm], [[float(step)]], [float(step % 2)])
-        if replaces:
-            fleet.learn([task], [arm], [[float(step)]], [1.0], replaces=[float(step % 2)])
+        fleet.learn([task], [arm], [[float(step)]], [1.0], replaces=[float(step % 2)])
     fleet.propose("task-0", {"x": 1.0}, eligible=["b"])
     fleet.propose("task-0", [1.0], explore=False)
     tasks, arms = [f"task-{row % 5}" for row in range(MANY)], ["ab"[row % 2] for row in range(MANY)]
     fleet.learn(tasks, arms, [[float(row % 7)] for row in range(MANY)], [float(row % 3 == 1) for row in range(MANY)])
     fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [1.0] * 3)
-    if replaces:
-        fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [2.0] * 3, replaces=[1.0, None, 1.0])
+    fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [0.0] * 3, replaces=[1.0, None, 1.0])
     fleet.refresh()
     _refresh_beside(fleet)
     population = fleet.dump_population()
     if population is not None:
         fleet.adopt(population)
     fleet.learn(["task-0"], ["a"], [[1.0]], [1.0], catching_up=True)
-    if replaces:
-        fleet.learn(["task-0"], ["a"], [[1.0]], [2.0], replaces=[1.0], catching_up=True)
+    fleet.learn(["task-0"], ["a"], [[1.0]], [0.0], replaces=[1.0], catching_up=True)
     fleet.propose("task-0", [1.0])
     for look in (fleet.coefficients, fleet.borrowing, fleet.export):
         look("task-0")
