@@ -335,10 +335,50 @@ def test_counts_are_learned_as_rates():
     assert np.isfinite(list(fleet.expected("t1", {}).mean.values())).all()
 
 
-def test_merging_is_refused_in_one_sentence(fleet):
-    with pytest.raises(InvalidValue, match="cannot be merged"):
-        fleet.merge(learned())
-    with pytest.raises(InvalidValue, match="cannot be merged"):
+@pytest.mark.parametrize("n", [100, 480])
+def test_a_merged_fleet_believes_what_one_that_learned_all_believes(n):
+    rows = table(n)
+    one, other, whole = new(), new(), new()
+    one.learn_many(rows[::2])
+    other.learn_many(rows[1::2])
+    one.merge(other)
+    whole.learn_many(rows)
+    sites = [each._store.sites.parts for each in (one, whole)]
+    for name in ("contexts", "squares", "total"):
+        assert_allclose(*(getattr(part, name).sum(axis=0) for part in sites))
+    assert one.n_rewards == n
+    kept = [part.rows for part in sites]
+    assert kept[0].kept.sum() == kept[1].kept.sum() == n
+    for each in (one, whole):
+        for _ in range(10):
+            each.refresh()
+
+    # All rows are kept, so sites come to the same rest, wherever they were made.
+    for task in LOOKED_AT:
+        assert one.expected(task, AT).mean == pytest.approx(whole.expected(task, AT).mean, rel=0.02)
+
+
+def test_a_merge_keeps_the_last_rows_and_what_waits(tmp_path):
+    one, other = new(absent_reward=0, arms=["a"], features=["x"]), new(absent_reward=0, arms=["a"], features=["x"])
+    for each, n in ((one, 30), (other, 25)):
+        ids = each.decide_many(["t"] * (n + 5), np.arange(n + 5.0)[:, None] + 100 * n).ids
+        each.reward_many(ids[:n], [place % 2 for place in range(n)])
+        each.last = ids[n:]
+    one.merge(other)
+    rows = one._store.sites.parts.rows
+    assert rows.kept[0] == KEPT
+    assert rows.seen[0] == 55
+    assert set(rows.contexts[:KEPT, 1]) == {*(3000.0 + np.arange(15, 30)), *(2500.0 + np.arange(25))}
+    assert rows.contexts[55 % KEPT, 1] == 3015.0  # the oldest, and the next to go
+    assert len(one._store.waiting) == 10
+    one.reward_many(other.last, [1] * 5)
+    assert len(one._store.waiting) == 5
+    one.save(tmp_path / "merged.posse")
+    assert Posse.load(tmp_path / "merged.posse").expected("t", [1.0]) == one.expected("t", [1.0])
+
+
+def test_fleets_of_other_rewards_are_not_merged(fleet):
+    with pytest.raises(InvalidValue, match="expected a fleet of rewards='number', as this one is, got 'binary'"):
         new(rewards="number").merge(fleet)
 
 

@@ -367,6 +367,41 @@ class SiteStore(Store):
             steps.append(partial(field.__setitem__, places, 0.0))
         return steps
 
+    def adding_sites(self, slots: IntArray, other: SiteStore) -> Steps:
+        """Add the rows of another store to these slots, which are in the order of its own; the sums were added.
+
+        Its kept rows count as later than those here, and push them out where there is no room.
+        """
+        self._get_ready()
+        theirs, mine = other.sites.parts, self.sites.parts
+        those = np.sort(other._seen())
+        steps: Steps = [
+            partial(getattr(mine, name).__setitem__, slots, getattr(mine, name)[slots] + getattr(theirs, name)[those])
+            for name in ("contexts", "squares", "total")
+        ]
+        came = [in_order(theirs.rows, int(slot)) for slot in those]
+        kept = np.array([places.size for places in came])
+        rows = {name: getattr(theirs.rows, name)[np.concatenate([*came, []]).astype(np.int64)] for name in OF_ROWS}
+        steps.append(partial(self._keep_rows, slots, kept, theirs.rows.seen[those].copy(), rows))
+        waits, places = other.waiting.counts(other.n_slots)[those], other.waiting.places(those)
+        self.waiting.reserve(places.size)
+        waiting = [getattr(other.waiting, name)[places] for name in OF_ROWS]
+        for slot, *row in zip(np.repeat(slots, waits).tolist(), *waiting, strict=True):
+            steps.append(partial(self.waiting.add, slot, *row))
+        return steps
+
+    def _keep_rows(self, slots: IntArray, kept: IntArray, seen: IntArray, came: dict[str, Array]) -> None:
+        """Keep rows of slots, ``kept`` of each, as the last of ``seen``."""
+        rows = self.sites.parts.rows
+        for slot, n, more, last in zip(slots.tolist(), kept.tolist(), seen.tolist(), np.cumsum(kept), strict=True):
+            old, total = in_order(rows, slot), int(rows.seen[slot]) + more
+            count = min(total, KEPT)
+            targets = rows.first[slot] + (total - count + np.arange(count)) % KEPT
+            for name in OF_ROWS:
+                target = getattr(rows, name)
+                target[targets] = np.concatenate([target[old], came[name][last - n : last]])[-count:]
+            rows.seen[slot], rows.kept[slot] = total, count
+
     # Room.
 
     def _get_ready(self) -> None:
@@ -409,6 +444,12 @@ def places_of(first: IntArray, kept: IntArray) -> IntArray:
     before = np.cumsum(kept) - kept
     places: IntArray = np.arange(int(kept.sum())) + np.repeat(first - before, kept)
     return places
+
+
+def in_order(rows: KeptRows, slot: int) -> IntArray:
+    """Return where the kept rows of a slot stand, the oldest first."""
+    kept, room = rows.kept[slot], rows.room[slot]
+    return np.asarray(rows.first[slot] + (rows.seen[slot] - kept + np.arange(kept)) % room)
 
 
 def _stretches(new: BoolArray, rows: slice) -> Iterator[tuple[int, int]]:
