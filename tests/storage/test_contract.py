@@ -16,6 +16,7 @@ from posse.storage import (
     PENDING,
     REWARDED,
     SAME,
+    UNFIT,
     UNKNOWN,
     WITHHELD,
     Activity,
@@ -173,6 +174,17 @@ def test_same_reward_again_is_the_same_and_another_one_a_conflict(storage, make,
     assert write(make.reward("a", 1.5, time=999.0), make.reward("a", 1.25)) == [SAME, CONFLICT]
     assert storage.decision("a")[10:] == (REWARDED, 1.5, 130.0, 1, None)
     assert storage.fleet("stores").rewards == 1
+
+
+@pytest.mark.parametrize(("rewards", "wrong"), [("binary", [0.5, -1.0, 2.0]), ("count", [-1.0, 2.5, 2.0**60])])
+def test_reward_that_is_none_of_its_fleet_is_refused(storage, make, write, rewards, wrong):
+    assert storage.create_fleet("clicks", make.DEFINITION | {"rewards": rewards}, 12.5)
+    assert write(make.decision("a", fleet="clicks"), make.decision("b", fleet="clicks")) == [ACCEPTED, ACCEPTED]
+    assert write(*(make.reward("a", value) for value in wrong)) == [UNFIT] * 3
+    assert write([make.reward("a", 1.0), make.reward("b", wrong[0])]) == [[WITHHELD, UNFIT]]
+    assert storage.fleet("clicks").rewards == 0
+    assert storage.changes("clicks", 0) == []
+    assert write(make.reward("a", 1.0), make.reward("b", 0.0)) == [ACCEPTED, ACCEPTED]
 
 
 def test_rewards_meet_within_one_write(storage, make):

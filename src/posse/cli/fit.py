@@ -97,7 +97,6 @@ def fit(
             "floor": floor,
             "evaluation_budget": evaluation_budget,
             "absent_reward": absent_reward,
-            "count_pending": rewards == "number" or absent_reward is None,
         }
         missing = "skip" if absent_reward is None else "absent"
         columns: dict[str, Any] = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}

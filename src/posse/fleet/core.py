@@ -141,12 +141,6 @@ class Core(KnownKeywords):
         self._absent_reward = None if absent_reward is None else self._checked_reward(absent_reward)
         require_truth_value(count_pending, "count_pending")
         self._count_pending = bool(count_pending)
-        if self._absent_reward is not None and self._count_pending and self._behaviour.family.name != "number":
-            raise InvalidValue(
-                f"expected count_pending=False with absent_reward for rewards={rewards!r}, got True: what such a "
-                "reward has taught cannot be taken back when another takes its place; pass count_pending=False, which "
-                "learns a decision when its time_to_live is over, or leave absent_reward out"
-            )
         if not self._count_pending and self._absent_reward is None:
             raise InvalidValue(
                 "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
@@ -177,8 +171,8 @@ class Core(KnownKeywords):
             require_numbers(self._behaviour)
             if self._fading is not None:
                 raise InvalidValue(
-                    "expected drift=None with task_features or arm_features, got both: sums that fade cannot be moved to "
-                    "new effects exactly; choose one"
+                    "expected drift=None with task_features or arm_features, got both: sums that fade cannot be moved "
+                    "to new effects exactly; choose one"
                 )
             of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))
             self._known = Known(of_tasks, of_arms, len(names), self._features.n_features)
@@ -480,14 +474,16 @@ class Core(KnownKeywords):
         old: Array | None = None,
         refresh: bool = True,
         provisional: bool = False,
+        waiting: bool = False,
         fit: bool = False,
         times: Array | None = None,
     ) -> Lesson:
         """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
 
         With ``fit`` they are a table, after which clicks and counts have their population estimated to the end. ``old``
-        is the reward that each row was learned with before, NaN for those that are new; default: all are new. ``times``
-        is when each row came, in a fleet with drift; it then learns them in turn.
+        is the reward that each row was learned with before, NaN for those that are new; default: all are new. New ones
+        that are ``waiting``, or ``provisional``, may be replaced by their reward. ``times`` is when each row came, in a
+        fleet with drift; it then learns them in turn.
         """
         require_loaded()
         store = self._store
@@ -505,7 +501,8 @@ class Core(KnownKeywords):
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if isinstance(store, SiteStore):
             fit = fit and refresh
-            steps = store.learning_in_turn(tasks, arms, contexts, rewards, fit=fit)
+            waiting = waiting or provisional
+            steps = store.learning_in_turn(tasks, arms, contexts, rewards, old=old, waiting=waiting, fit=fit)
             return Lesson(steps, "refresh" if fit and due else "one by one")
         if refresh and store.stale:
             due = True
@@ -671,11 +668,24 @@ class Core(KnownKeywords):
             ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
             if self._holds_rewards:
                 lesson = self._held(late, now)
+            elif ids and isinstance(self._store, SiteStore):
+                lesson = self._over(waiting)
             if ids:
                 note = partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now)
         commit([*(lesson.steps if lesson is not None else ()), *_dropping(late)], note)
         if lesson is not None:
             self._estimate(lesson)
+
+    def _over(self, waiting: list[tuple[Ledger, IntArray]]) -> Lesson:
+        """Return what decisions teach whose time is over: what they counted as, from now on for good."""
+        absent = np.full(sum(rows.size for _, rows in waiting), self._absent_reward)
+        return self._lesson(
+            np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
+            np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
+            np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
+            absent,
+            old=absent,
+        )
 
     def _held(self, late: list[tuple[Ledger, IntArray]], now: float) -> Lesson | None:
         """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -72,10 +73,15 @@ Arrays = dict[str, Any]
 
 def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
     """Write a fleet; deciding goes on while the file is written, not while the arrays are copied."""
+    freeze_whole(fleet)(path)
+
+
+def freeze_whole(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
+    """Return what writes the state that a fleet is in now to a file, all of it copied."""
     with fleet._lock:
         fleet._require_whole()
         header, arrays = _state(fleet)
-    write_fleet(path, version_of(fleet), header, arrays)
+    return partial(write_fleet, version=version_of(fleet), header=header, arrays=arrays)
 
 
 def version_of(fleet: Posse) -> int:

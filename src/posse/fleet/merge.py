@@ -13,6 +13,7 @@ from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
 from posse.fleet.loading import require_loaded
+from posse.fleet.site_store import SiteStore
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
@@ -29,13 +30,12 @@ def merge_fleet(mine: Core, other: Core) -> None:
     with first._lock, second._lock:
         for fleet in (mine, other):
             fleet._require_whole()
-        for fleet in (mine, other):
-            family = fleet._behaviour.family.name
-            if family != "number":
-                raise InvalidValue(
-                    f"expected fleets of rewards='number', got {family!r}, which cannot be merged: what a {family} "
-                    "reward says depends on those before it; let one fleet learn the table or log of the other"
-                )
+        families = [fleet._behaviour.family.name for fleet in (mine, other)]
+        if families[0] != families[1]:
+            raise InvalidValue(
+                f"expected a fleet of rewards={families[0]!r}, as this one is, got {families[1]!r}; make both with the "
+                "same rewards"
+            )
         if mine._known is not None or other._known is not None:
             raise InvalidValue(
                 "expected fleets without task_features and arm_features, got one with some, which cannot be merged; "
@@ -147,4 +147,6 @@ def prepare(
         ),
         *store.adding_sums(slots, arms, sums),
     ]  # fmt: skip
+    if isinstance(store, SiteStore) and isinstance(other._store, SiteStore):
+        steps += store.adding_sites(slots, other._store)
     return steps, refresh

@@ -99,14 +99,14 @@ class Posse(Core):
         What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
         given; or 0, 1, 2, ... The latter two have a model of their own (``posse docs clicks``): ``expected`` and the
         ``mean`` and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit
-        or logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
-        foreground, and take ``absent_reward`` with ``count_pending=False`` only.
+        or logarithm. They need one of the first three policies and the evidence prior, and estimate the population in
+        the foreground.
     drift : None, "learn", float or timedelta, default None
-        A world that changes (docs/drift.md). A number is the half-life in days with which coefficients return to the
-        population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is noticed,
-        in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. Time is that of the clock.
-        :attr:`n_rewards` is then how many rewards of now the old ones are worth. It needs ``rewards="number"``, and
-        takes ``absent_reward`` with ``count_pending=False`` only.
+        A world that changes (``posse docs drift``). A number is the half-life in days with which coefficients return to
+        the population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is
+        noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. Time is that of the
+        clock. :attr:`n_rewards` is then how many rewards of now the old ones are worth. It needs ``rewards="number"``,
+        and takes ``absent_reward`` with ``count_pending=False`` only.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
         for ever, and keeps every decision in memory.
@@ -379,7 +379,7 @@ class Posse(Core):
                     due, refresh, learning = False, None, []
                     if counted is not None:
                         due, refresh = self._ready_for_one(place, arm, provisional=True)
-                        learning = store.learning_one(place, arm, x, counted - self._shift_of(place, arm, x))
+                        learning = store.learning_waiting(place, arm, x, counted - self._shift_of(place, arm, x))
                     # After what may have made the arrays larger.
                     steps = [*self._taking(new), *learning]
                     if self._log is not None:

@@ -12,12 +12,14 @@ from posse.fleet.file import (
     FADING_SUMS,
     KIND,
     SUMS_ONLY,
+    freeze_whole,
     label_arrays,
     require_finite,
     state_but_pairs,
     write_fleet,
 )
 from posse.fleet.kept import FrozenSums
+from posse.fleet.site_store import SiteStore
 
 if TYPE_CHECKING:
     from posse.fleet.posse import Posse
@@ -35,7 +37,7 @@ def freeze_fleet(
     """Return what writes the state that a fleet is in now to a file, without beliefs about pairs.
 
     Nothing that grows with the sums is copied, and the lock is held for some pairs at a time: what is learned before
-    they are written is kept apart.
+    they are written is kept apart. Of clicks and counts all is copied, beliefs too: the next sites depend on them.
 
     Parameters
     ----------
@@ -49,6 +51,8 @@ def freeze_fleet(
     replaced : dict, optional
         Arrays that take the place of the fleet's own.
     """
+    if isinstance(fleet._store, SiteStore):
+        return freeze_whole(fleet)
     with fleet._lock:
         fleet._require_whole()
         if look:

@@ -238,6 +238,10 @@ class Store:
         """Learn one reward of a pair that has a slot: exact under the prior in force."""
         return [partial(observe_one, self.ground.address, arm, task, x, reward), self._counting(self._total + 1.0)]
 
+    def learning_waiting(self, task: int, arm: int, x: Array, reward: float) -> Steps:
+        """Learn what a decision counts as until its reward comes; its pair has a slot."""
+        return self.learning_one(task, arm, x, reward)
+
     def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
         """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
         return [

@@ -18,7 +18,7 @@ STATES = {PENDING: "pending", REWARDED: "rewarded", EXPIRED: "expired"}
 
 EMPTY: dict[str, Any] = {
     "arms": [], "retired": [], "features": {"features": [], "intercept": True}, "policy": "unknown",
-    "absent_reward": None, "count_pending": True,
+    "absent_reward": None, "count_pending": True, "rewards": "number",
 }  # fmt: skip
 """What is told of a definition that cannot be read."""
 

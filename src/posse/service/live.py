@@ -20,7 +20,7 @@ from pydantic_core import from_json
 from posse.errors import PosseError, StorageError
 from posse.fleet.replica import Replica
 from posse.service.contexts import Contexts
-from posse.service.definition import match_arms, new_replica
+from posse.service.definition import first_replica, match_arms, new_replica
 from posse.storage import Change, FleetRow, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
@@ -55,7 +55,8 @@ class LiveFleet:
         self.took = 0.0  # seconds that applying took the last time and the time before, the lesser of both
         self._took_last = 0.0
         alone = from_log and storage.is_whole(row.name)
-        self.replica = new_replica(row.definition) if alone else _from_snapshot(storage, row)
+        self._forgot = False  # a task of clicks or counts that others' sites may still know of
+        self.replica = first_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
         self._published = -1
         if self._catch_up(self.replica):
@@ -63,6 +64,7 @@ class LiveFleet:
         if self._disagrees(self.replica):
             self._rebuild(row, self.replica)
         self.replica.start_apart(row.decisions)
+        self._relearn_forgotten()
 
     @property
     def applied(self) -> int:
@@ -83,6 +85,7 @@ class LiveFleet:
                 if len(changes) < AT_ONCE:
                     if count:
                         self._note_time(begin)
+                    self._relearn_forgotten()
                     return count
 
     def try_arms(self, definition: dict[str, Any]) -> None:
@@ -132,7 +135,7 @@ class LiveFleet:
         assert last is not None
         if wrong is not None or self._disagrees(last):
             if self._storage.is_whole(self.name):
-                last, adopted = self._learned_again(new_replica(row.definition))
+                last, adopted = self._learned_again(first_replica(row.definition))
             else:
                 logger.error("old rows of fleet %r have left its log, so it cannot be learned from that", self.name)
         expected = self._storage.rewards_up_to(self.name, last.applied)
@@ -147,7 +150,7 @@ class LiveFleet:
         row = self._storage.fleet(self.name)
         if row is None or row.created != self.created:
             return False
-        replica, adopted = self._learned_again(new_replica(row.definition))
+        replica, adopted = self._learned_again(first_replica(row.definition))
         with self._lock:
             adopted = self._catch_up(replica) or adopted
             # Asked for last: rows may have left the log while it was read.
@@ -156,6 +159,17 @@ class LiveFleet:
             self.replica = replica
             self._published = replica.estimate if adopted else -1
         return True
+
+    def _relearn_forgotten(self) -> None:
+        """Learn the log again without a task that was erased, if what others have learned depends on it.
+
+        Each reward of clicks and counts was learned under what all before it said. Where rows have left the log, only
+        the task's own are gone.
+        """
+        if self._forgot:
+            self._forgot = False
+            if self._storage.is_whole(self.name):
+                self.relearn()
 
     def _learned_again(self, replica: Replica) -> tuple[Replica, bool]:
         replica.leading = self.replica.leading
@@ -209,7 +223,8 @@ class LiveFleet:
                     if replica is self.replica or change.number > self.applied:
                         self.definition = definition
                 elif kind == "erase":
-                    replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
+                    gone = replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
+                    self._forgot |= gone > 0 and replica.rewards != "number"
                     self._published = -1  # populations from before have left the log
                 elif kind == "population" and change.number != self.own_population and self._adopt(replica, change):
                     self._published = replica.estimate
@@ -217,8 +232,10 @@ class LiveFleet:
 
     def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
         last = changes[-1].number
-        # A decision that was given the absent reward when its time was over has counted as that from the start.
-        news = [change for change in changes if change.old is None or change.old != change.reward]
+        # A decision that was given the absent reward when its time was over has counted as that from the start; but of
+        # clicks and counts its row waits no more.
+        sums = replica.rewards == "number"
+        news = [change for change in changes if not sums or change.old is None or change.old != change.reward]
         try:
             replica.learn(
                 [change.task for change in news],
@@ -267,7 +284,8 @@ class LiveFleet:
             # The snapshot may have one that was never published: whoever wrote it died before it could.
             population = self._storage.population(self.name)
         adopted = population is not None and self._adopt(replica, population)
-        if erased and not adopted and replica.n_rewards:
+        # Clicks and counts were estimated when the task was forgotten; their log has no other place for it.
+        if erased and not adopted and replica.n_rewards and replica.rewards == "number":
             try:
                 replica.refresh()
             except Exception:
@@ -356,4 +374,4 @@ def _from_snapshot(storage: Storage, row: FleetRow) -> Replica:
         logger.exception("the snapshot of fleet %r cannot be read; its log is learned from the start", row.name)
         replica = None
     # Arms that came later come again with their changes.
-    return new_replica(row.definition) if replica is None else replica
+    return first_replica(row.definition) if replica is None else replica

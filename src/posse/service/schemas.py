@@ -59,6 +59,14 @@ class Definition(Request):
         None, ge=0, le=1e6, description="The population is estimated anew when rewards have grown by this fraction."
     )
     robust: bool = Field(False, description="A population with heavy tails.")
+    rewards: Literal["number", "binary", "count"] = Field(
+        "number",
+        description=(
+            "What rewards are: any numbers; binary, 0 or 1 (or false and true), such as clicks and purchases; or "
+            "count, 0, 1, 2, ... The latter two have a model of their own: mean and sd of a decision are those of "
+            "probabilities or rates, and coefficients are those of the logit or logarithm."
+        ),
+    )
     time_to_live: float | None = Field(
         30 * 24 * 3600.0,
         gt=0,
@@ -118,21 +126,22 @@ class AskMany(Request):
     decisions: list[AskWithKey]
 
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Reward = bool | Annotated[float, Field(allow_inf_nan=False)]
+"""A number; where rewards are binary or counts, false and true are 0 and 1."""
 
 
 class RewardBody(Request):
     """The reward of a decision."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 3.2}]})
-    reward: Number
+    reward: Reward = Field(description="A number; false and true where rewards are binary or counts.")
 
 
 class RewardOf(Request):
     """The reward of a decision that is named."""
 
     id: str
-    reward: Number
+    reward: Reward
 
 
 class RewardMany(Request):
@@ -267,13 +276,26 @@ class TaskList(Answer):
     next: str | None = Field(description="Pass it as `after` for the rest.", examples=["store-18"])
 
 
+class Rate(Answer):
+    """A probability, or a rate of counts, with its 90 % interval, inside their range."""
+
+    mean: float = Field(examples=[0.041])
+    low: float = Field(examples=[0.028])
+    high: float = Field(examples=[0.057])
+
+
 class TaskArm(Answer):
     """What is believed about one arm in one task."""
 
     arm: str = Field(examples=["coffee"])
     retired: bool
     rewards: float = Field(description="Learned from this arm in this task.", examples=[101])
-    mean: list[float] = Field(examples=[[1.2, -0.1]])
+    rate: Rate | None = Field(
+        description="What is expected at the task's average context; null unless rewards are binary or counts."
+    )
+    mean: list[float] = Field(
+        description="Of coefficients of the reward, its logit or logarithm.", examples=[[1.2, -0.1]]
+    )
     sd: list[float] = Field(examples=[[0.2, 0.05]])
     population_mean: list[float] = Field(examples=[[1.0, 0.0]])
     own_share: float = Field(description="0 if all is borrowed, 1 if nothing is.", examples=[0.7])
@@ -286,6 +308,7 @@ class TaskArm(Answer):
 class Task(TaskCounts):
     """One task: what is believed, and what that stands on."""
 
+    reward_family: Literal["number", "binary", "count"] = Field(description="What rewards are.", examples=["number"])
     columns: list[str] = Field(examples=[["intercept", "hour"]])
     arms: list[TaskArm]
 
@@ -321,6 +344,9 @@ class PopulationArm(Answer):
     retired: bool
     tasks: int = Field(examples=[120])
     rewards: float = Field(examples=[13_000])
+    rate: Rate | None = Field(
+        description="What is expected of a new task at the average context; null unless rewards are binary or counts."
+    )
     noise_sd: float = Field(examples=[1.1])
     mean: list[float] = Field(examples=[[1.0, 0.0]])
     mean_sd: list[float] = Field(examples=[[0.02, 0.01]])
@@ -332,6 +358,10 @@ class Population(Answer):
 
     policy: str = Field(examples=["ebm-rand-ucb"])
     prior: str = Field(examples=["evidence"])
+    reward_family: Literal["number", "binary", "count"] = Field(
+        description="What rewards are: means and covariances are of the reward, its logit or its logarithm.",
+        examples=["number"],
+    )
     columns: list[str] = Field(examples=[["intercept", "hour"]])
     refreshed_rewards: float = Field(description="Rewards that it was estimated from.", examples=[38_000])
     findings: list[str] = Field(

@@ -37,6 +37,7 @@ SAME = "same"  # it had come before: a decision under this key, or this reward
 CONFLICT = "conflict"  # the decision has another reward, or the key belongs to another request
 UNKNOWN = "unknown"  # no such decision, or no such fleet
 GONE = "gone"  # the decision is older than its time to live
+UNFIT = "unfit"  # no reward of this fleet: 0.5 where rewards are 0 or 1, say
 WITHHELD = "withheld"  # nothing was wrong with it, but another entry of its group was refused
 
 
@@ -130,6 +131,8 @@ class NewReward:
     id : str
         Of the decision.
     value, time : float
+    truth : bool
+        Whether it came as true or false, which rewards of numbers are not.
     leeway : float
         Seconds by which the decision may seem older than its time to live: a clock may be in doubt.
     expiring : bool
@@ -142,6 +145,7 @@ class NewReward:
     time: float
     expiring: bool = False
     leeway: float = 0.0
+    truth: bool = False
 
 
 class LoggedDecision(NamedTuple):
@@ -174,7 +178,7 @@ class Outcome(NamedTuple):
     Parameters
     ----------
     kind : str
-        ACCEPTED, SAME, CONFLICT, UNKNOWN, GONE or WITHHELD.
+        ACCEPTED, SAME, CONFLICT, UNKNOWN, GONE, UNFIT or WITHHELD.
     decision : LoggedDecision or None
         For a decision that is SAME: the one that was made then. For rewards: the decision, where it is known (with the
         reward that it has by now).
@@ -321,11 +325,13 @@ class Storage(ABC):
         """Write groups of entries in one transaction.
 
         Checks against what is stored and what earlier groups of this call wrote. A group in which an entry is CONFLICT,
-        UNKNOWN or GONE writes nothing. Also counts tasks, decisions, rewards, pending and activity. A reward is GONE if
-        its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None) of the
-        fleet's definition; one that is ``expiring`` is not asked for its age. A reward for a decision that was given
-        the absent one when its time was over is GONE, too. A decision whose id is stored is SAME if all of it is, else
-        CONFLICT. In a group that is refused, entries with nothing wrong are WITHHELD.
+        UNKNOWN, GONE or UNFIT writes nothing. Also counts tasks, decisions, rewards, pending and activity. A reward is
+        GONE if its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None)
+        of the fleet's definition; one that is ``expiring`` is not asked for its age. A reward for a decision that was
+        given the absent one when its time was over is GONE, too. It is UNFIT if the definition says that ``rewards``
+        are "binary" and it is neither 0 nor 1, that they are "count" and it is none, or that they are numbers and it
+        came as true or false. A decision whose id is stored is SAME if all of it is, else CONFLICT. In a group that is
+        refused, entries with nothing wrong are WITHHELD.
 
         If the fleet's definition has an ``absent_reward``, a decision is a change, and its reward replaces it; unless
         ``count_pending`` is false: then a reward is held, and is a change when it is written as ``expiring``.

@@ -5,9 +5,11 @@ A storage looks up what :class:`Wanted` names, judges with :func:`judge`, and wr
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from posse.errors import InvalidValue
@@ -19,6 +21,7 @@ from posse.storage.base import (
     PENDING,
     REWARDED,
     SAME,
+    UNFIT,
     UNKNOWN,
     WITHHELD,
     Change,
@@ -32,6 +35,7 @@ from posse.storage.base import (
 Entry = NewDecision | NewReward
 
 TAKEN = (ACCEPTED, SAME)
+LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
 
 
 class Wanted:
@@ -90,6 +94,16 @@ class Counters:
     created: float
     absent_reward: float | None = None
     count_pending: int = 1
+    definition: str = "{}"
+
+    def takes(self, entry: NewReward) -> bool:
+        """Whether a value is a reward of this fleet."""
+        kind, reward = _kind_of_rewards(self.definition), entry.value
+        if kind == "binary":
+            return reward in (0.0, 1.0)
+        if kind == "count":
+            return 0.0 <= reward <= LARGEST_COUNT and reward == math.floor(reward)
+        return not entry.truth
 
     @property
     def counts(self) -> bool:
@@ -241,6 +255,8 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
     if before is None:
         return Outcome(UNKNOWN)
     fleet = found.fleets[before.fleet]
+    if not entry.expiring and not fleet.takes(entry):
+        return Outcome(UNFIT, before)
     if before.state == REWARDED:
         held = before.change is None
         if entry.expiring and not held:
@@ -265,6 +281,16 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
     found.decisions[entry.id] = row
     accepted.append(AcceptedReward(fleet.id, row, before))
     return Outcome(ACCEPTED, row)
+
+
+@lru_cache
+def _kind_of_rewards(definition: str) -> str:
+    """Return what a definition says that rewards are; one that somebody broke by hand takes any number."""
+    try:
+        kind = json.loads(definition).get("rewards")
+    except (ValueError, AttributeError):
+        return "number"
+    return kind if isinstance(kind, str) else "number"
 
 
 def _went(row: LoggedDecision, fleet: Counters, leeway: float) -> bool:

@@ -40,7 +40,7 @@ Connection = psycopg.Connection[Row]
 
 # Rewards name only their decisions, so this finds their fleets too. Always in one order, against deadlocks.
 LOCK_FLEETS = """
-SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending FROM fleets
+SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending, definition FROM fleets
 WHERE name = ANY(%s) OR (name IS NOT NULL AND id IN (SELECT fleet FROM decisions WHERE id = ANY(%s)))
 ORDER BY id FOR NO KEY UPDATE
 """

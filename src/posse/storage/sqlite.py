@@ -369,8 +369,8 @@ def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
     fleets = {}
     for name in {*wanted.fleets, *(row.fleet for row in decisions.values())}:
         row = execute(
-            "SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending FROM fleets "
-            "WHERE name = ?",
+            "SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending, definition "
+            "FROM fleets WHERE name = ?",
             (name,),
         ).fetchone()
         if row is not None:

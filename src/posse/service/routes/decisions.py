@@ -13,10 +13,11 @@ from starlette.responses import Response
 
 from posse._version import __version__
 from posse.errors import PosseError
+from posse.families import family_of
 from posse.service import schemas
 from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row
 from posse.service.bodies import json_body, json_request
-from posse.service.definition import require_label
+from posse.service.definition import complete, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
@@ -33,7 +34,7 @@ from posse.service.routes.common import (
     new_router,
     scope,
 )
-from posse.storage import CONFLICT, GONE, SAME, UNKNOWN, WITHHELD, NewDecision, NewReward, Outcome
+from posse.storage import CONFLICT, GONE, SAME, UNFIT, UNKNOWN, WITHHELD, NewDecision, NewReward, Outcome
 
 router = new_router(tags=["decisions"])
 
@@ -141,9 +142,11 @@ async def reward(request: Request) -> Response:
     decision_id = request.path_params["id"]
     require_storable(decision_id)
     body = await read_reward(request)
-    entry = NewReward(decision_id, checked(engine, body.reward, "reward"), engine.clock(), leeway=engine.steady.leeway)
+    entry = new_reward(engine, decision_id, body.reward, "reward")
     (outcome,) = await engine.writer.write([entry])
-    return answer({"id": decision_id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
+    if outcome.kind == UNFIT:
+        raise unfit(engine, entry, outcome, "reward")
+    return answer({"id": decision_id, "reward": entry.value, "new": rewarded(entry, outcome, None)})
 
 
 @router.post(
@@ -161,13 +164,15 @@ async def reward_many(
     require_batch(engine, body.rewards, "rewards")
     if not body.rewards:
         return answer({"new": 0, "same": 0})
-    now, leeway, entries = engine.clock(), engine.steady.leeway, []
+    entries = []
     for i, item in enumerate(body.rewards):
         require_storable(item.id, f"rewards.{i}.id")
-        entries.append(NewReward(item.id, checked(engine, item.reward, f"rewards.{i}.reward"), now, leeway=leeway))
+        entries.append(new_reward(engine, item.id, item.reward, f"rewards.{i}.reward"))
     outcomes = await engine.writer.write(entries)
-    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE)), None)
+    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE, UNFIT)), None)
     if refused is not None:
+        if outcomes[refused].kind == UNFIT:
+            raise unfit(engine, entries[refused], outcomes[refused], f"rewards.{refused}.reward")
         rewarded(entries[refused], outcomes[refused], f"rewards.{refused}")
     same = sum(outcome.kind == SAME for outcome in outcomes)
     return answer({"new": len(outcomes) - same, "same": same})
@@ -278,8 +283,31 @@ def rewarded(entry: NewReward, outcome: Outcome, field: str | None) -> bool:
     return outcome.kind != SAME
 
 
+def unfit(engine: Engine, entry: NewReward, outcome: Outcome, field: str) -> ApiError:
+    """Return the error about a number that is no reward of its fleet."""
+    assert outcome.decision is not None
+    live = engine.roster.find(outcome.decision.fleet)
+    try:
+        if live is not None:
+            family_of(complete(live.definition)["rewards"]).check(entry.value)
+    except PosseError as error:
+        return ApiError("invalid", str(error), field)
+    value = str(bool(entry.value)).lower() if entry.truth else f"{entry.value:g}"
+    return ApiError(
+        "invalid",
+        f"{field}: {value} is no reward of this decision's fleet; send what its definition says (rewards)",
+        field,
+    )
+
+
+def new_reward(engine: Engine, decision_id: str, reward: float, field: str) -> NewReward:
+    """Return what is to be written for a reward; true and false are 1 and 0."""
+    value, truth = checked(engine, float(reward), field), isinstance(reward, bool)
+    return NewReward(decision_id, value, engine.clock(), leeway=engine.steady.leeway, truth=truth)
+
+
 def checked(engine: Engine, reward: float, field: str) -> float:
-    """Return a reward that can be learned."""
+    """Return a reward that is not too large."""
     most = engine.settings.limits.number
     if not abs(reward) <= most:
         raise ApiError(

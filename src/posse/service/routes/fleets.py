@@ -12,7 +12,7 @@ from starlette.responses import Response
 from posse.service import schemas
 from posse.service.answers import answer, fleet_answer
 from posse.service.bodies import json_body, json_request
-from posse.service.definition import active_arms, new_definition, require_cells, require_label
+from posse.service.definition import active_arms, complete, new_definition, require_cells, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
@@ -90,7 +90,7 @@ async def put_fleet(
 def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
     """Whether a fleet is what was asked for; arms that came or went since do not matter."""
     first = there["arms"][: there["first_arms"]]
-    return {**there, "arms": first, "retired": []} == asked
+    return {**complete(there), "arms": first, "retired": []} == asked
 
 
 @router.get(
