@@ -76,7 +76,7 @@ class Gate:
             who = host
         else:
             try:
-                who = self._holder(given, scope)
+                who = request.scope["posse.key"] = self._holder(given, scope)
             except ApiError:
                 wait = self._refusals.take(host)
                 if wait:

@@ -15,6 +15,7 @@ from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
+from posse.service.measures import Measures
 from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.slices import Slices
@@ -60,6 +61,7 @@ class Engine:
         self.clock: Callable[[], float] = self.steady
         self._clock_kept_at = -KEEP_CLOCK_SECONDS
         self.checker = Checker()
+        self.measures = Measures()
         self.keys = KeyRing(rule=settings.require_keys)
         self.ready = False
         self.leading, self.leader_known = False, False
@@ -137,7 +139,7 @@ class Engine:
             who = "nobody" if self.keys.needed else "this machine only"
             logger.warning("there are no API keys, so this service answers %s; see `posse keys create`", who)
         self.roster = Roster(storage, self.settings.limits.number, self.public)
-        self.writer = Writer(storage, self._written, self.settings.limits.waiting)
+        self.writer = Writer(storage, self._written, self.settings.limits.waiting, self.measures.wrote)
         self.opened = True
 
     # Fleets.
@@ -218,6 +220,7 @@ class Engine:
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
+                self.note_measures(rows)
                 if self.leading:
                     self._look_after_all(rows)
                     self.sweep(TURN_SECONDS)
@@ -381,6 +384,19 @@ class Engine:
         # One at a time: whoever finds nothing left must not be quicker than another's last slice.
         with self._sweeping:
             return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
+
+    def note_measures(self, rows: dict[str, Progress] | None = None) -> None:
+        """Note how this process is, for whoever asks for metrics."""
+        behind = {}
+        if self.opened and self.ready:
+            with suppress(PosseError):  # the database is away; what is known is told
+                rows = {row.name: row for row in self.storage.progress()} if rows is None else rows
+                for live in self.roster.all():
+                    live.note_population()
+                    if live.name in rows:
+                        behind[live.name] = max(rows[live.name].changes - live.applied, 0)
+        waiting = self.writer.waiting if self.opened else 0
+        self.measures.look(ready=self.ready, leading=self.leading, waiting=waiting, behind=behind)
 
     # What is asked for now and then; on threads that may wait.
 

@@ -57,7 +57,8 @@ class LiveFleet:
         alone = from_log and storage.is_whole(row.name)
         self.replica = new_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
-        self._published = -1
+        self._published, self._estimate_seen = -1, -1
+        self.population_at = time.monotonic()  # when it was noted that another population is in force
         if self._catch_up(self.replica):
             self._published = self.replica.estimate
         if self._disagrees(self.replica):
@@ -287,6 +288,12 @@ class LiveFleet:
     def published(self) -> bool:
         """Whether the population in force is in the log, as far as it was estimated here."""
         return self._published == self.replica.estimate
+
+    def note_population(self) -> None:
+        """Note whether another population is in force than the last time."""
+        estimate = self.replica.estimate
+        if estimate != self._estimate_seen:
+            self._estimate_seen, self.population_at = estimate, time.monotonic()
 
     def publish(self, write: Callable[[bytes], None]) -> None:
         """Have the population written to the log if it was estimated here since the last time."""

@@ -301,6 +301,10 @@ class Storage(ABC):
         """Return how far every fleet is, by name; cheap enough to be asked several times a second."""
 
     @abstractmethod
+    def fleet_times(self) -> dict[str, tuple[float | None, float | None]]:
+        """Return, by fleet, the times of its oldest pending decision and its newest snapshot, or None."""
+
+    @abstractmethod
     def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:
         """Replace a fleet's definition and note the change; return its number, or 0 if it is not ``expected`` any more.
 
@@ -488,6 +492,10 @@ class Storage(ABC):
         A process that dies or loses its database is followed by another within seconds. An embedded storage has one
         process only, which leads.
         """
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return how many bytes the database has."""
 
     @abstractmethod
     def ping(self) -> None:

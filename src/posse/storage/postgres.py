@@ -340,6 +340,9 @@ class PostgresStorage(SqlStorage):
         # Machines that share a database need not agree about the time, but all of them go by this.
         return float(self._read("SELECT extract(epoch FROM clock_timestamp())")[0][0])
 
+    def size(self) -> int:
+        return int(self._read("SELECT pg_database_size(current_database())")[0][0])
+
     def schema_version(self) -> int:
         return int(self._read("SELECT version FROM schema_version")[0][0])
 

@@ -61,6 +61,13 @@ FROM fleets f LEFT JOIN (
 WHERE f.name IS NOT NULL ORDER BY f.name
 """
 
+FLEET_TIMES = """
+SELECT name,
+  (SELECT time FROM decisions WHERE fleet = fleets.id AND state = 0 ORDER BY time LIMIT 1),
+  (SELECT max(time) FROM snapshots WHERE fleet = fleets.id AND finished = 1)
+FROM fleets WHERE name IS NOT NULL
+"""
+
 CHANGES = """
 SELECT * FROM (
   SELECT d.change, 'reward', d.task, d.arm, d.body, d.reward, CAST(NULL AS {binary}),
@@ -292,6 +299,9 @@ class SqlStorage(Storage):
             session.run("DELETE FROM fleets WHERE id = ?", fleet)
         self._forget()
         return True
+
+    def fleet_times(self) -> dict[str, tuple[float | None, float | None]]:
+        return {row[0]: (row[1], row[2]) for row in self._read(FLEET_TIMES)}
 
     # The log.
 

@@ -322,6 +322,10 @@ class SqliteStorage(SqlStorage):
             self._file.require()
         super().ping()
 
+    def size(self) -> int:
+        with self._translated():
+            return sum(path.stat().st_size for path in (self._path, Path(f"{self._path}-wal")) if path.exists())
+
     def schema_version(self) -> int:
         return int(self._read("PRAGMA user_version")[0][0])
 

@@ -33,7 +33,7 @@ from posse.service.routes.common import (
     new_router,
     scope,
 )
-from posse.storage import CONFLICT, GONE, SAME, UNKNOWN, WITHHELD, NewDecision, NewReward, Outcome
+from posse.storage import ACCEPTED, CONFLICT, GONE, SAME, UNKNOWN, WITHHELD, NewDecision, NewReward, Outcome
 
 router = new_router(tags=["decisions"])
 
@@ -89,6 +89,8 @@ async def decide(request: Request) -> Response:
     key = request.headers.get("idempotency-key")
     made, entry = await ask_fleet(live, partial(new_decision, engine, live, body, key, None))
     (outcome,) = await engine.writer.write([entry])
+    if outcome.kind == ACCEPTED:
+        engine.measures.decided(live.name, entry.arm)
     return answer(decided(live, made, outcome, None))
 
 
@@ -121,6 +123,9 @@ async def decide_many(
     refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN)), None)
     if refused is not None:
         decided(live, made[refused][0], outcomes[refused], f"decisions.{refused}")
+    for (_, entry), outcome in zip(made, outcomes, strict=True):
+        if outcome.kind == ACCEPTED:
+            engine.measures.decided(live.name, entry.arm)
     return answer(
         {"decisions": [decided(live, value, outcome, None) for (value, _), outcome in zip(made, outcomes, strict=True)]}
     )
