@@ -23,6 +23,7 @@ ROUTES = {
     ("GET", "/"): (OPEN, "/", {}),
     ("GET", "/static/{name}"): (OPEN, "/static/none.js", {}),
     ("GET", "/metrics"): ("read", "/metrics", {}),
+    ("GET", "/v1/audit"): ("admin", "/v1/audit", {}),
     ("GET", "/v1/fleets"): ("read", "/v1/fleets", {}),
     ("PUT", "/v1/fleets/{fleet}"): ("admin", "/v1/fleets/stores", {"json": {"arms": ["a"], "features": []}}),
     ("GET", "/v1/fleets/{fleet}"): ("read", "/v1/fleets/stores", {}),

@@ -19,6 +19,7 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.service.access import Gate
+from posse.service.audit import ENTRY, note_answer
 from posse.service.clock import SteadyClock
 from posse.service.describing import describe
 from posse.service.engine import Engine
@@ -28,7 +29,7 @@ from posse.service.log_lines import FIELDS
 from posse.service.measures import Measures
 from posse.service.metrics import Metrics
 from posse.service.request_ids import HEADER, current, request_id
-from posse.service.routes import decisions, fleets, health, log, looking, page, tasks, verify
+from posse.service.routes import audit, decisions, fleets, health, log, looking, page, tasks, verify
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
@@ -36,7 +37,7 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, verify, health, page)
+ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, verify, audit, health, page)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -173,6 +174,8 @@ class Outside:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if ENTRY in scope:
+                    await note_answer(scope, status)
                 headers = message["headers"]
                 headers.append(header)
                 headers.append((b"x-content-type-options", b"nosniff"))

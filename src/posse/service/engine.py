@@ -34,6 +34,7 @@ PRUNE_SECONDS = 60.0
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
 KEEP_CLOCK_SECONDS = 10.0  # after which it is kept again what time it is
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
+KEY_USE_SECONDS = 30.0  # after which it is written again when keys were used
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
 CALM = 20  # a snapshot is written at most in one part of so many of the time
@@ -71,6 +72,7 @@ class Engine:
         self._probe_at = 0.0
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
+        self._uses_at = 0.0
         self._everyone_at = 0.0
         self._looked_at: dict[str, int] = {}
         self._snapshot_at: dict[str, float] = {}
@@ -103,6 +105,7 @@ class Engine:
             if self.leading:
                 self._write_last_snapshots()
                 self._keep_clock()
+            self._keep_key_uses(0.0)
             self.writer.close()
             self.storage.close()
 
@@ -224,6 +227,7 @@ class Engine:
                 if self.leading:
                     self._look_after_all(rows)
                     self.sweep(TURN_SECONDS)
+                self._keep_key_uses()
                 self._repair_one()
                 self.checker.step(self.storage, self.roster, rows)
             except PosseError as error:
@@ -284,6 +288,16 @@ class Engine:
         if not self.steady.held:
             with suppress(PosseError):  # a full disk is found out by others, and is no reason to stop here
                 self.writer.run(lambda: self.storage.keep_clock(self.steady.kept))
+
+    def _keep_key_uses(self, after: float = KEY_USE_SECONDS) -> None:
+        """Write now and then when keys were last used."""
+        if time.monotonic() - self._uses_at < after:
+            return
+        self._uses_at = time.monotonic()
+        uses = self.keys.take_uses()
+        if uses:
+            with suppress(PosseError):  # a full disk is found out by others
+                self.writer.run(lambda: self.storage.note_key_use(uses))
 
     def _repair_one(self) -> None:
         """Try a fleet again that is set aside, on a thread of its own: a large one may take long."""

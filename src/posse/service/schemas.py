@@ -411,6 +411,27 @@ class Verified(Answer):
     )
 
 
+class AuditEntry(Answer):
+    """Somebody asked for something that needs an admin."""
+
+    id: int = Field(examples=[12])
+    time: str = Field(examples=["2026-01-31T09:30:00.000000+00:00"])
+    actor: str = Field(description="Id of the key; local without keys; command line.", examples=["3f1c0a9b2d4e"])
+    client: str | None = Field(description="Address.", examples=["10.0.0.7"])
+    action: str = Field(examples=["retire_arm"])
+    fleet: str | None = Field(examples=["stores"])
+    target: str | None = Field(description="An arm, a key, or the digest of a task's name.", examples=["cake"])
+    request: str | None = Field(description="X-Request-ID.", examples=["9f2c-1a"])
+    status: int | None = Field(description="Of the answer; null if there was none yet.", examples=[200])
+
+
+class Audit(Answer):
+    """Calls that need an admin, the newest first."""
+
+    audit: list[AuditEntry]
+    next: int | None = Field(description="`before` of the next request; null if there are no more.", examples=[11])
+
+
 class Health(Answer):
     """Whether the process is alive."""
 

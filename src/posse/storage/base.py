@@ -25,7 +25,7 @@ The promises, which ``tests/storage/test_contract.py`` asks of every storage:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -132,6 +132,8 @@ class NewReward:
     value, time : float
     leeway : float
         Seconds by which the decision may seem older than its time to live: a clock may be in doubt.
+    fleets : tuple of str
+        Those that whoever reports it may reach, all if none is named; decisions of others are UNKNOWN.
     expiring : bool
         Whether this is the reward of a decision that has waited too long: it counts as rewarded, unless it is rewarded
         already, which is SAME whatever its reward is. A reward that was held until now becomes a change.
@@ -142,6 +144,7 @@ class NewReward:
     time: float
     expiring: bool = False
     leeway: float = 0.0
+    fleets: tuple[str, ...] = ()
 
 
 class LoggedDecision(NamedTuple):
@@ -249,18 +252,59 @@ class Activity(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """An API key: its public name, what it may do, and the SHA-256 digest of its secret; the secret is not kept."""
+    """An API key: its public name, what it may do, and the SHA-256 digest of its secret; the secret is not kept.
+
+    It is for ``fleets`` only (for all if none is named), good for nothing from ``expires`` on (None: for ever), and was
+    last ``used`` then, to about half a minute (None: never).
+    """
 
     id: str
     label: str
     scopes: tuple[str, ...]
     digest: str
     created: float
+    fleets: tuple[str, ...] = ()
+    expires: float | None = None
+    used: float | None = None
 
     @property
     def revoked(self) -> bool:
         """Whether it is good for nothing any more: of such a key only its id and its time are kept."""
         return not self.digest
+
+
+class AuditRow(NamedTuple):
+    """Somebody asked for something that needs an admin.
+
+    Parameters
+    ----------
+    id : int
+        They grow; 0 for one that is to be stored.
+    time : float
+    actor : str
+        The id of a key, "local" where there are none, or "command line".
+    client : str or None
+        Address.
+    action : str
+        What it was, as routes and commands are called.
+    fleet : str or None
+    target : str or None
+        An arm, a key, or the digest of a task's name: the name of an erased task is kept nowhere.
+    request : str or None
+        The id of the request.
+    status : int or None
+        Of the answer; None if there was none (yet).
+    """
+
+    id: int
+    time: float
+    actor: str
+    client: str | None
+    action: str
+    fleet: str | None = None
+    target: str | None = None
+    request: str | None = None
+    status: int | None = None
 
 
 class ClockRow(NamedTuple):
@@ -468,6 +512,28 @@ class Storage(ABC):
 
         That there was one stays: a service that once had keys must not be open to all after the last is revoked.
         """
+
+    @abstractmethod
+    def expire_key(self, key_id: str, time: float) -> bool:
+        """Let a key be good for nothing from a time on; False if there is none in force until then."""
+
+    @abstractmethod
+    def note_key_use(self, times: Mapping[str, float]) -> None:
+        """Note when keys were last used, by id; times before those that are known change nothing."""
+
+    # Who asked for what.
+
+    @abstractmethod
+    def add_audit(self, row: AuditRow) -> int:
+        """Note that somebody asked for something; return the number of the row."""
+
+    @abstractmethod
+    def finish_audit(self, number: int, status: int) -> None:
+        """Note what was answered."""
+
+    @abstractmethod
+    def audit(self, *, fleets: Sequence[str] = (), before: int | None = None, limit: int = 100) -> list[AuditRow]:
+        """Return rows of the audit log, the newest first: of some fleets, or of all; with numbers before one."""
 
     # Time.
 

@@ -238,7 +238,7 @@ def _decide(entry: NewDecision, found: Found, accepted: list[AcceptedDecision]) 
 
 def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> Outcome:
     before = found.decisions.get(entry.id)
-    if before is None:
+    if before is None or (entry.fleets and before.fleet not in entry.fleets):
         return Outcome(UNKNOWN)
     fleet = found.fleets[before.fleet]
     if before.state == REWARDED:

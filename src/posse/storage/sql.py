@@ -23,13 +23,12 @@ from posse.storage.base import (
     Change,
     ClockRow,
     FleetRow,
-    KeyRow,
     LoggedDecision,
     Progress,
-    Storage,
     TaskRow,
 )
 from posse.storage.naming import digest_of
+from posse.storage.sql_keys import SqlKeys
 
 Row = tuple[Any, ...]
 
@@ -177,7 +176,7 @@ class Session(Protocol):
         """Run a statement and return how many rows it changed."""
 
 
-class SqlStorage(Storage):
+class SqlStorage(SqlKeys):
     """A storage in tables. What is abstract here is how a database is reached, and the hot path of writing."""
 
     LOCK = ""
@@ -490,26 +489,6 @@ class SqlStorage(Storage):
             if not found:
                 raise StorageUnavailable("the snapshot was replaced by a newer one while it was read; ask for that one")
             yield bytes(found[0][0])
-
-    # Keys.
-
-    def add_key(self, key: KeyRow) -> None:
-        with self._writing() as session:
-            session.run(
-                "INSERT INTO keys (id, label, scopes, digest, created) VALUES (?, ?, ?, ?, ?)",
-                key.id, key.label, " ".join(key.scopes), key.digest, key.created,
-            )  # fmt: skip
-
-    def keys(self, *, revoked: bool = False) -> list[KeyRow]:
-        found = self._read("SELECT id, label, scopes, digest, created FROM keys ORDER BY created, id")
-        rows = [KeyRow(row[0], row[1], tuple(row[2].split()), row[3], row[4]) for row in found]
-        return [row for row in rows if revoked or not row.revoked]
-
-    def revoke_key(self, key_id: str) -> bool:
-        with self._writing() as session:
-            # An older posse, too, finds no key that has this digest.
-            statement = "UPDATE keys SET label = '', scopes = '', digest = '' WHERE id = ? AND digest <> ''"
-            return session.run(statement, key_id) > 0
 
     # Time.
 

@@ -14,16 +14,17 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.service import schemas
+from posse.service.access import fleets_of
 from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row
 from posse.service.bodies import json_body, json_request
 from posse.service.definition import require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
+from posse.service.keys import FLEET_NAME
 from posse.service.live import LiveFleet
 from posse.service.roster import unknown_fleet
 from posse.service.routes.common import (
-    FLEET_NAME,
     Live,
     Ready,
     ask_fleet,
@@ -146,7 +147,10 @@ async def reward(request: Request) -> Response:
     decision_id = request.path_params["id"]
     require_storable(decision_id)
     body = await read_reward(request)
-    entry = NewReward(decision_id, checked(engine, body.reward, "reward"), engine.clock(), leeway=engine.steady.leeway)
+    entry = NewReward(
+        decision_id, checked(engine, body.reward, "reward"), engine.clock(), leeway=engine.steady.leeway,
+        fleets=fleets_of(request),
+    )  # fmt: skip
     (outcome,) = await engine.writer.write([entry])
     return answer({"id": decision_id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
 
@@ -160,16 +164,17 @@ async def reward(request: Request) -> Response:
     responses={200: with_example(schemas.RewardsAnswer), **failures(*WRITING, 404, 409, 410)},
 )
 async def reward_many(
-    engine: Ready, body: Annotated[schemas.RewardMany, Depends(json_body(schemas.RewardMany))]
+    request: Request, engine: Ready, body: Annotated[schemas.RewardMany, Depends(json_body(schemas.RewardMany))]
 ) -> Response:
     """Write rewards to disk and learn them, all or none."""
     require_batch(engine, body.rewards, "rewards")
     if not body.rewards:
         return answer({"new": 0, "same": 0})
-    now, leeway, entries = engine.clock(), engine.steady.leeway, []
+    now, leeway, fleets, entries = engine.clock(), engine.steady.leeway, fleets_of(request), []
     for i, item in enumerate(body.rewards):
         require_storable(item.id, f"rewards.{i}.id")
-        entries.append(NewReward(item.id, checked(engine, item.reward, f"rewards.{i}.reward"), now, leeway=leeway))
+        value = checked(engine, item.reward, f"rewards.{i}.reward")
+        entries.append(NewReward(item.id, value, now, leeway=leeway, fleets=fleets))
     outcomes = await engine.writer.write(entries)
     refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE)), None)
     if refused is not None:
@@ -184,11 +189,12 @@ async def reward_many(
     summary="A decision of the log",
     responses={200: with_example(schemas.LogRow), **failures(*READING, 404)},
 )
-async def get_decision(id: DecisionId, engine: Ready) -> Response:  # noqa: A002
+async def get_decision(request: Request, id: DecisionId, engine: Ready) -> Response:  # noqa: A002
     """Return one decision."""
     require_storable(id)
     row = await run_in_threadpool(engine.storage.decision, id)
-    if row is None:
+    allowed = fleets_of(request)
+    if row is None or (allowed and row.fleet not in allowed):
         raise unknown_decision(id)
     return answer(log_row(row))
 
