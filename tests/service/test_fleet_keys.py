@@ -67,7 +67,8 @@ def test_a_key_for_one_fleet_reaches_no_other(two, shape, list_routes):
 
 def test_every_route_without_a_fleet_is_closed_to_such_a_key_unless_it_sorts_out(two, list_routes):
     """A new route that forgets about fleets is refused, not open."""
-    sorted_out = {"/v1/fleets", "/v1/decisions/{id}", "/v1/decisions/{id}/reward", "/v1/rewards", "/v1/audit"}
+    sorted_out = {"/v1/fleets", "/v1/decisions/{id}", "/v1/decisions/{id}/reward", "/v1/decisions/{id}/rewards"}
+    sorted_out |= {"/v1/rewards", "/v1/audit"}
     for method, path, route in list_routes(two.app):
         guarded = route is not None and any(
             hasattr(check, "scope") for check in [route.endpoint, *(each.dependency for each in route.dependencies)]

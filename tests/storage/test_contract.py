@@ -160,7 +160,7 @@ def test_reward_says_what_it_changed(storage, make):
     written = storage.write([[make.reward("b", 0.1 + 0.2)], [make.reward("a", -2)]])
     [[first], [second]] = written.outcomes
     assert first.decision == storage.decision("b")
-    assert (first.kind, *first.decision[10:]) == (ACCEPTED, REWARDED, 0.1 + 0.2, 130.0, 1, None)
+    assert (first.kind, *first.decision[10:]) == (ACCEPTED, REWARDED, 0.1 + 0.2, 130.0, 1, None, None)
     assert second.decision.change == 2
     assert written.before == {"stores": 0}
     body = '{"context": {"hour": 9.5}}'
@@ -173,7 +173,7 @@ def test_reward_says_what_it_changed(storage, make):
 def test_same_reward_again_is_the_same_and_another_one_a_conflict(storage, make, write):
     assert write(make.decision("a"), make.reward("a", 1.5)) == [ACCEPTED, ACCEPTED]
     assert write(make.reward("a", 1.5, time=999.0), make.reward("a", 1.25)) == [SAME, CONFLICT]
-    assert storage.decision("a")[10:] == (REWARDED, 1.5, 130.0, 1, None)
+    assert storage.decision("a")[10:] == (REWARDED, 1.5, 130.0, 1, None, None)
     assert storage.fleet("stores").rewards == 1
 
 

@@ -56,7 +56,9 @@ def test_fleets_from_before_decisions_counted(address, open_one, make, monkeypat
             session.run(decision)
         before.close()
     storage = open_one()
-    assert storage.fleet("stores").definition == definition | {"count_pending": True}
+    assert storage.fleet("stores").definition == definition | {
+        "count_pending": True, "reward_events": "once", "reward_window": None,
+    }  # fmt: skip
     storage.write([[make.decision("new")]])
     storage.write([[make.reward("old", 1.0)], [make.reward("new", 2.0)]])
     found = [(change.kind, change.reward, change.old) for change in storage.changes("stores", 0)]

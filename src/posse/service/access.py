@@ -20,7 +20,16 @@ HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 """Headers of proxies: whoever asks through one may be anybody."""
 
-SORTED_OUT = frozenset({"/v1/fleets", "/v1/decisions/{id}", "/v1/decisions/{id}/reward", "/v1/rewards", "/v1/audit"})
+SORTED_OUT = frozenset(
+    {
+        "/v1/fleets",
+        "/v1/decisions/{id}",
+        "/v1/decisions/{id}/reward",
+        "/v1/decisions/{id}/rewards",
+        "/v1/rewards",
+        "/v1/audit",
+    }
+)
 """Routes without a fleet in their path that look only at those which the key is for."""
 
 MOST_BUCKETS = 10_000  # keys and addresses that are remembered

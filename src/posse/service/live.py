@@ -248,9 +248,13 @@ class LiveFleet:
         If this raises, all up to ``replica.applied`` is applied.
         """
         population: Change | None = None
-        erased = False
+        erased, settled = False, 0
+        if not replica.applied:
+            # Learned from the start: rewards as they are by now, whatever they were before.
+            row = self._storage.fleet(self.name)
+            settled = 0 if row is None else row.changes
         while True:
-            changes = self._storage.changes(self.name, replica.applied, AT_ONCE)
+            changes = self._storage.changes(self.name, replica.applied, AT_ONCE, settled=settled)
             for kind, group in groupby(changes, key=_kind):
                 if kind == ROWS:
                     self._learn(replica, list(group), catching_up=True)
@@ -264,6 +268,7 @@ class LiveFleet:
                     self._apply(replica, group)
             if len(changes) < AT_ONCE:
                 break
+        replica.applied = max(replica.applied, settled)
         if population is None:
             # The snapshot may have one that was never published: whoever wrote it died before it could.
             population = self._storage.population(self.name)

@@ -73,6 +73,16 @@ class Definition(Request):
             "False: nothing of a decision is learned before its time_to_live is over."
         ),
     )
+    reward_events: Literal["once", "sum", "last"] = Field(
+        "once",
+        description=(
+            "What several rewards of one decision make: once refuses others than the first; sum adds up events, which "
+            "need names; last goes by the newest."
+        ),
+    )
+    reward_window: float | None = Field(
+        None, gt=0, le=1e10, description="With sum and last: seconds after the decision in which they may come."
+    )
     retention: float | None = Field(
         None, gt=0, le=1e10, description="Seconds after which decisions leave the log; what they taught stays."
     )
@@ -119,6 +129,7 @@ class AskMany(Request):
 
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
+EVENT = "What it is called, where a fleet takes several rewards of one decision (reward_events): it counts once."
 
 
 class RewardBody(Request):
@@ -126,6 +137,15 @@ class RewardBody(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 3.2}]})
     reward: Number
+    event: str | None = Field(None, min_length=1, description=EVENT, examples=["purchase-991"])
+
+
+class CorrectionBody(Request):
+    """What the reward of a decision should have been."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 2.4, "instead_of": 3.2}]})
+    reward: Number
+    instead_of: Number | None = Field(None, description="Refuse (409) if the decision has another reward than this.")
 
 
 class RewardOf(Request):
@@ -133,6 +153,7 @@ class RewardOf(Request):
 
     id: str
     reward: Number
+    event: str | None = Field(None, min_length=1, description=EVENT)
 
 
 class RewardMany(Request):
@@ -224,6 +245,25 @@ class RewardAnswer(Answer):
     id: str = Field(examples=["3f1c0a9b2d4e-17"])
     reward: float = Field(examples=[3.2])
     new: bool = Field(description="False if the same had come before.")
+
+
+class RewardEvent(Answer):
+    """Something that a reward was made of."""
+
+    kind: Literal["reward", "correction"]
+    time: str = Field(examples=["2026-01-31T10:02:11.000000Z"])
+    event: str | None = Field(description="Its name.", examples=["purchase-991"])
+    value: float = Field(description="What came.", examples=[3.2])
+    before: float | None = Field(description="The decision's reward before.", examples=[None])
+    reward: float = Field(description="And after.", examples=[3.2])
+
+
+class RewardTrace(Answer):
+    """How a decision came to its reward."""
+
+    id: str = Field(examples=["3f1c0a9b2d4e-17"])
+    reward: float | None = Field(description="What counts now.", examples=[3.2])
+    events: list[RewardEvent]
 
 
 class RewardsAnswer(Answer):

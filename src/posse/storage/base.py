@@ -37,6 +37,8 @@ SAME = "same"  # it had come before: a decision under this key, or this reward
 CONFLICT = "conflict"  # the decision has another reward, or the key belongs to another request
 UNKNOWN = "unknown"  # no such decision, or no such fleet
 GONE = "gone"  # the decision is older than its time to live
+NAMELESS = "nameless"  # the fleet adds rewards up, and this one has no name by which it could be told from a copy
+UNREWARDED = "unrewarded"  # there is no reward that could be corrected
 WITHHELD = "withheld"  # nothing was wrong with it, but another entry of its group was refused
 
 
@@ -134,6 +136,12 @@ class NewReward:
         Seconds by which the decision may seem older than its time to live: a clock may be in doubt.
     fleets : tuple of str
         Those that whoever reports it may reach, all if none is named; decisions of others are UNKNOWN.
+    event : str or None
+        What it is called, where a decision has several: the same again is SAME, with another value CONFLICT.
+    corrects : bool
+        Whether it replaces the reward that the decision has, whatever its fleet says about several.
+    instead_of : float or None
+        Of one that corrects: the reward that is to be replaced; CONFLICT if there is another. None does not ask.
     expiring : bool
         Whether this is the reward of a decision that has waited too long: it counts as rewarded, unless it is rewarded
         already, which is SAME whatever its reward is. A reward that was held until now becomes a change.
@@ -145,13 +153,17 @@ class NewReward:
     expiring: bool = False
     leeway: float = 0.0
     fleets: tuple[str, ...] = ()
+    event: str | None = None
+    corrects: bool = False
+    instead_of: float | None = None
 
 
 class LoggedDecision(NamedTuple):
     """A row of the log; ``reward``, ``reward_time`` and ``change`` are None unless ``state`` is REWARDED.
 
-    ``change`` is that of the reward, and None while the reward is held; ``counted`` is the change with which the
-    decision began to count as the absent reward, None if it did not.
+    ``change`` is that of the first reward, and None while the reward is held; ``counted`` is the change with which the
+    decision began to count as the absent reward, None if it did not; ``corrected`` is that of the last event after the
+    first reward, None if there was none.
     """
 
     fleet: str
@@ -169,6 +181,33 @@ class LoggedDecision(NamedTuple):
     reward_time: float | None
     change: int | None
     counted: int | None = None
+    corrected: int | None = None
+
+
+class RewardEvent(NamedTuple):
+    """Something that a decision's reward was made of.
+
+    Parameters
+    ----------
+    number : int or None
+        Of the change that it was; None for the first reward, and while rewards are held.
+    event : str or None
+        Its name.
+    kind : {"reward", "correction"}
+    value : float
+        What came.
+    reward, old : float, float or None
+        What the decision's reward was then, and before.
+    time : float
+    """
+
+    number: int | None
+    event: str | None
+    kind: str
+    value: float
+    reward: float
+    old: float | None
+    time: float
 
 
 class Outcome(NamedTuple):
@@ -177,7 +216,7 @@ class Outcome(NamedTuple):
     Parameters
     ----------
     kind : str
-        ACCEPTED, SAME, CONFLICT, UNKNOWN, GONE or WITHHELD.
+        ACCEPTED, SAME, CONFLICT, UNKNOWN, GONE, NAMELESS, UNREWARDED or WITHHELD.
     decision : LoggedDecision or None
         For a decision that is SAME: the one that was made then. For rewards: the decision, where it is known (with the
         reward that it has by now).
@@ -377,13 +416,21 @@ class Storage(ABC):
 
         If the fleet's definition has an ``absent_reward``, a decision is a change, and its reward replaces it; unless
         ``count_pending`` is false: then a reward is held, and is a change when it is written as ``expiring``.
+
+        If its ``reward_events`` is "sum", further rewards are added to the first, and every one needs an ``event``;
+        if "last", they replace it; each is a change of its own, unless rewards are held. Those that come more than
+        ``reward_window`` seconds after the decision are GONE. One that ``corrects`` replaces what is there.
         """
 
     @abstractmethod
-    def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
+    def changes(self, fleet: str, after: int, limit: int = 10_000, *, settled: int = 0) -> list[Change]:
         """Return changes with numbers greater than ``after``, in order; fewer than ``limit`` means that these are all.
 
         Numbers may be left out: those of erased and pruned rows, and of populations that were replaced.
+
+        Whoever learns a log from its start may give the number of its last change as ``settled``: rewards are then
+        told as they were after it, and what made them so is left out up to there. A wrong reward of a billion that was
+        corrected leaves no rounding behind in sums that never saw it.
         """
 
     @abstractmethod
@@ -402,6 +449,10 @@ class Storage(ABC):
     @abstractmethod
     def decision(self, decision_id: str) -> LoggedDecision | None:
         """Return one decision."""
+
+    @abstractmethod
+    def reward_events(self, decision_id: str) -> list[RewardEvent]:
+        """Return what a decision's reward was made of, in order; empty if one reward came, without a name."""
 
     @abstractmethod
     def decisions(

@@ -15,7 +15,7 @@ from posse._version import __version__
 from posse.errors import PosseError
 from posse.service import schemas
 from posse.service.access import fleets_of
-from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row
+from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row, trace
 from posse.service.bodies import json_body, json_request
 from posse.service.definition import require_label
 from posse.service.describing import READING, WRITING, failures, with_example
@@ -34,7 +34,19 @@ from posse.service.routes.common import (
     new_router,
     scope,
 )
-from posse.storage import ACCEPTED, CONFLICT, GONE, SAME, UNKNOWN, WITHHELD, NewDecision, NewReward, Outcome
+from posse.storage import (
+    ACCEPTED,
+    CONFLICT,
+    GONE,
+    NAMELESS,
+    SAME,
+    UNKNOWN,
+    UNREWARDED,
+    WITHHELD,
+    NewDecision,
+    NewReward,
+    Outcome,
+)
 
 router = new_router(tags=["decisions"])
 
@@ -149,7 +161,7 @@ async def reward(request: Request) -> Response:
     body = await read_reward(request)
     entry = NewReward(
         decision_id, checked(engine, body.reward, "reward"), engine.clock(), leeway=engine.steady.leeway,
-        fleets=fleets_of(request),
+        fleets=fleets_of(request), event=checked_event(engine, body.event, "event"),
     )  # fmt: skip
     (outcome,) = await engine.writer.write([entry])
     return answer({"id": decision_id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
@@ -174,13 +186,57 @@ async def reward_many(
     for i, item in enumerate(body.rewards):
         require_storable(item.id, f"rewards.{i}.id")
         value = checked(engine, item.reward, f"rewards.{i}.reward")
-        entries.append(NewReward(item.id, value, now, leeway=leeway, fleets=fleets))
+        event = checked_event(engine, item.event, f"rewards.{i}.event")
+        entries.append(NewReward(item.id, value, now, leeway=leeway, fleets=fleets, event=event))
     outcomes = await engine.writer.write(entries)
-    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE)), None)
+    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in REFUSED), None)
     if refused is not None:
         rewarded(entries[refused], outcomes[refused], f"rewards.{refused}")
     same = sum(outcome.kind == SAME for outcome in outcomes)
     return answer({"new": len(outcomes) - same, "same": same})
+
+
+@router.put(
+    "/decisions/{id}/reward",
+    dependencies=scope("reward"),
+    summary="Correct the reward of a decision",
+    description="What was learned from the one before is taken back. Both stay in the trace, see `/rewards`.",
+    openapi_extra=json_request(schemas.CorrectionBody),
+    responses={200: with_example(schemas.RewardAnswer), **failures(*WRITING, 404, 409, 410)},
+)
+async def correct(
+    request: Request,
+    id: DecisionId,  # noqa: A002
+    engine: Ready,
+    body: Annotated[schemas.CorrectionBody, Depends(json_body(schemas.CorrectionBody))],
+) -> Response:
+    """Give a decision another reward than it has, and learn that in its place."""
+    require_storable(id)
+    entry = NewReward(
+        id, checked(engine, body.reward, "reward"), engine.clock(), fleets=fleets_of(request), corrects=True,
+        instead_of=body.instead_of,
+    )  # fmt: skip
+    (outcome,) = await engine.writer.write([entry])
+    return answer({"id": id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
+
+
+@router.get(
+    "/decisions/{id}/rewards",
+    dependencies=scope("read"),
+    summary="How a decision came to its reward",
+    responses={200: with_example(schemas.RewardTrace), **failures(*READING, 404)},
+)
+async def reward_trace(request: Request, id: DecisionId, engine: Ready) -> Response:  # noqa: A002
+    """Return all rewards that came for a decision, and corrections."""
+    require_storable(id)
+
+    def read() -> dict[str, Any]:
+        row, allowed = engine.storage.decision(id), fleets_of(request)
+        if row is None or (allowed and row.fleet not in allowed):
+            raise unknown_decision(id)
+        return {"id": id, "reward": row.reward, "events": trace(row, engine.storage.reward_events(id))}
+
+    return answer(await run_in_threadpool(read))
 
 
 @router.get(
@@ -204,6 +260,7 @@ def hot_routes() -> list[Any]:
     return [route for route in router.routes if getattr(route, "name", "") in ("decide", "reward")]
 
 
+REFUSED = (CONFLICT, UNKNOWN, GONE, NAMELESS, UNREWARDED)
 read_ask, read_reward = json_body(schemas.Ask), json_body(schemas.RewardBody)
 
 
@@ -278,15 +335,48 @@ def rewarded(entry: NewReward, outcome: Outcome, field: str | None) -> bool:
             "rewards come this late",
             field,
         )
-    if outcome.kind == CONFLICT:
-        has = outcome.decision.reward if outcome.decision is not None else None
+    if outcome.kind == NAMELESS:
         raise ApiError(
-            "reward_conflict",
-            f"decision {entry.id!r} has the reward {has} already, but {entry.value} came; it is rewarded once",
-            field,
+            "event_required",
+            f"the fleet of decision {entry.id!r} adds rewards up, so each needs a name by which it counts once; send "
+            'it as "event"',
+            "event" if field is None else f"{field}.event",
         )
+    if outcome.kind == UNREWARDED:
+        raise ApiError(
+            "not_rewarded", f"decision {entry.id!r} has no reward that could be corrected; report one with POST", field
+        )
+    if outcome.kind == CONFLICT:
+        raise _conflict(entry, outcome, field)
     assert outcome.kind != WITHHELD
     return outcome.kind != SAME
+
+
+def _conflict(entry: NewReward, outcome: Outcome, field: str | None) -> ApiError:
+    has = outcome.decision.reward if outcome.decision is not None else None
+    if entry.corrects:
+        message = f"decision {entry.id!r} has the reward {has}, not {entry.instead_of}; look at it and send it again"
+    elif entry.event is not None and outcome.decision is not None:
+        message = (
+            f"event {entry.event!r} of decision {entry.id!r} came with another value than {entry.value}, or the "
+            "decision has its one reward (reward_events of the fleet); correct it with PUT"
+        )
+    else:
+        message = (
+            f"decision {entry.id!r} has the reward {has} already, but {entry.value} came; it is rewarded once "
+            "(correct it with PUT)"
+        )
+    return ApiError("reward_conflict", message, field)
+
+
+def checked_event(engine: Engine, event: str | None, field: str) -> str | None:
+    """Return the name of an event that can be stored."""
+    if event is not None:
+        try:
+            require_label(event, "an event", engine.settings.limits)
+        except PosseError as error:
+            raise api_error(error, field) from None
+    return event
 
 
 def checked(engine: Engine, reward: float, field: str) -> float:
