@@ -39,6 +39,12 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(help="Processes; more than 1 with PostgreSQL only.  [default: 1]", show_default=False)
     ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(help="Lines of the log: text or json.  [default: text]", show_default=False)
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request: route, status, time and its id.")
+    ] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="Make a small fleet and let simulated stores ask and report.")
     ] = False,
@@ -51,8 +57,11 @@ def serve(
     running = _service("running")
     from posse.service.settings import read_settings
 
-    _service("log_lines").write_log_lines(verbose)
-    settings = read_settings(config, database=database, host=host, port=port, workers=workers)
+    settings = read_settings(
+        config, database=database, host=host, port=port, workers=workers, log_format=log_format,
+        access_log=access_log or None,
+    )  # fmt: skip
+    _service("log_lines").write_log_lines(verbose, settings.log_format)
     keys = running.require_safe(settings)
     running.serve(settings, lambda address: _tell(settings, keys, address, demo), verbose=verbose)
 

@@ -17,6 +17,9 @@ SETTINGS = (
 )  # fmt: skip
 """What is passed on to the fleet as it is."""
 
+OF_REWARDS = ("reward_events", "reward_window")
+"""What the log makes of several rewards of one decision; the fleet is told the outcome."""
+
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
 
@@ -56,12 +59,20 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         raise InvalidValue(
             "retention must be at least time_to_live, or decisions would go before their rewards can come"
         )
+    if given["reward_window"] is not None and given["reward_events"] == "once":
+        raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
+    if given["reward_events"] != "once" and given.get("rewards", "number") != "number":
+        raise InvalidValue(
+            f'expected reward_events "once" with rewards {given["rewards"]!r}, got {given["reward_events"]!r}: what a click '
+            'or count says depends on those before it, so it cannot be replaced; pass rewards "number"'
+        )
     definition = {
         "arms": list(given["arms"]),
         "retired": [],
         "first_arms": len(given["arms"]),
         "features": features.to_json(),
         "retention": retention,
+        **{name: given[name] for name in OF_REWARDS},
     }
     definition |= {name: given[name] for name in SETTINGS}
     fleet = new_replica(definition)
@@ -91,7 +102,7 @@ def complete(definition: dict[str, Any]) -> dict[str, Any]:
 
 def require_known(definition: dict[str, Any]) -> None:
     """Raise if a stored definition lacks something, or is of a posse that knew more policies: nothing serves it."""
-    needed = {"arms", "retired", "first_arms", "features", "retention", *SETTINGS}
+    needed = {"arms", "retired", "first_arms", "features", "retention", *OF_REWARDS, *SETTINGS}
     missing = sorted(needed.difference(complete(definition)))
     if missing:
         raise InvalidValue(

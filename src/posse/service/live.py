@@ -58,7 +58,8 @@ class LiveFleet:
         self._forgot = False  # a task of clicks or counts that others' sites may still know of
         self.replica = first_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
-        self._published = -1
+        self._published, self._estimate_seen = -1, -1
+        self.population_at = time.monotonic()  # when it was noted that another population is in force
         if self._catch_up(self.replica):
             self._published = self.replica.estimate
         if self._disagrees(self.replica):
@@ -264,9 +265,13 @@ class LiveFleet:
         If this raises, all up to ``replica.applied`` is applied.
         """
         population: Change | None = None
-        erased = False
+        erased, settled = False, 0
+        if not replica.applied:
+            # Learned from the start: rewards as they are by now, whatever they were before.
+            row = self._storage.fleet(self.name)
+            settled = 0 if row is None else row.changes
         while True:
-            changes = self._storage.changes(self.name, replica.applied, AT_ONCE)
+            changes = self._storage.changes(self.name, replica.applied, AT_ONCE, settled=settled)
             for kind, group in groupby(changes, key=_kind):
                 if kind == ROWS:
                     self._learn(replica, list(group), catching_up=True)
@@ -280,6 +285,7 @@ class LiveFleet:
                     self._apply(replica, group)
             if len(changes) < AT_ONCE:
                 break
+        replica.applied = max(replica.applied, settled)
         if population is None:
             # The snapshot may have one that was never published: whoever wrote it died before it could.
             population = self._storage.population(self.name)
@@ -305,6 +311,12 @@ class LiveFleet:
     def published(self) -> bool:
         """Whether the population in force is in the log, as far as it was estimated here."""
         return self._published == self.replica.estimate
+
+    def note_population(self) -> None:
+        """Note whether another population is in force than the last time."""
+        estimate = self.replica.estimate
+        if estimate != self._estimate_seen:
+            self._estimate_seen, self.population_at = estimate, time.monotonic()
 
     def publish(self, write: Callable[[bytes], None]) -> None:
         """Have the population written to the log if it was estimated here since the last time."""

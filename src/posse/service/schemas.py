@@ -81,6 +81,16 @@ class Definition(Request):
             "False: nothing of a decision is learned before its time_to_live is over."
         ),
     )
+    reward_events: Literal["once", "sum", "last"] = Field(
+        "once",
+        description=(
+            "What several rewards of one decision make: once refuses others than the first; sum adds up events, which "
+            "need names; last goes by the newest."
+        ),
+    )
+    reward_window: float | None = Field(
+        None, gt=0, le=1e10, description="With sum and last: seconds after the decision in which they may come."
+    )
     retention: float | None = Field(
         None, gt=0, le=1e10, description="Seconds after which decisions leave the log; what they taught stays."
     )
@@ -128,6 +138,8 @@ class AskMany(Request):
 
 Reward = bool | Annotated[float, Field(allow_inf_nan=False)]
 """A number; where rewards are binary or counts, false and true are 0 and 1."""
+Number = Annotated[float, Field(allow_inf_nan=False)]
+EVENT = "What it is called, where a fleet takes several rewards of one decision (reward_events): it counts once."
 
 
 class RewardBody(Request):
@@ -135,6 +147,15 @@ class RewardBody(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 3.2}]})
     reward: Reward = Field(description="A number; false and true where rewards are binary or counts.")
+    event: str | None = Field(None, min_length=1, description=EVENT, examples=["purchase-991"])
+
+
+class CorrectionBody(Request):
+    """What the reward of a decision should have been."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 2.4, "instead_of": 3.2}]})
+    reward: Number
+    instead_of: Number | None = Field(None, description="Refuse (409) if the decision has another reward than this.")
 
 
 class RewardOf(Request):
@@ -142,6 +163,7 @@ class RewardOf(Request):
 
     id: str
     reward: Reward
+    event: str | None = Field(None, min_length=1, description=EVENT)
 
 
 class RewardMany(Request):
@@ -233,6 +255,25 @@ class RewardAnswer(Answer):
     id: str = Field(examples=["3f1c0a9b2d4e-17"])
     reward: float = Field(examples=[3.2])
     new: bool = Field(description="False if the same had come before.")
+
+
+class RewardEvent(Answer):
+    """Something that a reward was made of."""
+
+    kind: Literal["reward", "correction"]
+    time: str = Field(examples=["2026-01-31T10:02:11.000000Z"])
+    event: str | None = Field(description="Its name.", examples=["purchase-991"])
+    value: float = Field(description="What came.", examples=[3.2])
+    before: float | None = Field(description="The decision's reward before.", examples=[None])
+    reward: float = Field(description="And after.", examples=[3.2])
+
+
+class RewardTrace(Answer):
+    """How a decision came to its reward."""
+
+    id: str = Field(examples=["3f1c0a9b2d4e-17"])
+    reward: float | None = Field(description="What counts now.", examples=[3.2])
+    events: list[RewardEvent]
 
 
 class RewardsAnswer(Answer):
@@ -439,6 +480,27 @@ class Verified(Answer):
     next: str | None = Field(
         description="`after` of the next request; null if there are no more.", examples=["store-17"]
     )
+
+
+class AuditEntry(Answer):
+    """Somebody asked for something that needs an admin."""
+
+    id: int = Field(examples=[12])
+    time: str = Field(examples=["2026-01-31T09:30:00.000000+00:00"])
+    actor: str = Field(description="Id of the key; local without keys; command line.", examples=["3f1c0a9b2d4e"])
+    client: str | None = Field(description="Address.", examples=["10.0.0.7"])
+    action: str = Field(examples=["retire_arm"])
+    fleet: str | None = Field(examples=["stores"])
+    target: str | None = Field(description="An arm, a key, or the digest of a task's name.", examples=["cake"])
+    request: str | None = Field(description="X-Request-ID.", examples=["9f2c-1a"])
+    status: int | None = Field(description="Of the answer; null if there was none yet.", examples=[200])
+
+
+class Audit(Answer):
+    """Calls that need an admin, the newest first."""
+
+    audit: list[AuditEntry]
+    next: int | None = Field(description="`before` of the next request; null if there are no more.", examples=[11])
 
 
 class Health(Answer):

@@ -305,6 +305,12 @@ class _Log:
 
     def _value(self, row: LoggedDecision) -> float | None:
         if row.change is not None and row.change <= self._applied:
+            if row.corrected is not None and row.corrected > self._applied:
+                # The first of what is not applied yet says what it was before.
+                events = self._of._storage.reward_events(row.id)
+                return next(
+                    (one.old for one in events if one.number is not None and one.number > self._applied), row.reward
+                )
             return row.reward
         if row.counted is not None and row.counted <= self._applied:
             absent: float | None = self._of._absent
