@@ -23,9 +23,10 @@ from posse.service.clock import SteadyClock
 from posse.service.describing import describe
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error, error_body, invalid_field
+from posse.service.insights import Insights
 from posse.service.lane import Handler, Lane
 from posse.service.metrics import Metrics
-from posse.service.routes import decisions, fleets, health, log, looking, page, tasks, verify
+from posse.service.routes import decisions, fleets, health, insights, log, looking, page, tasks, verify
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
@@ -33,7 +34,7 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, verify, health, page)
+ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, insights, log, verify, health, page)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -67,6 +68,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
         try:
             yield
         finally:
+            await run_in_threadpool(app.state.insights.stop)
             await run_in_threadpool(engine.stop)
             sys.setswitchinterval(before)
 
@@ -75,6 +77,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     )
     app.state.engine, app.state.gate, app.state.metrics = engine, Gate(engine), Metrics(engine)
     app.state.pages = page.read_pages()
+    app.state.insights = Insights(engine)
     for part in ROUTES:
         app.include_router(part.router)
     app.add_exception_handler(ApiError, _told)
