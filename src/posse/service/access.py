@@ -13,6 +13,7 @@ from posse.logs.writer import moment
 from posse.service.audit import note_begun
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
+from posse.service.keys import SCOPES
 from posse.storage import KeyRow
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -105,6 +106,13 @@ class Gate:
         wait = self._rate.take(who)
         if wait:
             raise _too_many(wait)
+
+    def scopes_of(self, request: Request) -> list[str]:
+        """Return what a request that was let in may do; without keys, this machine may do everything."""
+        if self._open and not self._engine.keys.needed:
+            return list(SCOPES)
+        row = self._engine.keys.find(request.headers.get("authorization", "").partition(" ")[2].strip())
+        return [] if row is None else list(row.scopes)
 
     def check_open_host(self, request: Request) -> None:
         """Raise if the page of a service without keys is asked for under another machine's name."""

@@ -24,12 +24,13 @@ from posse.service.clock import SteadyClock
 from posse.service.describing import describe
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error, error_body, invalid_field
+from posse.service.insights import Insights
 from posse.service.lane import Handler, Lane
 from posse.service.log_lines import FIELDS
 from posse.service.measures import Measures
 from posse.service.metrics import Metrics
 from posse.service.request_ids import HEADER, current, request_id
-from posse.service.routes import audit, decisions, fleets, health, log, looking, page, tasks, verify
+from posse.service.routes import audit, decisions, fleets, health, insights, log, looking, page, tasks, verify
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
@@ -37,7 +38,7 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, verify, audit, health, page)
+ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, insights, log, verify, audit, health, page)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -71,6 +72,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
         try:
             yield
         finally:
+            await run_in_threadpool(app.state.insights.stop)
             await run_in_threadpool(engine.stop)
             sys.setswitchinterval(before)
 
@@ -79,6 +81,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     )
     app.state.engine, app.state.gate, app.state.metrics = engine, Gate(engine), Metrics(engine)
     app.state.pages = page.read_pages()
+    app.state.insights = Insights(engine)
     for part in ROUTES:
         app.include_router(part.router)
     app.add_exception_handler(ApiError, _told)

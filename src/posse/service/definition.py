@@ -63,8 +63,8 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
     if given["reward_events"] != "once" and given.get("rewards", "number") != "number":
         raise InvalidValue(
-            f'expected reward_events "once" with rewards {given["rewards"]!r}, got {given["reward_events"]!r}: what a click '
-            'or count says depends on those before it, so it cannot be replaced; pass rewards "number"'
+            f'expected reward_events "once" with rewards {given["rewards"]!r}, got {given["reward_events"]!r}: what a '
+            'click or count says depends on those before it, so it cannot be replaced; pass rewards "number"'
         )
     definition = {
         "arms": list(given["arms"]),

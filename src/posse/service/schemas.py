@@ -447,7 +447,7 @@ class ValueAnswer(Answer):
 
     rows: int = Field(examples=[20_000])
     rewards: int = Field(examples=[19_200])
-    confidence: float = Field(examples=[0.95])
+    confidence: float = Field(examples=[0.9])
     policy: Estimate | None
     baseline: NamedEstimate | None
     difference: Estimate | None

@@ -189,6 +189,8 @@ def warm(
     for look in (fleet.coefficients, fleet.borrowing, fleet.export):
         look("task-0")
     fleet.overview()
+    fleet.expected_many(["task-0"], [[1.0]])
+    fleet.probabilities(["task-0"], [[1.0]])
     if policy != "hier-ts":  # whose population is given, and knows no other arm
         fleet.add_arm("c")
         fleet.retire_arm("c")

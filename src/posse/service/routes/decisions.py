@@ -263,7 +263,7 @@ def hot_routes() -> list[Any]:
     return [route for route in router.routes if getattr(route, "name", "") in ("decide", "reward")]
 
 
-REFUSED = (CONFLICT, UNKNOWN, GONE, NAMELESS, UNREWARDED)
+REFUSED = (CONFLICT, UNKNOWN, GONE, UNFIT, NAMELESS, UNREWARDED)
 read_ask, read_reward = json_body(schemas.Ask), json_body(schemas.RewardBody)
 
 
@@ -361,8 +361,8 @@ def unfit(engine: Engine, entry: NewReward, outcome: Outcome, field: str) -> Api
     if entry.corrects:
         return ApiError(
             "invalid",
-            f"{field}: expected a correction in a fleet of numbers, got one of clicks or counts: what they say depends on "
-            "those before them; erase the task, or repair the fleet after its log was corrected",
+            f"{field}: expected a correction in a fleet of numbers, got one of clicks or counts: what they say depends "
+            "on those before them, so that none can be taken out; erase the task instead",
             field,
         )
     live = engine.roster.find(outcome.decision.fleet)
