@@ -23,7 +23,6 @@ settings.load_profile("fixed")
 
 LONG = (
     "faults/test_kill.py",
-    "reproduction/test_quick.py",
     "test_schemathesis.py",
     "faults/test_learner.py",
     "test_page.py",

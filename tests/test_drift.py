@@ -59,7 +59,7 @@ def require_direct_model(rows, prior, predict, bound):
 
 @pytest.mark.parametrize("kind", ["plain", "hard"])
 @pytest.mark.parametrize("d", [3, 8])
-@pytest.mark.parametrize("prior", ["full", "singular", "evidence"])
+@pytest.mark.parametrize("prior", [pytest.param("full", marks=pytest.mark.slow), "singular", "evidence"])
 def test_a_fleet(prior, d, kind):
     rows = world(kind, d)
     arms = [f"a{arm}" for arm in range(N_ARMS)]

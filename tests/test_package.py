@@ -1,6 +1,7 @@
 """The package as a whole: what importing it costs, and that everything public is documented."""
 
 import json
+import os
 import pkgutil
 import subprocess
 import sys
@@ -26,6 +27,14 @@ def test_import_loads_no_table_plotting_or_service_library():
         "jinja2",
     }
     assert heavy.isdisjoint(loaded)
+
+
+def test_import_compiles_nothing(tmp_path):
+    program = "import posse.policies, posse.fleet, posse.regression, posse.offline"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_table_of_contents_is_sorted_and_complete():

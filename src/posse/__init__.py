@@ -9,13 +9,14 @@ if TYPE_CHECKING:
     from posse.environments import SyntheticWorld
     from posse.examples import load_retailer
     from posse.features import FeatureSpec
-    from posse.fleet import Decision, Posse
+    from posse.fleet import Catalogue, Decision, Posse
     from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
     from posse.policies import EbmRandUCB, EbmTS, EbmUCB, make_policy
     from posse.regression import HierarchicalClassifier, HierarchicalCountRegressor, HierarchicalRegressor
     from posse.simulation import SimulationResult, simulate
 
 __all__ = [
+    "Catalogue",
     "Decision",
     "EbmRandUCB",
     "EbmTS",
@@ -43,7 +44,7 @@ _HOMES = {
     "environments": ("SyntheticWorld",),
     "examples": ("load_retailer",),
     "features": ("FeatureSpec",),
-    "fleet": ("Decision", "Posse"),
+    "fleet": ("Catalogue", "Decision", "Posse"),
     "model": ("Prior", "Statistics", "estimate_prior", "log_evidence", "posterior"),
     "policies": ("EbmRandUCB", "EbmTS", "EbmUCB", "make_policy"),
     "regression": ("HierarchicalClassifier", "HierarchicalCountRegressor", "HierarchicalRegressor"),

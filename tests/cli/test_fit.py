@@ -363,3 +363,34 @@ def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
     sales().write_parquet(table)
     with pytest.raises(InvalidValue, match="expected binary rewards"):
         run("fit", table, *columns, "--rewards", "binary")
+
+
+def test_a_folder_of_many_rows_is_fitted_like_one_table(run, tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    table = pl.DataFrame(
+        {
+            "task": rng.integers(20, size=ROWS),
+            "arm": rng.choice(["red", "green"], size=ROWS),
+            "size": rng.normal(size=ROWS),
+            "colour": [["dark", "light", None][i] for i in rng.integers(3, size=ROWS)],
+            "reward": [None, *rng.normal(size=ROWS - 1)],
+        }
+    )
+    (tmp_path / "rows").mkdir()
+    table[:150].write_parquet(tmp_path / "rows" / "1.parquet")
+    table[150:].write_parquet(tmp_path / "rows" / "2.parquet")
+    table.write_parquet(tmp_path / "all.parquet")
+    one, many = tmp_path / "one.posse", tmp_path / "many.posse"
+    assert run("fit", tmp_path / "all.parquet", "--out", one, "--seed", "1").exit_code == 0
+    result = run("fit", tmp_path / "rows", "--out", many, "--seed", "1")
+    assert result.exit_code == 0
+    assert "399 rewards learned, 1 without a reward left out" in result.stdout
+    assert not (tmp_path / "many.posse.checkpoint").exists()
+    one, many = Posse.load(one), Posse.load(many)
+    assert one.features == many.features
+    for mine, other in zip(many.statistics.sums, one.statistics.sums, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    np.testing.assert_array_equal(one.prior.covariance, many.prior.covariance)
+    result = run("fit", tmp_path / "rows" / "*.parquet", "--out", tmp_path / "scaled.posse", "--standardise")
+    assert result.exit_code == 0
+    assert Posse.load(tmp_path / "scaled.posse").features.features[0].center == pytest.approx(table["size"].mean())

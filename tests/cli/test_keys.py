@@ -1,5 +1,6 @@
 """``posse keys``: keys are made, listed and revoked, and shown once."""
 
+import json
 import re
 import sqlite3
 
@@ -60,6 +61,48 @@ def test_a_revoked_key_is_gone(run, tmp_path):
     connection.close()
 
 
+def test_a_key_may_be_for_some_fleets_and_expire(run):
+    run("create", "--scope", "read", "--fleet", "stores", "-f", "north", "--expires", "90d")
+    (row,) = stored()
+    assert row.fleets == ("north", "stores")
+    assert row.expires - row.created == pytest.approx(90 * 86400)
+    listed = run("list", env={"COLUMNS": "200"}).stdout
+    assert "north, stores" in listed
+    assert "never" in listed  # used
+
+
+@pytest.mark.parametrize("wrong", [["--expires", "soon"], ["--fleet", "a b"], ["--expires", "0s"]])
+def test_a_key_with_a_wrong_end_or_fleet_is_not_made(run, tmp_path, wrong):
+    with pytest.raises(InvalidValue, match="expected"):
+        run("create", "--scope", "read", *wrong)
+    assert not (tmp_path / "posse.db").exists()
+
+
+def test_a_key_is_rotated(run):
+    old = run("create", "--scope", "read", "--label", "me", "--fleet", "stores").stdout.strip().split("_")[1]
+    done = run("rotate", old, "--grace", "2h")
+    new = done.stdout.strip()
+    assert f"key {old} is good until" in done.stderr
+    rows = {row.id: row for row in stored()}
+    assert rows[new.split("_")[1]][1:3] == ("me", ("read",))
+    assert rows[new.split("_")[1]].fleets == ("stores",)
+    assert rows[old].expires - rows[new.split("_")[1]].created == pytest.approx(7200, abs=5)
+    with pytest.raises(UnknownLabel, match="posse keys list"):
+        run("rotate", "none")
+
+
+def test_what_was_done_to_keys_is_in_the_audit_log(run):
+    one = run("create", "--scope", "read").stdout.strip().split("_")[1]
+    run("rotate", one)
+    run("revoke", one)
+    found = [json.loads(line) for line in run("audit", "--json").stdout.splitlines()]
+    assert [(row["action"], row["target"]) for row in found] == [
+        ("keys revoke", one), ("keys rotate", one), ("keys create", one)
+    ]  # fmt: skip
+    assert {row["actor"] for row in found} == {"command line"}
+    assert "keys revoke" in run("audit", env={"COLUMNS": "200"}).stdout
+
+
 def test_without_keys_it_says_how_to_make_one(run):
     assert "posse keys create" in run("list").stdout
 
@@ -97,7 +140,7 @@ def test_labels_are_shown_as_they_are(run):
     assert "[bold]x[/bold]" in run("list").stdout
 
 
-@pytest.mark.parametrize("command", [[], ["create"], ["list"], ["revoke"]])
+@pytest.mark.parametrize("command", [[], ["create"], ["list"], ["revoke"], ["rotate"], ["audit"]])
 def test_help_says_what_is_expected(run, command):
     text = re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", run(*command, "--help").stdout))
     assert "key" in text

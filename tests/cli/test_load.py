@@ -52,6 +52,7 @@ def planned(monkeypatch):
     return plans
 
 
+@pytest.mark.slow
 def test_a_real_run_leaves_a_report_and_a_picture(command, tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark, "QUICK", replace(QUICK, n_tasks=20, seconds=1.0, warm=0.2))
     done = command("--quick")

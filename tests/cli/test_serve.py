@@ -200,6 +200,7 @@ def test_a_connection_right_after_the_address_was_printed_is_taken(launch):
         pass
 
 
+@pytest.mark.slow
 def test_with_keys_it_listens_to_others_and_asks_for_them(launch, tmp_path):
     storage = open_storage(tmp_path / "kept.db")
     key, row = new_key(["read"], "", 0.0)
@@ -217,6 +218,7 @@ def test_with_keys_it_listens_to_others_and_asks_for_them(launch, tmp_path):
     assert key.rpartition("_")[2] not in "".join(launched.said + launched.errors)
 
 
+@pytest.mark.slow
 def test_a_start_away_from_this_machine_waits_for_its_database(launch, postgres_server, postgres_url):
     storage = open_storage(postgres_url)
     key, row = new_key(["read"], "", 0.0)

@@ -36,7 +36,9 @@ def console(columns):
     return Console(width=columns)
 
 
-@pytest.mark.parametrize("name", ["step", "scale", "simulate"])
+@pytest.mark.parametrize(
+    "name", ["step", *(pytest.param(name, marks=pytest.mark.slow) for name in ("scale", "simulate"))]
+)
 def test_a_report_and_a_picture_are_left_and_the_table_fits(run, tmp_path, name):
     done = run(name, "--quick")
     out = tmp_path / "out"
@@ -53,6 +55,7 @@ def test_a_report_and_a_picture_are_left_and_the_table_fits(run, tmp_path, name)
     assert f"wrote {out / name}.json" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_arithmetic_of_the_floor_is_shown(run):
     done = run("step", "--quick", columns=400)
 
@@ -63,6 +66,7 @@ def test_the_arithmetic_of_the_floor_is_shown(run):
     assert "main memory (10 of 10)" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_was_not_measured_is_said(run):
     done = run("scale", "--quick", columns=400)
 

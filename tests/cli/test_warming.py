@@ -77,6 +77,7 @@ def run(program, cache):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_part_that_ran_once_compiles_nothing_in_the_next_process(tmp_path):
     program = """
 from posse.cli.warming import parts

@@ -35,7 +35,7 @@ LATE = {"absent_reward": 1}  # a whole number: kernels get a float all the same
     ids=str,
 )  # fmt: skip
 def test_learning_needs_no_other_kernels_than_those_loaded(settings):
-    loading.load_learning()
+    loading.load_many()
     known = {kernel.py_func.__name__: kernel.signatures for kernel in LEARNING}
     assert all(known.values())
     rng = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_a_decision_that_counts_is_not_made_if_that_cannot_be_loaded(fleet_of, s
     def no_file(*_):
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(loading, "loaded", False)
+    monkeypatch.setattr(loading, "loaded", set())
     with monkeypatch.context() as patch:
         patch.setattr("posse.fleet.store.replace_rows", no_file)
         for decide in (lambda: fleet.decide("new", [0.1, 0.2]), lambda: fleet.decide_many(["new"], [[0.1, 0.2]])):
@@ -94,9 +94,10 @@ def test_what_cannot_be_loaded_changes_nothing(fleet_of, snapshot, monkeypatch):
     def no_file(*_):
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(loading, "loaded", False)
+    monkeypatch.setattr(loading, "loaded", set())
     with monkeypatch.context() as patch:
         patch.setattr("posse.fleet.store.observe_rows", no_file)
+        patch.setattr("posse.fleet.store.observe_one", no_file)
         for learn in (
             lambda: fleet.reward(decision.id, 1.0),
             lambda: fleet.reward_many([decision.id], [1.0]),
@@ -108,4 +109,6 @@ def test_what_cannot_be_loaded_changes_nothing(fleet_of, snapshot, monkeypatch):
             assert snapshot(fleet) == before
             assert not loading.loaded
     assert fleet.reward(decision.id, 1.0)
-    assert loading.loaded
+    assert loading.loaded == {"one"}  # the first reward does not wait for what tables need
+    assert fleet.learn_many({"task": ["new"], "arm": ["red"], "a": [1.0], "b": [1.0], "reward": [1.0]})
+    assert loading.loaded == {"one", "many"}

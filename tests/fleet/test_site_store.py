@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 import pytest
@@ -149,7 +151,6 @@ def test_a_table_with_another_reward_is_refused_with_its_row(fleet):
         ({"robust": True}, "expected robust=False"),
         ({"rewards": "clicks"}, "clicks"),
         ({"absent_reward": 0.5}, "expected a binary reward"),
-        ({"absent_reward": 0}, "expected count_pending=False"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, words):
@@ -225,6 +226,98 @@ def test_silence_counts_as_zero_when_its_time_is_over():
     assert_allclose(believed(fleet), believed(plain), rtol=1e-9)
 
 
+@pytest.mark.parametrize("family", ["binary", "count"])
+def test_a_reward_takes_the_place_of_the_absent_one(family):
+    largest = 1 if family == "binary" else 4
+    values = np.floor(DRAWS[: KEPT * 3] * (largest + 1)).astype(int)
+    counted, plain = new(rewards=family, absent_reward=0), new(rewards=family)
+    arms = counted.decide_many(TASKS[: values.size], CONTEXTS[: values.size])
+    assert counted.n_rewards == values.size
+    assert counted.expected("t1", AT).mean["a"] < 0.3
+    for place, (decision_id, value) in enumerate(zip(arms.ids, values.tolist(), strict=True)):
+        if place % 2:
+            assert counted.reward(decision_id, value)
+    counted.reward_many(arms.ids, values.tolist())
+    plain.learn_many(
+        pl.DataFrame(
+            {"task": arms.tasks, "arm": arms.arm, "x": CONTEXTS[: values.size, 0], "z": CONTEXTS[: values.size, 1]}
+        ).with_columns(reward=values)
+    )
+    assert len(counted._store.waiting) == 0
+    assert_allclose(counted._store.sites.parts.total.sum(), values.sum())
+    for each in (counted, plain):
+        for _ in range(10):  # all rows are kept: sites come to the same rest, wherever they started
+            each.refresh()
+
+    assert counted.n_rewards == plain.n_rewards
+    for task in LOOKED_AT:
+        assert counted.expected(task, AT).mean == pytest.approx(plain.expected(task, AT).mean, rel=0.02)
+
+
+def test_absent_rewards_and_rewards_give_the_same_beliefs_however_they_are_cut():
+    fleets = [new(absent_reward=0) for _ in range(2)]
+    for fleet, cuts in zip(fleets, ([0, 1, 50, 333, N], [0, N]), strict=True):
+        decisions = [
+            fleet.decide(task, context, eligible=["abc"[place % 3]])
+            for place, (task, context) in enumerate(zip(TASKS, CONTEXTS, strict=True))
+        ]
+        found = clicks([decision.arm for decision in decisions])
+        for first, last in pairwise(cuts):
+            if last - first < 100:
+                for decision, click in zip(decisions[first:last], found[first:last], strict=True):
+                    fleet.reward(decision, click)
+            else:
+                fleet.reward_many(decisions[first:last], found[first:last])
+
+    assert_allclose(believed(fleets[0]), believed(fleets[1]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5])
+def test_clicks_that_come_after_hundreds_of_absent_ones_are_believed(rate):
+    fleet = new(absent_reward=0, arms=["a"], features=[])
+    ids = fleet.decide_many(["t"] * 400, np.zeros((400, 0))).ids
+    assert fleet.expected("t", {}).mean["a"] < 0.02
+    clicked = int(400 * rate)
+    for decision_id in ids[:clicked]:
+        fleet.reward(decision_id, True)
+
+    # The posterior mean of one task with 400 rewards; its standard error is at most 0.025.
+    assert fleet.expected("t", {}).mean["a"] == pytest.approx(rate, abs=0.03)
+
+
+def test_what_waited_too_long_is_kept_as_what_it_counted_as():
+    now = [0.0]
+    fleet = new(absent_reward=0, time_to_live=60, clock=lambda: now[0])
+    fleet.decide_many(TASKS[:50], CONTEXTS[:50])
+    before = believed(fleet)
+    assert len(fleet._store.waiting) == 50
+    now[0] = 100.0
+    assert fleet.pending() == []
+    assert len(fleet._store.waiting) == 0
+    assert fleet.n_rewards == 50
+    assert fleet._store.sites.parts.rows.seen.sum() == 50
+    assert_allclose(believed(fleet)[: len(LOOKED_AT)], before[: len(LOOKED_AT)], rtol=0.2)
+
+
+def test_a_saved_fleet_goes_on_waiting(tmp_path):
+    fleet = new(absent_reward=0)
+    decisions = fleet.decide_many(TASKS, CONTEXTS)
+    fleet.reward_many(decisions.ids[:300], clicks(decisions.arm)[:300])
+    fleet.save(tmp_path / "clicks.posse")
+    loaded = Posse.load(tmp_path / "clicks.posse")
+    for each in (fleet, loaded):
+        each.forget("t3")
+        there = [place for place in range(300, N) if TASKS[place] != "t3"]
+        each.reward_many([decisions.ids[place] for place in there], [clicks(decisions.arm)[place] for place in there])
+
+    assert (believed(loaded) == believed(fleet)).all()
+    assert len(fleet._store.waiting) == 0
+    fleet._store.waiting.add(0, np.zeros(3), 0.5, 1.0, 1.0)
+    fleet.save(tmp_path / "broken.posse")
+    with pytest.raises(DamagedFile):
+        Posse.load(tmp_path / "broken.posse")
+
+
 def test_counts_are_learned_as_rates():
     rng = np.random.default_rng(2)
     fleet = new(rewards="count", arms=["a", "b"], features=[])
@@ -242,10 +335,50 @@ def test_counts_are_learned_as_rates():
     assert np.isfinite(list(fleet.expected("t1", {}).mean.values())).all()
 
 
-def test_merging_is_refused_in_one_sentence(fleet):
-    with pytest.raises(InvalidValue, match="cannot be merged"):
-        fleet.merge(learned())
-    with pytest.raises(InvalidValue, match="cannot be merged"):
+@pytest.mark.parametrize("n", [100, 480])
+def test_a_merged_fleet_believes_what_one_that_learned_all_believes(n):
+    rows = table(n)
+    one, other, whole = new(), new(), new()
+    one.learn_many(rows[::2])
+    other.learn_many(rows[1::2])
+    one.merge(other)
+    whole.learn_many(rows)
+    sites = [each._store.sites.parts for each in (one, whole)]
+    for name in ("contexts", "squares", "total"):
+        assert_allclose(*(getattr(part, name).sum(axis=0) for part in sites))
+    assert one.n_rewards == n
+    kept = [part.rows for part in sites]
+    assert kept[0].kept.sum() == kept[1].kept.sum() == n
+    for each in (one, whole):
+        for _ in range(10):
+            each.refresh()
+
+    # All rows are kept, so sites come to the same rest, wherever they were made.
+    for task in LOOKED_AT:
+        assert one.expected(task, AT).mean == pytest.approx(whole.expected(task, AT).mean, rel=0.02)
+
+
+def test_a_merge_keeps_the_last_rows_and_what_waits(tmp_path):
+    one, other = new(absent_reward=0, arms=["a"], features=["x"]), new(absent_reward=0, arms=["a"], features=["x"])
+    for each, n in ((one, 30), (other, 25)):
+        ids = each.decide_many(["t"] * (n + 5), np.arange(n + 5.0)[:, None] + 100 * n).ids
+        each.reward_many(ids[:n], [place % 2 for place in range(n)])
+        each.last = ids[n:]
+    one.merge(other)
+    rows = one._store.sites.parts.rows
+    assert rows.kept[0] == KEPT
+    assert rows.seen[0] == 55
+    assert set(rows.contexts[:KEPT, 1]) == {*(3000.0 + np.arange(15, 30)), *(2500.0 + np.arange(25))}
+    assert rows.contexts[55 % KEPT, 1] == 3015.0  # the oldest, and the next to go
+    assert len(one._store.waiting) == 10
+    one.reward_many(other.last, [1] * 5)
+    assert len(one._store.waiting) == 5
+    one.save(tmp_path / "merged.posse")
+    assert Posse.load(tmp_path / "merged.posse").expected("t", [1.0]) == one.expected("t", [1.0])
+
+
+def test_fleets_of_other_rewards_are_not_merged(fleet):
+    with pytest.raises(InvalidValue, match="expected a fleet of rewards='number', as this one is, got 'binary'"):
         new(rewards="number").merge(fleet)
 
 
@@ -256,8 +389,44 @@ def test_the_population_is_estimated_in_place_whatever_is_asked_for(fleet):
     assert not there.refreshing
     with pytest.raises(InvalidValue, match="expected no sample"):
         there.refresh(sample=10)
-    with pytest.raises(InvalidValue, match="expected rewards='number' for a replica"):
-        Replica(arms=["a"], features=[], rewards="binary")
+
+
+def test_replicas_that_learn_the_same_order_believe_the_same_from_any_snapshot(fleet, tmp_path):
+    arms = new().decide_many(TASKS, CONTEXTS).arm
+    rewards = [float(click) for click in clicks(arms)]
+
+    def replica():
+        return Replica(arms=["a", "b", "c"], features=["x", "z"], rewards="binary", background=True)
+
+    def learn(each, first, last):
+        each.learn(TASKS[first:last], arms[first:last], CONTEXTS[first:last], rewards[first:last], applied=last)
+
+    one, other = replica(), replica()
+    other.leading = False
+    learn(one, 0, N)
+    for step in range(0, 250, 50):
+        learn(other, step, step + 50)
+    write = other.freeze()
+    learn(other, 250, 300)
+    write(tmp_path / "snapshot")
+    third = Replica.load(tmp_path / "snapshot")
+    learn(third, 250, N)
+    learn(other, 300, N)
+
+    assert_allclose(believed(one), believed(fleet), rtol=1e-9)
+    assert (believed(other) == believed(one)).all()
+    assert (believed(third) == believed(one)).all()
+    decision = one.propose("t1", AT)
+    assert decision.mean == one.expected("t1", AT).mean
+    assert one.dump_population() is None
+    applied, sums = one.learned(["t1"])
+    rows = [row for row in range(N) if TASKS[row] == "t1" and arms[row] == "b"]
+    assert applied == N
+    assert sums["t1", "b"].counts == len(rows)
+    assert sums["t1", "b"].sum_of_squares == sum(rewards[row] for row in rows)
+    assert_allclose(sums["t1", "b"].moment[1:], CONTEXTS[rows].sum(axis=0))
+    with pytest.raises(InvalidValue, match="expected binary rewards"):
+        one.learn(["t1"], ["a"], [[0.0, 0.0]], [0.5])
 
 
 def test_arms_may_join_later(fleet):

@@ -32,7 +32,7 @@ def on_a_grid(mean, width, centre=0.4, spread=0.1):
     return np.array([(here / ties).mean() for here in winners])
 
 
-@pytest.mark.parametrize("n_arms", [1, 2, 3, 5, 12, 200])
+@pytest.mark.parametrize("n_arms", [1, 2, 3, 5, 12, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("centre", "spread"), [(0.4, 0.1), (0.3, 0.6), (0.0, 1.0)])
 def test_it_is_the_share_of_draws_that_an_arm_wins(n_arms, centre, spread):
     rng = np.random.default_rng([n_arms, int(10 * spread)])

@@ -129,7 +129,7 @@ def by_fine_panels(mean, sd):
     )
 
 
-@pytest.mark.parametrize("n_arms", [5, 9, 26, 60, 200])
+@pytest.mark.parametrize("n_arms", [5, 9, 26, 60, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("spread_of_means", [0.0, 0.1, 1.0, 3.0])
 @pytest.mark.parametrize("spread_of_sds", [0.0, 0.5, 1.0])
 def test_many_arms(n_arms, spread_of_means, spread_of_sds):

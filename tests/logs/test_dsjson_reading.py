@@ -52,6 +52,8 @@ def test_a_line_is_a_decision():
         "reward_time": None,
         "policy": None,
         "version": "model-3",
+        "ranking_id": None,
+        "ranking_place": None,
     }
 
 

@@ -51,6 +51,8 @@ def test_a_line_is_a_decision(write):
                 "reward_time": 1_769_860_800.5,
                 "policy": "p",
                 "version": "v",
+                "ranking_id": "i",
+                "ranking_place": 2,
             }
         )
     )
@@ -70,6 +72,8 @@ def test_a_line_is_a_decision(write):
         "reward": 2.0,
         "policy": "p",
         "version": "v",
+        "ranking_id": "i",
+        "ranking_place": 2,
     }
     assert log.frame.schema["context"].to_schema() == {
         "n": pl.Int64, "f": pl.Float64, "s": pl.String, "b": pl.Boolean, "none": pl.Float64
@@ -95,6 +99,8 @@ def test_every_key_is_written_with_iso_times(write, tmp_path):
         "reward_time": None,
         "policy": None,
         "version": None,
+        "ranking_id": None,
+        "ranking_place": None,
     }
     assert list(json.loads(line)) == log.frame.columns
 

@@ -31,6 +31,8 @@ def test_absent_columns_become_nulls_of_their_type():
         "reward_time": pl.Datetime("us", "UTC"),
         "policy": pl.String(),
         "version": pl.String(),
+        "ranking_id": pl.String(),
+        "ranking_place": pl.Int64(),
     }
     assert result["propensity"].null_count() == 2
 
@@ -99,7 +101,7 @@ def test_a_context_that_is_null_has_every_feature_missing():
 def test_no_rows_are_a_log_too():
     result, _ = log_frame(frame(context=[{"x": "y"}, None])[:0])
 
-    assert result.shape == (0, 13)
+    assert result.shape == (0, 15)
     assert result.schema["context"] == pl.Struct({"x": pl.String()})
 
 
@@ -158,3 +160,12 @@ def test_columns_of_mixed_values_too(column, values, row, words):
     with pytest.raises(BadRow, match=words) as error:
         log_frame(table)
     assert error.value.row == row
+
+
+def test_places_of_rankings_are_whole_numbers_from_1_on():
+    result, _ = log_frame(frame(ranking_id=["r", "r"], ranking_place=[1.0, 2.0]))
+    assert result["ranking_place"].to_list() == [1, 2]
+
+    for wrong in ([1, 0], [1.5, 2.0], ["first", "second"]):
+        with pytest.raises(BadRow, match="ranking_place must be a whole number from 1 on"):
+            log_frame(frame(ranking_place=wrong))

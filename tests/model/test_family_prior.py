@@ -41,7 +41,13 @@ def exact_variances(kind, task, X, y, n_tasks):
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows", "rate"), [("binary", 5, 0.4), ("binary", 20, 0.4), ("binary", 20, 0.05), ("count", 5, 1.0)]
+    ("kind", "rows", "rate"),
+    [
+        ("binary", 5, 0.4),
+        ("binary", 20, 0.4),
+        pytest.param("binary", 20, 0.05, marks=pytest.mark.slow),
+        ("count", 5, 1.0),
+    ],
 )
 def test_variances_are_within_a_quarter_of_exact_ones(kind, rows, rate):
     # Both see the same rows, so what differs is the method: sites instead of the likelihood, and the penalties. Means

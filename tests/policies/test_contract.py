@@ -54,6 +54,8 @@ CASES = {
     "ebm-ucb evidence": partial(EbmUCB, prior="evidence"),
     "ebm-ucb evidence, refresh 0.1": partial(EbmUCB, prior="evidence", refresh_growth=0.1),
     "ebm-ucb evidence, robust": partial(EbmUCB, prior="evidence", robust=True, refresh_growth=0.3),
+    "ebm-ucb evidence, half-life": partial(EbmUCB, prior="evidence", drift=90.0),
+    "ebm-ucb evidence, drift learned": partial(EbmUCB, prior="evidence", drift="learn"),
     "ebm-ucb known": partial(EbmUCB, prior=KNOWN, exploration=0.7),
     "ebm-ucb known, no first pulls": partial(EbmUCB, prior=KNOWN, refresh_growth=0.1, first_pulls=False),
     "ebm-ts paper": EbmTS,

@@ -37,7 +37,9 @@ PLAIN = [{"policy": policy} for policy in POLICIES]
 PRIORS = [{"policy": policy, "prior": prior} for policy in LEARNING for prior in POLICY_METHODS]
 KINDS = [
     {"robust": True},
-    *PLAIN,
+    *PLAIN[:3],
+    {"rewards": "binary"},
+    *PLAIN[3:],
     *PRIORS,
     {"policy": "ebm-ts", "robust": True, "floor": 0.05, "evaluation_budget": 0.01},
     {"absent_reward": 0.0, "time_to_live": 2.0},
@@ -48,6 +50,7 @@ KINDS = [
     {"intercept": False, "features": ["x"], "arms": ["only"]},
     {"intercept": True, "features": [], "arms": [f"arm-{i}" for i in range(30)]},
     {"features": [f"x{i}" for i in range(40)], "arms": ["a", "b"]},
+    {"rewards": "count", "policy": "ebm-ts", "absent_reward": 0.0, "time_to_live": 2.0, "count_pending": False},
 ]
 
 
@@ -106,17 +109,17 @@ def use(timed, name, kind, rows):
     definition = {"arms": ["coffee", "cake", "tea"], "features": FEATURES} | kind
     timed.ask("PUT", path, 201, json=definition)
     timed.ask("PUT", path, 200, json=definition)
-    arm, ids = definition["arms"][0], []
+    arm, ids, most = definition["arms"][0], [], 2 if kind.get("rewards") == "binary" else 3
     for step in range(12):
         body = {"task": f"task-{step % 4}", "context": context if step % 2 else list(context.values())}
         body |= {"eligible": [arm]} if step % 3 == 0 else {}
         made = timed.post(f"{path}/decisions", body | {"explore": step % 5 != 0}).json()
-        timed.post(f"/v1/decisions/{made['id']}/reward", {"reward": float(step % 3)})
+        timed.post(f"/v1/decisions/{made['id']}/reward", {"reward": float(step % most)})
         ids.append(made["id"])
     for count in (3, rows):
         asks = {"decisions": [{"task": f"task-{i % 40}", "context": context} for i in range(count)]}
         made = timed.post(f"{path}/decisions/batch", asks).json()["decisions"]
-        rewards = [{"id": one["id"], "reward": float(i % 3)} for i, one in enumerate(made)]
+        rewards = [{"id": one["id"], "reward": float(i % most)} for i, one in enumerate(made)]
         timed.post("/v1/rewards", {"rewards": rewards[: len(rewards) // 2]})
         timed.post("/v1/rewards", {"rewards": rewards})
     look(timed, path, ids[0], arm)

@@ -20,6 +20,8 @@ from posse.service.keys import new_key
 from posse.service.settings import Limits, Settings
 from posse.storage import open_storage
 
+collect_ignore = ["compiling.py"]  # a script that a test starts: it finds this file only where it is run
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _soon_ready(compiled):

@@ -508,6 +508,32 @@ def test_the_page_says_what_pending_decisions_count_as(api, visit):
         api.client.delete(f"/v1/fleets/{name}")
 
 
+@browser_needed
+def test_rates_of_clicks_are_shown_with_intervals_inside_their_range(api, visit):
+    api.send("PUT", "/v1/fleets/clicks", {"arms": ["a", "b"], "features": ["x"], "rewards": "binary"})
+    for step in range(20):
+        decision = api.decide("clicks", "t", {"x": step % 3})
+        api.send("POST", f"/v1/decisions/{decision['id']}/reward", {"reward": step % 4 == 0})
+    task, population = api.read("/v1/fleets/clicks/tasks/t"), api.read("/v1/fleets/clicks/population")
+
+    def words(rate):
+        low, mean, high = (f"{float(f'{100 * rate[name]:.3g}'):g}%" for name in ("low", "mean", "high"))
+        return f"{mean} ({low} to {high})"
+
+    page = visit(api.address, "#/clicks/tasks/t")
+    for arm in task["arms"]:
+        page.get_by_text(f"Expected: {words(arm['rate'])}").wait_for()
+    assert page.get_by_text("logit per unit").count() == 2
+    page.close()
+    page = visit(api.address, "#/clicks/arms/b")
+    page.get_by_text(f"A new task: {words(population['arms'][1]['rate'])}.").wait_for()
+    page.close()
+    page = visit(api.address, "#/clicks/overview")
+    page.get_by_text("0 or 1 (clicks, purchases)").wait_for()
+    page.close()
+    api.client.delete("/v1/fleets/clicks")
+
+
 def verdict(difference, than):
     interval = f"(95% interval: {shown(difference['low'])} to {shown(difference['high'])})"
     size = shown(abs(difference["value"]))

@@ -22,11 +22,14 @@ def feed(service, fleet="stores", *, seed=0, steps=60, tasks=5, prefix="store", 
     rng = np.random.default_rng(seed)
     made = []
     for step in range(steps):
-        arms = service.read(f"/v1/fleets/{fleet}")["arms"]
+        found = service.read(f"/v1/fleets/{fleet}")
+        arms, kind = found["arms"], found["definition"]["rewards"]
         task, arm = f"{prefix}-{rng.integers(tasks)}", arms[rng.integers(len(arms))]
         context = {"hour": float(rng.normal()), "shop": f"{shop}-{rng.integers(5)}"}
         decision = service.decide(task, context, fleet=fleet, eligible=[arm])
         reward = float(rng.normal() + ARMS.index(arm) if arm in ARMS else 1.0)
+        if kind != "number":
+            reward = reward > 1.0 if kind == "binary" else max(0.0, float(round(reward)))
         if reward_all or step % 7:
             service.reward(decision, reward)
         made.append(decision)
@@ -92,7 +95,13 @@ def without_snapshots(path):
 
 
 COUNTING = {"absent_reward": -0.75}
-SILENCES = pytest.mark.parametrize("lived", [{}, COUNTING], indirect=True, ids=["plain", "pending counts"])
+CLICKS = {"rewards": "binary", "absent_reward": 0}
+SILENCES = pytest.mark.parametrize(
+    "lived",
+    [pytest.param({}, marks=pytest.mark.slow), COUNTING, CLICKS],
+    indirect=True,
+    ids=["plain", "pending counts", "clicks"],
+)
 
 
 @pytest.fixture
@@ -151,7 +160,7 @@ def sums_of_the_log(service, fleet="stores"):
     return expected
 
 
-@SILENCES
+@pytest.mark.parametrize("lived", [{}, COUNTING], indirect=True, ids=["plain", "pending counts"])
 def test_live_statistics_are_the_sums_of_the_log(lived):
     require_same(statistics_of(lived), sums_of_the_log(lived))
 
@@ -359,9 +368,14 @@ def test_an_erased_task_is_nowhere(start, tmp_path, shape, path_of, with_snapsho
 
 @pytest.mark.parametrize(
     ("then", "silence"),
-    [("at once", {}), ("after a snapshot", {}), ("from the log", {}), ("after a snapshot", COUNTING),
-     ("from the log", COUNTING)],
-)  # fmt: skip
+    [
+        ("at once", {}),
+        ("from the log", COUNTING),
+        pytest.param("after a snapshot", {}, marks=pytest.mark.slow),
+        pytest.param("from the log", {}, marks=pytest.mark.slow),
+        pytest.param("after a snapshot", COUNTING, marks=pytest.mark.slow),
+    ],
+)
 def test_the_others_believe_as_if_an_erased_task_had_never_been(start, tmp_path, wait_for, then, silence):
     service = start()
     everything = not silence  # where pending decisions count, some wait

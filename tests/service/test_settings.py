@@ -23,12 +23,12 @@ def test_nothing_needs_to_be_set():
 def test_everything_can_be_set_in_a_file(tmp_path):
     settings = Settings(
         database="other.db", host="::1", port=9000, workers=3, snapshot_seconds=5.5, follow_seconds=0.1,
-        require_keys="always",
+        require_keys="always", log_format="json", access_log=True,
         limits=Limits(**{entry.name: getattr(Limits(), entry.name) + 1 for entry in dataclasses.fields(Limits)}),
     )  # fmt: skip
     values = dataclasses.asdict(settings)
     limits = values.pop("limits")
-    text = "\n".join(f"{name} = {value!r}" for name, value in values.items()).replace("'", '"')
+    text = "\n".join(f"{name} = {value!r}" for name, value in values.items()).replace("'", '"').replace("True", "true")
     text += "\n[limits]\n" + "\n".join(f"{name} = {value!r}" for name, value in limits.items())
     assert read_settings(write(tmp_path, text)) == settings
 
@@ -58,6 +58,8 @@ def test_postgres_is_not_embedded(database):
         ("workers = 0", "workers"),
         ("host = 7", "host"),
         ("require_keys = true", "require_keys must be text"),
+        ("log_format = 'xml'", "log_format"),
+        ("access_log = 1", "access_log must be true or false"),
         ("require_keys = 'never'", "require_keys must be one of 'once-made', 'always', 'while-any'"),
         ("host = ''", "host"),
         ("database = ['a']", "database"),

@@ -16,9 +16,11 @@ from posse.storage import (
     PENDING,
     REWARDED,
     SAME,
+    UNFIT,
     UNKNOWN,
     WITHHELD,
     Activity,
+    AuditRow,
     Change,
     ClockRow,
     KeyRow,
@@ -27,6 +29,7 @@ from posse.storage import (
     digest_of,
     open_storage,
 )
+from posse.storage.migrations import migrations
 
 # Fleets.
 
@@ -158,7 +161,7 @@ def test_reward_says_what_it_changed(storage, make):
     written = storage.write([[make.reward("b", 0.1 + 0.2)], [make.reward("a", -2)]])
     [[first], [second]] = written.outcomes
     assert first.decision == storage.decision("b")
-    assert (first.kind, *first.decision[10:]) == (ACCEPTED, REWARDED, 0.1 + 0.2, 130.0, 1, None)
+    assert (first.kind, *first.decision[10:]) == (ACCEPTED, REWARDED, 0.1 + 0.2, 130.0, 1, None, None)
     assert second.decision.change == 2
     assert written.before == {"stores": 0}
     body = '{"context": {"hour": 9.5}}'
@@ -171,8 +174,19 @@ def test_reward_says_what_it_changed(storage, make):
 def test_same_reward_again_is_the_same_and_another_one_a_conflict(storage, make, write):
     assert write(make.decision("a"), make.reward("a", 1.5)) == [ACCEPTED, ACCEPTED]
     assert write(make.reward("a", 1.5, time=999.0), make.reward("a", 1.25)) == [SAME, CONFLICT]
-    assert storage.decision("a")[10:] == (REWARDED, 1.5, 130.0, 1, None)
+    assert storage.decision("a")[10:] == (REWARDED, 1.5, 130.0, 1, None, None)
     assert storage.fleet("stores").rewards == 1
+
+
+@pytest.mark.parametrize(("rewards", "wrong"), [("binary", [0.5, -1.0, 2.0]), ("count", [-1.0, 2.5, 2.0**60])])
+def test_reward_that_is_none_of_its_fleet_is_refused(storage, make, write, rewards, wrong):
+    assert storage.create_fleet("clicks", make.DEFINITION | {"rewards": rewards}, 12.5)
+    assert write(make.decision("a", fleet="clicks"), make.decision("b", fleet="clicks")) == [ACCEPTED, ACCEPTED]
+    assert write(*(make.reward("a", value) for value in wrong)) == [UNFIT] * 3
+    assert write([make.reward("a", 1.0), make.reward("b", wrong[0])]) == [[WITHHELD, UNFIT]]
+    assert storage.fleet("clicks").rewards == 0
+    assert storage.changes("clicks", 0) == []
+    assert write(make.reward("a", 1.0), make.reward("b", 0.0)) == [ACCEPTED, ACCEPTED]
 
 
 def test_rewards_meet_within_one_write(storage, make):
@@ -626,6 +640,44 @@ def test_api_keys_come_and_go(empty):
         empty.add_key(keys[0])
 
 
+def test_keys_have_fleets_an_end_and_a_last_use(empty):
+    key = KeyRow("k1", "", ("read",), "ab" * 32, 1.5, ("a-fleet", "b"), 90.0)
+    empty.add_key(key)
+    empty.note_key_use({"k1": 20.0, "none": 30.0})
+    empty.note_key_use({"k1": 10.0})
+    assert empty.keys() == [key._replace(used=20.0)]
+    assert not empty.expire_key("k1", 100.0)  # it is good for less already
+    assert empty.expire_key("k1", 50.0)
+    assert empty.keys()[0].expires == 50.0
+    empty.revoke_key("k1")
+    assert not empty.expire_key("k1", 40.0)
+    empty.note_key_use({"k1": 60.0})
+    assert empty.keys(revoked=True)[0].used == 20.0
+
+
+def test_the_audit_log_keeps_who_asked_for_what(empty):
+    rows = [AuditRow(0, float(i), "k1", "::1", "put_fleet", f"f{i % 2}", None, f"r{i}") for i in range(5)]
+    numbers = [empty.add_audit(row) for row in rows]
+    assert numbers == sorted(numbers)
+    empty.finish_audit(numbers[1], 201)
+    found = empty.audit()
+    assert [row.id for row in found] == numbers[::-1]
+    assert found[3] == rows[1]._replace(id=numbers[1], status=201)
+    assert [row.id for row in empty.audit(fleets=("f1",))] == [numbers[3], numbers[1]]
+    assert [row.id for row in empty.audit(before=numbers[2], limit=1)] == [numbers[1]]
+    assert empty.audit(fleets=("f1", "none"), before=numbers[1]) == []
+    with pytest.raises(InvalidValue, match="limit"):
+        empty.audit(limit=-1)
+
+
+def test_rewards_reach_fleets_that_they_may_reach(storage, make, write):
+    storage.create_fleet("others", make.DEFINITION, 1.0)
+    storage.write([[make.decision("a")], [make.decision("b", fleet="others")]])
+    mine = {"fleets": ("stores",)}
+    assert write(make.reward("b", **mine), make.reward("a", **mine)) == [UNKNOWN, ACCEPTED]
+    assert storage.decision("b").state == PENDING
+
+
 def test_one_leads_until_it_closes(open_one):
     first, second = open_one(), open_one()
     assert first.lead()
@@ -642,7 +694,7 @@ def test_opening_again_finds_everything(open_one, make):
     first.close()
     second = open_one(migrate=False)
     second.ping()
-    assert second.schema_version() == 4
+    assert second.schema_version() == len(migrations("sqlite"))
     assert second.decision("a").reward == 1.5
 
 

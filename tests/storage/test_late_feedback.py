@@ -43,8 +43,8 @@ def test_a_decision_that_counts_is_a_change_and_its_reward_replaces_it(counting,
         assert counting.changes("stores", after) == expected[after:]
         assert counting.changes("stores", after, limit=2) == expected[after : after + 2]
     assert counting.fleet("stores").changes == 5
-    assert counting.decision("b")[10:] == (REWARDED, 2.0, 130.0, 3, 2)
-    assert counting.decision("a")[10:] == (PENDING, None, None, None, 1)
+    assert counting.decision("b")[10:] == (REWARDED, 2.0, 130.0, 3, 2, None)
+    assert counting.decision("a")[10:] == (PENDING, None, None, None, 1, None)
 
 
 def test_without_an_absent_reward_decisions_are_no_changes(storage, make):
@@ -95,7 +95,7 @@ def test_held_rewards_become_changes_when_their_time_is_over(holding, make):
     row = holding.fleet("stores")
     assert (row.rewards, row.pending, row.changes) == (1, 2, 0)
     assert holding.changes("stores", 0) == []
-    assert holding.decision("b")[10:] == (REWARDED, 2.0, 130.0, None, None)
+    assert holding.decision("b")[10:] == (REWARDED, 2.0, 130.0, None, None, None)
 
     assert holding.waiting("stores", 100.5) == ["a"]
     assert holding.waiting("stores", 101.5, limit=1) == ["a"]

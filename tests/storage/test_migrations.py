@@ -9,6 +9,7 @@ from posse.errors import StorageMismatch
 from posse.storage import migrations as folder
 from posse.storage import open_storage
 
+LAST = len(folder.migrations("sqlite"))
 STEP = ["ALTER TABLE keys ADD COLUMN note TEXT", "UPDATE keys SET note = label"]
 
 
@@ -26,13 +27,13 @@ def newer(monkeypatch):
 def test_older_storage_is_brought_up_to_date(storage, open_one, make, newer):
     storage.write([[make.decision("a")]])
     newer(STEP)
-    with pytest.raises(StorageMismatch, match=r"version 4, .* needs 5.*migrate"):
+    with pytest.raises(StorageMismatch, match=rf"version {LAST}, .* needs {LAST + 1}.*migrate"):
         open_one(migrate=False)
     upgraded = open_one()
-    assert upgraded.schema_version() == 5
+    assert upgraded.schema_version() == LAST + 1
     assert upgraded._read("SELECT note FROM keys") == []
     assert upgraded.decision("a").task == "north"
-    assert open_one(migrate=False).schema_version() == 5
+    assert open_one(migrate=False).schema_version() == LAST + 1
 
 
 def test_fleets_from_before_decisions_counted(address, open_one, make, monkeypatch):
@@ -55,7 +56,9 @@ def test_fleets_from_before_decisions_counted(address, open_one, make, monkeypat
             session.run(decision)
         before.close()
     storage = open_one()
-    assert storage.fleet("stores").definition == definition | {"count_pending": True}
+    assert storage.fleet("stores").definition == definition | {
+        "count_pending": True, "reward_events": "once", "reward_window": None,
+    }  # fmt: skip
     storage.write([[make.decision("new")]])
     storage.write([[make.reward("old", 1.0)], [make.reward("new", 2.0)]])
     found = [(change.kind, change.reward, change.old) for change in storage.changes("stores", 0)]
@@ -66,7 +69,7 @@ def test_step_that_fails_leaves_the_storage_as_it_was(storage, open_one, monkeyp
     newer(["CREATE TABLE half (x INTEGER)", "THIS IS NO STATEMENT"])
     with pytest.raises(StorageMismatch):
         open_one()
-    assert storage.schema_version() == 4
+    assert storage.schema_version() == LAST
     monkeypatch.undo()
     with pytest.raises(StorageMismatch):
         storage._read("SELECT * FROM half")
@@ -80,7 +83,7 @@ def test_newer_storage_is_refused_and_left_alone(storage, open_one, newer, monke
     for migrate in (True, False):
         with pytest.raises(StorageMismatch, match="newer posse"):
             open_one(migrate=migrate)
-    assert storage.schema_version() == 5
+    assert storage.schema_version() == LAST + 1
 
 
 def test_empty_place_is_refused_without_migrating(tmp_path):

@@ -375,10 +375,8 @@ def test_damaged_file_says_so(storage, address, make):
     with open(address, "r+b") as file:
         file.seek(8192)
         file.write(os.urandom(size - 8192))
-    storage = open_storage(address)
     with pytest.raises(StorageMismatch, match="backup"):
-        storage.decisions("stores")
-    storage.close()
+        open_storage(address).decisions("stores")  # where the damage is decides which of them notices
 
 
 def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):

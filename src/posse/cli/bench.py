@@ -13,7 +13,7 @@ from posse.cli.calibration import calibration
 from posse.cli.console import table_console
 from posse.cli.load import serve
 from posse.cli.neighbours import neighbours
-from posse.cli.options import available_cores, make_folder
+from posse.cli.options import AddressOption, EngineOption, available_cores, make_folder
 from posse.cli.peers import peers
 from posse.cli.speed import scale, simulate, step
 from posse.errors import InvalidValue
@@ -45,7 +45,9 @@ def _bench() -> None:
 def regret(
     seeds: Annotated[int, typer.Option(help="Number of seeds; slow worlds use at most 20.")] = 100,
     first_seed: Annotated[int, typer.Option(help="The first of them; the others follow.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores, of the cluster with Ray.")] = None,
+    engine: EngineOption = "processes",
+    address: AddressOption = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder with the data sets. Default: the one that POSSE_DATA names.")
     ] = None,
@@ -64,17 +66,18 @@ def regret(
     from posse.lab.benchmarks.markdown import regret_markdown
     from posse.lab.benchmarks.regret import measure, plan, seeds_of, summarise
     from posse.lab.benchmarks.settings import SETTINGS
+    from posse.simulation.engines import using_engine, usual_workers
 
     if markdown is not None and not markdown.parent.is_dir() and markdown.parent != out:
         raise InvalidValue(f"--markdown needs a folder that exists, but {markdown.parent} does not; make it first")
     planned = plan(only, data)
     if out is not None:
         make_folder(out)
-    cores = workers if workers is not None else available_cores()
     counts = {name: seeds_of(SETTINGS[name], seeds) for name in planned.worlds}
     console = table_console()
     results = {}
-    with many_runs(sum(counts.values())) as (begin, advance):
+    with using_engine(engine, address), many_runs(sum(counts.values())) as (begin, advance):
+        cores = workers if workers is not None else usual_workers(available_cores())
         for name, world in planned.worlds.items():
             begin(name)
             results[name] = measure(

@@ -57,7 +57,7 @@ COMMANDS = {
     "serve": Home(
         "serve", "serve", SERVE, "Serve decisions over HTTP, with a durable log and a page that shows what was learned."
     ),
-    "keys": Home("keys", "keys_app", SERVE, "API keys of a service: made, listed and revoked."),
+    "keys": Home("keys", "keys_app", SERVE, "API keys of a service: made, listed, rotated and revoked."),
     "verify": Home(
         "verify",
         "verify",

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 def fit(
-    log: Annotated[Path, typer.Argument(help="A log (.jsonl, .parquet; see `posse log`) or a table (.parquet, .csv).")],
+    log: Annotated[
+        Path,
+        typer.Argument(
+            help="A log (.jsonl, .parquet; see `posse log`), a table (.parquet, .csv), or a folder or glob pattern of "
+            "tables, which may have more rows than fit in memory."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The fleet's file.")] = Path("fleet.posse"),
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
@@ -49,6 +55,22 @@ def fit(
         typer.Option(help="What a log that can be evaluated may cost, as a share of the gain over chance, 0 to 1."),
     ] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Of the fleet's decisions.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="Where: `local`, this process; or `ray`, a cluster, for Parquet files (posse[ray]).")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster. Default: RAY_ADDRESS, or one on this machine.")
+    ] = None,
+    shards: Annotated[
+        int, typer.Option(help="With `--engine ray`: files that the fleet is written to, beside its manifest.")
+    ] = 2,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where a fit of many rows notes how far it is, to go on there if it was interrupted. "
+            "Default: the fleet's file with .checkpoint behind it."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
@@ -56,29 +78,84 @@ def fit(
 
     with long_stages() as begin:
         begin("loading")
+        from posse.batches import is_many
+        from posse.checks import one_of
         from posse.families import family_of
         from posse.fleet import Posse
 
+        one_of(engine, "--engine", ("local", "ray"))
+        many = is_many(log) or engine == "ray"
         begin("reading the log")
-        frame, arms, contexts = _read(log, task, arm, reward)
+        frame, arms, contexts = (_look if many else _read)(log, task, arm, reward)
         spec = _declared(contexts, feature, features, standardise=standardise)
-        fleet = Posse(
-            arms=arms,
-            features=spec,
-            policy=policy,
-            seed=seed,
-            rewards=family_of(rewards).name,  # type: ignore[arg-type]
-            floor=floor,
-            evaluation_budget=evaluation_budget,
-            absent_reward=absent_reward,
-            count_pending=rewards == "number" or absent_reward is None,
-        )
-        begin(f"learning {frame.height:,} rows")
+        settings: dict[str, Any] = {
+            "arms": arms,
+            "features": spec,
+            "policy": policy,
+            "seed": seed,
+            "rewards": family_of(rewards).name,
+            "floor": floor,
+            "evaluation_budget": evaluation_budget,
+            "absent_reward": absent_reward,
+        }
         missing = "skip" if absent_reward is None else "absent"
-        learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
-        begin("saving")
+        columns: dict[str, Any] = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
+        if not many:
+            fleet = Posse(**settings)
+            begin(f"learning {frame.height:,} rows")
+            read, learned = frame.height, fleet.learn_many(frame, **columns)
+            begin("saving")
+            fleet.save(out)
+    # What takes longer has a progress of its own.
+    if engine == "ray":
+        from posse.cli.fit_ray import fit_on_ray
+
+        fit_on_ray(log, out, settings, columns, shards=shards, address=address, as_json=json)
+        return
+    if many:
+        fleet = Posse(**settings)
+        read, learned = _stream(fleet, log, columns, checkpoint or Path(f"{out}.checkpoint"), out)
+    _report(fleet, learned, read - learned, out, json)
+
+
+def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int]:
+    """Learn files in batches and write the fleet; return how many rows were read, and how many were learned."""
+    from posse.cli.progress import rows_done
+    from posse.fleet.snapshot import freeze_fleet
+
+    numbers = fleet.rewards == "number"
+    with rows_done() as progress:
+        learned = fleet.learn_many(
+            path, **columns, checkpoint=checkpoint if numbers else None, progress=progress
+        )  # fmt: skip
+    if numbers:
+        freeze_fleet(fleet)(out)  # beliefs about pairs would double the memory, and are computed when asked for
+    else:
         fleet.save(out)
-    _report(fleet, learned, frame.height - learned, out, json)
+    checkpoint.unlink(missing_ok=True)
+    return progress.rows, learned
+
+
+def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
+    """Return no rows, the arms there are, and a few rows from which features can be declared."""
+    import polars as pl
+
+    from posse.batches import TableFiles
+    from posse.cli.columns import INDEX
+    from posse.features.declare_files import look_at
+    from posse.logs.schema import COLUMNS
+
+    files = TableFiles(path)
+    require_columns(pl.DataFrame(schema=files.schema), path, task=task, arm=arm, reward=reward)
+    arms = files.scan().select(pl.col(arm).drop_nulls().unique()).collect(engine="streaming")[arm].sort().to_list()
+    if isinstance(context := files.schema.get("context"), pl.Struct):
+        contexts = files.scan().select(pl.col("context").struct.field(*(field.name for field in context.fields)))
+    else:
+        others = {task, arm, reward, *COLUMNS}
+        contexts = files.scan().select(
+            [name for name in files.schema if name not in others and not INDEX.fullmatch(name)]
+        )
+    return pl.DataFrame(), arms, look_at(contexts)
 
 
 def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:

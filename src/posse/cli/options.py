@@ -7,14 +7,24 @@ import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from posse.errors import InvalidValue, ResultFileError
 from posse.policies.registry import check_settings, policy_factory
 from posse.simulation.factories import Factory
 from posse.types import Array
+
+EngineOption = Annotated[
+    str,
+    typer.Option("--engine", help="Where seeds run: `processes` of this machine, or `ray`, a cluster (posse[ray])."),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option("--address", help="Of the Ray cluster. Default: RAY_ADDRESS, or one on this machine."),
+]
 
 
 def available_cores() -> int:

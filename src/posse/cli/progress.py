@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from threading import Timer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from posse.fleet.streaming import Progress as RowProgress
 
 PATIENCE = 2.0  # seconds for which nobody wonders whether anything happens
 
@@ -102,3 +105,49 @@ def _lines(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[int], 
         yield begin, advance
     finally:
         say()
+
+
+class Rows:
+    """Shows how many rows were read: one bar on a terminal, a line now and then elsewhere."""
+
+    SECONDS = 10.0  # between two lines
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._said = 0.0
+        self._bar: Any = None
+
+    def __call__(self, now: RowProgress) -> None:
+        """Take notice of a batch."""
+        self.rows = now.rows
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=now.rows, total=now.total)
+        elif now.seconds - self._said >= self.SECONDS:
+            self._said = now.seconds
+            left = "" if now.left is None else f", about {now.left:,.0f} s left"
+            of = "" if now.total is None else f" of {now.total:,}"
+            typer.echo(f"{now.rows:,}{of} rows in {now.seconds:,.0f} s{left}", err=True)
+
+
+@contextlib.contextmanager
+def rows_done() -> Iterator[Rows]:
+    """Yield what to call with how far a stream of rows has come."""
+    from rich.console import Console
+
+    console, rows = Console(stderr=True), Rows()
+    if not console.is_terminal:
+        yield rows
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns: list[Any] = [
+        TextColumn("{task.completed:,.0f} rows"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=console, transient=True) as bar:
+        bar.add_task("rows", total=None)
+        rows._bar = bar
+        yield rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posse.cli.console import table_console
-from posse.cli.options import available_cores, make_folder
+from posse.cli.options import AddressOption, EngineOption, available_cores, make_folder
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def reproduce(
         ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds. Default: 100, or 5 with `--quick`.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores, of the cluster with Ray.")] = None,
+    engine: EngineOption = "processes",
+    address: AddressOption = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the report. Default: `report`, or `report-quick` with `--quick`."),
@@ -53,6 +55,7 @@ def reproduce(
     from posse.lab.reproduction.registry import EXPERIMENTS, chosen
     from posse.lab.reproduction.report import write_report
     from posse.lab.reproduction.run import PAPER_SEEDS, QUICK_SEEDS, execute, plan
+    from posse.simulation.engines import using_engine, usual_workers
 
     folder = out if out is not None else Path("report-quick" if quick else "report")
     skipped: dict[str, str] = {}
@@ -65,12 +68,12 @@ def reproduce(
         with preparing() as begin:
             planned = plan(experiments, data=data, quick=quick, overrides=_overrides(setting), begin=begin)
         make_folder(folder)
-        with many_runs(n_seeds * len(planned.runs)) as (begin, advance):
+        with using_engine(engine, address), many_runs(n_seeds * len(planned.runs)) as (begin, advance):
             execute(
                 planned,
                 out=folder,
                 seeds=n_seeds,
-                workers=workers if workers is not None else available_cores(),
+                workers=workers if workers is not None else usual_workers(available_cores()),
                 begin=begin,
                 advance=advance,
             )

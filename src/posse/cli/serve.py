@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -39,8 +40,14 @@ def serve(
     workers: Annotated[
         int | None, typer.Option(help="Processes; more than 1 with PostgreSQL only.  [default: 1]", show_default=False)
     ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(help="Lines of the log: text or json.  [default: text]", show_default=False)
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log every request: route, status, time and its id.")
+    ] = False,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Make a small fleet and let simulated stores ask and report.")
+        bool, typer.Option("--demo", help="Write four simulated weeks of stores, and let customers go on coming.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
@@ -51,9 +58,14 @@ def serve(
     running = _service("running")
     from posse.service.settings import read_settings
 
-    _service("log_lines").write_log_lines(verbose)
-    settings = read_settings(config, database=database, host=host, port=port, workers=workers)
+    settings = read_settings(
+        config, database=database, host=host, port=port, workers=workers, log_format=log_format,
+        access_log=access_log or None,
+    )  # fmt: skip
+    _service("log_lines").write_log_lines(verbose, settings.log_format)
     keys = running.require_safe(settings)
+    if demo:
+        _write_demo(settings)
     running.serve(settings, lambda address: _tell(settings, keys, address, demo), verbose=verbose)
 
 
@@ -69,9 +81,27 @@ def _tell(settings: Settings, keys: KeyRing | None, address: str, demo: bool) ->
         else:
             print(f"there are no API keys, so it answers this machine only; make one with {create}", flush=True)
     if demo:
-        from posse.service.demo import start_demo
+        from posse.service.demo import start_visits
 
-        start_demo(address)
+        start_visits(address)
+
+
+def _write_demo(settings: Settings) -> None:
+    """Write the history of the demo, before anybody can ask; a database that has it stays as it is."""
+    from posse.service.demo import make_history
+    from posse.service.demo.history import announcement
+    from posse.service.warming import Warming
+    from posse.storage import open_storage
+
+    print("the demo: preparing simulated stores (the first time ever, posse compiles for minutes)", flush=True)
+    Warming().run(lambda: None)
+    storage = open_storage(settings.database)
+    try:
+        begin = time.monotonic()
+        history = make_history(storage, settings.limits)
+        print(announcement(history, time.monotonic() - begin), flush=True)
+    finally:
+        storage.close()
 
 
 def _without_password(database: str) -> str:

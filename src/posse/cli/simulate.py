@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from posse.cli.options import available_cores, covariance_option, number_or_numbers, numbers, policy_options
+from posse.cli.options import (
+    AddressOption,
+    EngineOption,
+    available_cores,
+    covariance_option,
+    number_or_numbers,
+    numbers,
+    policy_options,
+)
 from posse.errors import InvalidValue
 
 PAPER = ["ebm-ts", "ebm-ucb", "rm-bandit", "ols-bandit", "lin-ts", "lin-ucb"]
@@ -58,7 +66,9 @@ def simulate(
         bool, typer.Option("--appendix", help="Also the regret of the paper's appendix (every task at every step).")
     ] = False,
     track_task: Annotated[int, typer.Option(help="The task whose own regret curve is kept.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores, of the cluster with Ray.")] = None,
+    engine: EngineOption = "processes",
+    address: AddressOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Result file (Parquet); an interrupted run continues from it.")
     ] = None,
@@ -71,6 +81,7 @@ def simulate(
     from posse.cli.tables import print_json, print_summary
     from posse.environments import SyntheticWorld
     from posse.simulation import simulate as run
+    from posse.simulation.engines import using_engine, usual_workers
 
     factories = policy_options(policy or PAPER)
     law: Any = heterogeneity
@@ -96,16 +107,17 @@ def simulate(
         from posse.plotting.style import check_figure_paths
 
         check_figure_paths(plot)
-    result = run(
-        world,
-        factories,
-        horizon=horizon,
-        seeds=seeds,
-        workers=workers if workers is not None else available_cores(),
-        out=out,
-        appendix=appendix,
-        track_task=track_task,
-    )
+    with using_engine(engine, address):
+        result = run(
+            world,
+            factories,
+            horizon=horizon,
+            seeds=seeds,
+            workers=workers if workers is not None else usual_workers(available_cores()),
+            out=out,
+            appendix=appendix,
+            track_task=track_task,
+        )
     files = [str(path) for path in ([out] if out else []) + (plot or [])]
     if plot:
         from posse.plotting import plot_regret

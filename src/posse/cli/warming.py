@@ -52,6 +52,13 @@ def parts() -> dict[str, Callable[[], None]]:
     }
 
 
+def begin() -> None:
+    """Use one small kernel, which says whether there is anything to compile."""
+    from posse.kernels.select import usable
+
+    usable(np.ones(1))
+
+
 @contextlib.contextmanager
 def compiler_at_work() -> Iterator[set[str]]:
     """Yield a set that fills with the names of functions as they are compiled, for each kind of arguments."""
@@ -274,3 +281,14 @@ def _offline() -> None:
         tasks=tasks, arms=arms, contexts=contexts, rewards=rewards, propensities=np.full(len(arms), 1 / N_ARMS)
     )
     evaluate(log, [Uniform(), Learned("ebm-rand-ucb")], seed=1)
+
+
+if __name__ == "__main__":
+    # Whoever starts this goes through the parts from the first to the last; see posse.service.helping.
+    from posse.kernels.compiler import announcement
+    from posse.service.helping import help_with
+    from posse.shared_cache import share_cache
+
+    announcement.made = True
+    share_cache()
+    help_with(parts())

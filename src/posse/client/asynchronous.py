@@ -141,10 +141,28 @@ class AsyncClient:
         """Decide many at once."""
         return await self._run(self._talk.decide_many(fleet, calls.questions(asked), key))
 
-    async def reward(self, decision: values.Decision | str, value: float) -> bool:
+    async def reward(self, decision: values.Decision | str, value: float, *, event: str | None = None) -> bool:
         """Give a decision, or the one of this id, its reward; return whether it was news."""
         decision_id = calls.rewarded_id(decision)
-        return False if decision_id is None else await self._ask(calls.reward(decision_id, value))
+        return False if decision_id is None else await self._ask(calls.reward(decision_id, value, event))
+
+    async def correct(self, decision: values.Decision | str, value: float, *, instead_of: float | None = None) -> bool:
+        """Give a decision another reward than it has; what was learned from that is taken back.
+
+        Parameters
+        ----------
+        decision : Decision or str
+        value : float
+        instead_of : float, optional
+            The reward that it is to have now: a conflict if it has another.
+
+        Returns
+        -------
+        bool
+            True if it was news; False if it has this reward, or the decision is a fallback.
+        """
+        decision_id = calls.rewarded_id(decision)
+        return False if decision_id is None else await self._ask(calls.correct(decision_id, value, instead_of))
 
     async def reward_many(self, rewards: calls.Rewards) -> values.RewardCounts:
         """Give many decisions their rewards, all or none: pairs of decision or id and reward, or a mapping of ids."""

@@ -137,10 +137,18 @@ def questions(asked: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return result
 
 
-def reward(decision_id: str, value: float) -> Call[bool]:
+def reward(decision_id: str, value: float, event: str | None = None) -> Call[bool]:
     """Reward a decision."""
     path = f"/v1/decisions/{_part(decision_id, 'decision id')}/reward"
-    return Call(method="POST", path=path, read=values.news_of, body=to_json({"reward": value}, "reward"))
+    body = {"reward": value} if event is None else {"reward": value, "event": _name(event, "event")}
+    return Call(method="POST", path=path, read=values.news_of, body=to_json(body, "reward"))
+
+
+def correct(decision_id: str, value: float, instead_of: float | None = None) -> Call[bool]:
+    """Give a decision another reward than it has."""
+    path = f"/v1/decisions/{_part(decision_id, 'decision id')}/reward"
+    body = {"reward": value} if instead_of is None else {"reward": value, "instead_of": instead_of}
+    return Call(method="PUT", path=path, read=values.news_of, body=to_json(body, "reward"))
 
 
 def reward_many(rewards: Sequence[tuple[str, float]]) -> Call[values.RewardCounts]:

@@ -186,8 +186,16 @@ class Client:
         """
         return self._run(self._talk.decide_many(fleet, calls.questions(asked), key))
 
-    def reward(self, decision: values.Decision | str, value: float) -> bool:
+    def reward(self, decision: values.Decision | str, value: float, *, event: str | None = None) -> bool:
         """Give a decision, or the one of this id, its reward.
+
+        Parameters
+        ----------
+        decision : Decision or str
+        value : float
+        event : str, optional
+            What it is called, where the fleet takes several rewards of one decision (``reward_events``); it counts
+            once.
 
         Returns
         -------
@@ -195,7 +203,25 @@ class Client:
             True if it was news; False if the same had come before, or the decision is a fallback.
         """
         decision_id = calls.rewarded_id(decision)
-        return False if decision_id is None else self._ask(calls.reward(decision_id, value))
+        return False if decision_id is None else self._ask(calls.reward(decision_id, value, event))
+
+    def correct(self, decision: values.Decision | str, value: float, *, instead_of: float | None = None) -> bool:
+        """Give a decision another reward than it has; what was learned from that is taken back.
+
+        Parameters
+        ----------
+        decision : Decision or str
+        value : float
+        instead_of : float, optional
+            The reward that it is to have now: a conflict if it has another.
+
+        Returns
+        -------
+        bool
+            True if it was news; False if it has this reward, or the decision is a fallback.
+        """
+        decision_id = calls.rewarded_id(decision)
+        return False if decision_id is None else self._ask(calls.correct(decision_id, value, instead_of))
 
     def reward_many(self, rewards: calls.Rewards) -> values.RewardCounts:
         """Give many decisions their rewards, all or none: pairs of decision or id and reward, or a mapping of ids."""

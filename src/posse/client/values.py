@@ -88,8 +88,20 @@ class TaskRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """A probability, or a rate of counts, with its 90 % interval, inside their range."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class ArmBelief:
-    """What is believed about one arm of a task: coefficients by column, and how much of it comes from other tasks."""
+    """What is believed about one arm of a task: coefficients by column, and how much of it comes from other tasks.
+
+    ``rate`` is what is expected at the task's average context, None unless rewards are binary or counts.
+    """
 
     arm: str
     retired: bool
@@ -99,6 +111,7 @@ class ArmBelief:
     population_mean: Numbers
     own_share: float
     borrowed: float
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +124,7 @@ class Task:
     first_time: datetime
     columns: tuple[str, ...]
     arms: tuple[ArmBelief, ...]
+    reward_family: str = "number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +167,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class ArmPopulation:
-    """What the tasks have in common for one arm."""
+    """What the tasks have in common for one arm.
+
+    ``rate`` is what is expected of a new task at the average context, None unless rewards are binary or counts.
+    """
 
     arm: str
     retired: bool
@@ -163,6 +180,7 @@ class ArmPopulation:
     mean: Numbers
     mean_sd: Numbers
     covariance: tuple[Numbers, ...]
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +196,7 @@ class Population:
     refreshed_rewards: int
     findings: tuple[str, ...]
     arms: tuple[ArmPopulation, ...]
+    reward_family: str = "number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,11 +339,15 @@ def nothing_of(_: Any) -> None:
 
 
 def _arm_belief(data: Mapping[str, Any]) -> ArmBelief:
-    return _build(ArmBelief, data, mean=tuple, sd=tuple, population_mean=tuple)
+    return _build(ArmBelief, data, mean=tuple, sd=tuple, population_mean=tuple, rate=_maybe(_rate))
 
 
 def _arm_population(data: Mapping[str, Any]) -> ArmPopulation:
-    return _build(ArmPopulation, data, mean=tuple, mean_sd=tuple, covariance=_each(tuple))
+    return _build(ArmPopulation, data, mean=tuple, mean_sd=tuple, covariance=_each(tuple), rate=_maybe(_rate))
+
+
+def _rate(data: Mapping[str, Any]) -> Rate:
+    return _build(Rate, data)
 
 
 def _build(kind: Callable[..., T], data: Mapping[str, Any], **readers: Callable[[Any], Any]) -> T:

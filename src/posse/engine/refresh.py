@@ -21,10 +21,12 @@ from posse.kernels.kept import Block, new_block
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, Buffers, new_buffers
-from posse.kernels.refresh import ADVANCE, LOOP, Population, new_loop
+from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, Population, new_loop
 from posse.threads import pool, workers
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from posse.types import Array, IntArray
 
 BLOCK = 1024  # rows that are worked on at a time
@@ -85,6 +87,9 @@ class Refresh:
         How many tasks there may be then.
     in_place : bool, default False
         Work on the arrays of ``belief`` and ``memory`` themselves, and keep the posterior of every pair up to date.
+    keys : callable, optional
+        Returns a number of 64 bits for every task, evenly spread, by which some of very many tasks are chosen: the same
+        ones wherever they are. Default: every so many rows.
     """
 
     def __init__(
@@ -98,7 +103,9 @@ class Refresh:
         more: IntArray | None = None,
         n_tasks: int | None = None,
         in_place: bool = False,
+        keys: Callable[[], npt.NDArray[np.uint64]] | None = None,
     ) -> None:
+        self._keys = keys
         n_arms, d = belief.shared_mean.shape
         self.n_arms, self.n_features = n_arms, d
         self.robust = memory.robust > 0
@@ -128,6 +135,9 @@ class Refresh:
             memory if in_place else kernels.Evidence(*parts),
             new_buffers(d),
         )
+        # The first few rewards move nothing yet, so they do not wait until this is compiled.
+        if belief.rewards.sum() >= n_arms - 1 or (more is not None and more.sum() > 1):
+            self._loop.now[IMPROVE_AT] = IMPROVE.address
         self._handle = Handle(LOOP, self._loop)
         self.evidence, self.root, self.information = self._loop.evidence, self._loop.root, self._loop.information
         n_blocks = int((-(-most // BLOCK)).sum())
@@ -170,7 +180,7 @@ class Refresh:
             self.proceed(source, everyone)
             return
         some = self._some(sample or COARSE)
-        if sample is not None or any(4 * part.size < rows.size for part, rows in zip(some, everyone, strict=True)):
+        if sample is not None or self._is_few(some):
             rewards = self.population.rewards.copy()
             self._count_rewards(source, some)
             self.proceed(source, some)
@@ -246,6 +256,9 @@ class Refresh:
             self._information = np.empty((n_blocks, self.n_features, self.n_features + 1))
 
     def _tell(self, what: int) -> None:
+        now = self._loop.now
+        if now[loops.WANTED] == loops.SECOND_MOMENTS and not now[IMPROVE_AT]:
+            now[IMPROVE_AT] = IMPROVE.address
         ADVANCE(self._handle.address, what)
 
     def _again(self, *, steps: int, shared: bool, last: bool, fixed: bool) -> None:
@@ -267,11 +280,17 @@ class Refresh:
         else:
             self._sum_distances(rows)
 
+    def _is_few(self, some: list[IntArray]) -> bool:
+        """Whether to look at these rows first is worth it."""
+        return any(4 * part.size < rows.size for part, rows in zip(some, self.rows, strict=True))
+
     def _some(self, count: int) -> list[IntArray]:
         """Return about so many rows of every arm, evenly spread over those that there are."""
+        shares = [max(1, rows.size // count) for rows in self.rows]
+        if self._keys is not None and max(shares) > 1:
+            return chosen_rows(self.rows, shares, self._belief.task_of, self._keys())
         some = []
-        for rows, room in zip(self.rows, self._coarse, strict=True):
-            every = max(1, rows.size // count)
+        for rows, room, every in zip(self.rows, self._coarse, shares, strict=True):
             part = rows[::every]
             if every > 1:
                 room = room if room.size >= part.size else np.empty(part.size, dtype=np.int64)
@@ -355,3 +374,13 @@ class Refresh:
         else:
             list((self._executor or pool()).map(one, range(len(blocks))))
         return len(blocks)
+
+
+def chosen_rows(
+    rows: list[IntArray], every: Sequence[int], task_of: IntArray, keys: npt.NDArray[np.uint64]
+) -> list[IntArray]:
+    """Return one in ``every`` so many rows of each arm: those of the tasks with the lowest keys."""
+    return [
+        part if one_in == 1 else part[keys[task_of[part]] < np.uint64(2**64 // one_in)]
+        for part, one_in in zip(rows, every, strict=True)
+    ]

@@ -26,7 +26,7 @@ class Draw:
         Expected reward of each arm in the task that arrived.
     rewards : ndarray of shape (horizon, n_arms)
         The reward each arm would pay.
-    coefficients : ndarray of shape (n_arms, n_tasks, n_features), or None if the world is not linear
+    coefficients : ndarray of shape (n_arms, n_tasks, n_features), or None if the world is not linear or changes
     prior : Prior or None
         The population that the coefficients came from, or its closest Gaussian.
     arrival_probabilities : ndarray of shape (n_tasks,)
@@ -73,5 +73,5 @@ def stream(seed: int, purpose: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(purpose,))))
 
 
-TRUTH, ARRIVALS, CONTEXTS, SIGNS, NOISE, POLICY = range(6)
+TRUTH, ARRIVALS, CONTEXTS, SIGNS, NOISE, POLICY, DRIFT, CHANGES = range(8)
 """The purposes that a seed's randomness is divided into."""

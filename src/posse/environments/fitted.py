@@ -8,8 +8,8 @@ import numpy as np
 
 from posse.checks import real_array, whole_number
 from posse.environments.base import NOISE, Draw, stream
+from posse.environments.drawing import expected_rewards
 from posse.environments.rows import rows_to_meet
-from posse.environments.synthetic import expected_rewards
 from posse.environments.tables import checked_noise_sd, checked_table, checked_tasks, fingerprint
 from posse.errors import ShapeError
 from posse.model.prior import Prior

@@ -9,8 +9,8 @@ import numpy as np
 from posse.checks import covariance as checked_covariance
 from posse.checks import number, real_array, whole_number
 from posse.environments.base import NOISE, TRUTH, Draw, stream
+from posse.environments.drawing import arriving_tasks, correlated, expected_rewards
 from posse.environments.rows import rows_to_meet
-from posse.environments.synthetic import arriving_tasks, correlated, expected_rewards
 from posse.environments.tables import checked_noise_sd, checked_table, fingerprint
 from posse.errors import InvalidValue, ShapeError
 from posse.model.prior import Prior

@@ -11,10 +11,11 @@ import numpy as np
 
 from posse.checks import covariance as checked_covariance
 from posse.checks import number, one_of, real_array, whole_number
-from posse.environments.base import ARRIVALS, CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
+from posse.environments.base import CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
+from posse.environments.drawing import arriving_tasks, correlated, expected_rewards
+from posse.environments.drifting import Motion, moving_coefficients
 from posse.errors import InvalidValue, ShapeError
 from posse.families import FAMILIES, Rewards, family_of
-from posse.kernels.linalg import factor_semidefinite
 from posse.model.prior import Prior
 from posse.types import Array, ArrayLike, IntArray, Settings
 
@@ -62,6 +63,15 @@ class SyntheticWorld:
     base_rate : float, optional
         With clicks and counts and ``contexts="intercept"``: the probability or rate at which the shared intercepts are
         centred. Default: that of a predictor of 0, which is 0.5 for clicks and 1 for counts.
+    half_life : float, optional
+        Steps after which half of a task's deviation :math:`\delta_{kj}` has given way to a new one from the same law
+        (an Ornstein-Uhlenbeck process). Default: nothing drifts.
+    change_every : int, optional
+        Steps between sudden changes, at which tasks draw new deviations. Default: there are none.
+    change_share : float, default 1
+        With what probability a task is among those that change.
+    population_moves : bool, default False
+        Whether the shared coefficients drift and change as well, all tasks with them.
 
     Examples
     --------
@@ -87,6 +97,10 @@ class SyntheticWorld:
     feature_scale: Sequence[float] | None = None
     rewards: Rewards = "number"
     base_rate: float | None = None
+    half_life: float | None = None
+    change_every: int | None = None
+    change_share: float = 1.0
+    population_moves: bool = False
 
     def __post_init__(self) -> None:
         for name in ("n_tasks", "n_arms", "n_features"):
@@ -101,6 +115,7 @@ class SyntheticWorld:
         self._noise_sd()
         one_of(self.rewards, "rewards", tuple(FAMILIES))
         self._base()
+        self._check_motion()
         self._arrival_probabilities()
         if isinstance(self.heterogeneity, str):
             one_of(self.heterogeneity, "heterogeneity", HETEROGENEITY_LAWS)
@@ -119,25 +134,51 @@ class SyntheticWorld:
         # Less a hair, so that a share such as 0.07 of 100 tasks is 7 of them in spite of rounding.
         return max(0, math.ceil(self.odd_share * self.n_tasks - 1e-9))
 
+    @property
+    def changes(self) -> bool:
+        """Whether coefficients change while the world runs."""
+        return self.half_life is not None or self.change_every is not None
+
+    def _check_motion(self) -> None:
+        if self.half_life is not None:
+            number(self.half_life, "half_life", above=0)
+        if self.change_every is not None:
+            whole_number(self.change_every, "change_every", at_least=1)
+        if number(self.change_share, "change_share", at_least=0) > 1:
+            raise InvalidValue(f"change_share must be at most 1, but {self.change_share:g} came")
+        if not self.changes and (self.change_share != 1 or self.population_moves):
+            raise InvalidValue(
+                "change_share and population_moves say how a world changes, but this one does not; "
+                "pass half_life or change_every as well"
+            )
+        if self.changes and self.n_odd_tasks:
+            raise InvalidValue("odd tasks would not stay odd in a world that changes; leave out odd_share")
+
     def draw(self, seed: int, horizon: int) -> Draw:
         """Return the world of this seed, with ``horizon`` steps."""
         seed = whole_number(seed, "seed", at_least=0)
         horizon = whole_number(horizon, "horizon", at_least=1)
-        coefficients, covariance = self._truth(stream(seed, TRUTH))
+        shared, deviations, covariance = self._truth(stream(seed, TRUTH))
         probabilities = self._arrival_probabilities()
         tasks = arriving_tasks(probabilities, seed, horizon)
+        coefficients = shared + deviations
+        if self.changes:
+            motion = Motion(self.half_life, self.change_every, self.change_share, self.population_moves)
+            met = moving_coefficients(motion, shared, deviations, covariance, self.shared_sd, tasks, seed)
+        else:
+            met = coefficients[:, tasks]
         contexts = self._contexts(seed, horizon)
         shared_precision: float | Array = self.shared_sd**-2
         if self.feature_scale is not None:
             scale = self._feature_scale()
             contexts = contexts * scale
-            coefficients = coefficients / scale
+            coefficients, met = coefficients / scale, met / scale
             covariance = covariance / (scale[:, None] * scale)
             shared_precision = np.tile(shared_precision * scale**2, (self.n_arms, 1))
         if self.rewards != "number":
-            return self._family_draw(seed, tasks, contexts, coefficients, probabilities)
+            return self._family_draw(seed, tasks, contexts, coefficients, met, probabilities)
         noise_sd = self._noise_sd()
-        expected = expected_rewards(contexts, coefficients[:, tasks])
+        expected = expected_rewards(contexts, met)
         rewards = expected + stream(seed, NOISE).standard_normal(horizon)[:, None] * noise_sd
         prior = Prior(
             covariance=covariance,
@@ -149,16 +190,16 @@ class SyntheticWorld:
             contexts=contexts,
             expected=expected,
             rewards=rewards,
-            coefficients=coefficients,
+            coefficients=None if self.changes else coefficients,
             prior=prior,
             arrival_probabilities=probabilities,
         )
 
     def _family_draw(
-        self, seed: int, tasks: IntArray, contexts: Array, coefficients: Array, probabilities: Array
+        self, seed: int, tasks: IntArray, contexts: Array, coefficients: Array, met: Array, probabilities: Array
     ) -> Draw:
         """Return the draw of a world that pays clicks or counts."""
-        expected = family_of(self.rewards).mean_of(expected_rewards(contexts, coefficients[:, tasks]))
+        expected = family_of(self.rewards).mean_of(expected_rewards(contexts, met))
         rng = stream(seed, NOISE)
         if self.rewards == "binary":
             # One draw for all arms, as the noise of numbers is: arms differ by their probabilities alone.
@@ -171,7 +212,7 @@ class SyntheticWorld:
             contexts=contexts,
             expected=expected,
             rewards=rewards,
-            coefficients=coefficients,
+            coefficients=None if self.changes else coefficients,
             prior=None,
             arrival_probabilities=probabilities,
             rewards_are=self.rewards,
@@ -204,6 +245,8 @@ class SyntheticWorld:
             unused |= {"rewards", "base_rate"}
         else:
             unused.add("noise_sd")
+        if not self.changes:
+            unused |= {"half_life", "change_every", "change_share", "population_moves"}
         for name in self.__dataclass_fields__:
             if name in unused:
                 continue
@@ -257,8 +300,8 @@ class SyntheticWorld:
             )
         return np.array(np.broadcast_to(matrices, (self.n_arms, d, d)))
 
-    def _truth(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return coefficients (K, N, d) and the covariance (K, d, d) they were drawn with.
+    def _truth(self, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Return shared coefficients (K, 1, d), deviations (K, N, d) and the covariance (K, d, d) of these.
 
         Sums are written out or elementwise, never through BLAS: a seed gives the same bits on every machine.
         """
@@ -282,7 +325,7 @@ class SyntheticWorld:
             deviations[:, :odd] *= self.odd_scale
             covariance = covariance * (1.0 + odd / N * (self.odd_scale**2 - 1.0))
         shared[:, :, 0] += self._base()
-        return shared + deviations, covariance
+        return shared, deviations, covariance
 
     def _contexts(self, seed: int, horizon: int) -> Array:
         d = self.n_features
@@ -296,29 +339,3 @@ class SyntheticWorld:
         if self.contexts == "intercept":
             contexts[:, 0] = 1.0
         return contexts
-
-
-def correlated(standard: Array, covariance: Array) -> Array:
-    """Return standard normal vectors (K, N, d) with the covariance (K, d, d) of their arm, summed in a fixed order."""
-    result = np.zeros(standard.shape)
-    root = np.empty(covariance.shape[1:])
-    for arm in range(standard.shape[0]):
-        factor_semidefinite(covariance[arm], root)
-        for i in range(standard.shape[2]):
-            result[arm] += standard[arm, :, i, None] * root[i]
-    return result
-
-
-def expected_rewards(contexts: Array, coefficients: Array) -> Array:
-    """Return expected rewards (n, K) of contexts (n, d) under coefficients (K, n, d), summed in a fixed order."""
-    total = np.zeros((contexts.shape[0], coefficients.shape[0]))
-    for i in range(contexts.shape[1]):
-        total += contexts[:, i, None] * coefficients[:, :, i].T
-    return total
-
-
-def arriving_tasks(probabilities: Array, seed: int, horizon: int) -> IntArray:
-    """Return the task that arrives at each step, shape (horizon,)."""
-    uniform = stream(seed, ARRIVALS).random(horizon)
-    tasks = np.searchsorted(np.cumsum(probabilities), uniform, side="right")
-    return np.minimum(tasks, probabilities.size - 1).astype(np.int64)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.engine.refresh import Live, Refresh
+from posse.engine.refresh import COARSE, Live, Refresh
 from posse.fleet.kept import Copies, Frozen, Kept
 from posse.threads import workers
 from posse.undisturbed import undisturbed
@@ -36,7 +36,11 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
     # One core stays free for decisions.
     threads = max(1, workers() - 1)
     executor = ThreadPoolExecutor(threads, "posse-refresh", _stand_back) if threads > 1 else None
-    refresh = Refresh(store.belief, store.memory.evidence, threads=threads, copied=True, executor=executor)
+    keys = store.task_keys
+    if keys is not None and (sample is not None or store.n_slots > COARSE):
+        taken = keys()  # while nobody changes the names
+        keys = lambda: taken  # noqa: E731
+    refresh = Refresh(store.belief, store.memory.evidence, threads=threads, copied=True, executor=executor, keys=keys)
     kept, version, replaced = Kept(store.n_slots, store.n_features), store.version, store.replaced
 
     def work() -> None:

@@ -9,7 +9,7 @@ import threading
 import time as clock_module
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,21 +27,26 @@ from posse.errors import (
 )
 from posse.families import Rewards
 from posse.features import FeatureSpec
-from posse.fleet.behaviour import new_behaviour
+from posse.fleet.behaviour import Behaviour, new_behaviour
 from posse.fleet.commit import Steps, commit
 from posse.fleet.decision import Decision
+from posse.fleet.fading import HalfLife, new_fading
+from posse.fleet.known import Known
 from posse.fleet.labels import Label, Labels
 from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
 from posse.fleet.loading import require_loaded
+from posse.fleet.menu import read_menu
 from posse.fleet.room import memory
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
 from posse.fleet.site_store import SiteStore, new_store
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
-from posse.kernels.fleet import decide_rows
+from posse.kernels.fleet import decide, decide_rows, pick
 from posse.kernels.fleet_sites import show_rewards
 from posse.kernels.lanes import new_lanes
 from posse.kernels.linalg import LARGEST
+from posse.kernels.propensity import score_room
+from posse.kernels.rule import action_probabilities
 from posse.kernels.sites import NUMBER
 from posse.keywords import KnownKeywords
 from posse.threads import MANY_ROWS, spread_parts, workers
@@ -54,6 +59,7 @@ if TYPE_CHECKING:
 
 MONTH = 30 * 24 * 3600.0
 CELL_BYTES = 110  # that a fleet takes for every entry of its arms' covariances, as measured
+FIT_ROUNDS = 4  # of effects and population in turn after a batch; one at every other refresh
 FIT_STEPS, FIT_SETTLED = 30, 1e-2  # of the prior after a batch, which may be all the data there will ever be
 
 logger = logging.getLogger("posse")
@@ -92,9 +98,12 @@ class Core(KnownKeywords):
         refresh_growth: float | None = None,
         robust: bool = False,
         rewards: Rewards = "number",
+        drift: HalfLife | Literal["learn"] | None = None,
         time_to_live: float | None = MONTH,
         absent_reward: float | None = None,
         count_pending: bool = True,
+        task_features: FeatureSpec | Sequence[Any] | None = None,
+        arm_features: FeatureSpec | Sequence[Any] | None = None,
         background: bool = False,
         clock: Callable[[], float] = clock_module.time,
         log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
@@ -103,6 +112,10 @@ class Core(KnownKeywords):
         self._arms, self._tasks = Labels("arm"), Labels("task")
         if isinstance(arms, str):
             raise InvalidValue(f"arms must be a sequence of names, but the text {arms!r} came; pass [{arms!r}]")
+        known_arms = None
+        if arm_features is not None and not isinstance(arms, list | tuple):
+            known_arms = read_menu(arms, spec_of(arm_features), self._arms)
+            arms = known_arms.arms
         names = self._arms.checked_all(listed(arms, "arms must be a sequence of names"))
         if not names:
             raise InvalidValue("a fleet needs at least one arm, but arms is empty")
@@ -128,12 +141,6 @@ class Core(KnownKeywords):
         self._absent_reward = None if absent_reward is None else self._checked_reward(absent_reward)
         require_truth_value(count_pending, "count_pending")
         self._count_pending = bool(count_pending)
-        if self._absent_reward is not None and self._count_pending and self._behaviour.family.name != "number":
-            raise InvalidValue(
-                f"expected count_pending=False with absent_reward for rewards={rewards!r}, got True: what such a "
-                "reward has taught cannot be taken back when another takes its place; pass count_pending=False, which "
-                "learns a decision when its time_to_live is over, or leave absent_reward out"
-            )
         if not self._count_pending and self._absent_reward is None:
             raise InvalidValue(
                 "count_pending=False learns every decision when its time_to_live is over, its reward or absent_reward; "
@@ -144,10 +151,12 @@ class Core(KnownKeywords):
                 "count_pending=False learns every decision when its time_to_live is over; "
                 "expected time_to_live to be a number of seconds, got None"
             )
+        self._fading = new_fading(drift, self)
         self._clock = clock
         self._lock = threading.RLock()
         self._retired: set[int] = set()
         self._store = new_store(self._behaviour)
+        self._store.task_keys = self._tasks.keys
         self._in_background = bool(background)
         self._background: threading.Thread | None = None  # that estimates the population
         self._decided = 0
@@ -157,6 +166,23 @@ class Core(KnownKeywords):
         self._origins = {self._prefix}  # of all fleets that this one learned from, itself included
         self._elsewhere: frozenset[Label] = frozenset()  # tasks of the file that were not loaded
         self._partial = False
+        self._known: Known | None = None
+        if task_features is not None or arm_features is not None:
+            require_numbers(self._behaviour)
+            if self._fading is not None:
+                raise InvalidValue(
+                    "expected drift=None with task_features or arm_features, got both: sums that fade cannot be moved "
+                    "to new effects exactly; choose one"
+                )
+            of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))
+            self._known = Known(of_tasks, of_arms, len(names), self._features.n_features)
+            both = set(self._features.names) & set(self._known.task_names)
+            if both:
+                raise InvalidValue(
+                    f"expected names of features and task_features that differ, got {min(both)!r} in both; rename one"
+                )
+            if known_arms is not None:
+                commit(self._known.arms.setting(np.arange(len(names)), known_arms.columns, known_arms.all_raw()))
         self._log: Callable[[list[Record]], None] | None = None
         self.log_to(log)
         self._seek()
@@ -183,7 +209,11 @@ class Core(KnownKeywords):
 
     def _step(self) -> int:
         """Return the step that the next decision is: rewards learned from tables are experience, too."""
-        return max(self._decided, self._store.experience) + 1
+        return max(self._steps())
+
+    def _steps(self) -> tuple[int, int]:
+        """Return the step that the next decision is by decisions, and by rewards."""
+        return self._decided + 1, self._store.experience + 1
 
     def _ledgers(self) -> list[Ledger]:
         return [self._ledger, *self._adopted.values()]
@@ -201,12 +231,17 @@ class Core(KnownKeywords):
     def _n_pending(self) -> int:
         return sum(ledger.n_pending for ledger in self._ledgers())
 
-    def _note(self, decisions: list[Decision], contexts: list[Any], now: float) -> None:
-        """Write decisions to the log before they count."""
+    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:
+        """Write decisions, or the places of one ranking, to the log before they count."""
         from posse.logs.writer import moment
 
         assert self._log is not None
         names, when = self._features.names, moment(now)
+        known = self._known
+        about: dict[Label, dict[str, Any]] = {
+            task: {} if known is None else known.about(self._tasks.get(task))
+            for task in {one.task for one in decisions}
+        }
         self._log(
             [
                 {
@@ -218,11 +253,12 @@ class Core(KnownKeywords):
                     "probabilities": list(decision.probabilities.values()),
                     "expected_rewards": list(decision.mean.values()),
                     "propensity": decision.propensity,
-                    "context": dict(zip(names, self._features.raw(context), strict=True)),
+                    "context": dict(zip(names, self._features.raw(context), strict=True), **about[decision.task]),
                     "policy": self._behaviour.policy,
                     "version": __version__,
+                    **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),
                 }
-                for decision, context in zip(decisions, contexts, strict=True)
+                for place, (decision, context) in enumerate(zip(decisions, contexts, strict=True))
             ]
         )
 
@@ -369,6 +405,17 @@ class Core(KnownKeywords):
         """Let tasks be there whose numbers were reserved."""
         return [*self._store.taking_tasks(len(new)), *self._tasks.adding(new)] if new else []
 
+    def _choose(self, task: int, x: Array, arms: IntArray, step: int, explore: bool, uniform: float, out: Array) -> int:
+        """Decide among ``arms``, see :func:`posse.kernels.fleet.decide`; a negative task is one never seen."""
+        if self._known is None:
+            return int(decide(self._store.address, task, x, arms, step, explore, uniform, out))
+        if decide(self._store.address, task, x, arms, step, False, 0.0, out) < 0:
+            return -1
+        self._known.add(self._store, task, x, arms, out[1], out[2])
+        scratch = np.empty((5, score_room(arms.size)))
+        action_probabilities(out[1], out[2], step, self._behaviour.rule, explore, scratch, out[0])
+        return int(pick(out[0], uniform))
+
     def _decide_rows(
         self,
         rows: IntArray,
@@ -384,7 +431,16 @@ class Core(KnownKeywords):
         probabilities, mean, sd = (np.empty((n, n_arms)) for _ in range(3))
         ground = self._store.ground  # kept while compiled code works on it
         address = ground.address
-        first_step, least_step = self._decided + 1, self._store.experience + 1
+        first_step, least_step = self._steps()
+        if self._known is not None:
+            probabilities[...], mean[...], sd[...] = 0.0, np.nan, np.nan
+            for row in range(n):
+                arms = np.flatnonzero(mask[row if len(mask) > 1 else 0])
+                step, out = max(first_step + (row if advance else 0), least_step), np.empty((3, arms.size))
+                position = self._choose(int(rows[row]), X[row], arms, step, explore, float(uniforms[row]), out)
+                chosen[row] = arms[position] if position >= 0 else -1
+                probabilities[row, arms], mean[row, arms], sd[row, arms] = out
+            return chosen, probabilities, mean, sd
         # Rows of one task together, so that what belongs to it is fetched once; answers do not depend on the order.
         order = np.argsort(rows, kind="stable")
 
@@ -418,23 +474,35 @@ class Core(KnownKeywords):
         old: Array | None = None,
         refresh: bool = True,
         provisional: bool = False,
+        waiting: bool = False,
         fit: bool = False,
+        times: Array | None = None,
     ) -> Lesson:
         """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
 
         With ``fit`` they are a table, after which clicks and counts have their population estimated to the end. ``old``
-        is the reward that each row was learned with before, NaN for those that are new; default: all are new.
+        is the reward that each row was learned with before, NaN for those that are new; default: all are new. New ones
+        that are ``waiting``, or ``provisional``, may be replaced by their reward. ``times`` is when each row came, in a
+        fleet with drift; it then learns them in turn.
         """
         require_loaded()
         store = self._store
         # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
         contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
         tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
+        if self._known is not None:
+            shift = self._known.shift(tasks, arms, contexts)
+            rewards, old = rewards - shift, None if old is None else old - shift
         slots = store.claim(tasks, arms)
+        if self._fading is not None and times is not None:
+            store.keep(slots, arms)
+            learn = partial(self._fading.learn_rows, tasks, arms, contexts, rewards, times, estimate=refresh)
+            return Lesson([learn], "one by one" if refresh else "sums")
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if isinstance(store, SiteStore):
             fit = fit and refresh
-            steps = store.learning_in_turn(tasks, arms, contexts, rewards, fit=fit)
+            waiting = waiting or provisional
+            steps = store.learning_in_turn(tasks, arms, contexts, rewards, old=old, waiting=waiting, fit=fit)
             return Lesson(steps, "refresh" if fit and due else "one by one")
         if refresh and store.stale:
             due = True
@@ -491,7 +559,7 @@ class Core(KnownKeywords):
         """Whether the population is estimated in the background."""
         evidence = self._behaviour.method == estimators.EVIDENCE
         # Sites are made again where they stand.
-        return self._in_background and evidence and self._behaviour.family.name == "number"
+        return self._in_background and evidence and self._behaviour.family.name == "number" and self._known is None
 
     def _estimates_after(self, n_rows: int) -> bool:
         """Whether so many rows are learned under the population in force; its estimate follows in the background."""
@@ -526,12 +594,28 @@ class Core(KnownKeywords):
         """Estimate the population anew. If that fails, it stays as it was and what was learned counts all the same."""
         try:
             self._store.refresh(refresh, steps=steps, settled=settled)
+            self._learn_effects(steps=steps, settled=settled)
         except Exception as error:
             self._store.postpone(error)
             logger.exception(
                 "the population could not be estimated and stays as it is until more rewards have come; all rewards "
                 "so far are learned"
             )
+
+    def _learn_effects(self, *, steps: int, settled: float) -> None:
+        """Learn what features of tasks and arms say, after the population, and then the population around that."""
+        store = self._store
+        if self._known is not None and store.memory.evidence.refreshed_at[0] > 0:
+            for _ in range(FIT_ROUNDS if steps >= FIT_STEPS else 1):
+                commit(self._known.learning(store))
+                if store.stale:
+                    store.refresh(steps=steps, settled=settled)
+
+    def _shift_of(self, task: int, arm: int, x: Array) -> float:
+        """Return by how much a reward is lowered before it is learned: what features of task and arm say of it."""
+        if self._known is None:
+            return 0.0
+        return float(self._known.shift(np.array([task]), np.array([arm]), x[None])[0])
 
     def _estimate(self, lesson: Lesson) -> None:
         """Estimate the population after a lesson, if it is due. Who is interrupted here has learned all the same."""
@@ -583,14 +667,27 @@ class Core(KnownKeywords):
             waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
             ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
             if self._holds_rewards:
-                lesson = self._held(late)
+                lesson = self._held(late, now)
+            elif ids and isinstance(self._store, SiteStore):
+                lesson = self._over(waiting)
             if ids:
                 note = partial(self._note_rewards, ids, [self._absent_reward] * len(ids), now)
         commit([*(lesson.steps if lesson is not None else ()), *_dropping(late)], note)
         if lesson is not None:
             self._estimate(lesson)
 
-    def _held(self, late: list[tuple[Ledger, IntArray]]) -> Lesson | None:
+    def _over(self, waiting: list[tuple[Ledger, IntArray]]) -> Lesson:
+        """Return what decisions teach whose time is over: what they counted as, from now on for good."""
+        absent = np.full(sum(rows.size for _, rows in waiting), self._absent_reward)
+        return self._lesson(
+            np.concatenate([ledger.task[rows] for ledger, rows in waiting]),
+            np.concatenate([ledger.arm[rows] for ledger, rows in waiting]),
+            np.concatenate([ledger.context[rows] for ledger, rows in waiting]),
+            absent,
+            old=absent,
+        )
+
+    def _held(self, late: list[tuple[Ledger, IntArray]], now: float) -> Lesson | None:
         """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""
         kept = [(ledger, rows[ledger.status[rows] != FORGOTTEN]) for ledger, rows in late]
         rewards = [
@@ -603,11 +700,31 @@ class Core(KnownKeywords):
             np.concatenate([ledger.arm[rows] for ledger, rows in kept]),
             np.concatenate([ledger.context[rows] for ledger, rows in kept]),
             np.concatenate(rewards),
+            times=self._times(now, sum(rows.size for _, rows in kept)),
         )
+
+    def _times(self, now: float, n: int) -> Array | None:
+        """Return when ``n`` rows came that came now, if that matters."""
+        return None if self._fading is None else np.full(n, now)
 
 
 def _dropping(late: list[tuple[Ledger, IntArray]]) -> Steps:
     return [step for ledger, rows in late for step in ledger.dropping_oldest(rows.size)]
+
+
+def spec_of(features: Any) -> FeatureSpec:
+    """Return declared features, or names as numbers."""
+    return features if isinstance(features, FeatureSpec) else FeatureSpec(features)
+
+
+def require_numbers(behaviour: Behaviour) -> None:
+    """Raise unless features of tasks and arms can be learned from."""
+    if behaviour.method != estimators.EVIDENCE or behaviour.family.name != "number":
+        raise InvalidValue(
+            "expected rewards='number', a policy that learns the population and prior='evidence' with task_features or "
+            f"arm_features, got rewards={behaviour.family.name!r}, policy={behaviour.policy!r} and "
+            f"prior={behaviour.prior!r}; leave the features out, or take those"
+        )
 
 
 def require_room(n_arms: int, n_features: int) -> None:

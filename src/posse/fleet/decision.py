@@ -56,6 +56,45 @@ class Decision(NamedTuple):
         )
 
 
+class Ranking(tuple[Decision, ...]):
+    """Distinct arms for one request, best place first: a tuple with the decision of every place.
+
+    ``ranking[0]`` is the decision of the first place. The propensity of a place is that of its arm among the arms that
+    the places above have left, given those places; the product of all is the probability of the ranking.
+    """
+
+    __slots__ = ()
+
+    @property
+    def ids(self) -> list[str]:
+        """What rewards name the places by."""
+        return [place.id for place in self]
+
+    @property
+    def arms(self) -> list[Label]:
+        """The arms, best place first."""
+        return [place.arm for place in self]
+
+    @property
+    def propensities(self) -> list[float]:
+        """How likely the arm of every place was, given the places above it."""
+        return [place.propensity for place in self]
+
+    def __repr__(self) -> str:
+        return self._sheet().text()
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        rows = [
+            (str(place + 1), str(one.arm), one.propensity, one.mean[one.arm], one.sd[one.arm])
+            for place, one in enumerate(self)
+        ]
+        title = f"Ranking of {len(self)} arms for task {self[0].task!r}" if self else "Ranking of no arms"
+        return Sheet(title, [Table("", ("place", "arm", "propensity", "mean", "sd"), rows)])
+
+
 class Expectation(NamedTuple):
     """What is believed about the expected reward of every active arm, exploration apart.
 

@@ -11,6 +11,7 @@ from posse.fleet.labels import Label
 from posse.fleet.ledger import REWARDED
 from posse.fleet.products import squares_of
 from posse.kernels.packing import whole_matrix
+from posse.kernels.sums import Sums
 from posse.model.borrowing import borrowing_of
 
 
@@ -30,9 +31,13 @@ def export_task(fleet: Core, task: Label) -> dict[str, Any]:
             seen = row >= 0 and belief.sums.counts[row] > 0
             entry: dict[str, Any] = {"count": float(belief.sums.counts[row]) if seen else 0.0}
             if seen:
-                entry["sum_of_squares"] = float(belief.sums.sum_of_squares[row])
-                entry["moment"] = belief.sums.moment[row].tolist()
-                entry["gram"] = whole_matrix(belief.sums.gram[row]).tolist()
+                sums = Sums(*(field[[row]] for field in belief.sums))
+                sums = sums._replace(gram=whole_matrix(sums.gram[0])[None])
+                if fleet._known is not None:
+                    sums = fleet._known.raw_sums(np.array([number]), np.array([arm]), sums)
+                entry["sum_of_squares"] = float(sums.sum_of_squares[0])
+                entry["moment"] = sums.moment[0].tolist()
+                entry["gram"] = sums.gram[0].tolist()
             entry["own_share"] = float(borrowing.own_share[arm])
             entry["borrowed"] = float(borrowing.borrowed[arm])
             arms[str(label)] = entry
@@ -49,8 +54,13 @@ def export_task(fleet: Core, task: Label) -> dict[str, Any]:
                         "reward": float(ledger.reward[row]) if rewarded else None,
                     }
                 )
+        about: dict[str, Any] = {}
+        if fleet._known is not None and fleet._known.tasks.spec is not None:
+            raw = fleet._known.tasks.raw.get(number)
+            about["features"] = None if raw is None else dict(zip(fleet._known.tasks.spec.names, raw, strict=True))
         return {
             "task": fleet._tasks.label(number),
+            **about,
             "columns": list(fleet._features.columns),
             "arms": arms,
             "decisions": decisions,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,6 +19,8 @@ from posse.container import Container, Streamed, open_container, write_container
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
 from posse.fleet.commit import commit
+from posse.fleet.fading_file import drift_in, fading_state, restore_fading
+from posse.fleet.known_file import declared, known_state, restore_known
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
@@ -34,10 +37,12 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION, SUMS_ONLY, WITH_SITES = "fleet", 2, 3, 4
+KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS = "fleet", 2, 3, 4, 5, 6, 7
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
-The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`.
+The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`, and the fourth the first with features
+of tasks and arms, see :mod:`posse.fleet.known_file`. The last two are the first two of a fleet with drift, see
+:mod:`posse.fleet.fading_file`.
 """
 
 MOST_TASKS = 2**40
@@ -68,14 +73,23 @@ Arrays = dict[str, Any]
 
 def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
     """Write a fleet; deciding goes on while the file is written, not while the arrays are copied."""
+    freeze_whole(fleet)(path)
+
+
+def freeze_whole(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
+    """Return what writes the state that a fleet is in now to a file, all of it copied."""
     with fleet._lock:
         fleet._require_whole()
         header, arrays = _state(fleet)
-    write_fleet(path, version_of(fleet), header, arrays)
+    return partial(write_fleet, version=version_of(fleet), header=header, arrays=arrays)
 
 
 def version_of(fleet: Posse) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
+    if fleet._fading is not None:
+        return FADING
+    if fleet._known is not None:
+        return WITH_KNOWN
     return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
 
 
@@ -88,12 +102,23 @@ def require_finite(name: str, array: npt.NDArray[Any]) -> None:
         )
 
 
-def write_fleet(path: str | os.PathLike[str], version: int, header: dict[str, Any], arrays: Arrays) -> None:
+def is_manifest(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a manifest rather than a fleet."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(1) == b"{"
+    except OSError:
+        return False
+
+
+def write_fleet(
+    path: str | os.PathLike[str], version: int, header: dict[str, Any], arrays: Arrays, *, kind: str = KIND
+) -> None:
     """Write what a fleet is made of."""
     for name, array in arrays.items():
         if not isinstance(array, Streamed):
             require_finite(name, array)
-    write_container(path, kind=KIND, version=version, header=header, arrays=arrays)
+    write_container(path, kind=kind, version=version, header=header, arrays=arrays)
 
 
 def load_fleet(
@@ -102,13 +127,15 @@ def load_fleet(
     *,
     tasks: Iterable[Label] | None = None,
     clock: Callable[[], float],
+    kind: str = KIND,
 ) -> Fleet:
     """Read a fleet, or some of its tasks."""
     if tasks is not None:
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY, WITH_SITES)) as box:
+    versions = (VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS)
+    with open_container(path, kind=kind, versions=versions) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
         except (DamagedFile, UnknownTask):
@@ -128,6 +155,10 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
     header, arrays = state_but_pairs(fleet)
     if isinstance(fleet._store, SiteStore):
         more, rows = site_state(fleet._store, slots)
+        header, arrays = header | more, arrays | rows
+    if fleet._known is not None:
+        order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
+        more, rows = known_state(fleet._known, order, fleet._store.n_arms)
         header, arrays = header | more, arrays | rows
     arrays |= {
         "pair_gram": belief.sums.gram[slots],
@@ -202,6 +233,9 @@ def state_but_pairs(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
         "ledgers": ledgers,
         "origins": sorted(fleet._origins),
     }
+    if fleet._fading is not None:
+        more, faded = fading_state(fleet._fading, place)
+        header, arrays = header | more, arrays | faded
     return header, arrays
 
 
@@ -290,9 +324,11 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
         rewards=rewards_in(header) if reader.box.version == WITH_SITES else "number",
+        drift=drift_in(header) if reader.box.version in (FADING, FADING_SUMS) else None,
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
+        **(declared(header) if reader.box.version == WITH_KNOWN else {}),
         clock=clock,
     )
     for name in names[first_arms:]:
@@ -317,6 +353,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     if len(fleet._tasks) != len(labels):
         raise reader.damaged("two tasks have one name")
     _restore_pairs(fleet, reader, n_tasks, chosen)
+    if fleet._known is not None:
+        restore_known(fleet, reader, numbers, n_tasks, chosen)
     weight = reader.array("task_weight", (n_tasks,), rows=chosen)
     if not (weight > 0).all():
         raise reader.damaged("task_weight has numbers that are not greater than 0")
@@ -324,6 +362,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     _restore_arms(fleet, reader)
     if chosen is None:
         _restore_ledgers(fleet, reader, n_tasks)
+    if fleet._fading is not None:
+        restore_fading(fleet._fading, reader, n_tasks, None if chosen is None else chosen.size)
     fleet._store.experience = reader.whole("experience")
     fleet._store.replaced = reader.whole("replaced")
     looked_at = header["looked_at"]
@@ -333,8 +373,8 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     fleet._partial = chosen is not None
     if chosen is not None:
         fleet._elsewhere = everyone - frozenset(labels)
-    beliefs = reader.box.version != SUMS_ONLY
-    wrong = contradiction(fleet._store, whole=chosen is None)
+    beliefs = reader.box.version not in (SUMS_ONLY, FADING_SUMS)
+    wrong = contradiction(fleet._store, whole=chosen is None, faded=fleet._fading is not None)
     if wrong is not None:
         raise reader.damaged(wrong)
     fleet._store.take_over(beliefs=beliefs)
@@ -399,7 +439,7 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),
     ]
-    if reader.box.version != SUMS_ONLY:
+    if reader.box.version not in (SUMS_ONLY, FADING_SUMS):
         parts += [
             ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
             ("local_mean", belief.local_mean, (n_pairs, d)),

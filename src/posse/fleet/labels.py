@@ -15,6 +15,8 @@ from posse.fleet.commit import Steps, commit
 from posse.kernels.distinct import find_numbers, put_numbers
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from posse.types import IntArray
 
 Label: TypeAlias = str | int
@@ -108,6 +110,8 @@ class Labels:
         self._label: dict[int, Label] = {}
         self._kind: type[str] | type[int] | None = None
         self._index: _Index | None = None
+        self._keys = np.empty(0, dtype=np.uint64)
+        self._n_keys: int | None = 0
 
     def __len__(self) -> int:
         return len(self._number)
@@ -150,6 +154,21 @@ class Labels:
             return index.find(np.array(labels, dtype=np.int64))
         found = map(self._number.get, labels)
         return np.array([-1 if number is None else number for number in found], dtype=np.int64)
+
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """Return the key of every name (:mod:`posse.fleet.task_keys`) at its number; what has no name has any."""
+        from posse.fleet.task_keys import keys_of
+
+        known, self._n_keys = self._n_keys or 0, None  # one that is interrupted is made again
+        if known < len(self._number):
+            n = len(self._number) - known
+            numbers = np.fromiter(islice(reversed(self._number.values()), n), np.int64, n)
+            keys = np.zeros(max(int(numbers.max()) + 1, self._keys.size), dtype=np.uint64)
+            keys[: self._keys.size] = self._keys
+            keys[numbers] = keys_of(list(islice(reversed(self._number), n)))
+            self._keys = keys
+        self._n_keys = len(self._number)
+        return self._keys
 
     def label(self, number: int) -> Label:
         """Return the name of a number."""
@@ -217,7 +236,7 @@ class Labels:
 
     def removing(self, labels: list[Label]) -> Steps:
         """Take names out of use, none twice."""
-        steps: Steps = [partial(self.__dict__.update, _index=None)]
+        steps: Steps = [partial(self.__dict__.update, _index=None, _n_keys=None)]
         for label in labels:
             steps += [partial(self._label.pop, self._number[label]), partial(self._number.pop, label)]
         if len(labels) == len(self._number):
@@ -234,7 +253,9 @@ class Labels:
         """Give a number another name, in the same place."""
         numbers = {new if label == old else label: number for label, number in self._number.items()}
         labels = self._label | {numbers[new]: new}
-        return [partial(self.__dict__.update, _index=None, _number=numbers, _label=labels, _kind=type(new))]
+        return [
+            partial(self.__dict__.update, _index=None, _n_keys=None, _number=numbers, _label=labels, _kind=type(new))
+        ]
 
     def rename(self, old: Label, new: Label) -> None:
         """Give a number another name, in the same place."""

@@ -16,28 +16,36 @@ from posse.kernels import estimators
 from posse.kernels.fleet import sort_by_slots
 from posse.model.prior import Prior
 
-loaded = False
-"""Whether :func:`load_learning` has been through in this process."""
+loaded: set[str] = set()
+"""What has been through in this process: learning one reward, learning many."""
 
 
-def load_learning() -> None:
-    """Learn something tiny in every way that there is; kernels do not depend on sizes."""
-    global loaded
+def load_one() -> None:
+    """Learn one reward of something tiny; kernels do not depend on sizes."""
+    store = tiny_store(estimators.EVIDENCE)
+    tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
+    slots = store.claim(tasks, arms)
+    Kept(store.n_slots, 1).keep(store.belief.sums, slots, arms)
+    store.learn(0, 0, np.ones(1), 1.0)
+    store.rebuild()
+    store.settle()
+    loaded.add("one")
+
+
+def load_many() -> None:
+    """Learn something tiny in every way that there is."""
+    load_one()
     store = tiny_store(estimators.EVIDENCE)
     tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
     contexts, rewards = np.ones((1, 1)), np.ones(1)
     slots = store.claim(tasks, arms)
-    Kept(store.n_slots, 1).keep(store.belief.sums, slots, arms)
-    store.learn(0, 0, contexts[0], 1.0)
     store.learn_rows(tasks, arms, contexts, rewards)
     store.replace_rows(tasks, arms, contexts, rewards, rewards)
     store.add_rows(slots, arms, contexts, rewards)
     store.exchange_rows(slots, contexts, rewards, rewards)
     sort_by_slots(slots, 0, np.empty(2, dtype=np.int64), np.empty(1, dtype=np.int64))
     commit(store.adding_sums(slots, arms, store.copy_of_sums()[2]))
-    store.rebuild()
-    store.settle()
-    loaded = True
+    loaded.add("many")
 
 
 def tiny_store(method: int) -> Store:
@@ -67,7 +75,11 @@ def _tiny_refresh() -> tuple[Refresh, Live]:
     return refresh, Live(store.belief)
 
 
-def require_loaded() -> None:
-    """Raise what keeps compiled code from being loaded, if anything does; costs nothing once it is there."""
-    if not loaded:
-        load_learning()
+def require_loaded(*, one: bool = False) -> None:
+    """Raise what keeps compiled code from being loaded, if anything does; costs nothing once it is there.
+
+    With ``one``, only what learning a single reward takes: the first reward does not wait for what tables need.
+    """
+    if "many" in loaded or (one and "one" in loaded):
+        return
+    (load_one if one else load_many)()

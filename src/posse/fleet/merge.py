@@ -13,6 +13,8 @@ from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
 from posse.fleet.loading import require_loaded
+from posse.fleet.site_store import SiteStore
+from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
     from posse.engine.refresh import Refresh
@@ -28,13 +30,17 @@ def merge_fleet(mine: Core, other: Core) -> None:
     with first._lock, second._lock:
         for fleet in (mine, other):
             fleet._require_whole()
-        for fleet in (mine, other):
-            family = fleet._behaviour.family.name
-            if family != "number":
-                raise InvalidValue(
-                    f"expected fleets of rewards='number', got {family!r}, which cannot be merged: what a {family} "
-                    "reward says depends on those before it; let one fleet learn the table or log of the other"
-                )
+        families = [fleet._behaviour.family.name for fleet in (mine, other)]
+        if families[0] != families[1]:
+            raise InvalidValue(
+                f"expected a fleet of rewards={families[0]!r}, as this one is, got {families[1]!r}; make both with the "
+                "same rewards"
+            )
+        if mine._known is not None or other._known is not None:
+            raise InvalidValue(
+                "expected fleets without task_features and arm_features, got one with some, which cannot be merged; "
+                "let one fleet learn the table or log of the other"
+            )
         if mine._features != other._features:
             raise InvalidValue(
                 "fleets can be merged only if their features are the same, scaling included; "
@@ -45,6 +51,11 @@ def merge_fleet(mine: Core, other: Core) -> None:
                 "fleets can be merged only if decisions without a reward mean the same in both, but "
                 f"{_silence(mine)} here and {_silence(other)} in the other; make both with the same settings"
             )
+        if _drift(mine) != _drift(other):
+            raise InvalidValue(
+                "fleets can be merged only if old rewards fade in the same way in both, but "
+                f"drift is {_drift(mine)} here and {_drift(other)} in the other; make both with the same drift"
+            )
         if mine._origins & other._origins:
             raise InvalidValue(
                 "these fleets have a common past (one is a copy of the other, or was merged before), so its rewards "
@@ -53,10 +64,12 @@ def merge_fleet(mine: Core, other: Core) -> None:
         arm_labels = mine._arms.checked_all(other._arms)
         task_labels = mine._tasks.checked_all(other._tasks)
         require_loaded()
+        if mine._fading is not None and other._fading is not None:
+            mine._fading.advance(max(fading.drift.aged_at or 0.0 for fading in (mine._fading, other._fading)))
         mine._look()
         before = (mine._store.n_arms, mine._store.memory)
         try:
-            steps, refresh = _prepare(mine, other, arm_labels, task_labels)
+            steps, refresh = prepare(mine, other, arm_labels, task_labels, other._decided)
             commit(steps)
         except BaseException:
             if other._prefix not in mine._origins:
@@ -67,15 +80,31 @@ def merge_fleet(mine: Core, other: Core) -> None:
         mine._renew(refresh)
 
 
+def _drift(fleet: Core) -> str:
+    """Return the setting that says how old rewards fade."""
+    if fleet._fading is None:
+        return "None"
+    return "'learn'" if fleet._fading.given is None else f"{fleet._fading.given:g} seconds"
+
+
 def _silence(fleet: Core) -> str:
     """Return the settings that say what a decision without a reward means."""
     return f"absent_reward={fleet._absent_reward!r}, count_pending={fleet._count_pending}"
 
 
-def _prepare(
-    mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label]
+def prepare(
+    mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label], decided: int
 ) -> tuple[Steps, Refresh | None]:
-    """Do all that can fail; return what is left to do, and room for the estimate that follows."""
+    """Do all that can fail; return what is left to do, and room for the estimate that follows.
+
+    Parameters
+    ----------
+    mine, other : Core
+    arm_labels, task_labels : list
+        All arms of ``other``, and those of its tasks that are to be added.
+    decided : int
+        How many of its decisions count here.
+    """
     store = mine._store
     numbers_of_arms = dict(mine._arms.numbers)
     retired = set(mine._retired)
@@ -91,6 +120,11 @@ def _prepare(
     task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
     arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])
     tasks, arms, sums = other._store.copy_of_sums()
+    if len(task_labels) < len(other._tasks):
+        there = task_of[tasks] >= 0
+        tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
+    if mine._fading is not None and other._fading is not None:
+        mine._fading.meet_other(other._fading, sums)
     arms = arm_of[arms]
     slots = store.claim(task_of[tasks], arms)
     ledgers = {}
@@ -99,6 +133,7 @@ def _prepare(
         copy.reserve(ledger.size)
         copy.add_many(task_of[ledger.task], arm_of[ledger.arm], 0.0, ledger.context)
         copy.time[:], copy.status[:], copy.reward[:] = ledger.time, ledger.status, ledger.reward
+        copy.forget(copy.task < 0)  # what belongs to tasks that stay where they are
         ledgers[ledger.prefix] = copy
     refresh = store.new_refresh(slots, arms)
     steps: Steps = mine._arms.adding([pair for pair in numbers_of_arms.items() if pair[0] not in mine._arms])
@@ -108,8 +143,10 @@ def _prepare(
         partial(mine._origins.update, other._origins),
         partial(
             mine.__dict__.update, _retired=retired, _active=active.arms, _active_names=active.names,
-            _decided=mine._decided + other._decided, _rng=mine._stream(mine._decided + other._decided),
+            _decided=mine._decided + decided, _rng=mine._stream(mine._decided + decided),
         ),
         *store.adding_sums(slots, arms, sums),
     ]  # fmt: skip
+    if isinstance(store, SiteStore) and isinstance(other._store, SiteStore):
+        steps += store.adding_sites(slots, other._store)
     return steps, refresh

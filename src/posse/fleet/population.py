@@ -27,8 +27,13 @@ NOT_SHARED = ("distance", *WORKING_ROOM)
 
 
 def is_shared(fleet: Core) -> bool:
-    """Whether a fleet's population is one that is estimated now and then, and does not depend on single tasks."""
-    return fleet._behaviour.method == estimators.EVIDENCE and not fleet._behaviour.robust
+    """Whether a fleet's population is one that is estimated now and then, and does not depend on single tasks.
+
+    That of clicks and counts is not: who learns the same rewards in the same order estimates it at the same places, and
+    makes the same sites.
+    """
+    behaviour = fleet._behaviour
+    return behaviour.method == estimators.EVIDENCE and not behaviour.robust and behaviour.family.name == "number"
 
 
 def estimated_at(fleet: Core) -> float:

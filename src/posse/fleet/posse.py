@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time as clock_module
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
+from posse.batches import is_many
 from posse.checks import one_of, whole_number
 from posse.errors import InvalidValue
 from posse.fleet.commit import Steps, commit
@@ -23,7 +25,8 @@ from posse.fleet.core import (
     require_room,
     require_truth_value,
 )
-from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
+from posse.fleet.fading import NoticedChange, times_of
 from posse.fleet.labels import Label, checked_label, require_one_by_one
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
 from posse.fleet.loading import require_loaded
@@ -40,6 +43,7 @@ from posse.fleet.overview import (
 )
 from posse.fleet.preview import preview
 from posse.fleet.products import squares_of
+from posse.fleet.ranking import rank_arms
 from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
 from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, without_missing
 from posse.fleet.site_store import SiteStore
@@ -53,6 +57,7 @@ from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
+    from posse.fleet.streaming import Progress
     from posse.logs.writer import Record
     from posse.model.prior import Prior
     from posse.report import Report
@@ -65,7 +70,7 @@ class Posse(Core):
     Parameters
     ----------
     arms : sequence of str or int
-        What every task chooses among.
+        What every task chooses among; with ``arm_features``, a mapping or a table.
     features : FeatureSpec, or sequence of feature names
         What a context is made of; names alone mean numbers as they are, with an intercept.
     policy : {"ebm-rand-ucb", "ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb", "random"}
@@ -94,8 +99,14 @@ class Posse(Core):
         What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
         given; or 0, 1, 2, ... The latter two have a model of their own (``posse docs clicks``): ``expected`` and the
         ``mean`` and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit
-        or logarithm. They need one of the first three policies and the evidence prior, estimate the population in the
-        foreground, and take ``absent_reward`` with ``count_pending=False`` only.
+        or logarithm. They need one of the first three policies and the evidence prior, and estimate the population in
+        the foreground.
+    drift : None, "learn", float or timedelta, default None
+        A world that changes (``posse docs drift``). A number is the half-life in days with which coefficients return to
+        the population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is
+        noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. Time is that of the
+        clock. :attr:`n_rewards` is then how many rewards of now the old ones are worth. It needs ``rewards="number"``,
+        and takes ``absent_reward`` with ``count_pending=False`` only.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
         for ever, and keeps every decision in memory.
@@ -105,6 +116,14 @@ class Posse(Core):
         With ``absent_reward``: True (default) lets a decision count as that reward from the moment it is made, and its
         reward, when it comes, replaces it. False learns nothing of a decision before its ``time_to_live`` is over, and
         then the reward that came, or the absent one.
+    task_features : FeatureSpec, or sequence of feature names, optional
+        What may be known about a task: region, size. Say it with :meth:`set_task_features`; new tasks then start where
+        those like them are (docs/known.md). Names must differ from those of ``features``. Rewards are numbers, the
+        prior is "evidence", and the population is estimated in the foreground.
+    arm_features : FeatureSpec, or sequence of feature names, optional
+        What may be known about an arm: price, category. ``arms`` is then a mapping from arms to features, or a table
+        with a column ``arm``; arms that are added start near those like them. For hundreds of arms that come and go,
+        see :class:`posse.Catalogue`.
     background : bool
         Estimate the population on other threads: decisions go on under the old one meanwhile. False is for runs that
         must be the same every time, as it depends on the machine when a new population is there.
@@ -205,6 +224,17 @@ class Posse(Core):
         return self._store.n_rewards
 
     @property
+    def half_life(self) -> timedelta | None:
+        """How long it takes until half of what differs in a task is believed to have changed; None is for ever."""
+        return None if self._fading is None else self._fading.half_life
+
+    @property
+    def changes(self) -> list[NoticedChange]:
+        """The sudden changes that were noticed, the oldest first; see ``drift``."""
+        with self._lock:
+            return [] if self._fading is None else self._fading.changes(self._tasks)
+
+    @property
     def prior(self) -> Prior:
         """The population in force, of all arms in the order in which they came, retired ones too.
 
@@ -223,12 +253,27 @@ class Posse(Core):
             dense = Statistics.zeros(
                 n_tasks=max(len(position), 1), n_arms=len(self._arms), n_features=self._features.n_features
             )
+            sums = sums._replace(gram=whole_matrices(sums.gram))
+            if self._known is not None:
+                sums = self._known.raw_sums(tasks, arms, sums)
         places = np.array([position[task] for task in tasks.tolist()], dtype=np.int64)
-        for field, values in zip(dense.sums, sums._replace(gram=whole_matrices(sums.gram)), strict=True):
+        for field, values in zip(dense.sums, sums, strict=True):
             field[arms, places] = values
         return dense
 
     # Deciding.
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: None = None,
+    ) -> Decision: ...  # fmt: skip
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: int,
+    ) -> Ranking: ...  # fmt: skip
 
     def decide(
         self,
@@ -237,8 +282,10 @@ class Posse(Core):
         eligible: Iterable[Label] | None = None,
         explore: bool = True,
         record: bool = True,
-    ) -> Decision:
-        """Choose an arm.
+        *,
+        k: int | None = None,
+    ) -> Decision | Ranking:
+        """Choose an arm, or the ``k`` arms of a ranking.
 
         Parameters
         ----------
@@ -252,12 +299,30 @@ class Posse(Core):
         record : bool
             False returns the decision that would come next and leaves no trace of it: no id, no new task, nothing in
             the log, nothing that waits for a reward. For evaluations and for looking.
+        k : int, optional
+            So many places: a :class:`Ranking` of distinct arms comes back. Each place is a decision among the arms that
+            the places above have left, with its own id, propensity and reward. Default: one decision, not a ranking.
+
+        Returns
+        -------
+        Decision or Ranking
+
+        Raises
+        ------
+        InvalidValue
+            If more places are asked for than there are eligible arms.
 
         Notes
         -----
         With ``absent_reward`` the decision counts as that reward from now on, until its reward comes; see
         ``count_pending``.
+
+        The reward of an arm in a ranking is taken not to depend on its place, nor on the arms of the other places.
         """
+        if k is not None:
+            require_truth_value(explore)
+            require_truth_value(record, "record")
+            return rank_arms(self, task, context, eligible, k, explore, record)
         x = self._features.encode(context)
         require_truth_value(explore)
         require_truth_value(record, "record")
@@ -275,6 +340,8 @@ class Posse(Core):
             label = task if number is not None and type(task) in (str, int) else self._tasks.checked(task)
             now = self._clock()
             self._expire(now)
+            if self._fading is not None:
+                self._fading.advance(now)
             ledger = self._ledger
             out = np.empty((3, len(names)))
             ledger.reserve(1)
@@ -289,9 +356,11 @@ class Posse(Core):
             with undisturbed():
                 uniform = self._rng.random()
                 try:
-                    position = decide(
-                        address, -1 if number is None else number, x, arms, step, explore, uniform, out
-                    )  # fmt: skip
+                    at = -1 if number is None else number
+                    if self._known is None:
+                        position = decide(address, at, x, arms, step, explore, uniform, out)
+                    else:
+                        position = self._choose(at, x, arms, step, explore, uniform, out)
                     if position < 0:
                         raise no_belief(label)
                     self._show_rewards(out[1], out[2])
@@ -310,7 +379,7 @@ class Posse(Core):
                     due, refresh, learning = False, None, []
                     if counted is not None:
                         due, refresh = self._ready_for_one(place, arm, provisional=True)
-                        learning = store.learning_one(place, arm, x, counted)
+                        learning = store.learning_waiting(place, arm, x, counted - self._shift_of(place, arm, x))
                     # After what may have made the arrays larger.
                     steps = [*self._taking(new), *learning]
                     if self._log is not None:
@@ -362,6 +431,8 @@ class Posse(Core):
             known = self._tasks.known(labels)
             now = self._clock()
             self._expire(now)
+            if self._fading is not None:
+                self._fading.advance(now)
             self._look()
             self._ledger.reserve(n)
             numbers, new = self._numbers(labels, known)
@@ -420,7 +491,7 @@ class Posse(Core):
                 self._require_loaded(task)
             out = np.empty((3, self._active.size))
             self._look()
-            decide(self._store.address, -1 if number is None else number, x, self._active, 1, False, 0.0, out)
+            self._choose(-1 if number is None else number, x, self._active, 1, False, 0.0, out)
             names = self._active_names
         self._show_rewards(out[1], out[2])
         _, mean, sd = out.tolist()
@@ -499,20 +570,21 @@ class Posse(Core):
             if ledger.status[row] == REWARDED:
                 self._require_same(decision_id, float(ledger.reward[row]), value)
                 return False
-            require_loaded()
+            require_loaded(one=not self._counts_pending)
             self._expire(now)
             ledger, row = self._find(decision_id, now)
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
             held, due, refresh, steps = self._holds_rewards, False, None, None
             if not held:
                 due, refresh = self._ready_for_one(task, arm)
+            shift = self._shift_of(task, arm, ledger.context[row])
             if self._counts_pending:
                 one, absent = slice(row, row + 1), np.array([self._absent_reward])
                 steps = store.replacing_rows(
-                    ledger.task[one], ledger.arm[one], ledger.context[one], absent, np.array([value])
+                    ledger.task[one], ledger.arm[one], ledger.context[one], absent - shift, np.array([value - shift])
                 )
-            elif not held and isinstance(store, SiteStore):
-                steps = store.learning_one(task, arm, ledger.context[row], value)
+            elif not held and (isinstance(store, SiteStore) or self._known is not None):
+                steps = store.learning_one(task, arm, ledger.context[row], value - shift)
             ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
                 if self._log is not None:
@@ -522,11 +594,15 @@ class Posse(Core):
                     for step in steps:
                         step()  # type: ignore[operator]
                 elif not held:
+                    if self._fading is not None:
+                        self._fading.before(now, task, arm, x, value)
                     observe_one(ground.address, arm, task, x, value)
                     store._total += 1.0
                     store.experience = int(store._total)
                 status[row] = REWARDED
                 rewards[row] = value
+            if self._fading is not None and not held:
+                due, refresh = self._fading.estimate_due(), None
             if due:
                 self._estimate_one(refresh)
             return True
@@ -568,6 +644,7 @@ class Posse(Core):
                     np.array([ledger.context[row] for ledger, row, _ in where]),
                     np.array([value for _, _, value in where]),
                     old=np.full(len(where), self._absent_reward) if self._counts_pending else None,
+                    times=self._times(now, len(where)),
                 )
             steps = [] if lesson is None else lesson.steps
             for ledger in {id(ledger): ledger for ledger, _, _ in where}.values():
@@ -604,13 +681,19 @@ class Posse(Core):
         reward: str = "reward",
         missing_reward: str = "error",
         refresh: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        time: str | None = None,
     ) -> int:
         """Learn the rows of a table; return how many.
 
         Parameters
         ----------
-        table : Polars, pandas or Arrow table, or the path of a Parquet file
-            With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored.
+        table : Polars, pandas or Arrow table, path, or iterator of tables
+            With a column for every raw feature, or one ``context`` column that holds them; other columns are ignored. A
+            path is that of a .parquet or .csv file, of a folder of them, or a glob pattern. Folders, patterns,
+            iterators and Parquet files of more than a million rows are read in batches: memory depends on tasks, not on
+            rows.
         task, arm, reward : str
             The names of these columns.
         missing_reward : {"error", "skip", "absent"}
@@ -618,9 +701,21 @@ class Posse(Core):
         refresh : bool
             False if more tables follow: the population is estimated once, by the first that does not say so, or by
             the first decision.
+        checkpoint : path, optional
+            Where to note now and then what was learned of files that are read in batches. If it is there, a new fleet
+            goes on where it ends; remove it when all is done. For rewards that are numbers.
+        progress : callable, optional
+            Told rows, time and time left after every batch, see :class:`posse.fleet.streaming.Progress`.
+        time : str, optional
+            In a fleet with ``drift``: the name of the column that says when each reward came, as dates or in seconds
+            since the epoch. Rows are learned in that order, as if they came then. Default: all of them are as of now,
+            and no change is looked for among them.
 
         Notes
         -----
+        A table is learned as a whole or not at all; of one that is read in batches, those before an error stay learned,
+        and the error says how many rows that are.
+
         If features wait for their scaling, it is learned from this table, once. The population is estimated anew at
         the end if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False``
         a table in the order of its rewards gives the beliefs of a fleet that got them one by one.
@@ -634,6 +729,15 @@ class Posse(Core):
                 'missing_reward="absent" learns absent_reward where there is none, but this fleet has none; '
                 "make it with absent_reward"
             )
+        if is_many(table):
+            from posse.fleet.streaming import Columns, learn_stream
+
+            if time is not None:
+                raise InvalidValue(
+                    "time orders the rows of one table, but files that are read in batches came; pass a table"
+                )
+            columns = Columns(task, arm, reward, missing_reward)
+            return learn_stream(self, table, columns, refresh=refresh, checkpoint=checkpoint, progress=progress)
         frame = as_frame(table)
         if missing_reward != "error" and reward in frame.columns:
             frame = without_missing(frame, reward, self._absent_reward if missing_reward == "absent" else None)
@@ -641,6 +745,11 @@ class Posse(Core):
         task_labels, task_codes = label_codes(required(frame, task, "task"), self._tasks)
         arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), self._arms)
         contexts = contexts_of(frame, self._features.names)
+        times = None
+        if time is not None:
+            if self._fading is None:
+                raise InvalidValue("time says when old rewards came, but this fleet has no drift; leave it out")
+            times = times_of(required(frame, time, "time"))
         with self._lock:
             self._require_whole()
             arms = np.array([self._arm_number(label) for label in arm_labels], dtype=np.int64)
@@ -650,7 +759,13 @@ class Posse(Core):
                 return 0
             known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
-            lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh, fit=True)
+            rows = slice(None) if times is None else np.argsort(times, kind="stable")
+            if self._fading is not None and times is None:
+                self._fading.advance(self._clock(), X)
+            lesson = self._lesson(
+                numbers[task_codes][rows], arms[arm_codes][rows], X[rows], y[rows], refresh=refresh, fit=True,
+                times=None if times is None else times[rows],
+            )  # fmt: skip
             commit([partial(self.__dict__.update, _features=spec), *self._taking(new), *lesson.steps])
             self._estimate(lesson)
             return len(y)
@@ -673,11 +788,16 @@ class Posse(Core):
             whole_number(sample, "sample", at_least=2)
         with self._lock:
             self._require_whole()
-            in_place = isinstance(self._store, SiteStore) or self._behaviour.method != estimators.EVIDENCE
+            in_place = (
+                isinstance(self._store, SiteStore)
+                or self._behaviour.method != estimators.EVIDENCE
+                or self._known is not None
+            )
             if not wait and not in_place and not self._store.stale:
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
+                self._learn_effects(steps=FIT_STEPS, settled=FIT_SETTLED)
 
     @property
     def refresh_problem(self) -> str | None:
@@ -700,14 +820,27 @@ class Posse(Core):
 
     # Arms.
 
-    def add_arm(self, arm: Label) -> None:
-        """Add an arm that every task may choose from now on; a retired one comes back with what it taught."""
-        with self._lock:
-            commit(self._adding_arm(arm))
+    def add_arm(self, arm: Label, features: Any = None) -> None:
+        """Add an arm that every task may choose from now on; a retired one comes back with what it taught.
 
-    def _adding_arm(self, arm: Label) -> Steps:
+        Parameters
+        ----------
+        arm : str or int
+        features : mapping, array or row, optional
+            What is known about it, in a fleet with ``arm_features``: it starts near the arms like it. Default: nothing,
+            and it starts from what all arms have in common.
+        """
+        with self._lock:
+            commit(self._adding_arm(arm, features))
+
+    def _adding_arm(self, arm: Label, features: Any = None) -> Steps:
         """Return the steps that add an arm, or raise; nothing changes until they are taken."""
         self._require_whole()
+        about: Steps = []
+        if features is not None:
+            from posse.fleet.knowing import setting_arm
+
+            about = setting_arm(self, arm, features)
         label = self._arms.checked(arm)
         number = self._arms.get(label)
         self._require_floor(len(self._active_names) + 1)
@@ -721,7 +854,7 @@ class Posse(Core):
             require_room(new + 1, self._features.n_features)
             active = self._active_among(self._arms.numbers | {label: new}, self._retired)
             steps = [*self._store.adding_arm(), *self._arms.adding([(label, new)])]
-        return [*steps, *self._showing_active(active)]
+        return [*steps, *about, *self._showing_active(active)]
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more; its rewards still count, late ones too."""
@@ -764,12 +897,34 @@ class Posse(Core):
             refresh, steps = store.new_refresh(), store.dropping_tasks(numbers, store.new_memory())
             for ledger in self._ledgers():
                 steps += ledger.forgetting(ledger.of(numbers))
+            if self._fading is not None:
+                steps += [partial(self._fading.drift.forget, task) for task in numbers.tolist()]
+            if self._known is not None:
+                steps += self._known.tasks.forgetting(numbers)
             commit([*steps, *self._tasks.removing(labels)])
             # Whoever is interrupted here has forgotten; the next who looks estimates the population.
             if store.n_rewards > 0:
                 self._renew(refresh)
             else:
                 store.rebuild()
+
+    def set_task_features(self, tasks: Any) -> int:
+        """Say what is known about tasks: before their first decision, or later if it changes; return how many.
+
+        Parameters
+        ----------
+        tasks : mapping from tasks to features, or table with a column ``task`` and one for every task feature
+            Tasks that the fleet has not seen yet are there afterwards. About tasks that are never set nothing is known:
+            they start from the population of all.
+
+        Raises
+        ------
+        InvalidValue
+            If the fleet was made without ``task_features``, or a task comes twice.
+        """
+        from posse.fleet.knowing import set_task_features
+
+        return set_task_features(self, tasks)
 
     def borrowing(self, task: Label) -> Borrowing:
         """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""
@@ -793,10 +948,13 @@ class Posse(Core):
             if number is not None:
                 self._store.settle([number])
             belief = self._store.belief
-            both = {
-                label: coefficients_of(belief, -1 if number is None else number, arm)
-                for label, arm in self._arms.numbers.items()
-            }
+            at = -1 if number is None else number
+            both = {label: coefficients_of(belief, at, arm) for label, arm in self._arms.numbers.items()}
+            if self._known is not None:
+                both = {
+                    label: self._known.coefficients(self._store, at, self._arms.numbers[label], *parts)
+                    for label, parts in both.items()
+                }
         return Coefficients(
             self._features.columns,
             {label: mean for label, (mean, _) in both.items()},
@@ -914,6 +1072,7 @@ class Posse(Core):
         Parameters
         ----------
         path : path
+            Of a fleet, or of the manifest of one in shards (:mod:`posse.distributed`), which are then put together.
         tasks : sequence of names, optional
             Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn.
         background, clock, log
@@ -924,9 +1083,18 @@ class Posse(Core):
         New decisions have ids of their own: what was decided after the file was written has not been seen here, and its
         rewards are refused rather than taken for others'.
         """
-        from posse.fleet.file import load_fleet
+        from posse.fleet.file import is_manifest, load_fleet
 
-        fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
+        if is_manifest(path):
+            if tasks is not None:
+                raise InvalidValue(
+                    f"expected a fleet's file with tasks=..., got the manifest {os.fspath(path)}; "
+                    "load the file of their shard"
+                )
+            # By name: shards stand on a fleet, not a fleet on its shards.
+            fleet: Self = import_module("posse.distributed.manifest").load_shards(cls, path, clock)
+        else:
+            fleet = load_fleet(cls, path, tasks=tasks, clock=clock)
         fleet.log_to(log)
         fleet._in_background = bool(background)
         return fleet

@@ -18,6 +18,7 @@ from posse.fleet.decision import Decision
 from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
+from posse.fleet.site_store import SiteStore
 from posse.fleet.snapshot import freeze_fleet
 from posse.kernels.fleet import decide
 from posse.kernels.sums import Sums
@@ -34,17 +35,18 @@ class Replica(Posse):
 
     Whoever asks keeps what was decided, and tells :meth:`learn` all of it with the reward. All replicas that have
     learned the same rewards believe the same, up to when the population was estimated last; one of them estimates
-    (``leading``), the others :meth:`adopt` what it found.
+    (``leading``), the others :meth:`adopt` what it found. Of clicks and counts every replica estimates, at places that
+    the order of the rewards determines, so it must learn them in the order of the others.
 
     Parameters are those of :class:`posse.Posse`.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        if self._behaviour.family.name != "number":
+        if self._known is not None:
             raise InvalidValue(
-                f"expected rewards='number' for a replica, got {self._behaviour.family.name!r}: clicks and counts "
-                "depend on the order of rewards, which replicas do not share; use Posse"
+                "expected a replica without task_features and arm_features, got some: what replicas share has no "
+                "effects of features yet; use Posse"
             )
         self._leads = True
         self.applied = 0
@@ -125,6 +127,7 @@ class Replica(Posse):
             )  # fmt: skip
             if position < 0:
                 raise no_belief(label)
+            self._show_rewards(out[1], out[2])
             self._decided += 1
             number = self._decided
         chances, mean, sd = out.tolist()
@@ -174,6 +177,8 @@ class Replica(Posse):
             return
         X = self._features.encode_many(contexts)
         y = np.array(rewards, dtype=np.float64)
+        if self.rewards != "number":
+            y = self._behaviour.family.check_many(y)
         old = None
         if replaces is not None and any(value is not None for value in replaces):
             old = np.array([np.nan if value is None else value for value in replaces], dtype=np.float64)
@@ -186,8 +191,9 @@ class Replica(Posse):
             if old is not None:
                 self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
             lesson = self._lesson(
-                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional
-            )
+                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional,
+                waiting=self._counts_pending,
+            )  # fmt: skip
             steps = [*self._taking(new), *lesson.steps]
             if applied is not None:
                 steps.append(partial(self.__dict__.update, applied=applied))
@@ -235,7 +241,9 @@ class Replica(Posse):
     def learned(self, tasks: Sequence[Label]) -> tuple[int, dict[tuple[Label, Label], Sums]]:
         """Return :attr:`applied`, and count, sum of squares, moment and Gram matrix of every pair with rewards.
 
-        Gram matrices are upper triangles (see :mod:`posse.kernels.packing`). Tasks without rewards are left out.
+        Gram matrices are upper triangles (see :mod:`posse.kernels.packing`). Tasks without rewards are left out. Of
+        clicks and counts these are sums over sites, and what is returned are count, sum of rewards, sums of contexts
+        and sums of their squares.
         """
         with self._lock:
             numbers = {task: number for task in tasks if (number := self._tasks.get(task)) is not None}
@@ -243,7 +251,8 @@ class Replica(Posse):
             slots = belief.slot[list(numbers.values())]
             rows, arms = np.nonzero(slots >= 0)
             taken = slots[rows, arms]
-            sums = Sums(*(array[taken] for array in belief.sums))
+            kept = self._store.plain_sums() if isinstance(self._store, SiteStore) else belief.sums
+            sums = Sums(*(array[taken] for array in kept))
             applied = self.applied
         labels = list(numbers)
         return applied, {

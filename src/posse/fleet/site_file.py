@@ -11,7 +11,7 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.families import FAMILIES
-from posse.fleet.site_store import KEPT, SiteStore
+from posse.fleet.site_store import KEPT, OF_ROWS, SiteStore, places_of
 from posse.kernels.linalg import moderate
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from posse.types import Array, IntArray
 
 OF_PAIRS = ("contexts", "squares", "total")
-OF_ROWS = ("contexts", "rewards", "precision", "moment")
 MOST_ROWS = 2**53
 
 
@@ -30,8 +29,11 @@ def site_state(store: SiteStore, slots: IntArray) -> tuple[dict[str, Any], dict[
     header = {"rewards": store.family.name, "kept_rows": KEPT, "passes": int(rows.passes[0])}
     arrays = {f"pair_{name}": getattr(sites, name)[slots] for name in OF_PAIRS}
     arrays |= {"pair_seen": rows.seen[slots], "pair_kept": rows.kept[slots]}
-    places = _places(rows.first[slots], rows.kept[slots])
-    return header, arrays | {f"row_{name}": getattr(rows, name)[places] for name in OF_ROWS}
+    places = places_of(rows.first[slots], rows.kept[slots])
+    arrays |= {f"row_{name}": getattr(rows, name)[places] for name in OF_ROWS}
+    waiting, places = store.waiting, store.waiting.places(slots)
+    arrays["pair_waiting"] = waiting.counts(store.n_slots)[slots]
+    return header, arrays | {f"waiting_{name}": getattr(waiting, name)[places] for name in OF_ROWS}
 
 
 def rewards_in(header: dict[str, Any]) -> Rewards:
@@ -59,25 +61,31 @@ def restore_sites(store: SiteStore, reader: Any, n_pairs: int, some: IntArray | 
         getattr(sites, name)[:n] = reader.array(f"pair_{name}", shape, rows=some)
     if some is not None:
         return
-    seen, kept = (reader.array(f"pair_{name}", (n_pairs,), np.int64) for name in ("seen", "kept"))
-    reader.within("pair_seen", seen, 1, MOST_ROWS)
-    if (kept != np.minimum(seen, KEPT)).any() or (seen != store.belief.sums.counts[:n]).any():
+    seen, kept, waiting = (reader.array(f"pair_{name}", (n_pairs,), np.int64) for name in ("seen", "kept", "waiting"))
+    for name, counts in (("pair_seen", seen), ("pair_waiting", waiting)):
+        reader.within(name, counts, 0, MOST_ROWS)
+    if (kept != np.minimum(seen, KEPT)).any() or (seen + waiting != store.belief.sums.counts[:n]).any():
         raise reader.damaged("a pair has more or fewer rows than rewards")
     rows.seen[:n], rows.kept[:n] = seen, kept
     rows.passes[0] = reader.whole("passes")
-    places, count = _places(rows.first[:n], kept), int(kept.sum())
+    places = places_of(rows.first[:n], kept)
+    for name, values in _rows(store, reader, "row", int(kept.sum())).items():
+        getattr(rows, name)[places] = values
+    found = _rows(store, reader, "waiting", int(waiting.sum()))
+    store.waiting.reserve(int(waiting.sum()))
+    for row, slot in enumerate(np.repeat(np.arange(n), waiting).tolist()):
+        store.waiting.add(slot, *(found[name][row] for name in OF_ROWS))
+
+
+def _rows(store: SiteStore, reader: Any, prefix: str, count: int) -> dict[str, Array]:
+    """Return what a file has about so many rows, or raise."""
+    found = {}
     for name in OF_ROWS:
-        shape = (count, d) if name == "contexts" else (count,)
-        values: Array = reader.array(f"row_{name}", shape)
+        shape = (count, store.n_features) if name == "contexts" else (count,)
+        values: Array = reader.array(f"{prefix}_{name}", shape)
         if not moderate(values.reshape(-1)) or (name == "precision" and not (values > 0).all()):
-            raise reader.damaged(f"row_{name} has numbers that no fleet has")
+            raise reader.damaged(f"{prefix}_{name} has numbers that no fleet has")
         if name == "rewards":
             store.family.check_many(values)
-        getattr(rows, name)[places] = values
-
-
-def _places(first: IntArray, kept: IntArray) -> IntArray:
-    """Return where the rows of slots stand that begin at ``first``, ``kept`` of each."""
-    before = np.cumsum(kept) - kept
-    places: IntArray = np.arange(int(kept.sum())) + np.repeat(first - before, kept)
-    return places
+        found[name] = values
+    return found

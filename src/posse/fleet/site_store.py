@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from posse.engine.refresh import POPULATION, Refresh
 from posse.errors import InvalidValue
 from posse.families import RewardFamily
 from posse.fleet.behaviour import ALONE, Behaviour
-from posse.fleet.commit import Steps
+from posse.fleet.commit import Steps, commit
 from posse.fleet.room import longer
 from posse.fleet.store import NO_FAILURES, Store
+from posse.fleet.waiting import Waiting
 from posse.kernels import estimators
 from posse.kernels.family_evidence import SETTLED, STEPS
 from posse.kernels.fleet_sites import (
@@ -31,20 +33,26 @@ from posse.kernels.fleet_sites import (
     new_sites,
     refresh_sites,
 )
+from posse.kernels.kept_rows import KeptRows
 from posse.kernels.llvm.handle import Handle
+from posse.kernels.sums import Sums
+from posse.kernels.waiting_sites import end_waiting, learn_waiting, make_pair_again
 from posse.model.prior import Prior
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from posse.kernels.estimators import Memory
     from posse.kernels.rule import Rule
-    from posse.kernels.sums import Sums
-    from posse.types import Array, IntArray
+    from posse.types import Array, BoolArray, IntArray
 
 KEPT = 40
 """Rows of every pair whose sites are made again when the population is estimated."""
 
+OF_ROWS = ("contexts", "rewards", "precision", "moment")
 FIRST_SLOTS = 64
+AT_ONCE = 200  # rows of a pair whose sites are all made again when a reward takes the place of an absent one
 TABLE_GROWTH = 0.5  # of rewards within a table, from one estimate of the population to the next
 
 logger = logging.getLogger("posse")
@@ -69,6 +77,7 @@ class SiteStore(Store):
     def __init__(self, *, start: Prior, family: RewardFamily, growth: float, rule: Rule | None = None) -> None:
         self.family = family
         self.growth = growth
+        self.waiting = Waiting(start.n_features)
         self.sites = Handle(SITES, new_sites(family.code, FIRST_SLOTS, KEPT, start.n_features))
         super().__init__(start=start, method=estimators.EVIDENCE, rule=rule)
 
@@ -90,32 +99,118 @@ class SiteStore(Store):
             self._counting(self._total + rewards.size),
         ]
 
+    def learning_waiting(self, task: int, arm: int, x: Array, reward: float) -> Steps:
+        """Learn what a decision counts as until its reward comes; its pair has a slot."""
+        self._get_ready()
+        self.waiting.reserve(1)
+        one = np.array([task]), np.array([arm]), x[None], np.array([reward])
+        return [partial(self._learn_waiting, *one), self._counting(self._total + 1.0)]
+
     def learning_in_turn(
-        self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, *, fit: bool = False
+        self,
+        tasks: IntArray,
+        arms: IntArray,
+        contexts: Array,
+        rewards: Array,
+        *,
+        old: Array | None = None,
+        waiting: bool = False,
+        fit: bool = False,
     ) -> Steps:
         """Learn rows one by one, with estimates of the population wherever one is due.
 
-        With ``fit``, an estimate to the end follows, so there are fewer in between.
+        ``old`` is what each row counted as while it waited, NaN for those that are new; default: all are new. New ones
+        wait for their reward if ``waiting``. With ``fit``, an estimate to the end follows, so there are fewer in
+        between.
         """
         self._get_ready()
+        new = np.ones(rewards.size, dtype=np.bool_) if old is None else np.isnan(old)
+        self.waiting.reserve(rewards.size if waiting else 0)
         steps, where = Steps(), (self.address, self.sites.address)
-        for rows, due in self._cuts(rewards.size, max(self.growth, TABLE_GROWTH) if fit else self.growth):
-            steps.append(partial(learn_sites, *where, tasks[rows], arms[rows], contexts[rows], rewards[rows]))
-            steps.append(self._counting(self._total + rows.stop))
-            steps += [self._refresh_or_postpone] if due else []
+        known, replaced = self._total, self.replaced
+        for rows, due in self._cuts(new, max(self.growth, TABLE_GROWTH) if fit else self.growth):
+            for first, last in _stretches(new, rows):
+                part = slice(first, last)
+                some = (tasks[part], arms[part], contexts[part])
+                if new[first]:
+                    known += last - first
+                    learn = self._learn_waiting if waiting else partial(learn_sites, *where)
+                    steps += [partial(learn, *some, rewards[part]), self._counting(known)]
+                else:
+                    assert old is not None
+                    replaced += last - first
+                    steps.append(partial(self._end_waiting, *some, old[part], rewards[part]))
+                    steps.append(partial(self.__dict__.update, replaced=replaced))
+            if due:
+                replaced = 0
+                steps.append(self._refresh_or_postpone)
         return steps
 
-    def _cuts(self, n: int, growth: float) -> list[tuple[slice, bool]]:
-        """Return parts of ``n`` new rows, and whether the population is to be estimated after each."""
-        cuts, first = [], 0
-        at, total = float(self.memory.evidence.refreshed_at[0]), self._total
+    def _cuts(self, new: BoolArray, growth: float) -> list[tuple[slice, bool]]:
+        """Return parts of rows, and whether the population is to be estimated after each; all rows are news."""
+        cuts, first, n = [], 0, new.size
+        known = self._total + np.cumsum(new)
+        at, news = float(self.memory.evidence.refreshed_at[0]), self._news
         while first < n:
-            count = max(1, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - total))
+            count = max(1, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - news))
             last = min(n, first + count)
             cuts.append((slice(first, last), last - first == count))
-            total += last - first
-            at, first = total, last
+            at = news = float(known[last - 1])
+            first = last
         return cuts
+
+    # Decisions that count while they wait.
+
+    def _learn_waiting(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
+        """Learn what decisions count as, one by one; there is room for them."""
+        site = np.empty(2)
+        for row in range(tasks.size):
+            task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
+            learn_waiting(self.address, self.sites.address, arm, task, x, reward, site)
+            self.waiting.add(self.slot_of(task, arm), x, reward, site[0], site[1])
+
+    def replacing_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
+        """Put rewards in the place of what their decisions counted as, one by one."""
+        self._get_ready()
+        return [
+            partial(self._end_waiting, tasks, arms, contexts, old, new),
+            partial(self.__dict__.update, replaced=self.replaced + tasks.size),
+        ]
+
+    def _end_waiting(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
+        """Make sites of rows that waited for the rewards that came, and keep these rows."""
+        waiting, where = self.waiting, (self.address, self.sites.address)
+        for row in range(tasks.size):
+            task, arm, x = int(tasks[row]), int(arms[row]), contexts[row]
+            before, reward = float(old[row]), float(new[row])
+            slot = self.slot_of(task, arm)
+            place = waiting.find(slot, x)
+            if place < 0:
+                continue  # a row of a log that could not be learned
+            w, h = float(waiting.precision[place]), float(waiting.moment[place])
+            waiting.remove(slot, place)
+            end_waiting(*where, arm, task, x, before, reward, w, h)
+            if reward != before:
+                self._make_pair_again(slot, task, arm)
+
+    def _make_pair_again(self, slot: int, task: int, arm: int) -> None:
+        """Make the sites of a pair again: all of its rows, or every so often where they are many."""
+        waiting, rows = self.waiting, self.sites.parts.rows
+        places, kept = waiting.of(slot), np.arange(rows.kept[slot]) + rows.first[slot]
+        if rows.seen[slot] % (1 + (places.size + kept.size) // AT_ONCE):
+            return
+        for some, at in ((rows, kept), (waiting, places)):
+            make_pair_again(
+                self.address,
+                self.sites.address,
+                arm,
+                task,
+                some.contexts,
+                some.rewards,
+                some.precision,
+                some.moment,
+                at,
+            )
 
     # The population.
 
@@ -138,7 +233,7 @@ class SiteStore(Store):
                 "leave it out"
             )
         self._get_ready()
-        belief, evidence, rows = self.belief, self.memory.evidence, self.sites.parts.rows
+        belief, evidence, rows = self.belief, self.memory.evidence, self._all_rows()
         slots, places = slice(self.n_slots), slice(self.n_slots * KEPT)
         changed: list[Any] = [getattr(belief, name) for name in POPULATION]
         changed += [array for array in evidence if isinstance(array, np.ndarray)]
@@ -161,11 +256,47 @@ class SiteStore(Store):
                 self.version += 1
             self.rebuild()
             raise
+        self._take_back(rows)
         self._room.generation[0] += 1
         self._all_settled()
         self.__dict__.update(
             version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
         )
+
+    def _all_rows(self) -> KeptRows:
+        """Return the rows whose sites are made again: those that are kept, and behind them those that wait."""
+        rows, n = self.sites.parts.rows, self.n_slots
+        if not len(self.waiting):
+            return rows
+        kept, places = rows.kept[:n], self.waiting.places(np.arange(n))
+        waiting = self.waiting.counts(n)
+        all_of_them = kept + waiting
+        first = np.cumsum(all_of_them) - all_of_them
+        order = np.argsort(
+            np.concatenate([np.repeat(np.arange(n), kept), np.repeat(np.arange(n), waiting)]), kind="stable"
+        )
+        there = places_of(rows.first[:n], kept)
+
+        def together(name: str) -> Array:
+            both = np.concatenate([getattr(rows, name)[there], getattr(self.waiting, name)[places]])
+            return np.ascontiguousarray(both[order])
+
+        contexts, rewards, precision, moment = map(together, OF_ROWS)
+        return KeptRows(
+            contexts, rewards, precision, moment, first, all_of_them, all_of_them, all_of_them, passes=rows.passes
+        )
+
+    def _take_back(self, rows: KeptRows) -> None:
+        """Put the sites that were made again to where they are kept."""
+        mine, n = self.sites.parts.rows, self.n_slots
+        if rows is mine:
+            return
+        kept = mine.kept[:n]
+        among = np.concatenate([places_of(rows.first, kept), places_of(rows.first + kept, rows.kept - kept)])
+        there, places = places_of(mine.first[:n], kept), self.waiting.places(np.arange(n))
+        for name in ("precision", "moment"):
+            values = getattr(rows, name)[among]
+            getattr(mine, name)[there], getattr(self.waiting, name)[places] = values[: there.size], values[there.size :]
 
     def _refresh_or_postpone(self) -> None:
         """Estimate the prior in the midst of a batch; a failure is noted, and what was learned counts all the same."""
@@ -185,6 +316,16 @@ class SiteStore(Store):
         """Return the sums of squares of the features over all rewards."""
         squares: Array = self.sites.parts.squares[self._seen()].sum(axis=0)
         return squares
+
+    def plain_sums(self) -> Sums:
+        """Return what rewards add up to by slot, whatever was believed: squares, contexts, rewards and their number."""
+        sites = self.sites.parts
+        return Sums(sites.squares, sites.contexts, sites.total, self.belief.sums.counts)
+
+    def sum_of_contexts(self) -> Array:
+        """Return the sums of the contexts of all rewards."""
+        total: Array = self.sites.parts.contexts[: self.n_slots].sum(axis=0)
+        return total
 
     def rewards_vary(self) -> bool:
         """Whether there are two different rewards, as far as pairs and kept rows tell."""
@@ -217,7 +358,7 @@ class SiteStore(Store):
         slots = self.belief.slot[tasks, : self.n_arms].ravel()
         slots = slots[slots >= 0]
         places = (slots[:, None] * KEPT + np.arange(KEPT)).ravel()
-        steps = super().dropping_tasks(tasks, fresh)
+        steps = [*super().dropping_tasks(tasks, fresh), partial(self.waiting.drop, slots.tolist())]
         sites = self.sites.parts
         rows = sites.rows
         steps += [partial(field.__setitem__, slots, 0) for field in (rows.kept, rows.seen)]
@@ -225,6 +366,41 @@ class SiteStore(Store):
         for field in (rows.contexts, rows.rewards, rows.precision, rows.moment):
             steps.append(partial(field.__setitem__, places, 0.0))
         return steps
+
+    def adding_sites(self, slots: IntArray, other: SiteStore) -> Steps:
+        """Add the rows of another store to these slots, which are in the order of its own; the sums were added.
+
+        Its kept rows count as later than those here, and push them out where there is no room.
+        """
+        self._get_ready()
+        theirs, mine = other.sites.parts, self.sites.parts
+        those = np.sort(other._seen())
+        steps: Steps = [
+            partial(getattr(mine, name).__setitem__, slots, getattr(mine, name)[slots] + getattr(theirs, name)[those])
+            for name in ("contexts", "squares", "total")
+        ]
+        came = [in_order(theirs.rows, int(slot)) for slot in those]
+        kept = np.array([places.size for places in came])
+        rows = {name: getattr(theirs.rows, name)[np.concatenate([*came, []]).astype(np.int64)] for name in OF_ROWS}
+        steps.append(partial(self._keep_rows, slots, kept, theirs.rows.seen[those].copy(), rows))
+        waits, places = other.waiting.counts(other.n_slots)[those], other.waiting.places(those)
+        self.waiting.reserve(places.size)
+        waiting = [getattr(other.waiting, name)[places] for name in OF_ROWS]
+        for slot, *row in zip(np.repeat(slots, waits).tolist(), *waiting, strict=True):
+            steps.append(partial(self.waiting.add, slot, *row))
+        return steps
+
+    def _keep_rows(self, slots: IntArray, kept: IntArray, seen: IntArray, came: dict[str, Array]) -> None:
+        """Keep rows of slots, ``kept`` of each, as the last of ``seen``."""
+        rows = self.sites.parts.rows
+        for slot, n, more, last in zip(slots.tolist(), kept.tolist(), seen.tolist(), np.cumsum(kept), strict=True):
+            old, total = in_order(rows, slot), int(rows.seen[slot]) + more
+            count = min(total, KEPT)
+            targets = rows.first[slot] + (total - count + np.arange(count)) % KEPT
+            for name in OF_ROWS:
+                target = getattr(rows, name)
+                target[targets] = np.concatenate([target[old], came[name][last - n : last]])[-count:]
+            rows.seen[slot], rows.kept[slot] = total, count
 
     # Room.
 
@@ -263,6 +439,25 @@ class SiteStore(Store):
         )
 
 
+def places_of(first: IntArray, kept: IntArray) -> IntArray:
+    """Return where the rows of slots stand that begin at ``first``, ``kept`` of each."""
+    before = np.cumsum(kept) - kept
+    places: IntArray = np.arange(int(kept.sum())) + np.repeat(first - before, kept)
+    return places
+
+
+def in_order(rows: KeptRows, slot: int) -> IntArray:
+    """Return where the kept rows of a slot stand, the oldest first."""
+    kept, room = rows.kept[slot], rows.room[slot]
+    return np.asarray(rows.first[slot] + (rows.seen[slot] - kept + np.arange(kept)) % room)
+
+
+def _stretches(new: BoolArray, rows: slice) -> Iterator[tuple[int, int]]:
+    """Yield where rows begin and end that are all new, or all not."""
+    changes = np.flatnonzero(np.diff(new[rows])) + rows.start + 1
+    yield from pairwise([rows.start, *changes.tolist(), rows.stop])
+
+
 def new_store(behaviour: Behaviour) -> Store:
     """Return the arrays that a fleet of this behaviour needs."""
     if behaviour.family.name != "number":
@@ -297,6 +492,8 @@ def load_sites() -> None:
         contexts, rewards = np.ones((1, 1)), np.ones(1)
         store.learn(0, 0, contexts[0], 1.0)
         store.learn_rows(tasks, arms, contexts, rewards)
+        commit(store.learning_waiting(0, 0, contexts[0], 0.0))
+        commit(store.replacing_rows(tasks, arms, contexts, np.zeros(1), rewards))
     except BaseException:
         _loaded = False
         raise

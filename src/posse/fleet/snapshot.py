@@ -5,28 +5,61 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from posse.container import Streamed
-from posse.fleet.file import SUMS_ONLY, label_arrays, require_finite, state_but_pairs, write_fleet
+from posse.fleet.file import (
+    FADING_SUMS,
+    KIND,
+    SUMS_ONLY,
+    freeze_whole,
+    label_arrays,
+    require_finite,
+    state_but_pairs,
+    write_fleet,
+)
 from posse.fleet.kept import FrozenSums
+from posse.fleet.site_store import SiteStore
 
 if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import Array
 
 
-def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
+def freeze_fleet(
+    fleet: Posse,
+    *,
+    look: bool = True,
+    kind: str = KIND,
+    more: dict[str, Any] | None = None,
+    replaced: dict[str, Array] | None = None,
+) -> Callable[[str | os.PathLike[str]], None]:
     """Return what writes the state that a fleet is in now to a file, without beliefs about pairs.
 
     Nothing that grows with the sums is copied, and the lock is held for some pairs at a time: what is learned before
-    they are written is kept apart.
+    they are written is kept apart. Of clicks and counts all is copied, beliefs too: the next sites depend on them.
+
+    Parameters
+    ----------
+    fleet : Posse
+    look : bool, default True
+        False writes the population in force even if sums were added that it does not know of.
+    kind : str
+        Of the file. Default: a fleet.
+    more : dict, optional
+        Further entries of its header.
+    replaced : dict, optional
+        Arrays that take the place of the fleet's own.
     """
+    if isinstance(fleet._store, SiteStore):
+        return freeze_whole(fleet)
     with fleet._lock:
         fleet._require_whole()
-        fleet._look()
+        if look:
+            fleet._look()
         header, arrays = state_but_pairs(fleet)
-        labels, kind = list(fleet._tasks), fleet._tasks.kind
+        header, arrays = header | (more or {}), arrays | (replaced or {})
+        labels, type_of_labels = list(fleet._tasks), fleet._tasks.kind
         sums = FrozenSums(fleet._store, fleet._lock)
 
     def write(path: str | os.PathLike[str]) -> None:
@@ -34,7 +67,9 @@ def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
             f"pair_{name}": Streamed("float64", shape, partial(_finite_blocks, sums, field, f"pair_{name}"))
             for name, (field, shape) in sums.fields.items()
         }
-        write_fleet(path, SUMS_ONLY, header, {**arrays, **label_arrays(labels, kind), **pairs})
+        names = label_arrays(labels, type_of_labels)
+        version = SUMS_ONLY if fleet._fading is None else FADING_SUMS
+        write_fleet(path, version, header, {**arrays, **names, **pairs}, kind=kind)
 
     return write
 

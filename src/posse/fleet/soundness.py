@@ -22,11 +22,18 @@ LEAST, MOST = 1e-150, 1e150  # of a variance or precision
 SLACK = 1e-3  # of the terms of an equation that rank-one updates keep to 1e-7
 
 
-def contradiction(store: Store, whole: bool) -> str | None:
-    """Return what in the sums or the population cannot be, or None; ``whole`` is False if only some tasks are there."""
+def contradiction(store: Store, whole: bool, *, faded: bool = False) -> str | None:
+    """Return what in the sums or the population cannot be, or None; ``whole`` is False if only some tasks are there.
+
+    ``faded`` is whether old rewards count less.
+    """
     belief = store.belief
     d = store.n_features
-    if not all(pool().map(lambda arm: bool(all_sums_sound(belief, arm, np.empty((d, d)))), range(store.n_arms))):
+
+    def sound(arm: int) -> bool:
+        return bool(all_sums_sound(belief, arm, np.empty((d, d)), faded))
+
+    if not all(pool().map(sound, range(store.n_arms))):
         return "it has sums that no rewards can have"
     precisions = np.diagonal(belief.shared_precision, axis1=1, axis2=2)
     sizes = (np.diagonal(belief.covariance, axis1=1, axis2=2), belief.noise_variance, precisions)

@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from posse.engine.drift import LEAST, scale_sums
 from posse.engine.refresh import POPULATION, Live, Refresh
 from posse.errors import InvalidValue
 from posse.fleet.commit import Step, Steps, commit
@@ -43,7 +44,9 @@ from posse.threads import MANY_ROWS, pool, spread, workers
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
 
     from posse.fleet.kept import Kept
     from posse.model.prior import Prior
@@ -55,6 +58,7 @@ FIRST_ROOM = 64  # rows and tasks that a new fleet has room for
 FIRST_ARMS = 8
 BUFFERS = ("estimates", "order", "losses", "evidence")  # of a memory: what the next refresh does not read
 NO_FAILURES = {"_failures": 0, "_retry_at": 0.0}  # of refreshes
+FEW_PAIRS = 20_000  # whose shared means are computed again when one task starts anew
 NEIGHBOURS = 10  # 2**10 slots that are worked on together: half a megabyte at d=10
 
 
@@ -91,6 +95,9 @@ class Store:
 
     kept: Kept | None
     """Where sums are copied before they change, while a refresh reads them as they were."""
+
+    task_keys: Callable[[], npt.NDArray[np.uint64]] | None = None
+    """Returns the key of every task (:mod:`posse.fleet.task_keys`) by its number, for those who know names."""
 
     def __init__(
         self,
@@ -230,6 +237,10 @@ class Store:
     def learning_one(self, task: int, arm: int, x: Array, reward: float) -> Steps:
         """Learn one reward of a pair that has a slot: exact under the prior in force."""
         return [partial(observe_one, self.ground.address, arm, task, x, reward), self._counting(self._total + 1.0)]
+
+    def learning_waiting(self, task: int, arm: int, x: Array, reward: float) -> Steps:
+        """Learn what a decision counts as until its reward comes; its pair has a slot."""
+        return self.learning_one(task, arm, x, reward)
 
     def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
         """Learn rows of pairs that have slots, one by one: exact under the prior in force."""
@@ -373,6 +384,47 @@ class Store:
         commit(self.dropping_tasks(tasks, fresh))
         self._rebuild_unless_estimated()
 
+    def fade(self, factor: Array, squares: Array, slots: IntArray | None = None) -> None:
+        """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
+
+        Parameters
+        ----------
+        factor : ndarray
+            What sums are multiplied by, above 0 and at most 1.
+        squares : ndarray of shape (n_features,)
+            As in :func:`posse.engine.drift.scale_sums`.
+        slots : ndarray, optional
+        """
+        belief = self.belief
+        if self.frozen:
+            seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(self.n_arms)]
+            everyone, arms = np.concatenate(seen), np.repeat(np.arange(self.n_arms), [rows.size for rows in seen])
+            for kept in self.frozen:
+                kept.keep(belief.sums, everyone, arms)
+        with undisturbed():
+            scale_sums(belief.sums, factor, squares, slots)
+            before = belief.rewards.copy()
+            for arm in range(self.n_arms):
+                belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
+            # So that a refresh is due when rewards have grown by as much beside those that still count.
+            share = belief.rewards / np.maximum(before, LEAST)
+            self.memory.refreshed_at[:] *= share
+            self.memory.threshold_rewards[:] *= share
+            total = float(belief.rewards.sum())
+            left, at = total / max(float(before.sum()), LEAST), self.memory.evidence.refreshed_at
+            at[0] = min(at[0] * left, total)
+            self._room.settled[: self.n_slots] = -1
+            self.__dict__.update(
+                _total=total,
+                experience=int(total),
+                looked_at=self.looked_at * left,
+                _retry_at=self._retry_at * left,
+                version=self.version + 1,  # an estimate under way is of sums that are no more
+            )
+            if not self.stale and (slots is None or belief.n_seen.sum() <= FEW_PAIRS):
+                self.rebuild()
+            # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
+
     def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
         """Whether rewards have grown enough since the last refresh, or would have with some more.
 
@@ -419,7 +471,7 @@ class Store:
             first = self.belief.sums.counts[slots] == 0
             more = np.bincount(arms[first], minlength=self.n_arms)
         n_tasks = self._room.belief.task_weight.size
-        return Refresh(self.belief, self.memory.evidence, more=more, n_tasks=n_tasks)
+        return Refresh(self.belief, self.memory.evidence, more=more, n_tasks=n_tasks, keys=self.task_keys)
 
     def refresh(
         self,
@@ -526,6 +578,7 @@ class Store:
         if self.method == estimators.EVIDENCE:
             precision, moment = self.buffers.matrices[5], belief.shared_moment[arm]
             self._sum(belief, arm, root, belief.seen[arm, : belief.n_seen[arm]], information)
+            self._add_elsewhere(arm, information)
             unwhiten(root, information, precision, moment)
             finish_shared(
                 belief.shared_precision[arm], belief.shared_location[arm], precision, moment,
@@ -534,6 +587,9 @@ class Store:
         else:
             rebuild(belief, arm, self.buffers)  # which allows for a covariance that is singular
         set_triangles(belief.covariance, room.triangle[: belief.n_seen.size])
+
+    def _add_elsewhere(self, arm: int, information: Array) -> None:
+        """Add what tasks that are not here say about the shared mean of an arm; here are all."""
 
     def settle(self, tasks: Sequence[int] | None = None) -> None:
         """Bring what all pairs, or those of some tasks, believe to the population in force; for those who look."""

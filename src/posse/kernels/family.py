@@ -13,10 +13,11 @@ from posse.kernels.compiler import allocating_kernel, kernel, short_kernel, wove
 from posse.kernels.evidence import Evidence, evidence_due, new_evidence
 from posse.kernels.family_evidence import refresh_family
 from posse.kernels.kept_rows import KeptRows, keep_row, new_rows
+from posse.kernels.lanes import Lanes
 from posse.kernels.llvm.handle import Layout, floats
 from posse.kernels.llvm.room import room
 from posse.kernels.llvm.separate import Separate, call
-from posse.kernels.posterior import Belief, Buffers, belief_layout, new_buffers, observe, predict_arm
+from posse.kernels.posterior import Belief, Buffers, belief_layout, observe, predict_arm
 from posse.kernels.select import Exploration, explore
 from posse.kernels.sites import CLOSE, site
 from posse.kernels.stretch import open_lesson, open_stretch
@@ -43,7 +44,7 @@ STATE = Layout(
         evidence=new_evidence(1, 1, 1, 0.0),
         rows=new_rows(1, 1, 1),
         squares=floats(1),
-        buffers=new_buffers(1),
+        buffers=Buffers(floats(3), floats(2), Lanes(floats(2), 0)),
         exploration=Exploration(0.0, 0.0, False, False),
         first_pulls=False,
         family=0,

@@ -1,7 +1,8 @@
 """Clicks and counts of a fleet: rewards are learned as their sites, and the last rows of every pair are kept.
 
-As :mod:`posse.kernels.fleet`, for rewards of a family. A reward cannot be taken back or replaced: sites that are kept
-no more were made where the pair was believed to be, and would stay there.
+As :mod:`posse.kernels.fleet`, for rewards of a family. A reward that is kept no more cannot be taken back or replaced:
+its site was made where the pair was believed to be, and stays there. What may be replaced waits apart, see
+:mod:`posse.kernels.waiting_sites`.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def new_sites(family: int, n_slots: int, n_kept: int, n_features: int) -> Sites:
 
 
 @inlined_kernel
-def learn_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward: float) -> None:
-    """Learn one reward of a pair that has a slot: its site under the belief of now."""
+def add_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward: float) -> tuple[float, float]:
+    """Learn one reward of a pair that has a slot, and return its site under the belief of now: w and h."""
     ground.one[0] = arm
     settle(ground, task, ground.one, 0, 1, ground.lanes)
     belief = ground.belief
@@ -80,7 +81,14 @@ def learn_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, rewa
     sites.total[slot] += reward
     observe(belief, arm, task, scaled, h / root, ground)
     ground.settled[slot] = ground.generation[0]
-    keep_row(sites.rows, slot, x, reward, w, h)
+    return w, h
+
+
+@inlined_kernel
+def learn_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward: float) -> None:
+    """Learn one reward of a pair that has a slot, and keep its row."""
+    w, h = add_site(ground, sites, arm, task, x, reward)
+    keep_row(sites.rows, ground.belief.slot[task, arm], x, reward, w, h)
 
 
 @kernel

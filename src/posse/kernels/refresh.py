@@ -38,7 +38,7 @@ from posse.kernels.evidence import (
 )
 from posse.kernels.lanes import N_COUNTS, Lanes, sum_information, sum_moments
 from posse.kernels.llvm.handle import Layout, floats, ints
-from posse.kernels.llvm.separate import Separate
+from posse.kernels.llvm.separate import Separate, call
 from posse.kernels.passes import finish_moments, prepare_moments, unwhiten
 from posse.kernels.posterior import Belief, Buffers
 from posse.types import Array, IntArray
@@ -51,8 +51,9 @@ BEGIN, SUMMED, REBUILD, FINISH = range(4)
 
 # Entries of ``now``: what is wanted; steps that may still be made; whether the priors of the shared means are learned
 # with the next information, and whether that is the last; whether the posterior is that of all sums, so that the first
-# step may start from it; whether to leave the population as it is and only weigh tasks; whether all rewards are zero.
-WANTED, STEPS_LEFT, SHARED, LAST, EXACT, FIXED, ZEROS = range(7)
+# step may start from it; whether to leave the population as it is and only weigh tasks; whether all rewards are zero;
+# the address of IMPROVE.
+WANTED, STEPS_LEFT, SHARED, LAST, EXACT, FIXED, ZEROS, IMPROVE_AT = range(8)
 SETTLED_AT, MOVE, SCATTER = range(3)  # of ``numbers``
 
 
@@ -91,7 +92,7 @@ class Loop(NamedTuple):
     n_pairs: IntArray  # (K,) how many pairs these are sums over
     freedom: Array  # (N,) features that were looked at of every task; no entries unless outliers are modelled
     distance: Array  # (N,) and how far they lie from the shared means
-    now: IntArray  # (7,)
+    now: IntArray  # (8,)
     numbers: Array  # (3,)
 
 
@@ -112,7 +113,7 @@ def new_loop(population: Population, evidence: Evidence, buffers: Buffers) -> Lo
         n_pairs=np.zeros(n_arms, dtype=np.int64),
         freedom=np.zeros(n_tasks),
         distance=np.zeros(n_tasks),
-        now=np.zeros(7, dtype=np.int64),
+        now=np.zeros(8, dtype=np.int64),
         numbers=np.zeros(3),
     )
 
@@ -221,6 +222,14 @@ def end_step(loop: Loop) -> None:
             now[LAST] = 1
 
 
+def _improve(address: int, _number: int) -> None:
+    after_moments(open_loop(address))
+
+
+IMPROVE = Separate(_improve)
+"""The step itself, which is half of all that there is to compile, and which a first reward does not need."""
+
+
 def _advance(address: int, told: int) -> None:
     loop = open_loop(address)
     population, now = loop.population, loop.now
@@ -236,7 +245,7 @@ def _advance(address: int, told: int) -> None:
     elif before == MEASURES:
         after_measures(loop)
     elif before == SECOND_MOMENTS:
-        after_moments(loop)
+        call(now[IMPROVE_AT], address, 0)
     elif before == WEIGHTS:
         move = set_weights(loop.freedom, loop.distance, loop.evidence.robust, population.task_weight)
         loop.numbers[MOVE] = max(loop.numbers[MOVE], move)

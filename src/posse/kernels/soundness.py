@@ -49,11 +49,13 @@ def solves(matrix: Array, x: Array, y: Array, unit: float) -> bool:
 
 
 @kernel
-def sound_sums(belief: Belief, row: int, room: Array) -> bool:
-    """Whether the sums of one pair can be sums over rewards."""
+def sound_sums(belief: Belief, row: int, room: Array, faded: bool) -> bool:
+    """Whether the sums of one pair can be sums over rewards; where they have ``faded``, counts need not be whole."""
     gram, moment = whole(belief.sums.gram[row], room), belief.sums.moment[row]
     count, squares = belief.sums.counts[row], belief.sums.sum_of_squares[row]
-    if not 1.0 <= count <= MOST or count != math.floor(count) or not 0.0 <= squares <= count * LARGEST * LARGEST:
+    if not 0.0 < count <= MOST or not 0.0 <= squares <= count * LARGEST * LARGEST:
+        return False
+    if not faded and count != math.floor(count):
         return False
     if not cauchy_schwarz(gram):
         return False
@@ -95,10 +97,10 @@ def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, inver
 
 
 @kernel
-def all_sums_sound(belief: Belief, arm: int, room: Array) -> bool:
+def all_sums_sound(belief: Belief, arm: int, room: Array, faded: bool) -> bool:
     """Whether the sums of all pairs of an arm can be sums over rewards."""
     for position in range(belief.n_seen[arm]):  # noqa: SIM110 -- a generator does not compile
-        if not sound_sums(belief, belief.seen[arm, position], room):
+        if not sound_sums(belief, belief.seen[arm, position], room, faded):
             return False
     return True
 

@@ -199,6 +199,8 @@ def _part(lines: list[int], texts: list[str], kinds: Kinds) -> Part:
         "reward": pl.Float64(),
         "policy": pl.String(),
         "version": pl.String(),
+        "ranking_id": pl.String(),
+        "ranking_place": pl.Int64(),
     }
     columns = [pl.Series(key, [record[key] for record in records], dtype=dtype) for key, dtype in types.items()]
     columns.append(_lists([record["eligible"] for record in records], "eligible", kinds.dtype("arm")))

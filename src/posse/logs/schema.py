@@ -26,6 +26,8 @@ COLUMNS = (
     "reward_time",
     "policy",
     "version",
+    "ranking_id",
+    "ranking_place",
 )
 REQUIRED = ("task", "arm", "reward")
 NUMBER_LISTS = ("probabilities", "expected_rewards")  # of the eligible arms, in the same order
@@ -72,6 +74,8 @@ def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         "reward_time": as_times,
         "policy": text,
         "version": text,
+        "ranking_id": text,
+        "ranking_place": places,
     }
     result = [arm if name == "arm" else readers[name](column(name), name) for name in COLUMNS]
     unknown = tuple(name for name in table.columns if name not in COLUMNS)
@@ -124,6 +128,20 @@ def numbers(values: pl.Series, name: str, *, truth: bool = False) -> pl.Series:
         _refuse_type(values, name, "must be a number", int, float)
         return empty(values, pl.Float64())
     return values.cast(pl.Float64())
+
+
+def places(values: pl.Series, name: str) -> pl.Series:
+    """Return places of rankings, whole numbers from 1 on."""
+    import polars as pl
+
+    expected = "must be a whole number from 1 on"
+    if not (values.dtype.is_numeric() or values.dtype == pl.Null()):
+        _refuse_type(values, name, expected, int)
+        return empty(values, pl.Int64())
+    result = values.cast(pl.Int64(), strict=False)
+    same = (result.cast(pl.Float64()) == values.cast(pl.Float64())) & (result >= 1)
+    _refuse(values.is_not_null() & ~same.fill_null(value=False), values, name, expected)
+    return result
 
 
 def lists(values: pl.Series, name: str, inner: pl.DataType) -> pl.Series:

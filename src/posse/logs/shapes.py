@@ -25,6 +25,7 @@ TEXT = (
     r'|\\u(?:[0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}))*"'  # no surrogates
 )
 WHOLE = r"-?(?:0|[1-9][0-9]{0,17})"  # 18 digits always fit into 64 bits
+PLACE = r"[1-9][0-9]{0,17}"
 FLOAT = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 TRUTH = "true|false"
 KINDS = {"text": TEXT, "whole": WHOLE, "float": FLOAT, "truth": TRUTH}
@@ -58,6 +59,8 @@ def shape_of(kinds: Kinds) -> Shape:
         "reward_time": _scalar(kinds, "reward_time"),
         "policy": (TEXT, pl.String()),
         "version": (TEXT, pl.String()),
+        "ranking_id": (TEXT, pl.String()),
+        "ranking_place": (PLACE, pl.Int64()),
     }
     features = {name: _scalar(kinds, ("context", name)) for name in kinds.features.keys}
     types = {name: dtype for name, (_, dtype) in features.items() if dtype != pl.Null()}

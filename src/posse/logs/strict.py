@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any
 
-from posse.logs.kinds import WORDS, BadLine, Kinds, kind_of
+from posse.logs.kinds import LARGEST, WORDS, BadLine, Kinds, kind_of
 from posse.logs.rows import shown
 from posse.logs.schema import COLUMNS, NUMBER_LISTS
 
@@ -60,7 +60,7 @@ def read_line(text: str, line: int, kinds: Kinds) -> dict[str, Any]:
         if values[key] is None:
             raise BadLine(f"{key} is missing, but every decision has one")
         _label(values[key], key, key, line, kinds)
-    for key in ("decision_id", "policy", "version"):
+    for key in ("decision_id", "policy", "version", "ranking_id"):
         if not isinstance(values[key], str | None):
             raise BadLine(f"{key} must be text, but {shown(values[key])} came")
     for key in ("time", "reward_time"):
@@ -68,6 +68,9 @@ def read_line(text: str, line: int, kinds: Kinds) -> dict[str, Any]:
             values[key] = _number(values[key], key, "ISO 8601 text or seconds since 1970")
         if values[key] is not None and key not in kinds.seen:
             kinds.see(key, "text" if isinstance(values[key], str) else "float", line)
+    place = values["ranking_place"]
+    if place is not None and (type(place) is not int or not 1 <= place <= LARGEST):
+        raise BadLine(f"ranking_place must be a whole number from 1 on, but {shown(place)} came")
     for key in ("propensity", "reward"):
         values[key] = _number(values[key], key, "a number")
     for key in NUMBER_LISTS:

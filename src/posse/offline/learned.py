@@ -48,6 +48,11 @@ class Learned:
                 f"a learned target must be one of {', '.join(map(repr, KEYS))}, but {key!r} came; others, which learn "
                 "as they go, can be replayed: Replay"
             )
+        if settings.get("drift") is not None:
+            raise InvalidValue(
+                f"expected drift=None for a learned target, got {settings['drift']!r}: folds have no order in time; "
+                "replay the policy instead: Replay"
+            )
         shown = ", ".join(f"{name}={value}" for name, value in settings.items())
         self.name = label or f"learned {key}" + (f" ({shown})" if shown else "")
         self.key, self.folds, self.seed = key, folds, seed

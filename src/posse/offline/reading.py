@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from posse.logs import Log
 
 NO_GROUP = "(none)"
-BEFORE = ("task", "time", "policy", "version")  # columns that the arm had no part in
+BEFORE = ("task", "time", "policy", "version", "ranking_place")  # columns that the arm had no part in
 
 
 def read_columns(log: Log, features: FeatureSpec | None, groups: Sequence[str]) -> dict[str, Any]:

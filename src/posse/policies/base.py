@@ -227,9 +227,18 @@ class Policy(KnownKeywords, ABC):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn; arguments are checked."""
 
-    @abstractmethod
     def _play(self, stretch: Stretch) -> None:
-        """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``."""
+        """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``; policies that must be fast compile it."""
+        everywhere = stretch.everywhere.shape[0] > 0
+        rows = zip(stretch.tasks.tolist(), stretch.contexts, stretch.rewards, stretch.draws, strict=True)
+        for row, (task, x, rewards, draws) in enumerate(rows):
+            step = stretch.first_step + row
+            if everywhere:
+                for other in range(self.n_tasks):
+                    stretch.everywhere[row, other] = self._choose(other, x, step, draws)
+            arm = self._choose(task, x, step, draws)
+            stretch.arms[row] = arm
+            self._learn(task, arm, x, float(rewards[arm]))
 
     def _link(self) -> None:
         """Make the handles of the arrays that this policy holds."""

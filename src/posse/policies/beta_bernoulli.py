@@ -11,7 +11,6 @@ from posse.policies.base import Prediction
 from posse.policies.clicks import FamilyPolicy
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
     from posse.types import Array, ArrayLike
 
 
@@ -86,14 +85,3 @@ class BetaBernoulli(FamilyPolicy):
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:  # noqa: ARG002
         self._seen[self._place(task), 0 if reward else 1, arm] += 1.0
-
-    def _play(self, stretch: Stretch) -> None:
-        for row, (task, x, draws) in enumerate(
-            zip(stretch.tasks.tolist(), stretch.contexts, stretch.draws, strict=True)
-        ):
-            step = stretch.first_step + row
-            if stretch.everywhere.shape[0]:
-                stretch.everywhere[row] = [self._choose(other, x, step, draws) for other in range(self.n_tasks)]
-            arm = self._choose(task, x, step, draws)
-            stretch.arms[row] = arm
-            self._learn(task, arm, x, float(stretch.rewards[row, arm]))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from posse.checks import number, one_of
+from posse.engine.drift import EVERYWHERE
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, new_buffers
-from posse.kernels.refresh import ADVANCE, LOOP, new_loop, population_of
+from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, new_loop, population_of
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
 from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, log_evidence, new_belief
@@ -23,6 +25,7 @@ from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, le
 from posse.model.evidence import STUDENT_FREEDOM, evidence_report
 from posse.model.report import PriorReport
 from posse.policies.base import Policy, Prediction, exploration_words
+from posse.policies.fading import Fading, play_in_turn
 from posse.threads import MANY_ROWS, spread
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ class _Hierarchical(Policy):
         refresh_growth: float | None = None,
         first_pulls: bool = True,
         robust: bool = False,
+        drift: float | Literal["learn"] | None = None,
     ) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
         learned = isinstance(prior, str) and prior == "evidence"
@@ -91,6 +95,8 @@ class _Hierarchical(Policy):
         self._memory = estimators.new_memory(
             self.n_arms, self.n_tasks, self.n_features, STUDENT_FREEDOM if self.robust else 0.0
         )
+        self.drift = drift
+        self._fading = None if drift is None else Fading(drift, self._belief, self._memory, self._buffers)
         self._link()
 
     @property
@@ -135,6 +141,17 @@ class _Hierarchical(Policy):
             return given_report(self._belief, stats)
         return least_squares_report(self._belief, self._memory, self.prior_method, stats)
 
+    @property
+    def half_life(self) -> float:
+        """Steps after which half of what differs in a task is believed to have changed; infinite without drift."""
+        return math.inf if self._fading is None else self._fading.drift.half_life
+
+    @property
+    def changes(self) -> list[tuple[int, int | None]]:
+        """The changes that were noticed: after how many rewards, and in which task, or None for all at once."""
+        noticed = [] if self._fading is None else self._fading.drift.changes
+        return [(int(change.time), None if change.task == EVERYWHERE else change.task) for change in noticed]
+
     def predict(self, task: int, context: ArrayLike) -> Prediction:
         """Return what is believed about every arm's expected reward, exploration apart."""
         out = np.empty((2, self.n_arms))
@@ -150,6 +167,8 @@ class _Hierarchical(Policy):
         words = [exploration_words(self._exploration), f"{self.prior_method} prior"]
         if self.robust:
             words.append("robust")
+        if self.drift is not None:
+            words.append("drift learned" if self.drift == "learn" else f"half-life {self.drift:g} steps")
         if self.refresh_growth > 0 and self._method != estimators.KNOWN:
             words.append(f"refresh at +{self.refresh_growth:.0%}")
         if not self.first_pulls and self.explores.growing:
@@ -175,6 +194,7 @@ class _Hierarchical(Policy):
         )
         if self._method == estimators.EVIDENCE:
             loop = new_loop(population_of(self._belief), self._memory.evidence, self._buffers)
+            loop.now[IMPROVE_AT] = IMPROVE.address
             self._loop = Handle(LOOP, loop)
             state = state._replace(loop_at=self._loop.address, advance_at=ADVANCE.address)
         self._handle = Handle(kernels.STATE, state)
@@ -184,10 +204,15 @@ class _Hierarchical(Policy):
         return arm
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        if self._fading is not None:
+            self._fading.before(self._handle.address, task, arm, x, reward)
         if kernels.learn(self._handle.address, task, arm, x, reward):
             kernels.REFRESH[self._method](self._handle.address, arm)
 
     def _play(self, stretch: Stretch) -> None:
+        if self._fading is not None:
+            play_in_turn(self, stretch)
+            return
         steps = Handle(STRETCH, stretch)
         kernels.play(self._handle.address, steps.address, kernels.REFRESH[self._method].address)
 
@@ -201,6 +226,9 @@ class _Hierarchical(Policy):
         spread(decide, n_rows)
 
     def _learn_many(self, lesson: Lesson) -> None:
+        if self._fading is not None:
+            super()._learn_many(lesson)
+            return
         handle, rows, n_rows = self._handle, Handle(LESSON, lesson), lesson.tasks.size
         refresh = kernels.REFRESH[self._method]
         first = 0
@@ -245,6 +273,11 @@ class EbmUCB(_Hierarchical):
         Pull arm t at step t for the first ``n_arms`` steps.
     robust : bool
         With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
+    drift : None, "learn" or float, default None
+        A world that changes (docs/drift.md). A number is the half-life, in steps, with which coefficients return to
+        the population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is
+        noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. A step is a reward
+        that was learned. Without drift every reward counts the same for ever.
 
     References
     ----------
@@ -282,7 +315,7 @@ class EbmTS(_Hierarchical):
 
     Parameters
     ----------
-    n_tasks, n_arms, n_features, shared_precision, prior, refresh_growth, first_pulls, robust
+    n_tasks, n_arms, n_features, shared_precision, prior, refresh_growth, first_pulls, robust, drift
         As in :class:`EbmUCB`.
     exploration : float, optional
         :math:`a`. Default: the paper's 0.1, or 0.15 under the evidence prior, as measured.
@@ -313,7 +346,7 @@ class EbmRandUCB(_Hierarchical):
 
     Parameters
     ----------
-    n_tasks, n_arms, n_features, shared_precision, refresh_growth, first_pulls, robust
+    n_tasks, n_arms, n_features, shared_precision, refresh_growth, first_pulls, robust, drift
         As in :class:`EbmUCB`.
     exploration : float, optional
         :math:`a`. Default: 0.4 under the evidence prior, else 0.1.
@@ -352,6 +385,7 @@ class EbmRandUCB(_Hierarchical):
         refresh_growth: float | None = None,
         first_pulls: bool = True,
         robust: bool = False,
+        drift: float | Literal["learn"] | None = None,
     ) -> None:
         super().__init__(
             n_tasks=n_tasks,
@@ -363,4 +397,5 @@ class EbmRandUCB(_Hierarchical):
             refresh_growth=refresh_growth,
             first_pulls=first_pulls,
             robust=robust,
+            drift=drift,
         )

@@ -9,13 +9,29 @@ from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 
+from posse.logs.writer import moment
+from posse.service.audit import note_begun
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
+from posse.service.keys import SCOPES
+from posse.storage import KeyRow
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 HERE = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 """Headers of proxies: whoever asks through one may be anybody."""
+
+SORTED_OUT = frozenset(
+    {
+        "/v1/fleets",
+        "/v1/decisions/{id}",
+        "/v1/decisions/{id}/reward",
+        "/v1/decisions/{id}/rewards",
+        "/v1/rewards",
+        "/v1/audit",
+    }
+)
+"""Routes without a fleet in their path that look only at those which the key is for."""
 
 MOST_BUCKETS = 10_000  # keys and addresses that are remembered
 
@@ -76,15 +92,27 @@ class Gate:
             who = host
         else:
             try:
-                who = self._holder(given, scope)
+                row = self._holder(given, scope)
+                _require_fleet(row, request)
             except ApiError:
                 wait = self._refusals.take(host)
                 if wait:
                     raise _too_many(wait) from None
                 raise
+            who = request.scope["posse.key"] = row.id
+            request.scope["posse.fleets"] = row.fleets
+            self._engine.keys.note_use(who, self._engine.clock())
+        request.scope["posse.scope"] = scope
         wait = self._rate.take(who)
         if wait:
             raise _too_many(wait)
+
+    def scopes_of(self, request: Request) -> list[str]:
+        """Return what a request that was let in may do; without keys, this machine may do everything."""
+        if self._open and not self._engine.keys.needed:
+            return list(SCOPES)
+        row = self._engine.keys.find(request.headers.get("authorization", "").partition(" ")[2].strip())
+        return [] if row is None else list(row.scopes)
 
     def check_open_host(self, request: Request) -> None:
         """Raise if the page of a service without keys is asked for under another machine's name."""
@@ -96,27 +124,54 @@ class Gate:
         if HERE.fullmatch(request.headers.get("host", "")) is None:
             raise _for_this_machine()
 
-    def _holder(self, given: str | None, scope: str) -> str:
+    def _holder(self, given: str | None, scope: str) -> KeyRow:
         if given is None:
             raise ApiError("key_required", "an API key is needed: send the header Authorization: Bearer posse_...")
         kind, _, key = given.partition(" ")
         row = self._engine.keys.find(key.strip()) if kind.lower() == "bearer" else None
         if row is None:
             raise ApiError("key_invalid", "this API key is not valid here; ask for one made with `posse keys create`")
+        if row.expires is not None and self._engine.clock() >= row.expires:
+            raise ApiError(
+                "key_expired", f"this API key expired at {moment(row.expires)}; ask for another (`posse keys rotate`)"
+            )
         if scope not in row.scopes:
             raise ApiError(
                 "scope_missing",
                 f"this key may {', '.join(row.scopes)}, but this needs the scope {scope}; "
                 f"make one with `posse keys create --scope {scope}`",
             )
-        return row.id
+        return row
+
+
+def _require_fleet(row: KeyRow, request: Request) -> None:
+    """Raise if a key is for other fleets than the one that is asked for."""
+    if not row.fleets:
+        return
+    fleet = request.path_params.get("fleet")
+    if fleet is None and getattr(request.scope.get("route"), "path_format", None) in SORTED_OUT:
+        return
+    if fleet not in row.fleets:
+        asked = "all of them together" if fleet is None else f"{fleet[:64]}"
+        raise ApiError(
+            "fleet_forbidden",
+            f"this key is for the fleets {', '.join(row.fleets)}, not for {asked}; make one with `posse keys create`",
+        )
+
+
+def fleets_of(request: Request) -> tuple[str, ...]:
+    """Return the fleets that the key of a request is for; none means all."""
+    fleets: tuple[str, ...] = request.scope.get("posse.fleets", ())
+    return fleets
 
 
 def require(scope: str) -> Callable[[Request], Awaitable[None]]:
-    """Return a dependency of a route that needs a scope."""
+    """Return a dependency of a route that needs a scope; what needs an admin is noted before it is done."""
 
     async def check(request: Request) -> None:
         request.app.state.gate.check(request, scope)
+        if scope == "admin":
+            await note_begun(request)
 
     check.scope = scope  # type: ignore[attr-defined]  # so that a test can see what every route asks for
     return check

@@ -12,13 +12,13 @@ from posse.fleet.decision import Decision
 from posse.logs.writer import moment
 from posse.service.definition import active_arms
 from posse.service.live import LiveFleet
-from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, TaskRow
+from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, RewardEvent, TaskRow
 
 STATES = {PENDING: "pending", REWARDED: "rewarded", EXPIRED: "expired"}
 
 EMPTY: dict[str, Any] = {
     "arms": [], "retired": [], "features": {"features": [], "intercept": True}, "policy": "unknown",
-    "absent_reward": None, "count_pending": True,
+    "absent_reward": None, "count_pending": True, "rewards": "number",
 }  # fmt: skip
 """What is told of a definition that cannot be read."""
 
@@ -105,6 +105,27 @@ def log_row(row: LoggedDecision) -> dict[str, Any]:
         "reward": row.reward,
         "reward_time": None if row.reward_time is None else moment(row.reward_time),
     }
+
+
+def trace(row: LoggedDecision, events: list[RewardEvent]) -> list[dict[str, Any]]:
+    """Return how a decision came to its reward."""
+    found: list[dict[str, Any]] = [
+        {
+            "kind": one.kind,
+            "time": moment(one.time),
+            "event": one.event,
+            "value": one.value,
+            "before": one.old,
+            "reward": one.reward,
+        }
+        for one in events
+    ]
+    if row.reward_time is not None and (not events or events[0].old is not None):
+        # One that came alone is part of its decision's row, whose time corrections leave as it was.
+        first, time = (events[0].old if events else row.reward), moment(row.reward_time)
+        one = {"kind": "reward", "time": time, "event": None, "value": first, "before": None, "reward": first}
+        found.insert(0, one)
+    return found
 
 
 def log_record(row: LoggedDecision) -> dict[str, Any]:

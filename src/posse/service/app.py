@@ -19,13 +19,18 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.service.access import Gate
+from posse.service.audit import ENTRY, note_answer
 from posse.service.clock import SteadyClock
 from posse.service.describing import describe
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error, error_body, invalid_field
+from posse.service.insights import Insights
 from posse.service.lane import Handler, Lane
+from posse.service.log_lines import FIELDS
+from posse.service.measures import Measures
 from posse.service.metrics import Metrics
-from posse.service.routes import decisions, fleets, health, log, looking, page, tasks, verify
+from posse.service.request_ids import HEADER, current, request_id
+from posse.service.routes import audit, decisions, fleets, health, insights, log, looking, page, tasks, verify
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
@@ -33,14 +38,14 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, verify, health, page)
+ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, insights, log, verify, audit, health, page)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-logger = logging.getLogger("posse.service")
+logger, access_logger = logging.getLogger("posse.service"), logging.getLogger("posse.access")
 
 
 def create_app(settings: Settings | None = None, clock: SteadyClock | None = None) -> FastAPI:
@@ -67,6 +72,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
         try:
             yield
         finally:
+            await run_in_threadpool(app.state.insights.stop)
             await run_in_threadpool(engine.stop)
             sys.setswitchinterval(before)
 
@@ -75,6 +81,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     )
     app.state.engine, app.state.gate, app.state.metrics = engine, Gate(engine), Metrics(engine)
     app.state.pages = page.read_pages()
+    app.state.insights = Insights(engine)
     for part in ROUTES:
         app.include_router(part.router)
     app.add_exception_handler(ApiError, _told)
@@ -82,7 +89,9 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     app.add_exception_handler(RequestValidationError, _told)
     app.add_exception_handler(HTTPException, _told)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # as FastAPI's manual says
-    app.add_middleware(Outside, metrics=app.state.metrics, lane=Lane(decisions.hot_routes()))
+    app.add_middleware(
+        Outside, measures=engine.measures, lane=Lane(decisions.hot_routes()), access_log=settings.access_log
+    )
     return app
 
 
@@ -95,6 +104,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 async def _told(request: Request, error: Exception) -> Response:
     """Return a failure in the one shape."""
     found = _as_api_error(error)
+    request.scope["posse.error"] = found.code
     headers = found.headers
     if found.code == "method_not_allowed":
         headers["allow"] = ", ".join(sorted(_methods(request)))
@@ -134,18 +144,21 @@ def _as_api_error(error: Exception) -> ApiError:
 
 
 class Outside:
-    """What happens to every answer: headers for safety, counting, and no stack trace ever.
+    """What happens to every answer: an id, headers for safety, counting, and no stack trace ever.
 
     Parameters
     ----------
     app : ASGI application
-    metrics : Metrics
+    measures : Measures
     lane : Lane
         What need not go through all of it.
+    access_log : bool
+        Whether every request is a line of the log ``posse.access``. Paths are not in it, since they hold names of
+        tasks, but routes are.
     """
 
-    def __init__(self, app: Any, metrics: Metrics, lane: Lane) -> None:
-        self._app, self._metrics, self._lane = app, metrics, lane
+    def __init__(self, app: Any, measures: Measures, lane: Lane, *, access_log: bool = False) -> None:
+        self._app, self._measures, self._lane, self._access_log = app, measures, lane, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -156,12 +169,18 @@ class Outside:
         if method == "HEAD":
             # As GET; the server knows what was asked and sends the headers alone.
             scope = {**scope, "method": "GET"}
+        name = request_id(scope["headers"])
+        current.set(name)
+        header = (HEADER, name.encode())
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if ENTRY in scope:
+                    await note_answer(scope, status)
                 headers = message["headers"]
+                headers.append(header)
                 headers.append((b"x-content-type-options", b"nosniff"))
                 headers.append((b"referrer-policy", b"no-referrer"))
                 if not any(name == b"cache-control" for name, _ in headers):
@@ -176,12 +195,35 @@ class Outside:
             else:
                 await _answer(handler, Request(scope, receive), send_with_headers)
         except Exception:
-            logger.exception("%s %s failed", method, scope["path"])
+            scope["posse.error"] = "internal"
+            logger.exception("%s %s failed", method, _route(scope))
             if status:
                 raise  # half an answer is out: the connection must end
             body = error_body("internal", "something went wrong here; the log of the service says what", None)
             response = Response(body, 500, media_type="application/json")
             await response(scope, receive, send_with_headers)
         finally:
-            route = getattr(scope.get("route"), "path_format", "other")
-            self._metrics.count(route, method, status, time.perf_counter() - begin)
+            seconds, code = time.perf_counter() - begin, scope.get("posse.error")
+            self._measures.requested(_route(scope), method, status, seconds, code)
+            if self._access_log:
+                _note_access(scope, method, status, seconds)
+
+
+def _route(scope: Scope) -> str:
+    route: str = getattr(scope.get("route"), "path_format", "other")
+    return route
+
+
+def _note_access(scope: Scope, method: str, status: int, seconds: float) -> None:
+    client = scope.get("client")
+    fields = {
+        "method": method,
+        "route": _route(scope),
+        "fleet": scope.get("path_params", {}).get("fleet"),
+        "status": status,
+        "code": scope.get("posse.error"),
+        "ms": round(seconds * 1000, 3),
+        "client": None if client is None else client[0],
+        "key": scope.get("posse.key"),
+    }
+    access_logger.info("request", extra={FIELDS: fields})

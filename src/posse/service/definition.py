@@ -13,9 +13,12 @@ from posse.service.settings import Limits
 
 SETTINGS = (
     "policy", "prior", "exploration", "floor", "evaluation_budget", "refresh_growth", "robust", "time_to_live",
-    "absent_reward", "count_pending",
+    "absent_reward", "count_pending", "rewards",
 )  # fmt: skip
 """What is passed on to the fleet as it is."""
+
+OF_REWARDS = ("reward_events", "reward_window")
+"""What the log makes of several rewards of one decision; the fleet is told the outcome."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
@@ -56,12 +59,20 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         raise InvalidValue(
             "retention must be at least time_to_live, or decisions would go before their rewards can come"
         )
+    if given["reward_window"] is not None and given["reward_events"] == "once":
+        raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
+    if given["reward_events"] != "once" and given.get("rewards", "number") != "number":
+        raise InvalidValue(
+            f'expected reward_events "once" with rewards {given["rewards"]!r}, got {given["reward_events"]!r}: what a '
+            'click or count says depends on those before it, so it cannot be replaced; pass rewards "number"'
+        )
     definition = {
         "arms": list(given["arms"]),
         "retired": [],
         "first_arms": len(given["arms"]),
         "features": features.to_json(),
         "retention": retention,
+        **{name: given[name] for name in OF_REWARDS},
     }
     definition |= {name: given[name] for name in SETTINGS}
     fleet = new_replica(definition)
@@ -84,9 +95,15 @@ def require_cells(n_arms: int, n_columns: int, limits: Limits) -> None:
         )
 
 
+def complete(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition with what was not asked for when it was stored."""
+    return {"rewards": "number", **definition}
+
+
 def require_known(definition: dict[str, Any]) -> None:
     """Raise if a stored definition lacks something, or is of a posse that knew more policies: nothing serves it."""
-    missing = sorted({"arms", "retired", "first_arms", "features", "retention", *SETTINGS}.difference(definition))
+    needed = {"arms", "retired", "first_arms", "features", "retention", *OF_REWARDS, *SETTINGS}
+    missing = sorted(needed.difference(complete(definition)))
     if missing:
         raise InvalidValue(
             f"expected a whole definition, got one without {', '.join(missing)}; repair it, or delete it"
@@ -97,6 +114,7 @@ def require_known(definition: dict[str, Any]) -> None:
 
 def new_replica(definition: dict[str, Any]) -> Replica:
     """Return the fleet that a definition describes, before its first reward."""
+    definition = complete(definition)
     fleet = Replica(
         arms=definition["arms"],
         features=FeatureSpec.from_json(definition["features"]),
@@ -105,6 +123,16 @@ def new_replica(definition: dict[str, Any]) -> Replica:
     )
     match_arms(fleet, definition)
     return fleet
+
+
+def first_replica(definition: dict[str, Any]) -> Replica:
+    """Return the fleet that a definition described when it was made: a log that is learned from its start goes on here.
+
+    Sums do not mind arms that are there too early; what clicks and counts say depends on all that was there before.
+    """
+    if complete(definition)["rewards"] == "number":
+        return new_replica(definition)
+    return new_replica({**definition, "arms": definition["arms"][: definition["first_arms"]], "retired": []})
 
 
 def match_arms(fleet: Replica, definition: dict[str, Any]) -> None:

@@ -9,11 +9,11 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 
 from posse._version import __version__
-from posse.service import schemas
+from posse.service import insight_schemas, schemas
 
 BODIES: tuple[type[BaseModel], ...] = (
-    schemas.Definition, schemas.Ask, schemas.AskMany, schemas.RewardBody, schemas.RewardMany, schemas.ArmBody,
-    schemas.Failure,
+    schemas.Definition, schemas.Ask, schemas.AskMany, schemas.RewardBody, schemas.RewardMany,
+    schemas.CorrectionBody, schemas.ArmBody, schemas.Failure, insight_schemas.Expect,
 )  # fmt: skip
 """What routes read and tell by hand, so that FastAPI does not see it."""
 

@@ -15,6 +15,7 @@ from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
+from posse.service.measures import Measures
 from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.slices import Slices
@@ -33,6 +34,7 @@ PRUNE_SECONDS = 60.0
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
 KEEP_CLOCK_SECONDS = 10.0  # after which it is kept again what time it is
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
+KEY_USE_SECONDS = 30.0  # after which it is written again when keys were used
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
 CALM = 20  # a snapshot is written at most in one part of so many of the time
@@ -60,6 +62,7 @@ class Engine:
         self.clock: Callable[[], float] = self.steady
         self._clock_kept_at = -KEEP_CLOCK_SECONDS
         self.checker = Checker()
+        self.measures = Measures()
         self.keys = KeyRing(rule=settings.require_keys)
         self.ready = False
         self.leading, self.leader_known = False, False
@@ -69,6 +72,7 @@ class Engine:
         self._probe_at = 0.0
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
+        self._uses_at = 0.0
         self._everyone_at = 0.0
         self._looked_at: dict[str, int] = {}
         self._snapshot_at: dict[str, float] = {}
@@ -101,6 +105,7 @@ class Engine:
             if self.leading:
                 self._write_last_snapshots()
                 self._keep_clock()
+            self._keep_key_uses(0.0)
             self.writer.close()
             self.storage.close()
 
@@ -137,7 +142,7 @@ class Engine:
             who = "nobody" if self.keys.needed else "this machine only"
             logger.warning("there are no API keys, so this service answers %s; see `posse keys create`", who)
         self.roster = Roster(storage, self.settings.limits.number, self.public)
-        self.writer = Writer(storage, self._written, self.settings.limits.waiting)
+        self.writer = Writer(storage, self._written, self.settings.limits.waiting, self.measures.wrote)
         self.opened = True
 
     # Fleets.
@@ -218,9 +223,11 @@ class Engine:
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
+                self.note_measures(rows)
                 if self.leading:
                     self._look_after_all(rows)
                     self.sweep(TURN_SECONDS)
+                self._keep_key_uses()
                 self._repair_one()
                 self.checker.step(self.storage, self.roster, rows)
             except PosseError as error:
@@ -281,6 +288,16 @@ class Engine:
         if not self.steady.held:
             with suppress(PosseError):  # a full disk is found out by others, and is no reason to stop here
                 self.writer.run(lambda: self.storage.keep_clock(self.steady.kept))
+
+    def _keep_key_uses(self, after: float = KEY_USE_SECONDS) -> None:
+        """Write now and then when keys were last used."""
+        if time.monotonic() - self._uses_at < after:
+            return
+        self._uses_at = time.monotonic()
+        uses = self.keys.take_uses()
+        if uses:
+            with suppress(PosseError):  # a full disk is found out by others
+                self.writer.run(lambda: self.storage.note_key_use(uses))
 
     def _repair_one(self) -> None:
         """Try a fleet again that is set aside, on a thread of its own: a large one may take long."""
@@ -381,6 +398,19 @@ class Engine:
         # One at a time: whoever finds nothing left must not be quicker than another's last slice.
         with self._sweeping:
             return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
+
+    def note_measures(self, rows: dict[str, Progress] | None = None) -> None:
+        """Note how this process is, for whoever asks for metrics."""
+        behind = {}
+        if self.opened and self.ready:
+            with suppress(PosseError):  # the database is away; what is known is told
+                rows = {row.name: row for row in self.storage.progress()} if rows is None else rows
+                for live in self.roster.all():
+                    live.note_population()
+                    if live.name in rows:
+                        behind[live.name] = max(rows[live.name].changes - live.applied, 0)
+        waiting = self.writer.waiting if self.opened else 0
+        self.measures.look(ready=self.ready, leading=self.leading, waiting=waiting, behind=behind)
 
     # What is asked for now and then; on threads that may wait.
 

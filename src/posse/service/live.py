@@ -20,7 +20,7 @@ from pydantic_core import from_json
 from posse.errors import PosseError, StorageError
 from posse.fleet.replica import Replica
 from posse.service.contexts import Contexts
-from posse.service.definition import match_arms, new_replica
+from posse.service.definition import first_replica, match_arms, new_replica
 from posse.storage import Change, FleetRow, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
@@ -55,14 +55,17 @@ class LiveFleet:
         self.took = 0.0  # seconds that applying took the last time and the time before, the lesser of both
         self._took_last = 0.0
         alone = from_log and storage.is_whole(row.name)
-        self.replica = new_replica(row.definition) if alone else _from_snapshot(storage, row)
+        self._forgot = False  # a task of clicks or counts that others' sites may still know of
+        self.replica = first_replica(row.definition) if alone else _from_snapshot(storage, row)
         self.contexts = Contexts(self.replica.features, largest)
-        self._published = -1
+        self._published, self._estimate_seen = -1, -1
+        self.population_at = time.monotonic()  # when it was noted that another population is in force
         if self._catch_up(self.replica):
             self._published = self.replica.estimate
         if self._disagrees(self.replica):
             self._rebuild(row, self.replica)
         self.replica.start_apart(row.decisions)
+        self._relearn_forgotten()
 
     @property
     def applied(self) -> int:
@@ -83,6 +86,7 @@ class LiveFleet:
                 if len(changes) < AT_ONCE:
                     if count:
                         self._note_time(begin)
+                    self._relearn_forgotten()
                     return count
 
     def try_arms(self, definition: dict[str, Any]) -> None:
@@ -132,7 +136,7 @@ class LiveFleet:
         assert last is not None
         if wrong is not None or self._disagrees(last):
             if self._storage.is_whole(self.name):
-                last, adopted = self._learned_again(new_replica(row.definition))
+                last, adopted = self._learned_again(first_replica(row.definition))
             else:
                 logger.error("old rows of fleet %r have left its log, so it cannot be learned from that", self.name)
         expected = self._storage.rewards_up_to(self.name, last.applied)
@@ -147,7 +151,7 @@ class LiveFleet:
         row = self._storage.fleet(self.name)
         if row is None or row.created != self.created:
             return False
-        replica, adopted = self._learned_again(new_replica(row.definition))
+        replica, adopted = self._learned_again(first_replica(row.definition))
         with self._lock:
             adopted = self._catch_up(replica) or adopted
             # Asked for last: rows may have left the log while it was read.
@@ -156,6 +160,17 @@ class LiveFleet:
             self.replica = replica
             self._published = replica.estimate if adopted else -1
         return True
+
+    def _relearn_forgotten(self) -> None:
+        """Learn the log again without a task that was erased, if what others have learned depends on it.
+
+        Each reward of clicks and counts was learned under what all before it said. Where rows have left the log, only
+        the task's own are gone.
+        """
+        if self._forgot:
+            self._forgot = False
+            if self._storage.is_whole(self.name):
+                self.relearn()
 
     def _learned_again(self, replica: Replica) -> tuple[Replica, bool]:
         replica.leading = self.replica.leading
@@ -209,7 +224,8 @@ class LiveFleet:
                     if replica is self.replica or change.number > self.applied:
                         self.definition = definition
                 elif kind == "erase":
-                    replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
+                    gone = replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
+                    self._forgot |= gone > 0 and replica.rewards != "number"
                     self._published = -1  # populations from before have left the log
                 elif kind == "population" and change.number != self.own_population and self._adopt(replica, change):
                     self._published = replica.estimate
@@ -217,8 +233,10 @@ class LiveFleet:
 
     def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
         last = changes[-1].number
-        # A decision that was given the absent reward when its time was over has counted as that from the start.
-        news = [change for change in changes if change.old is None or change.old != change.reward]
+        # A decision that was given the absent reward when its time was over has counted as that from the start; but of
+        # clicks and counts its row waits no more.
+        sums = replica.rewards == "number"
+        news = [change for change in changes if not sums or change.old is None or change.old != change.reward]
         try:
             replica.learn(
                 [change.task for change in news],
@@ -247,9 +265,13 @@ class LiveFleet:
         If this raises, all up to ``replica.applied`` is applied.
         """
         population: Change | None = None
-        erased = False
+        erased, settled = False, 0
+        if not replica.applied:
+            # Learned from the start: rewards as they are by now, whatever they were before.
+            row = self._storage.fleet(self.name)
+            settled = 0 if row is None else row.changes
         while True:
-            changes = self._storage.changes(self.name, replica.applied, AT_ONCE)
+            changes = self._storage.changes(self.name, replica.applied, AT_ONCE, settled=settled)
             for kind, group in groupby(changes, key=_kind):
                 if kind == ROWS:
                     self._learn(replica, list(group), catching_up=True)
@@ -263,11 +285,13 @@ class LiveFleet:
                     self._apply(replica, group)
             if len(changes) < AT_ONCE:
                 break
+        replica.applied = max(replica.applied, settled)
         if population is None:
             # The snapshot may have one that was never published: whoever wrote it died before it could.
             population = self._storage.population(self.name)
         adopted = population is not None and self._adopt(replica, population)
-        if erased and not adopted and replica.n_rewards:
+        # Clicks and counts were estimated when the task was forgotten; their log has no other place for it.
+        if erased and not adopted and replica.n_rewards and replica.rewards == "number":
             try:
                 replica.refresh()
             except Exception:
@@ -287,6 +311,12 @@ class LiveFleet:
     def published(self) -> bool:
         """Whether the population in force is in the log, as far as it was estimated here."""
         return self._published == self.replica.estimate
+
+    def note_population(self) -> None:
+        """Note whether another population is in force than the last time."""
+        estimate = self.replica.estimate
+        if estimate != self._estimate_seen:
+            self._estimate_seen, self.population_at = estimate, time.monotonic()
 
     def publish(self, write: Callable[[bytes], None]) -> None:
         """Have the population written to the log if it was estimated here since the last time."""
@@ -356,4 +386,4 @@ def _from_snapshot(storage: Storage, row: FleetRow) -> Replica:
         logger.exception("the snapshot of fleet %r cannot be read; its log is learned from the start", row.name)
         replica = None
     # Arms that came later come again with their changes.
-    return new_replica(row.definition) if replica is None else replica
+    return first_replica(row.definition) if replica is None else replica

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 
@@ -10,12 +14,27 @@ from posse.errors import PosseError
 from posse.service.engine import Engine
 from posse.service.roster import DEGRADED, SET_ASIDE
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 COUNTS = ("tasks", "decisions", "rewards", "pending")
+RECENT = 3600.0  # seconds over which rewards are averaged
+SIZE_SECONDS = 60.0  # after which the size of the database is asked for again: a server looks at every file for it
+
+OF_A_FLEET = {
+    **{name: f"{name.capitalize()} of a fleet" for name in COUNTS},
+    "refresh_failing": "1 if the last estimate of a population failed",
+    "set_aside": "1 if a fleet is not served: it cannot be loaded or cannot learn",
+    "degraded": "1 if something fails that is done for a fleet, which decides",
+    "differing_tasks": "Tasks whose sums were not those of the log when last compared",
+    "snapshot_age_seconds": "Seconds since the newest snapshot, if there is one",
+    "population_age_seconds": "Seconds for which the process that answers has had its population",
+    "rewards_since_population": "Rewards that were learned since the population was estimated",
+    "oldest_pending_seconds": "Age of the oldest decision that waits for its reward, 0 if none does",
+    "mean_reward": "Mean of the rewards that came in the last hour, if any did",
+}
+"""Gauges by fleet, without ``posse_fleet_``, and what they say."""
 
 
 class Metrics:
-    """Requests as they come, and fleets as they are when somebody asks.
+    """What was counted (:mod:`posse.service.measures`), and fleets as they are when somebody asks.
 
     Parameters
     ----------
@@ -23,80 +42,73 @@ class Metrics:
     """
 
     def __init__(self, engine: Engine) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._engine = engine
-        self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "posse_requests", "Requests by route, method and status", ("route", "method", "status"),
-            registry=self._registry,
-        )  # fmt: skip
-        self._seconds = Histogram(
-            "posse_request_seconds", "Seconds to the end of the answer", ("route",), buckets=SECONDS,
-            registry=self._registry,
-        )  # fmt: skip
-        self._registry.register(self)
+        self._size, self._size_at = 0, -SIZE_SECONDS
+        engine.measures.registry.register(self)
 
-    def count(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Note a request."""
-        self._requests.labels(route, method, status).inc()
-        self._seconds.labels(route).observe(seconds)
-
-    def collect(self) -> list[Metric]:
-        """Return what is true now."""
+    def collect(self) -> Iterator[Metric]:
+        """Yield what is true now: of the database, so that every worker says the same."""
         engine = self._engine
-        ready = GaugeMetricFamily("posse_ready", "1 if requests are answered", value=float(engine.ready))
-        leading = GaugeMetricFamily("posse_leading", "1 if this process learns", value=float(engine.leading))
-        clock = GaugeMetricFamily(
+        yield GaugeMetricFamily(
             "posse_clock_held",
             "1 if nothing expires or is pruned, since the clock jumped",
             value=float(engine.steady.held),
         )
-        off = GaugeMetricFamily(
+        yield GaugeMetricFamily(
             "posse_clock_off_seconds", "Seconds by which a clock that jumped is ahead", value=engine.steady.off
         )
-        waiting = engine.writer.waiting if engine.ready else 0
-        queue = GaugeMetricFamily("posse_waiting_writes", "Requests that wait for the disk", value=waiting)
-        fleets = {
-            name: GaugeMetricFamily(f"posse_fleet_{name}", f"{name.capitalize()} of a fleet", labels=("fleet",))
-            for name in COUNTS
-        }
-        behind = GaugeMetricFamily(
-            "posse_fleet_changes_behind", "Changes of the log that this process has not applied", labels=("fleet",)
-        )
-        failing = GaugeMetricFamily(
-            "posse_fleet_refresh_failing", "1 if the last estimate of a population failed", labels=("fleet",)
-        )
-        aside = GaugeMetricFamily(
-            "posse_fleet_set_aside",
-            "1 if a fleet is not served: it cannot be loaded or cannot learn",
-            labels=("fleet",),
-        )
-        degraded = GaugeMetricFamily(
-            "posse_fleet_degraded", "1 if something fails that is done for a fleet, which decides", labels=("fleet",)
-        )
-        differing = GaugeMetricFamily(
-            "posse_fleet_differing_tasks",
-            "Tasks whose sums were not those of the log when last compared",
-            labels=("fleet",),
-        )
-        for name, checked in engine.checker.last.copy().items():
-            differing.add_metric((name,), checked.found.different)
         try:
-            rows = engine.storage.fleets() if engine.ready else []
+            found = self._fleets() if engine.ready else {}
+            size = self._database_bytes() if engine.ready else 0
         except PosseError:
-            rows = []  # the database is away; what is known is told
-        for row in rows:
-            for name, family in fleets.items():
-                family.add_metric((row.name,), getattr(row, name))
+            found, size = {}, self._size  # the database is away; what is known is told
+        for name, words in OF_A_FLEET.items():
+            family = GaugeMetricFamily(f"posse_fleet_{name}", words, labels=("fleet",))
+            for fleet, values in found.items():
+                if values.get(name) is not None:
+                    family.add_metric((fleet,), float(values[name] or 0))
+            yield family
+        yield GaugeMetricFamily("posse_database_bytes", "Size of the database", value=size)
+        if engine.settings.embedded:
+            path = Path(engine.settings.database.removeprefix("sqlite:///")).absolute().parent
+            free = shutil.disk_usage(path).free if path.exists() else 0
+            yield GaugeMetricFamily("posse_disk_free_bytes", "Room left where the database is", value=free)
+
+    def _fleets(self) -> dict[str, dict[str, float | None]]:
+        engine = self._engine
+        now, times = engine.clock(), engine.storage.fleet_times()
+        found: dict[str, dict[str, float | None]] = {}
+        for row in engine.storage.fleets():
+            values: dict[str, float | None] = {name: getattr(row, name) for name in COUNTS}
             state, _ = engine.roster.state_of(row.name)
-            aside.add_metric((row.name,), float(state == SET_ASIDE))
-            degraded.add_metric((row.name,), float(state == DEGRADED))
+            values |= {"set_aside": state == SET_ASIDE, "degraded": state == DEGRADED}
+            checked = engine.checker.last.get(row.name)
+            if checked is not None:
+                values["differing_tasks"] = checked.found.different
+            pending, snapshot = times.get(row.name, (None, None))
+            values["oldest_pending_seconds"] = 0.0 if pending is None else max(now - pending, 0.0)
+            if snapshot is not None:
+                values["snapshot_age_seconds"] = max(now - snapshot, 0.0)
+            recent = engine.storage.activity(row.name, now - RECENT, RECENT)
+            rewards = sum(part.rewards for part in recent)
+            if rewards:
+                values["mean_reward"] = sum(part.reward_sum for part in recent) / rewards
             live = engine.roster.find(row.name)
             if live is not None:
-                behind.add_metric((row.name,), max(row.changes - live.applied, 0))
-                failing.add_metric((row.name,), float(live.replica.refresh_problem is not None))
-        return [ready, leading, clock, off, queue, *fleets.values(), behind, failing, aside, degraded, differing]
+                replica = live.replica
+                values["refresh_failing"] = replica.refresh_problem is not None
+                values["population_age_seconds"] = time.monotonic() - live.population_at
+                values["rewards_since_population"] = max(replica.n_rewards - replica.estimated_at, 0)
+            found[row.name] = values
+        return found
+
+    def _database_bytes(self) -> int:
+        if time.monotonic() - self._size_at >= SIZE_SECONDS:
+            self._size, self._size_at = self._engine.storage.size(), time.monotonic()
+        return self._size
 
     def text(self) -> bytes:
         """Return all of it in Prometheus' format."""
-        return generate_latest(self._registry)
+        self._engine.note_measures()
+        self._engine.measures.bury()
+        return generate_latest(self._engine.measures.registry)

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from posse.service.app import create_app
 from posse.service.engine import require_alone
 from posse.service.keys import KeyRing
 from posse.service.log_lines import write_log_lines
+from posse.service.measures import SHARED
 from posse.service.settings import Limits, Settings
 from posse.service.wire import LimitedProtocol, allowed_connections
 from posse.storage import open_storage
@@ -96,6 +98,8 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None, *, v
         if not server.started:
             raise SystemExit(3)
         return
+    folder = tempfile.TemporaryDirectory(prefix="posse-metrics-")
+    os.environ[SHARED] = folder.name
     os.environ[ENVIRONMENT] = json.dumps({"settings": dataclasses.asdict(settings), "verbose": verbose})
     if started is not None:
         started(address)
@@ -104,7 +108,8 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None, *, v
     config = uvicorn.Config(
         "posse.service.running:app_from_environment", factory=True, workers=settings.workers, **options
     )
-    Multiprocess(config, sockets=[bound]).run()
+    with folder:
+        Multiprocess(config, sockets=[bound]).run()
 
 
 def _leave(_number: int, _frame: object) -> None:
@@ -115,9 +120,9 @@ def app_from_environment() -> FastAPI:
     """Return the service with the settings of the process that started this one, which has set up nothing else."""
     given = json.loads(os.environ[ENVIRONMENT])
     values = given["settings"]
-    write_log_lines(given["verbose"])
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="posse-parent", daemon=True).start()
     settings = Settings(**{**values, "limits": Limits(**values["limits"])})
+    write_log_lines(given["verbose"], settings.log_format)
     LimitedProtocol.most = allowed_connections(settings.limits.connections)
     return create_app(settings)
 

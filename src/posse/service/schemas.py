@@ -59,6 +59,14 @@ class Definition(Request):
         None, ge=0, le=1e6, description="The population is estimated anew when rewards have grown by this fraction."
     )
     robust: bool = Field(False, description="A population with heavy tails.")
+    rewards: Literal["number", "binary", "count"] = Field(
+        "number",
+        description=(
+            "What rewards are: any numbers; binary, 0 or 1 (or false and true), such as clicks and purchases; or "
+            "count, 0, 1, 2, ... The latter two have a model of their own: mean and sd of a decision are those of "
+            "probabilities or rates, and coefficients are those of the logit or logarithm."
+        ),
+    )
     time_to_live: float | None = Field(
         30 * 24 * 3600.0,
         gt=0,
@@ -72,6 +80,16 @@ class Definition(Request):
             "With absent_reward: a decision counts as it from the moment it is made, and its reward replaces it. "
             "False: nothing of a decision is learned before its time_to_live is over."
         ),
+    )
+    reward_events: Literal["once", "sum", "last"] = Field(
+        "once",
+        description=(
+            "What several rewards of one decision make: once refuses others than the first; sum adds up events, which "
+            "need names; last goes by the newest."
+        ),
+    )
+    reward_window: float | None = Field(
+        None, gt=0, le=1e10, description="With sum and last: seconds after the decision in which they may come."
     )
     retention: float | None = Field(
         None, gt=0, le=1e10, description="Seconds after which decisions leave the log; what they taught stays."
@@ -118,21 +136,34 @@ class AskMany(Request):
     decisions: list[AskWithKey]
 
 
+Reward = bool | Annotated[float, Field(allow_inf_nan=False)]
+"""A number; where rewards are binary or counts, false and true are 0 and 1."""
 Number = Annotated[float, Field(allow_inf_nan=False)]
+EVENT = "What it is called, where a fleet takes several rewards of one decision (reward_events): it counts once."
 
 
 class RewardBody(Request):
     """The reward of a decision."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 3.2}]})
+    reward: Reward = Field(description="A number; false and true where rewards are binary or counts.")
+    event: str | None = Field(None, min_length=1, description=EVENT, examples=["purchase-991"])
+
+
+class CorrectionBody(Request):
+    """What the reward of a decision should have been."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 2.4, "instead_of": 3.2}]})
     reward: Number
+    instead_of: Number | None = Field(None, description="Refuse (409) if the decision has another reward than this.")
 
 
 class RewardOf(Request):
     """The reward of a decision that is named."""
 
     id: str
-    reward: Number
+    reward: Reward
+    event: str | None = Field(None, min_length=1, description=EVENT)
 
 
 class RewardMany(Request):
@@ -226,6 +257,25 @@ class RewardAnswer(Answer):
     new: bool = Field(description="False if the same had come before.")
 
 
+class RewardEvent(Answer):
+    """Something that a reward was made of."""
+
+    kind: Literal["reward", "correction"]
+    time: str = Field(examples=["2026-01-31T10:02:11.000000Z"])
+    event: str | None = Field(description="Its name.", examples=["purchase-991"])
+    value: float = Field(description="What came.", examples=[3.2])
+    before: float | None = Field(description="The decision's reward before.", examples=[None])
+    reward: float = Field(description="And after.", examples=[3.2])
+
+
+class RewardTrace(Answer):
+    """How a decision came to its reward."""
+
+    id: str = Field(examples=["3f1c0a9b2d4e-17"])
+    reward: float | None = Field(description="What counts now.", examples=[3.2])
+    events: list[RewardEvent]
+
+
 class RewardsAnswer(Answer):
     """Rewards that are on disk."""
 
@@ -267,13 +317,26 @@ class TaskList(Answer):
     next: str | None = Field(description="Pass it as `after` for the rest.", examples=["store-18"])
 
 
+class Rate(Answer):
+    """A probability, or a rate of counts, with its 90 % interval, inside their range."""
+
+    mean: float = Field(examples=[0.041])
+    low: float = Field(examples=[0.028])
+    high: float = Field(examples=[0.057])
+
+
 class TaskArm(Answer):
     """What is believed about one arm in one task."""
 
     arm: str = Field(examples=["coffee"])
     retired: bool
     rewards: float = Field(description="Learned from this arm in this task.", examples=[101])
-    mean: list[float] = Field(examples=[[1.2, -0.1]])
+    rate: Rate | None = Field(
+        description="What is expected at the task's average context; null unless rewards are binary or counts."
+    )
+    mean: list[float] = Field(
+        description="Of coefficients of the reward, its logit or logarithm.", examples=[[1.2, -0.1]]
+    )
     sd: list[float] = Field(examples=[[0.2, 0.05]])
     population_mean: list[float] = Field(examples=[[1.0, 0.0]])
     own_share: float = Field(description="0 if all is borrowed, 1 if nothing is.", examples=[0.7])
@@ -286,6 +349,7 @@ class TaskArm(Answer):
 class Task(TaskCounts):
     """One task: what is believed, and what that stands on."""
 
+    reward_family: Literal["number", "binary", "count"] = Field(description="What rewards are.", examples=["number"])
     columns: list[str] = Field(examples=[["intercept", "hour"]])
     arms: list[TaskArm]
 
@@ -321,6 +385,9 @@ class PopulationArm(Answer):
     retired: bool
     tasks: int = Field(examples=[120])
     rewards: float = Field(examples=[13_000])
+    rate: Rate | None = Field(
+        description="What is expected of a new task at the average context; null unless rewards are binary or counts."
+    )
     noise_sd: float = Field(examples=[1.1])
     mean: list[float] = Field(examples=[[1.0, 0.0]])
     mean_sd: list[float] = Field(examples=[[0.02, 0.01]])
@@ -332,6 +399,10 @@ class Population(Answer):
 
     policy: str = Field(examples=["ebm-rand-ucb"])
     prior: str = Field(examples=["evidence"])
+    reward_family: Literal["number", "binary", "count"] = Field(
+        description="What rewards are: means and covariances are of the reward, its logit or its logarithm.",
+        examples=["number"],
+    )
     columns: list[str] = Field(examples=[["intercept", "hour"]])
     refreshed_rewards: float = Field(description="Rewards that it was estimated from.", examples=[38_000])
     findings: list[str] = Field(
@@ -376,7 +447,7 @@ class ValueAnswer(Answer):
 
     rows: int = Field(examples=[20_000])
     rewards: int = Field(examples=[19_200])
-    confidence: float = Field(examples=[0.95])
+    confidence: float = Field(examples=[0.9])
     policy: Estimate | None
     baseline: NamedEstimate | None
     difference: Estimate | None
@@ -409,6 +480,27 @@ class Verified(Answer):
     next: str | None = Field(
         description="`after` of the next request; null if there are no more.", examples=["store-17"]
     )
+
+
+class AuditEntry(Answer):
+    """Somebody asked for something that needs an admin."""
+
+    id: int = Field(examples=[12])
+    time: str = Field(examples=["2026-01-31T09:30:00.000000+00:00"])
+    actor: str = Field(description="Id of the key; local without keys; command line.", examples=["3f1c0a9b2d4e"])
+    client: str | None = Field(description="Address.", examples=["10.0.0.7"])
+    action: str = Field(examples=["retire_arm"])
+    fleet: str | None = Field(examples=["stores"])
+    target: str | None = Field(description="An arm, a key, or the digest of a task's name.", examples=["cake"])
+    request: str | None = Field(description="X-Request-ID.", examples=["9f2c-1a"])
+    status: int | None = Field(description="Of the answer; null if there was none yet.", examples=[200])
+
+
+class Audit(Answer):
+    """Calls that need an admin, the newest first."""
+
+    audit: list[AuditEntry]
+    next: int | None = Field(description="`before` of the next request; null if there are no more.", examples=[11])
 
 
 class Health(Answer):

@@ -11,6 +11,7 @@ from typing import Any
 from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
 from posse.service.keys import RULES
+from posse.service.log_lines import FORMATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,10 @@ class Settings:
     require_keys : str
         When a key is asked for: "once-made" (since the database had its first, also after the last was revoked),
         "always", or "while-any" (while one is in force). Away from this machine one is always asked for.
+    log_format : str
+        Lines of the log: "text", for people, or "json", an object each.
+    access_log : bool
+        Whether every request is a line of the log.
     limits : Limits
     """
 
@@ -90,6 +95,8 @@ class Settings:
     snapshot_seconds: float = 60.0
     follow_seconds: float = 0.25
     require_keys: str = RULES[0]
+    log_format: str = FORMATS[0]
+    access_log: bool = False
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -134,7 +141,11 @@ def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
         if name not in names:
             raise InvalidValue(f"no setting {prefix}{name}; the settings are {', '.join(prefix + n for n in names)}")
         default = getattr(defaults, name)
-        if isinstance(default, str):
+        if isinstance(default, bool):
+            if not isinstance(value, bool):
+                raise InvalidValue(f"{prefix}{name} must be true or false, but {value!r} came")
+            checked[name] = value
+        elif isinstance(default, str):
             if not isinstance(value, str) or not value:
                 raise InvalidValue(f"{prefix}{name} must be text, but {value!r} came")
             checked[name] = value
@@ -147,6 +158,8 @@ def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
         raise InvalidValue(f"port must be at most 65535, but {checked['port']} came")
     if "require_keys" in checked:
         one_of(checked["require_keys"], "require_keys", RULES)
+    if "log_format" in checked:
+        one_of(checked["log_format"], "log_format", FORMATS)
     for name in ("snapshot_seconds", "follow_seconds"):
         if checked.get(name) == 0:
             raise InvalidValue(f"{name} must be greater than 0")

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError
+from posse.fleet.expecting import CONFIDENCE
 from posse.service.definition import active_arms
 from posse.service.engine import Engine
 from posse.service.export import read_rows
@@ -54,7 +55,7 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
             del _answers[old]
         if question not in _answers:
             newest = _newest(engine, live.name, rows)
-            _answers[question] = (now, evaluate_rows(_final(newest, live), target, baseline))
+            _answers[question] = (now, evaluate_rows(final_rows(newest, live.definition), target, baseline))
         return _answers[question][1]
 
 
@@ -71,12 +72,12 @@ def _newest(engine: Engine, fleet: str, count: int) -> list[LoggedDecision]:
     return found[::-1]
 
 
-def _final(rows: list[LoggedDecision], live: LiveFleet) -> list[LoggedDecision]:
+def final_rows(rows: list[LoggedDecision], definition: dict[str, Any]) -> list[LoggedDecision]:
     """Return rows with the rewards that are learned: early ones alone would look too good, or too bad."""
-    absent = live.definition["absent_reward"]
+    absent = definition["absent_reward"]
     if absent is None:
         return rows
-    if live.definition["count_pending"]:
+    if definition["count_pending"]:
         return [row if row.reward is not None else row._replace(reward=absent) for row in rows]
     return [row for row in rows if row.change is not None]
 
@@ -89,7 +90,7 @@ def evaluate_rows(rows: list[LoggedDecision], target: Any, name: str) -> dict[st
     result: dict[str, Any] = {
         "rows": len(rows),
         "rewards": rewards,
-        "confidence": 0.95,
+        "confidence": CONFIDENCE,
         "policy": None,
         "baseline": None,
         "difference": None,
@@ -99,7 +100,7 @@ def evaluate_rows(rows: list[LoggedDecision], target: Any, name: str) -> dict[st
         result["refusal"] = f"{rewards} rewards are too few to tell; wait for 10 or more"
         return result
     try:
-        found = evaluate(read_rows([rows]), [target], against=Logged(), estimators=(ESTIMATOR,))
+        found = evaluate(read_rows([rows]), [target], against=Logged(), estimators=(ESTIMATOR,), confidence=CONFIDENCE)
     except PosseError as error:
         result["refusal"] = str(error)
         return result

@@ -1,8 +1,10 @@
 """Compares what a fleet has learned with what its log says, task by task.
 
-The log's sums are added up here by plain array code, not by the kernels that learn. Tasks are taken in slices: what was
-learned of one is copied under the fleet's lock, which takes no longer than a decision, and its rows are read after that
-up to the change that was applied by then. Whoever compares while others are to be served waits between two slices.
+The log's sums are added up here by plain array code, not by the kernels that learn. Of clicks and counts, whose beliefs
+depend on the order of rewards, sums of rewards, of contexts and of their squares are compared, which do not. Tasks are
+taken in slices: what was learned of one is copied under the fleet's lock, which takes no longer than a decision, and
+its rows are read after that up to the change that was applied by then. Whoever compares while others are to be served
+waits between two slices.
 
 What has left the log by ``retention`` cannot be compared. Of such a task it is known how many rewards it had, and that
 what was learned beyond the rows that are left must be sums of squares where it is one.
@@ -124,6 +126,7 @@ class Verification:
         self._contexts = Contexts(replica.features) if contexts is None else contexts
         d, n_arms = replica.features.n_features, len(row.definition["arms"])
         self._n_features, self._triangle = d, np.triu_indices(d)
+        self._plain = replica.rewards != "number"
         self._at_once = max(1, min(AT_ONCE, NUMBERS // (n_arms * d * d)))
         self.found = Comparison(row.name)
 
@@ -206,7 +209,8 @@ class Verification:
         self, task: str, mine: dict[Label, Sums], theirs: dict[Label, Sums], gone: int
     ) -> Iterator[Difference]:
         d = self._n_features
-        nothing = Sums(np.zeros(d * (d + 1) // 2), np.zeros(d), np.zeros(()), np.zeros(()))
+        squares = d if self._plain else d * (d + 1) // 2
+        nothing = Sums(np.zeros(squares), np.zeros(d), np.zeros(()), np.zeros(()))
         counts = [sum(float(sums.counts) for sums in each.values()) for each in (mine, theirs)]
         if gone and counts[0] != counts[1] + gone:
             yield Difference(
@@ -220,6 +224,8 @@ class Verification:
 
     def _off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
         """Return by how much sums differ; of ``partial`` ones what is left must only be possible."""
+        if self._plain:
+            return self._plainly_off(learned, logged, partial=partial)
         places = diagonal_places(self._n_features)
         count = max(float(learned.counts), float(logged.counts), 1.0)
         # What a row counted as before its reward came was added and taken off again: its rounding is left.
@@ -234,11 +240,30 @@ class Verification:
         ]
         if partial:
             pairs = [*pairs[:2], (learned.gram[places], logged.gram[places], width**2)]
-        off = 0.0
-        for a, b, size in pairs:
-            apart = np.maximum(b - a, 0.0) if partial else np.abs(a - b)
-            off = float(np.max(np.append(apart / np.maximum(size, 1e-300), off)))
-        return off
+        return _largest(pairs, partial=partial)
+
+    def _plainly_off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
+        """Return the same for sums of rewards, of contexts and of their squares."""
+        count = max(float(learned.counts), float(logged.counts), 1.0)
+        total = max(float(learned.sum_of_squares), float(logged.sum_of_squares)) + count * (self._absent or 0.0)
+        squares = np.maximum(learned.gram, logged.gram)
+        pairs = [
+            (learned.counts, logged.counts, count),
+            (learned.sum_of_squares, logged.sum_of_squares, total),
+            (learned.gram, logged.gram, squares),
+        ]
+        if not partial:
+            pairs.append((learned.moment, logged.moment, np.sqrt(count * squares)))
+        return _largest(pairs, partial=partial)
+
+
+def _largest(pairs: list[tuple[Any, Any, Any]], *, partial: bool) -> float:
+    """Return the largest difference of two sums as a part of their size, or of what is missing in ``partial`` ones."""
+    off = 0.0
+    for a, b, size in pairs:
+        apart = np.maximum(b - a, 0.0) if partial else np.abs(a - b)
+        off = float(np.max(np.append(apart / np.maximum(size, 1e-300), off)))
+    return off
 
 
 @dataclass(slots=True)
@@ -280,6 +305,12 @@ class _Log:
 
     def _value(self, row: LoggedDecision) -> float | None:
         if row.change is not None and row.change <= self._applied:
+            if row.corrected is not None and row.corrected > self._applied:
+                # The first of what is not applied yet says what it was before.
+                events = self._of._storage.reward_events(row.id)
+                return next(
+                    (one.old for one in events if one.number is not None and one.number > self._applied), row.reward
+                )
             return row.reward
         if row.counted is not None and row.counted <= self._applied:
             absent: float | None = self._of._absent
@@ -316,6 +347,10 @@ class _Log:
         return np.array(encoded).reshape(len(kept), -1), kept
 
     def _add(self, pair: Pair, X: Any, y: Any) -> None:
-        more = Sums((X.T @ X)[self._of._triangle], X.T @ y, np.asarray(y @ y), np.asarray(float(len(y))))
+        count = np.asarray(float(len(y)))
+        if self._of._plain:
+            more = Sums((X * X).sum(axis=0), X.sum(axis=0), np.asarray(y.sum()), count)
+        else:
+            more = Sums((X.T @ X)[self._of._triangle], X.T @ y, np.asarray(y @ y), count)
         there = self.sums.get(pair)
         self.sums[pair] = more if there is None else Sums(*(a + b for a, b in zip(there, more, strict=True)))

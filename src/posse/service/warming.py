@@ -17,6 +17,7 @@ from typing import Any
 
 from numba.core import event
 
+from posse.families import Rewards
 from posse.fleet import loading
 from posse.fleet.replica import Replica
 from posse.kernels import estimators
@@ -111,6 +112,7 @@ def parts() -> dict[str, Callable[[], None]]:
         "evidence": warm,
         "robust": partial(warm, robust=True),
         "paper": partial(warm, prior="paper"),
+        "clicks": partial(warm, rewards="binary"),
         "tables": _tables,
     }
 
@@ -147,7 +149,9 @@ _estimate, _least_squares = map(cache, (loading.load_evidence, loading.load_pape
 
 
 @cache
-def warm(policy: str = "ebm-ts", prior: str | None = "evidence", robust: bool = False) -> None:
+def warm(
+    policy: str = "ebm-ts", prior: str | None = "evidence", robust: bool = False, rewards: Rewards = "number"
+) -> None:
     """Do with a tiny fleet of this kind all that is done with fleets; nothing the second time.
 
     Parameters
@@ -155,32 +159,38 @@ def warm(policy: str = "ebm-ts", prior: str | None = "evidence", robust: bool = 
     policy : str
     prior : str or None
     robust : bool
+    rewards : str
         As in the definition of a fleet.
     """
     loading.require_loaded()
-    fleet = Replica(arms=["a", "b"], features=["x"], policy=policy, prior=prior, robust=robust, background=True)
+    settings: dict[str, Any] = {"policy": policy, "prior": prior, "robust": robust, "rewards": rewards}
+    if rewards != "number":
+        settings["absent_reward"] = 0.0  # which has kernels of its own there
+    fleet = Replica(arms=["a", "b"], features=["x"], background=True, **settings)
     for step in range(8):
         task, arm = f"task-{step % 2}", "ab"[step % 2]
         fleet.propose(task, [float(step)])
-        fleet.learn([task], [arm], [[float(step)]], [float(step % 3)])
-        fleet.learn([task], [arm], [[float(step)]], [1.0], replaces=[float(step % 3)])
+        fleet.learn([task], [arm], [[float(step)]], [float(step % 2)])
+        fleet.learn([task], [arm], [[float(step)]], [1.0], replaces=[float(step % 2)])
     fleet.propose("task-0", {"x": 1.0}, eligible=["b"])
     fleet.propose("task-0", [1.0], explore=False)
     tasks, arms = [f"task-{row % 5}" for row in range(MANY)], ["ab"[row % 2] for row in range(MANY)]
-    fleet.learn(tasks, arms, [[float(row % 7)] for row in range(MANY)], [float(row % 3) for row in range(MANY)])
+    fleet.learn(tasks, arms, [[float(row % 7)] for row in range(MANY)], [float(row % 3 == 1) for row in range(MANY)])
     fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [1.0] * 3)
-    fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [2.0] * 3, replaces=[1.0, None, 1.0])
+    fleet.learn(tasks[:3], arms[:3], [[0.5]] * 3, [0.0] * 3, replaces=[1.0, None, 1.0])
     fleet.refresh()
     _refresh_beside(fleet)
     population = fleet.dump_population()
     if population is not None:
         fleet.adopt(population)
     fleet.learn(["task-0"], ["a"], [[1.0]], [1.0], catching_up=True)
-    fleet.learn(["task-0"], ["a"], [[1.0]], [2.0], replaces=[1.0], catching_up=True)
+    fleet.learn(["task-0"], ["a"], [[1.0]], [0.0], replaces=[1.0], catching_up=True)
     fleet.propose("task-0", [1.0])
     for look in (fleet.coefficients, fleet.borrowing, fleet.export):
         look("task-0")
     fleet.overview()
+    fleet.expected_many(["task-0"], [[1.0]])
+    fleet.probabilities(["task-0"], [[1.0]])
     if policy != "hier-ts":  # whose population is given, and knows no other arm
         fleet.add_arm("c")
         fleet.retire_arm("c")

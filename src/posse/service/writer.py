@@ -35,10 +35,19 @@ class Writer:
         Told what was written, on this thread, before anybody gets an answer.
     waiting : int
         Groups that may wait; more are refused.
+    measured : callable, optional
+        Told how many seconds a transaction took, None if it could not be written.
     """
 
-    def __init__(self, storage: Storage, written: Callable[[Written], None], waiting: int = 5000) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        written: Callable[[Written], None],
+        waiting: int = 5000,
+        measured: Callable[[float | None], None] = lambda _: None,
+    ) -> None:
         self._storage, self._written, self._most_waiting = storage, written, waiting
+        self._measured = measured
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="posse-writer", daemon=True)
         self._closing, self._closed = threading.Lock(), False
@@ -117,7 +126,9 @@ class Writer:
         begin = time.perf_counter()
         try:
             written = self._storage.write([group for group, _, _ in items])
-            self._took = 0.9 * self._took + 0.1 * (time.perf_counter() - begin)
+            took = time.perf_counter() - begin
+            self._took = 0.9 * self._took + 0.1 * took
+            self._measured(took)
             self.disk.succeeded()
             answers = list(written.outcomes)
         except InvalidValue as error:
@@ -132,6 +143,7 @@ class Writer:
                 logger.exception("writing failed")
                 error = StorageUnavailable("the storage failed; the log of the service says why")
             if isinstance(error, StorageUnavailable):
+                self._measured(None)
                 self.disk.failed(error, len(items))
             answers = [error] * len(items)
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posse.environments.base import Draw
-from posse.environments.synthetic import expected_rewards
+from posse.environments.drawing import expected_rewards
 from posse.errors import InvalidValue
 from posse.families import family_of
 from posse.policies.base import Played

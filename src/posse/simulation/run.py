@@ -6,7 +6,7 @@ import contextlib
 import copy
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -19,6 +19,7 @@ from posse.checks import whole_number
 from posse.environments.base import POLICY, Draw, World, stream
 from posse.errors import InvalidValue, PosseError
 from posse.policies.base import DecisionMaker, Played, Policy
+from posse.simulation.engines import runs_here, using_engine, worker_pool
 from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
 from posse.simulation.files import require_folder
 from posse.simulation.regret import Regret, expected_regret, realised_regret
@@ -41,6 +42,7 @@ def simulate(
     checkpoints: int = 200,
     track_task: int = 0,
     progress: bool | Callable[[int], None] | None = None,
+    engine: str | None = None,
 ) -> SimulationResult:
     """Run every policy on the same worlds.
 
@@ -59,7 +61,7 @@ def simulate(
     seeds : int or sequence of int
         How many seeds (0, 1, ...), or which.
     workers : int
-        Processes.
+        Processes, or tasks at a time.
     out : path, optional
         Parquet file for the result. Finished seeds are saved as the run goes on; a run with the same settings
         continues where the file ends, and may ask for more seeds.
@@ -72,6 +74,9 @@ def simulate(
     progress : bool or callable, optional
         Show a progress bar. Default: when standard error is a terminal. A callable is told how many seeds are newly
         done: first those that the file already has, then each as it finishes.
+    engine : {"processes", "ray"}, optional
+        Where seeds run: on this machine (default), or on a Ray cluster, connected or in RAY_ADDRESS (``posse[ray]``).
+        The result is the same.
 
     Examples
     --------
@@ -113,7 +118,7 @@ def simulate(
 
     saved = time.monotonic()
     try:
-        with progress_bar(len(wanted), progress) as advance:
+        with using_engine(engine), progress_bar(len(wanted), progress) as advance:
             advance(len(wanted) - len(missing))
             for new_rows in _run_all(world, factories, horizon, steps, track_task, appendix, missing, workers):
                 rows.extend(new_rows)
@@ -243,14 +248,14 @@ def _run_all(
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of every seed as it finishes."""
     common = (world, factories, horizon, steps, track_task, appendix)
-    if workers == 1 or len(seeds) <= 1:
+    if runs_here(workers, len(seeds)):
         for seed in seeds:
             yield run_seed(*common, seed)
         return
     # First a step of every kind of policy, each kind in one worker: what is not compiled yet is compiled once, and
     # different kernels side by side, before all workers need it.
     few, one = min(horizon, 2), np.ones(1, dtype=np.int64)
-    with _pool(min(workers, len(seeds))) as parallel:
+    with worker_pool(min(workers, len(seeds))) as parallel:
         kinds = _kinds(factories)
         list(parallel((run_seed, (world, kind, few, one, track_task, appendix, seeds[0])) for kind in kinds))
     yield from over_seeds(partial(run_seed, *common), seeds, workers)
@@ -258,23 +263,11 @@ def _run_all(
 
 def over_seeds(measure: Callable[[int], Any], seeds: Sequence[int], workers: int) -> Iterator[Any]:
     """Yield what ``measure`` returns for every seed, as it finishes."""
-    if workers == 1 or len(seeds) <= 1:
+    if runs_here(workers, len(seeds)):
         yield from map(measure, seeds)
         return
-    with _pool(min(workers, len(seeds))) as parallel:
+    with worker_pool(min(workers, len(seeds))) as parallel:
         yield from parallel((measure, (seed,)) for seed in seeds)
-
-
-@contextlib.contextmanager
-def _pool(workers: int) -> Iterator[Callable[[Iterable[tuple[Callable[..., Any], tuple[Any, ...]]]], Iterator[Any]]]:
-    """Yield a function that makes calls in worker processes and gives their results as they come."""
-    import joblib
-
-    # One thread per worker: the processes already fill the cores.
-    with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
-        yield lambda calls: joblib.Parallel(return_as="generator_unordered")(
-            joblib.delayed(function)(*arguments) for function, arguments in calls
-        )
 
 
 def _kinds(factories: Mapping[str, Factory]) -> list[dict[str, Factory]]:

@@ -25,7 +25,7 @@ The promises, which ``tests/storage/test_contract.py`` asks of every storage:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -37,6 +37,9 @@ SAME = "same"  # it had come before: a decision under this key, or this reward
 CONFLICT = "conflict"  # the decision has another reward, or the key belongs to another request
 UNKNOWN = "unknown"  # no such decision, or no such fleet
 GONE = "gone"  # the decision is older than its time to live
+UNFIT = "unfit"  # no reward of this fleet: 0.5 where rewards are 0 or 1, say
+NAMELESS = "nameless"  # the fleet adds rewards up, and this one has no name by which it could be told from a copy
+UNREWARDED = "unrewarded"  # there is no reward that could be corrected
 WITHHELD = "withheld"  # nothing was wrong with it, but another entry of its group was refused
 
 
@@ -130,8 +133,18 @@ class NewReward:
     id : str
         Of the decision.
     value, time : float
+    truth : bool
+        Whether it came as true or false, which rewards of numbers are not.
     leeway : float
         Seconds by which the decision may seem older than its time to live: a clock may be in doubt.
+    fleets : tuple of str
+        Those that whoever reports it may reach, all if none is named; decisions of others are UNKNOWN.
+    event : str or None
+        What it is called, where a decision has several: the same again is SAME, with another value CONFLICT.
+    corrects : bool
+        Whether it replaces the reward that the decision has, whatever its fleet says about several.
+    instead_of : float or None
+        Of one that corrects: the reward that is to be replaced; CONFLICT if there is another. None does not ask.
     expiring : bool
         Whether this is the reward of a decision that has waited too long: it counts as rewarded, unless it is rewarded
         already, which is SAME whatever its reward is. A reward that was held until now becomes a change.
@@ -142,13 +155,19 @@ class NewReward:
     time: float
     expiring: bool = False
     leeway: float = 0.0
+    truth: bool = False
+    fleets: tuple[str, ...] = ()
+    event: str | None = None
+    corrects: bool = False
+    instead_of: float | None = None
 
 
 class LoggedDecision(NamedTuple):
     """A row of the log; ``reward``, ``reward_time`` and ``change`` are None unless ``state`` is REWARDED.
 
-    ``change`` is that of the reward, and None while the reward is held; ``counted`` is the change with which the
-    decision began to count as the absent reward, None if it did not.
+    ``change`` is that of the first reward, and None while the reward is held; ``counted`` is the change with which the
+    decision began to count as the absent reward, None if it did not; ``corrected`` is that of the last event after the
+    first reward, None if there was none.
     """
 
     fleet: str
@@ -166,6 +185,33 @@ class LoggedDecision(NamedTuple):
     reward_time: float | None
     change: int | None
     counted: int | None = None
+    corrected: int | None = None
+
+
+class RewardEvent(NamedTuple):
+    """Something that a decision's reward was made of.
+
+    Parameters
+    ----------
+    number : int or None
+        Of the change that it was; None for the first reward, and while rewards are held.
+    event : str or None
+        Its name.
+    kind : {"reward", "correction"}
+    value : float
+        What came.
+    reward, old : float, float or None
+        What the decision's reward was then, and before.
+    time : float
+    """
+
+    number: int | None
+    event: str | None
+    kind: str
+    value: float
+    reward: float
+    old: float | None
+    time: float
 
 
 class Outcome(NamedTuple):
@@ -174,7 +220,7 @@ class Outcome(NamedTuple):
     Parameters
     ----------
     kind : str
-        ACCEPTED, SAME, CONFLICT, UNKNOWN, GONE or WITHHELD.
+        ACCEPTED, SAME, CONFLICT, UNKNOWN, GONE, UNFIT, NAMELESS, UNREWARDED or WITHHELD.
     decision : LoggedDecision or None
         For a decision that is SAME: the one that was made then. For rewards: the decision, where it is known (with the
         reward that it has by now).
@@ -249,18 +295,59 @@ class Activity(NamedTuple):
 
 
 class KeyRow(NamedTuple):
-    """An API key: its public name, what it may do, and the SHA-256 digest of its secret; the secret is not kept."""
+    """An API key: its public name, what it may do, and the SHA-256 digest of its secret; the secret is not kept.
+
+    It is for ``fleets`` only (for all if none is named), good for nothing from ``expires`` on (None: for ever), and was
+    last ``used`` then, to about half a minute (None: never).
+    """
 
     id: str
     label: str
     scopes: tuple[str, ...]
     digest: str
     created: float
+    fleets: tuple[str, ...] = ()
+    expires: float | None = None
+    used: float | None = None
 
     @property
     def revoked(self) -> bool:
         """Whether it is good for nothing any more: of such a key only its id and its time are kept."""
         return not self.digest
+
+
+class AuditRow(NamedTuple):
+    """Somebody asked for something that needs an admin.
+
+    Parameters
+    ----------
+    id : int
+        They grow; 0 for one that is to be stored.
+    time : float
+    actor : str
+        The id of a key, "local" where there are none, or "command line".
+    client : str or None
+        Address.
+    action : str
+        What it was, as routes and commands are called.
+    fleet : str or None
+    target : str or None
+        An arm, a key, or the digest of a task's name: the name of an erased task is kept nowhere.
+    request : str or None
+        The id of the request.
+    status : int or None
+        Of the answer; None if there was none (yet).
+    """
+
+    id: int
+    time: float
+    actor: str
+    client: str | None
+    action: str
+    fleet: str | None = None
+    target: str | None = None
+    request: str | None = None
+    status: int | None = None
 
 
 class ClockRow(NamedTuple):
@@ -301,6 +388,10 @@ class Storage(ABC):
         """Return how far every fleet is, by name; cheap enough to be asked several times a second."""
 
     @abstractmethod
+    def fleet_times(self) -> dict[str, tuple[float | None, float | None]]:
+        """Return, by fleet, the times of its oldest pending decision and its newest snapshot, or None."""
+
+    @abstractmethod
     def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:
         """Replace a fleet's definition and note the change; return its number, or 0 if it is not ``expected`` any more.
 
@@ -321,21 +412,31 @@ class Storage(ABC):
         """Write groups of entries in one transaction.
 
         Checks against what is stored and what earlier groups of this call wrote. A group in which an entry is CONFLICT,
-        UNKNOWN or GONE writes nothing. Also counts tasks, decisions, rewards, pending and activity. A reward is GONE if
-        its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None) of the
-        fleet's definition; one that is ``expiring`` is not asked for its age. A reward for a decision that was given
-        the absent one when its time was over is GONE, too. A decision whose id is stored is SAME if all of it is, else
-        CONFLICT. In a group that is refused, entries with nothing wrong are WITHHELD.
+        UNKNOWN, GONE or UNFIT writes nothing. Also counts tasks, decisions, rewards, pending and activity. A reward is
+        GONE if its decision has expired, or is older at the reward's time than the ``time_to_live`` (seconds, or None)
+        of the fleet's definition; one that is ``expiring`` is not asked for its age. A reward for a decision that was
+        given the absent one when its time was over is GONE, too. It is UNFIT if the definition says that ``rewards``
+        are "binary" and it is neither 0 nor 1, that they are "count" and it is none, or that they are numbers and it
+        came as true or false. A decision whose id is stored is SAME if all of it is, else CONFLICT. In a group that is
+        refused, entries with nothing wrong are WITHHELD.
 
         If the fleet's definition has an ``absent_reward``, a decision is a change, and its reward replaces it; unless
         ``count_pending`` is false: then a reward is held, and is a change when it is written as ``expiring``.
+
+        If its ``reward_events`` is "sum", further rewards are added to the first, and every one needs an ``event``;
+        if "last", they replace it; each is a change of its own, unless rewards are held. Those that come more than
+        ``reward_window`` seconds after the decision are GONE. One that ``corrects`` replaces what is there.
         """
 
     @abstractmethod
-    def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
+    def changes(self, fleet: str, after: int, limit: int = 10_000, *, settled: int = 0) -> list[Change]:
         """Return changes with numbers greater than ``after``, in order; fewer than ``limit`` means that these are all.
 
         Numbers may be left out: those of erased and pruned rows, and of populations that were replaced.
+
+        Whoever learns a log from its start may give the number of its last change as ``settled``: rewards are then
+        told as they were after it, and what made them so is left out up to there. A wrong reward of a billion that was
+        corrected leaves no rounding behind in sums that never saw it.
         """
 
     @abstractmethod
@@ -354,6 +455,10 @@ class Storage(ABC):
     @abstractmethod
     def decision(self, decision_id: str) -> LoggedDecision | None:
         """Return one decision."""
+
+    @abstractmethod
+    def reward_events(self, decision_id: str) -> list[RewardEvent]:
+        """Return what a decision's reward was made of, in order; empty if one reward came, without a name."""
 
     @abstractmethod
     def decisions(
@@ -465,6 +570,28 @@ class Storage(ABC):
         That there was one stays: a service that once had keys must not be open to all after the last is revoked.
         """
 
+    @abstractmethod
+    def expire_key(self, key_id: str, time: float) -> bool:
+        """Let a key be good for nothing from a time on; False if there is none in force until then."""
+
+    @abstractmethod
+    def note_key_use(self, times: Mapping[str, float]) -> None:
+        """Note when keys were last used, by id; times before those that are known change nothing."""
+
+    # Who asked for what.
+
+    @abstractmethod
+    def add_audit(self, row: AuditRow) -> int:
+        """Note that somebody asked for something; return the number of the row."""
+
+    @abstractmethod
+    def finish_audit(self, number: int, status: int) -> None:
+        """Note what was answered."""
+
+    @abstractmethod
+    def audit(self, *, fleets: Sequence[str] = (), before: int | None = None, limit: int = 100) -> list[AuditRow]:
+        """Return rows of the audit log, the newest first: of some fleets, or of all; with numbers before one."""
+
     # Time.
 
     @abstractmethod
@@ -488,6 +615,10 @@ class Storage(ABC):
         A process that dies or loses its database is followed by another within seconds. An embedded storage has one
         process only, which leads.
         """
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return how many bytes the database has."""
 
     @abstractmethod
     def ping(self) -> None:

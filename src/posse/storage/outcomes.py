@@ -5,9 +5,11 @@ A storage looks up what :class:`Wanted` names, judges with :func:`judge`, and wr
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from posse.errors import InvalidValue
@@ -16,22 +18,29 @@ from posse.storage.base import (
     CONFLICT,
     EXPIRED,
     GONE,
+    NAMELESS,
     PENDING,
     REWARDED,
     SAME,
+    UNFIT,
     UNKNOWN,
+    UNREWARDED,
     WITHHELD,
     Change,
     LoggedDecision,
     NewDecision,
     NewReward,
     Outcome,
+    RewardEvent,
     Written,
 )
 
 Entry = NewDecision | NewReward
 
 TAKEN = (ACCEPTED, SAME)
+LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
+ONCE, SUM, LAST = "once", "sum", "last"
+"""What a fleet makes of several rewards of one decision."""
 
 
 class Wanted:
@@ -48,6 +57,8 @@ class Wanted:
     fleets : list of str
     keys, tasks : list of tuple
         Names of fleets, and the key or the task.
+    events : list of tuple
+        Ids of decisions, and names of events.
     """
 
     def __init__(self, groups: Sequence[Sequence[Entry]]) -> None:
@@ -55,6 +66,7 @@ class Wanted:
         fleets: dict[str, None] = {}
         keys: dict[tuple[str, str], None] = {}
         tasks: dict[tuple[str, str], None] = {}
+        events: dict[tuple[str, str], None] = {}
         for group in groups:
             for entry in group:
                 ids[entry.id] = None
@@ -72,10 +84,13 @@ class Wanted:
                     raise InvalidValue(
                         f"the reward of decision {entry.id!r} is {entry.value!r} at {entry.time!r}; give finite numbers"
                     )
+                elif entry.event is not None:
+                    events[entry.id, entry.event] = None
         self.ids = list(ids)
         self.fleets = list(fleets)
         self.keys = list(keys)
         self.tasks = list(tasks)
+        self.events = list(events)
 
 
 @dataclass(slots=True)
@@ -90,6 +105,18 @@ class Counters:
     created: float
     absent_reward: float | None = None
     count_pending: int = 1
+    reward_events: str = ONCE
+    reward_window: float | None = None
+    definition: str = "{}"
+
+    def takes(self, value: float, *, truth: bool = False) -> bool:
+        """Whether a value is a reward of this fleet; ``truth`` says that it came as true or false."""
+        kind = kind_of_rewards(self.definition)
+        if kind == "binary":
+            return value in (0.0, 1.0)
+        if kind == "count":
+            return 0.0 <= value <= LARGEST_COUNT and value == math.floor(value)
+        return not truth
 
     @property
     def counts(self) -> bool:
@@ -104,12 +131,13 @@ class Counters:
 
 @dataclass(slots=True)
 class Found:
-    """What was looked up: fleets by name, decisions by id, those of keys with their digests, and tasks there are."""
+    """What was looked up: fleets by name, decisions by id, those of keys with digests, tasks, values of events."""
 
     fleets: dict[str, Counters]
     decisions: dict[str, LoggedDecision]
     keyed: dict[tuple[str, str], tuple[str, LoggedDecision]]
     tasks: set[tuple[str, str]]
+    events: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -134,11 +162,16 @@ class AcceptedDecision(NamedTuple):
 
 
 class AcceptedReward(NamedTuple):
-    """A reward to be written: the number of the fleet's row, and the decision with it and as it was before."""
+    """A reward to be written: the number of the fleet's row, and the decision with it and as it was before.
+
+    ``number`` is that of the change, None if it is held; ``event`` is what is kept of it beside the decision's row.
+    """
 
     fleet: int
     row: LoggedDecision
     before: LoggedDecision
+    number: int | None
+    event: RewardEvent | None
 
 
 @dataclass(slots=True)
@@ -160,6 +193,16 @@ class Verdict:
     fleets: dict[int, Tally] = field(default_factory=dict)
     tasks: dict[tuple[int, str], Tally] = field(default_factory=dict)
     minutes: dict[tuple[int, int], Tally] = field(default_factory=dict)
+
+    @property
+    def rewarded(self) -> list[LoggedDecision]:
+        """Decisions with the rewards that they have in the end: one may have got several."""
+        return list({reward.row.id: reward.row for reward in self.rewards}.values())
+
+    @property
+    def events(self) -> list[tuple[int, str, RewardEvent]]:
+        """What is to be kept of rewards beside rows of decisions: the fleet's row, the decision and the event."""
+        return [(reward.fleet, reward.row.id, reward.event) for reward in self.rewards if reward.event is not None]
 
 
 def judge(groups: Sequence[Sequence[Entry]], found: Found) -> Verdict:
@@ -195,11 +238,13 @@ def _changes(found: Found, decisions: list[AcceptedDecision], rewards: list[Acce
         if counted is not None and absent is not None:
             change = Change(counted, "decision", entry.task, entry.arm, entry.body, absent)
             changes.setdefault(entry.fleet, []).append(change)
-    for _, row, _ in rewards:
-        if row.change is not None:
+    for _, row, before, number, _ in rewards:
+        if number is not None:
             assert row.reward is not None
             old = None if row.counted is None else found.fleets[row.fleet].absent_reward
-            change = Change(row.change, "reward", row.task, row.arm, row.body, row.reward, old=old)
+            if before.change is not None:
+                old = before.reward
+            change = Change(number, "reward", row.task, row.arm, row.body, row.reward, old=old)
             changes.setdefault(row.fleet, []).append(change)
     for some in changes.values():
         some.sort(key=lambda change: change.number)
@@ -238,9 +283,17 @@ def _decide(entry: NewDecision, found: Found, accepted: list[AcceptedDecision]) 
 
 def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> Outcome:
     before = found.decisions.get(entry.id)
-    if before is None:
+    if before is None or (entry.fleets and before.fleet not in entry.fleets):
         return Outcome(UNKNOWN)
     fleet = found.fleets[before.fleet]
+    if not entry.expiring and not fleet.takes(entry.value, truth=entry.truth):
+        return Outcome(UNFIT, before)
+    if entry.corrects:
+        return _correct(entry, before, fleet, found, accepted)
+    if fleet.reward_events == SUM and entry.event is None and not entry.expiring:
+        return Outcome(NAMELESS, before)
+    if before.state == REWARDED and fleet.reward_events != ONCE and not entry.expiring:
+        return _reward_again(entry, before, fleet, found, accepted)
     if before.state == REWARDED:
         held = before.change is None
         if entry.expiring and not held:
@@ -253,8 +306,7 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
     else:
         if before.state == EXPIRED:
             return Outcome(GONE, before)
-        age = entry.time - before.time - entry.leeway
-        if fleet.time_to_live is not None and not entry.expiring and age > fleet.time_to_live:
+        if not entry.expiring and _late(entry, before, fleet):
             return Outcome(GONE, before)
         value, time = float(entry.value), entry.time
     change = None
@@ -262,9 +314,88 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
         fleet.changes += 1
         change = fleet.changes
     row = before._replace(state=REWARDED, reward=value, reward_time=time, change=change)
+    event = None
+    if fleet.reward_events != ONCE and before.state != REWARDED:
+        value = float(entry.value)
+        event = RewardEvent(None, entry.event, "reward", value, value, None, entry.time)
+        if entry.event is not None:
+            found.events[entry.id, entry.event] = value
     found.decisions[entry.id] = row
-    accepted.append(AcceptedReward(fleet.id, row, before))
+    accepted.append(AcceptedReward(fleet.id, row, before, change, event))
     return Outcome(ACCEPTED, row)
+
+
+@lru_cache
+def kind_of_rewards(definition: str) -> str:
+    """Return what a definition says that rewards are; one that somebody broke by hand takes any number."""
+    try:
+        kind = json.loads(definition).get("rewards")
+    except (ValueError, AttributeError):
+        return "number"
+    return kind if isinstance(kind, str) else "number"
+
+
+def _reward_again(
+    entry: NewReward, before: LoggedDecision, fleet: Counters, found: Found, accepted: list[AcceptedReward]
+) -> Outcome:
+    """Decide about a further reward of a decision, where a fleet takes several."""
+    assert before.reward is not None
+    known = None if entry.event is None else found.events.get((entry.id, entry.event))
+    if known is not None:
+        return Outcome(SAME if known == entry.value else CONFLICT, before)
+    if _went(before, fleet, entry.leeway) or _late(entry, before, fleet):
+        return Outcome(GONE, before)
+    if entry.event is None and before.reward == entry.value:
+        return Outcome(SAME, before)
+    value = float(entry.value)
+    reward = before.reward + value if fleet.reward_events == SUM else value
+    row = before._replace(reward=reward, reward_time=entry.time)
+    return _replace(entry, row, before, fleet, found, accepted)
+
+
+def _correct(
+    entry: NewReward, before: LoggedDecision, fleet: Counters, found: Found, accepted: list[AcceptedReward]
+) -> Outcome:
+    """Decide about a reward that is to replace the one that a decision has."""
+    # What a click says depends on those before it: there is nothing that could be taken out exactly.
+    if kind_of_rewards(fleet.definition) != "number":
+        return Outcome(UNFIT, before)
+    if before.state == EXPIRED:
+        return Outcome(GONE, before)
+    if before.state == PENDING:
+        return Outcome(UNREWARDED, before)
+    if before.reward == entry.value:
+        return Outcome(SAME, before)
+    if entry.instead_of is not None and before.reward != entry.instead_of:
+        return Outcome(CONFLICT, before)
+    return _replace(entry, before._replace(reward=float(entry.value)), before, fleet, found, accepted)
+
+
+def _replace(
+    entry: NewReward, row: LoggedDecision, before: LoggedDecision, fleet: Counters, found: Found,
+    accepted: list[AcceptedReward],
+) -> Outcome:  # fmt: skip
+    """Give a decision another reward than it has: a change of its own, unless rewards are held."""
+    reward, number = row.reward, None
+    assert reward is not None
+    if before.change is not None:
+        fleet.changes += 1
+        number = fleet.changes
+        row = row._replace(corrected=number)
+    name = None if entry.corrects else entry.event
+    kind = "correction" if entry.corrects else "reward"
+    event = RewardEvent(number, name, kind, float(entry.value), reward, before.reward, entry.time)
+    if name is not None:
+        found.events[entry.id, name] = entry.value
+    found.decisions[entry.id] = row
+    accepted.append(AcceptedReward(fleet.id, row, before, number, event))
+    return Outcome(ACCEPTED, row)
+
+
+def _late(entry: NewReward, row: LoggedDecision, fleet: Counters) -> bool:
+    """Whether a reward comes after the time to live of its decision, or after the window for rewards."""
+    age = entry.time - row.time - entry.leeway
+    return any(most is not None and age > most for most in (fleet.time_to_live, fleet.reward_window))
 
 
 def _went(row: LoggedDecision, fleet: Counters, leeway: float) -> bool:
@@ -284,9 +415,11 @@ def _take_back(
 ) -> None:
     """Forget what a refused group would have written."""
     while len(rewards) > n_rewards:
-        _, row, before = rewards.pop()
-        found.fleets[row.fleet].changes -= row.change is not None
+        _, row, before, number, event = rewards.pop()
+        found.fleets[row.fleet].changes -= number is not None
         found.decisions[row.id] = before
+        if event is not None and event.event is not None:
+            del found.events[row.id, event.event]
     while len(decisions) > n_decisions:
         _, _, counted, entry = decisions.pop()
         found.fleets[entry.fleet].number -= 1
@@ -309,12 +442,17 @@ def _count(verdict: Verdict, known: set[tuple[str, str]]) -> None:
         task.decisions += 1
         task.first_time = min(task.first_time, entry.time)
         minutes.setdefault((fleet, math.floor(entry.time / 60)), Tally()).decisions += 1
-    for fleet, row, before in verdict.rewards:
+    for fleet, row, before, number, _ in verdict.rewards:
         assert row.reward is not None
         assert row.reward_time is not None
-        fleets.setdefault(fleet, Tally()).changes += row.change is not None
+        fleets.setdefault(fleet, Tally()).changes += number is not None
         if before.state == REWARDED:
-            continue  # it was held, and counted when it came
+            # It was counted when the first came; and one that was held is what it was.
+            assert before.reward is not None
+            if row.reward != before.reward:
+                minute = minutes.setdefault((fleet, math.floor(row.reward_time / 60)), Tally())
+                minute.reward_sum += row.reward - before.reward
+            continue
         fleets[fleet].rewards += 1
         tasks.setdefault((fleet, row.task), Tally(first_time=row.time)).rewards += 1
         minute = minutes.setdefault((fleet, math.floor(row.reward_time / 60)), Tally())

@@ -40,8 +40,9 @@ Connection = psycopg.Connection[Row]
 
 # Rewards name only their decisions, so this finds their fleets too. Always in one order, against deadlocks.
 LOCK_FLEETS = """
-SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending FROM fleets
-WHERE name = ANY(%s) OR (name IS NOT NULL AND id IN (SELECT fleet FROM decisions WHERE id = ANY(%s)))
+SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending, reward_events,
+  reward_window, definition
+FROM fleets WHERE name = ANY(%s) OR (name IS NOT NULL AND id IN (SELECT fleet FROM decisions WHERE id = ANY(%s)))
 ORDER BY id FOR NO KEY UPDATE
 """
 
@@ -71,9 +72,21 @@ SELECT * FROM json_to_recordset(%s::json) AS new (
 """
 
 REWARD = """
-UPDATE decisions SET state = 1, change = new.b, reward = new.c, reward_time = new.d
-FROM json_to_recordset(%s::json) AS new (a text, b bigint, c double precision, d double precision)
+UPDATE decisions SET state = 1, change = new.b, reward = new.c, reward_time = new.d, corrected = new.e
+FROM json_to_recordset(%s::json) AS new (a text, b bigint, c double precision, d double precision, e bigint)
 WHERE decisions.id = new.a
+"""
+
+INSERT_EVENTS = """
+INSERT INTO reward_events (fleet, decision, number, event, kind, value, reward, old, time)
+SELECT * FROM json_to_recordset(%s::json) AS new (
+  a bigint, b text, c bigint, d text, e text, f double precision, g double precision, h double precision,
+  i double precision)
+"""
+
+KNOWN_EVENTS = """
+SELECT e.decision, e.event, e.value FROM unnest(%s::text[], %s::text[]) AS asked (decision, event)
+JOIN reward_events e ON e.decision = asked.decision AND e.event = asked.event
 """
 
 COUNT_TASKS = """
@@ -340,6 +353,9 @@ class PostgresStorage(SqlStorage):
         # Machines that share a database need not agree about the time, but all of them go by this.
         return float(self._read("SELECT extract(epoch FROM clock_timestamp())")[0][0])
 
+    def size(self) -> int:
+        return int(self._read("SELECT pg_database_size(current_database())")[0][0])
+
     def schema_version(self) -> int:
         return int(self._read("SELECT version FROM schema_version")[0][0])
 
@@ -380,18 +396,21 @@ def _version(connection: Connection) -> int:
 def _look_up(connection: Connection, wanted: Wanted) -> Found | None:
     key_fleets, keys = [list(column) for column in zip(*wanted.keys, strict=True)] or [[], []]
     task_fleets, tasks = [list(column) for column in zip(*wanted.tasks, strict=True)] or [[], []]
+    named, events = [list(column) for column in zip(*wanted.events, strict=True)] or [[], []]
     with connection.pipeline():
         connection.execute("BEGIN")
         locked = connection.execute(LOCK_FLEETS, (wanted.fleets, wanted.ids))
         by_id = connection.execute(BY_ID, (wanted.ids,))
         by_key = connection.execute(BY_KEY, (key_fleets, keys)) if keys else None
         known = connection.execute(KNOWN_TASKS, (task_fleets, tasks)) if tasks else None
+        came = connection.execute(KNOWN_EVENTS, (named, events)) if events else None
     fleets = {row[1]: Counters(*row) for row in locked.fetchall()}
     decisions = {row[2]: LoggedDecision._make(row) for row in by_id.fetchall()}
     if any(row.fleet not in fleets for row in decisions.values()):
         return None
     keyed = {(row[2], row[0]): (row[1], LoggedDecision._make(row[2:])) for row in (by_key.fetchall() if by_key else ())}
-    return Found(fleets, decisions, keyed, set(known.fetchall()) if known else set())
+    values = {(row[0], row[1]): row[2] for row in (came.fetchall() if came else ())}
+    return Found(fleets, decisions, keyed, set(known.fetchall()) if known else set(), values)
 
 
 def _apply(connection: Connection, verdict: Verdict) -> None:
@@ -402,7 +421,10 @@ def _apply(connection: Connection, verdict: Verdict) -> None:
                  new.version, new.key, new.digest, counted)
                 for fleet, number, counted, new in verdict.decisions
             ]),
-            (REWARD, [(row.id, row.change, row.reward, row.reward_time) for _, row, _ in verdict.rewards]),
+            (REWARD, [
+                (row.id, row.change, row.reward, row.reward_time, row.corrected) for row in verdict.rewarded
+            ]),
+            (INSERT_EVENTS, [(fleet, decision, *event) for fleet, decision, event in verdict.events]),
             (COUNT_TASKS, [
                 (fleet, task, task.casefold(), tally.first_time, tally.decisions, tally.rewards)
                 for (fleet, task), tally in verdict.tasks.items()

@@ -23,13 +23,14 @@ from posse.storage.base import (
     Change,
     ClockRow,
     FleetRow,
-    KeyRow,
     LoggedDecision,
     Progress,
-    Storage,
+    RewardEvent,
     TaskRow,
 )
 from posse.storage.naming import digest_of
+from posse.storage.outcomes import ONCE
+from posse.storage.sql_keys import SqlKeys
 
 Row = tuple[Any, ...]
 
@@ -42,7 +43,7 @@ NOT_ERASED = """NOT EXISTS (
 
 DECISION = """
 SELECT f.name, d.number, d.id, d.time, d.task, d.arm, d.propensity, d.body, d.policy, d.version, d.state, d.reward,
-  d.reward_time, d.change, d.counted
+  d.reward_time, d.change, d.counted, d.corrected
 FROM decisions d JOIN fleets f ON f.id = d.fleet
 """
 
@@ -61,9 +62,18 @@ FROM fleets f LEFT JOIN (
 WHERE f.name IS NOT NULL ORDER BY f.name
 """
 
+FLEET_TIMES = """
+SELECT name,
+  (SELECT time FROM decisions WHERE fleet = fleets.id AND state = 0 ORDER BY time LIMIT 1),
+  (SELECT max(time) FROM snapshots WHERE fleet = fleets.id AND finished = 1)
+FROM fleets WHERE name IS NOT NULL
+"""
+
 CHANGES = """
 SELECT * FROM (
-  SELECT d.change, 'reward', d.task, d.arm, d.body, d.reward, CAST(NULL AS {binary}),
+  SELECT d.change, 'reward', d.task, d.arm, d.body, CASE WHEN d.corrected IS NULL OR d.corrected <= ? THEN d.reward
+      ELSE (SELECT e.old FROM reward_events e WHERE e.decision = d.id AND e.number > ? ORDER BY e.number LIMIT 1) END,
+    CAST(NULL AS {binary}),
     CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? ORDER BY d.change LIMIT ?) AS rewarded
@@ -73,6 +83,11 @@ SELECT * FROM (
     CAST(NULL AS double precision)
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.counted > ? ORDER BY d.counted LIMIT ?) AS waiting
+UNION ALL
+SELECT * FROM (
+  SELECT e.number, 'reward', d.task, d.arm, d.body, e.reward, CAST(NULL AS {binary}), e.old
+  FROM reward_events e JOIN decisions d ON d.id = e.decision
+  WHERE e.fleet = (SELECT id FROM fleets WHERE name = ?) AND e.number > ? ORDER BY e.number LIMIT ?) AS corrected
 UNION ALL
 SELECT * FROM (
   SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision) FROM changes
@@ -130,7 +145,7 @@ ORDER BY time, number LIMIT ?
 PRUNE = """
 DELETE FROM decisions WHERE id IN (
   SELECT id FROM decisions WHERE fleet = ? AND state = ? AND time < ?
-    AND (change <= ? OR (state = 2 AND change IS NULL AND counted IS NULL))
+    AND ((change <= ? AND coalesce(corrected, 0) <= ?) OR (state = 2 AND change IS NULL AND counted IS NULL))
   ORDER BY time LIMIT ?)
 """
 
@@ -170,7 +185,7 @@ class Session(Protocol):
         """Run a statement and return how many rows it changed."""
 
 
-class SqlStorage(Storage):
+class SqlStorage(SqlKeys):
     """A storage in tables. What is abstract here is how a database is reached, and the hot path of writing."""
 
     LOCK = ""
@@ -197,10 +212,11 @@ class SqlStorage(Storage):
     def create_fleet(self, name: str, definition: dict[str, Any], time: float) -> bool:
         with self._writing() as session:
             made = session.run(
-                "INSERT INTO fleets (name, definition, time_to_live, absent_reward, count_pending, created) "
-                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
+                "INSERT INTO fleets (name, definition, time_to_live, absent_reward, count_pending, reward_events, "
+                "reward_window, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
                 name, _text_of(definition), definition.get("time_to_live"), definition.get("absent_reward"),
-                int(definition.get("count_pending", True)), time,
+                int(definition.get("count_pending", True)), definition.get("reward_events", ONCE),
+                definition.get("reward_window"), time,
             )  # fmt: skip
         return made > 0
 
@@ -293,11 +309,15 @@ class SqlStorage(Storage):
         self._forget()
         return True
 
+    def fleet_times(self) -> dict[str, tuple[float | None, float | None]]:
+        return {row[0]: (row[1], row[2]) for row in self._read(FLEET_TIMES)}
+
     # The log.
 
-    def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
+    def changes(self, fleet: str, after: int, limit: int = 10_000, *, settled: int = 0) -> list[Change]:
         _checked(limit)
-        found = self._read(CHANGES.format(binary=self.BINARY), *(fleet, after, limit) * 3, limit)
+        some, others = (fleet, after, limit), (fleet, max(after, settled), limit)
+        found = self._read(CHANGES.format(binary=self.BINARY), settled, settled, *some, *some, *others, *some, limit)
         return [Change._make((*row[:6], bytes(row[6] or b""), row[7])) for row in found]
 
     def rewards_up_to(self, fleet: str, number: int) -> int | None:
@@ -311,6 +331,13 @@ class SqlStorage(Storage):
     def decision(self, decision_id: str) -> LoggedDecision | None:
         found = self._read(STANDING + "d.id = ?", decision_id)
         return LoggedDecision._make(found[0]) if found else None
+
+    def reward_events(self, decision_id: str) -> list[RewardEvent]:
+        found = self._read(
+            "SELECT number, event, kind, value, reward, old, time FROM reward_events WHERE decision = ? ORDER BY id",
+            decision_id,
+        )
+        return [RewardEvent._make(row) for row in found]
 
     def decisions(
         self, fleet: str, *, after: int = 0, before: int | None = None, task: str | None = None,
@@ -421,9 +448,9 @@ class SqlStorage(Storage):
             locked = self._lock(session, fleet)
             if locked is None:
                 return 0
-            gone = session.run(PRUNE, locked[0], EXPIRED, before, 0, _checked(limit))
+            gone = session.run(PRUNE, locked[0], EXPIRED, before, 0, 0, _checked(limit))
             if stored.snapshot and gone < limit:
-                gone += session.run(PRUNE, locked[0], REWARDED, before, stored.snapshot, limit - gone)
+                gone += session.run(PRUNE, locked[0], REWARDED, before, *[stored.snapshot] * 2, limit - gone)
         if 0 < gone < limit:
             self._forget()
         return gone
@@ -480,26 +507,6 @@ class SqlStorage(Storage):
             if not found:
                 raise StorageUnavailable("the snapshot was replaced by a newer one while it was read; ask for that one")
             yield bytes(found[0][0])
-
-    # Keys.
-
-    def add_key(self, key: KeyRow) -> None:
-        with self._writing() as session:
-            session.run(
-                "INSERT INTO keys (id, label, scopes, digest, created) VALUES (?, ?, ?, ?, ?)",
-                key.id, key.label, " ".join(key.scopes), key.digest, key.created,
-            )  # fmt: skip
-
-    def keys(self, *, revoked: bool = False) -> list[KeyRow]:
-        found = self._read("SELECT id, label, scopes, digest, created FROM keys ORDER BY created, id")
-        rows = [KeyRow(row[0], row[1], tuple(row[2].split()), row[3], row[4]) for row in found]
-        return [row for row in rows if revoked or not row.revoked]
-
-    def revoke_key(self, key_id: str) -> bool:
-        with self._writing() as session:
-            # An older posse, too, finds no key that has this digest.
-            statement = "UPDATE keys SET label = '', scopes = '', digest = '' WHERE id = ? AND digest <> ''"
-            return session.run(statement, key_id) > 0
 
     # Time.
 

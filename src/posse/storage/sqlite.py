@@ -41,7 +41,12 @@ INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, pol
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
-REWARD = "UPDATE decisions SET state = 1, change = ?, reward = ?, reward_time = ? WHERE id = ?"
+REWARD = "UPDATE decisions SET state = 1, change = ?, reward = ?, reward_time = ?, corrected = ? WHERE id = ?"
+
+INSERT_EVENT = """
+INSERT INTO reward_events (fleet, decision, number, event, kind, value, reward, old, time)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 COUNT_TASK = """
 INSERT INTO tasks (fleet, task, folded, first_time, decisions, rewards) VALUES (?, ?, ?, ?, ?, ?)
@@ -322,6 +327,10 @@ class SqliteStorage(SqlStorage):
             self._file.require()
         super().ping()
 
+    def size(self) -> int:
+        with self._translated():
+            return sum(path.stat().st_size for path in (self._path, Path(f"{self._path}-wal")) if path.exists())
+
     def schema_version(self) -> int:
         return int(self._read("PRAGMA user_version")[0][0])
 
@@ -369,13 +378,18 @@ def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
     fleets = {}
     for name in {*wanted.fleets, *(row.fleet for row in decisions.values())}:
         row = execute(
-            "SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending FROM fleets "
-            "WHERE name = ?",
+            "SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending, "
+            "reward_events, reward_window, definition FROM fleets WHERE name = ?",
             (name,),
         ).fetchone()
         if row is not None:
             fleets[name] = Counters(*row)
-    return Found(fleets, decisions, keyed, tasks)
+    events = {}
+    for pair in wanted.events:
+        row = execute("SELECT value FROM reward_events WHERE decision = ? AND event = ?", pair).fetchone()
+        if row is not None:
+            events[pair] = row[0]
+    return Found(fleets, decisions, keyed, tasks, events)
 
 
 def _apply(connection: sqlite3.Connection, verdict: Verdict) -> None:
@@ -387,7 +401,10 @@ def _apply(connection: sqlite3.Connection, verdict: Verdict) -> None:
             for fleet, number, counted, new in verdict.decisions
         ],
     )  # fmt: skip
-    connection.executemany(REWARD, [(row.change, row.reward, row.reward_time, row.id) for _, row, _ in verdict.rewards])
+    connection.executemany(
+        REWARD, [(row.change, row.reward, row.reward_time, row.corrected, row.id) for row in verdict.rewarded]
+    )
+    connection.executemany(INSERT_EVENT, [(fleet, decision, *event) for fleet, decision, event in verdict.events])
     connection.executemany(
         COUNT_TASK,
         [

@@ -100,6 +100,7 @@ def test_a_process_that_fails_says_why(monkeypatch, tmp_path, program, words):
     assert run_job(Job(n_tasks=5), lambda _: None) == (None, words)
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_measures_a_fleet():
     stages = []
     job = Job(n_tasks=60, n_arms=2, n_features=2, decisions=10, background=0.0, files=False)

@@ -46,6 +46,7 @@ def test_two_seconds_of_sqlite():
     assert [bar["what"] for bar in said["bars"]] == [bar.what for bar in report.bars]
 
 
+@pytest.mark.slow
 def test_two_seconds_of_postgres_with_two_deciders():
     if binaries() is None:
         pytest.skip("PostgreSQL is not installed: apt install postgresql")
@@ -55,6 +56,7 @@ def test_two_seconds_of_postgres_with_two_deciders():
     check(run)
 
 
+@pytest.mark.slow
 def test_a_service_that_does_not_start_says_why(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotStarted, match="did not start"), services(str(tmp_path / "folder"), 1, tmp_path):

@@ -104,6 +104,7 @@ def test_policies_stand_under_their_world(tmp_path, read_words, simulate):
     assert "µs per step, one core" in texts(words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_the_same_report_is_the_same_picture(tmp_path, ending, step, scale, simulate):
     for draw, report in ((plot_step, step), (plot_scale, scale), (plot_simulate, simulate)):

@@ -56,7 +56,7 @@ def refused(connection):
         assert connection.ask("GET", "/healthz").status == 200
 
 
-@pytest.mark.parametrize("end", [stop, crash])
+@pytest.mark.parametrize("end", [pytest.param(stop, marks=pytest.mark.slow), crash])
 @pytest.mark.parametrize("seconds", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_database_that_goes_away_is_waited_out(services, loads, postgres_server, database, end, seconds):
     service = services(database=database, snapshot_seconds=0.5)
@@ -157,6 +157,7 @@ def test_a_service_that_is_started_first_waits_for_its_database(services, postgr
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_service_ends_while_its_database_is_away(services, loads, postgres_server, database):
     service = services(database=database)
     service.start()

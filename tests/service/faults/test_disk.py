@@ -97,6 +97,7 @@ def test_a_full_disk_is_said_and_waited_out(services, loads, small_disk, tmp_pat
     assert service.complaints() == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_by_readiness_and_by_the_log_until_there_is_room(services, small_disk, tmp_path):
     service = services(database=str(small_disk / "posse.db"), environment={"TMPDIR": str(tmp_path)})
     service.start()
@@ -124,6 +125,7 @@ def test_a_full_disk_is_told_by_readiness_and_by_the_log_until_there_is_room(ser
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_it_ends_cleanly_while_the_disk_is_full(services, loads, small_disk):
     (small_disk / "tmp").mkdir()
     service = services(database=str(small_disk / "posse.db"), environment={"TMPDIR": str(small_disk / "tmp")})
@@ -141,6 +143,7 @@ def test_it_ends_cleanly_while_the_disk_is_full(services, loads, small_disk):
     assert service.complaints() == []
 
 
+@pytest.mark.slow
 def test_a_full_temporary_folder_stops_snapshots_and_nothing_else(services, loads, small_disk):
     service = services(snapshot_seconds=0.2, environment={"TMPDIR": str(small_disk)})
     service.start()

@@ -38,8 +38,9 @@ def describe(what, seconds):
 
 @pytest.mark.parametrize(
     ("kills", "silence"),
-    [(20, {}), (20, {"absent_reward": -0.5}), pytest.param(200, {}, marks=pytest.mark.slow)],
-    ids=["20", "20, pending counts", "200"],
+    [(4, {"absent_reward": -0.5})]
+    + [pytest.param(*case, marks=pytest.mark.slow) for case in [(20, {}), (20, {"absent_reward": -0.5}), (200, {})]],
+    ids=["4, pending counts", "20", "20, pending counts", "200"],
 )
 def test_nothing_acknowledged_is_lost_or_counted_twice_however_often_it_is_killed(services, loads, kills, silence):
     rng = random.Random(kills)
@@ -137,6 +138,7 @@ def unfinished(database):
         return connection.execute("SELECT count(*) FROM snapshots WHERE finished = 0").fetchone()[0]
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_was_being_written_is_no_snapshot(services, loads):
     service = services(snapshot_seconds=0.05)
     filled(service.database, 6000, 3000)
@@ -241,6 +243,7 @@ def test_an_erasure_reaches_snapshots_at_once(services):
     assert on_disk(service, b"person-who-stays")
 
 
+@pytest.mark.slow
 def test_an_erasure_does_not_lose_what_the_log_does_not_hold_any_more(services):
     service = services(snapshot_seconds=0.3)
     service.start()

@@ -21,6 +21,7 @@ def snapshots(database):
     return finished, changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_it_ends_in_order_under_load(services, loads, number):
     service = services(snapshot_seconds=3600)
@@ -85,6 +86,7 @@ def test_requests_that_are_open_are_answered(services):
     print(f"{len(answered)} of 6 were answered")
 
 
+@pytest.mark.slow
 def test_a_second_service_on_the_same_file_is_refused(services):
     one = services("one")
     one.start()

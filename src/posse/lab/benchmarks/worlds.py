@@ -8,7 +8,8 @@ import numpy as np
 
 from posse.checks import number, whole_number
 from posse.environments.base import CONTEXTS, NOISE, TRUTH, Draw, stream
-from posse.environments.synthetic import SyntheticWorld, arriving_tasks
+from posse.environments.drawing import arriving_tasks
+from posse.environments.synthetic import SyntheticWorld
 from posse.errors import InvalidValue
 from posse.types import Array, Settings
 

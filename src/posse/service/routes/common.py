@@ -19,6 +19,7 @@ from posse.service.access import require
 from posse.service.definition import require_label
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
+from posse.service.keys import FLEET_NAME
 from posse.service.live import LiveFleet
 from posse.service.roster import unknown_fleet
 
@@ -27,8 +28,6 @@ Result = TypeVar("Result")
 
 FLEET_THREADS = 4  # requests for one fleet that are worked on, or wait for it, side by side
 MOST_WAITING = 16  # requests that wait for something that is done one at a time
-
-FLEET_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 FleetName = Annotated[
     str,

@@ -13,17 +13,19 @@ from starlette.responses import Response
 
 from posse._version import __version__
 from posse.errors import PosseError
+from posse.families import family_of
 from posse.service import schemas
-from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row
+from posse.service.access import fleets_of
+from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row, trace
 from posse.service.bodies import json_body, json_request
-from posse.service.definition import require_label
+from posse.service.definition import complete, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
+from posse.service.keys import FLEET_NAME
 from posse.service.live import LiveFleet
 from posse.service.roster import unknown_fleet
 from posse.service.routes.common import (
-    FLEET_NAME,
     Live,
     Ready,
     ask_fleet,
@@ -33,7 +35,20 @@ from posse.service.routes.common import (
     new_router,
     scope,
 )
-from posse.storage import CONFLICT, GONE, SAME, UNKNOWN, WITHHELD, NewDecision, NewReward, Outcome
+from posse.storage import (
+    ACCEPTED,
+    CONFLICT,
+    GONE,
+    NAMELESS,
+    SAME,
+    UNFIT,
+    UNKNOWN,
+    UNREWARDED,
+    WITHHELD,
+    NewDecision,
+    NewReward,
+    Outcome,
+)
 
 router = new_router(tags=["decisions"])
 
@@ -89,6 +104,8 @@ async def decide(request: Request) -> Response:
     key = request.headers.get("idempotency-key")
     made, entry = await ask_fleet(live, partial(new_decision, engine, live, body, key, None))
     (outcome,) = await engine.writer.write([entry])
+    if outcome.kind == ACCEPTED:
+        engine.measures.decided(live.name, entry.arm)
     return answer(decided(live, made, outcome, None))
 
 
@@ -121,6 +138,9 @@ async def decide_many(
     refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN)), None)
     if refused is not None:
         decided(live, made[refused][0], outcomes[refused], f"decisions.{refused}")
+    for (_, entry), outcome in zip(made, outcomes, strict=True):
+        if outcome.kind == ACCEPTED:
+            engine.measures.decided(live.name, entry.arm)
     return answer(
         {"decisions": [decided(live, value, outcome, None) for (value, _), outcome in zip(made, outcomes, strict=True)]}
     )
@@ -141,9 +161,11 @@ async def reward(request: Request) -> Response:
     decision_id = request.path_params["id"]
     require_storable(decision_id)
     body = await read_reward(request)
-    entry = NewReward(decision_id, checked(engine, body.reward, "reward"), engine.clock(), leeway=engine.steady.leeway)
+    entry = new_reward(request, decision_id, body, "")
     (outcome,) = await engine.writer.write([entry])
-    return answer({"id": decision_id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
+    if outcome.kind == UNFIT:
+        raise unfit(engine, entry, outcome, "reward")
+    return answer({"id": decision_id, "reward": entry.value, "new": rewarded(entry, outcome, None)})
 
 
 @router.post(
@@ -155,22 +177,69 @@ async def reward(request: Request) -> Response:
     responses={200: with_example(schemas.RewardsAnswer), **failures(*WRITING, 404, 409, 410)},
 )
 async def reward_many(
-    engine: Ready, body: Annotated[schemas.RewardMany, Depends(json_body(schemas.RewardMany))]
+    request: Request, engine: Ready, body: Annotated[schemas.RewardMany, Depends(json_body(schemas.RewardMany))]
 ) -> Response:
     """Write rewards to disk and learn them, all or none."""
     require_batch(engine, body.rewards, "rewards")
     if not body.rewards:
         return answer({"new": 0, "same": 0})
-    now, leeway, entries = engine.clock(), engine.steady.leeway, []
+    entries = []
     for i, item in enumerate(body.rewards):
         require_storable(item.id, f"rewards.{i}.id")
-        entries.append(NewReward(item.id, checked(engine, item.reward, f"rewards.{i}.reward"), now, leeway=leeway))
+        entries.append(new_reward(request, item.id, item, f"rewards.{i}."))
     outcomes = await engine.writer.write(entries)
-    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN, GONE)), None)
+    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in REFUSED), None)
     if refused is not None:
+        if outcomes[refused].kind == UNFIT:
+            raise unfit(engine, entries[refused], outcomes[refused], f"rewards.{refused}.reward")
         rewarded(entries[refused], outcomes[refused], f"rewards.{refused}")
     same = sum(outcome.kind == SAME for outcome in outcomes)
     return answer({"new": len(outcomes) - same, "same": same})
+
+
+@router.put(
+    "/decisions/{id}/reward",
+    dependencies=scope("reward"),
+    summary="Correct the reward of a decision",
+    description="What was learned from the one before is taken back. Both stay in the trace, see `/rewards`.",
+    openapi_extra=json_request(schemas.CorrectionBody),
+    responses={200: with_example(schemas.RewardAnswer), **failures(*WRITING, 404, 409, 410)},
+)
+async def correct(
+    request: Request,
+    id: DecisionId,  # noqa: A002
+    engine: Ready,
+    body: Annotated[schemas.CorrectionBody, Depends(json_body(schemas.CorrectionBody))],
+) -> Response:
+    """Give a decision another reward than it has, and learn that in its place."""
+    require_storable(id)
+    entry = NewReward(
+        id, checked(engine, body.reward, "reward"), engine.clock(), fleets=fleets_of(request), corrects=True,
+        instead_of=body.instead_of,
+    )  # fmt: skip
+    (outcome,) = await engine.writer.write([entry])
+    if outcome.kind == UNFIT:
+        raise unfit(engine, entry, outcome, "reward")
+    return answer({"id": id, "reward": body.reward, "new": rewarded(entry, outcome, None)})
+
+
+@router.get(
+    "/decisions/{id}/rewards",
+    dependencies=scope("read"),
+    summary="How a decision came to its reward",
+    responses={200: with_example(schemas.RewardTrace), **failures(*READING, 404)},
+)
+async def reward_trace(request: Request, id: DecisionId, engine: Ready) -> Response:  # noqa: A002
+    """Return all rewards that came for a decision, and corrections."""
+    require_storable(id)
+
+    def read() -> dict[str, Any]:
+        row, allowed = engine.storage.decision(id), fleets_of(request)
+        if row is None or (allowed and row.fleet not in allowed):
+            raise unknown_decision(id)
+        return {"id": id, "reward": row.reward, "events": trace(row, engine.storage.reward_events(id))}
+
+    return answer(await run_in_threadpool(read))
 
 
 @router.get(
@@ -179,11 +248,12 @@ async def reward_many(
     summary="A decision of the log",
     responses={200: with_example(schemas.LogRow), **failures(*READING, 404)},
 )
-async def get_decision(id: DecisionId, engine: Ready) -> Response:  # noqa: A002
+async def get_decision(request: Request, id: DecisionId, engine: Ready) -> Response:  # noqa: A002
     """Return one decision."""
     require_storable(id)
     row = await run_in_threadpool(engine.storage.decision, id)
-    if row is None:
+    allowed = fleets_of(request)
+    if row is None or (allowed and row.fleet not in allowed):
         raise unknown_decision(id)
     return answer(log_row(row))
 
@@ -193,6 +263,7 @@ def hot_routes() -> list[Any]:
     return [route for route in router.routes if getattr(route, "name", "") in ("decide", "reward")]
 
 
+REFUSED = (CONFLICT, UNKNOWN, GONE, UNFIT, NAMELESS, UNREWARDED)
 read_ask, read_reward = json_body(schemas.Ask), json_body(schemas.RewardBody)
 
 
@@ -267,19 +338,88 @@ def rewarded(entry: NewReward, outcome: Outcome, field: str | None) -> bool:
             "rewards come this late",
             field,
         )
-    if outcome.kind == CONFLICT:
-        has = outcome.decision.reward if outcome.decision is not None else None
+    if outcome.kind == NAMELESS:
         raise ApiError(
-            "reward_conflict",
-            f"decision {entry.id!r} has the reward {has} already, but {entry.value} came; it is rewarded once",
-            field,
+            "event_required",
+            f"the fleet of decision {entry.id!r} adds rewards up, so each needs a name by which it counts once; send "
+            'it as "event"',
+            "event" if field is None else f"{field}.event",
         )
+    if outcome.kind == UNREWARDED:
+        raise ApiError(
+            "not_rewarded", f"decision {entry.id!r} has no reward that could be corrected; report one with POST", field
+        )
+    if outcome.kind == CONFLICT:
+        raise _conflict(entry, outcome, field)
     assert outcome.kind != WITHHELD
     return outcome.kind != SAME
 
 
+def unfit(engine: Engine, entry: NewReward, outcome: Outcome, field: str) -> ApiError:
+    """Return the error about a number that is no reward of its fleet."""
+    assert outcome.decision is not None
+    if entry.corrects:
+        return ApiError(
+            "invalid",
+            f"{field}: expected a correction in a fleet of numbers, got one of clicks or counts: what they say depends "
+            "on those before them, so that none can be taken out; erase the task instead",
+            field,
+        )
+    live = engine.roster.find(outcome.decision.fleet)
+    try:
+        if live is not None:
+            family_of(complete(live.definition)["rewards"]).check(entry.value)
+    except PosseError as error:
+        return ApiError("invalid", str(error), field)
+    value = str(bool(entry.value)).lower() if entry.truth else f"{entry.value:g}"
+    return ApiError(
+        "invalid",
+        f"{field}: {value} is no reward of this decision's fleet; send what its definition says (rewards)",
+        field,
+    )
+
+
+def new_reward(
+    request: Request, decision_id: str, body: schemas.RewardBody | schemas.RewardOf, field: str
+) -> NewReward:
+    """Return what is to be written for a reward; true and false are 1 and 0. ``field`` comes before names of fields."""
+    engine = engine_of(request)
+    return NewReward(
+        decision_id, checked(engine, float(body.reward), f"{field}reward"), engine.clock(),
+        truth=isinstance(body.reward, bool), leeway=engine.steady.leeway, fleets=fleets_of(request),
+        event=checked_event(engine, body.event, f"{field}event"),
+    )  # fmt: skip
+
+
+def _conflict(entry: NewReward, outcome: Outcome, field: str | None) -> ApiError:
+    has = outcome.decision.reward if outcome.decision is not None else None
+    if entry.corrects:
+        message = f"decision {entry.id!r} has the reward {has}, not {entry.instead_of}; look at it and send it again"
+    elif entry.event is not None and outcome.decision is not None:
+        message = (
+            f"event {entry.event!r} of decision {entry.id!r} came with another value than {entry.value}, or the "
+            "decision has its one reward (reward_events of the fleet); correct it with PUT"
+        )
+    else:
+        message = (
+            f"decision {entry.id!r} has the reward {has} already, but {entry.value} came; it is rewarded once "
+            "(correct it with PUT)"
+        )
+    return ApiError("reward_conflict", message, field)
+
+
+def checked_event(engine: Engine, event: str | None, field: str) -> str | None:
+    """Return the name of an event that can be stored."""
+    if event is not None:
+        try:
+            require_label(event, "an event", engine.settings.limits)
+        except PosseError as error:
+            raise api_error(error, field) from None
+    return event
+
+
 def checked(engine: Engine, reward: float, field: str) -> float:
-    """Return a reward that can be learned."""
+    """Return a reward that is not too large."""
     most = engine.settings.limits.number
     if not abs(reward) <= most:
         raise ApiError(

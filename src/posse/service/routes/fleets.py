@@ -5,14 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from posse.service import schemas
+from posse.service.access import fleets_of
 from posse.service.answers import answer, fleet_answer
 from posse.service.bodies import json_body, json_request
-from posse.service.definition import active_arms, new_definition, require_cells, require_label
+from posse.service.definition import active_arms, complete, new_definition, require_cells, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
@@ -39,11 +40,13 @@ router = new_router(tags=["fleets"])
     summary="All fleets with their counts",
     responses={200: with_example(schemas.Fleets), **failures(*READING)},
 )
-async def list_fleets(engine: Ready) -> Response:
-    """Return all fleets."""
-    rows = await run_in_threadpool(engine.storage.fleets)
+async def list_fleets(request: Request, engine: Ready) -> Response:
+    """Return all fleets that the key is for."""
+    rows, allowed = await run_in_threadpool(engine.storage.fleets), fleets_of(request)
     found = []
     for row in rows:
+        if allowed and row.name not in allowed:
+            continue
         with suppress(ApiError):  # it was deleted just now
             found.append(await _described(engine, row))
     return answer({"fleets": found})
@@ -90,7 +93,7 @@ async def put_fleet(
 def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
     """Whether a fleet is what was asked for; arms that came or went since do not matter."""
     first = there["arms"][: there["first_arms"]]
-    return {**there, "arms": first, "retired": []} == asked
+    return {**complete(there), "arms": first, "retired": []} == asked
 
 
 @router.get(

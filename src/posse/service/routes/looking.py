@@ -9,6 +9,7 @@ from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from posse.fleet.rates import expected_rates
 from posse.logs.writer import moment
 from posse.service import schemas
 from posse.service.answers import answer
@@ -41,14 +42,17 @@ async def population(engine: Ready, live: Live) -> Response:
 
 
 def _population(live: LiveFleet) -> dict[str, Any]:
-    overview = live.replica.overview(0).to_json()
+    overview, rates = live.replica.overview(0).to_json(), expected_rates(live.replica)
     return {
         "policy": overview["policy"],
         "prior": overview["prior"],
+        "reward_family": overview["rewards"],
         "columns": overview["columns"],
         "refreshed_rewards": live.replica.estimated_at,
         "findings": overview["findings"],
-        "arms": overview["arms"],
+        "arms": [
+            arm | {"rate": rates[arm["arm"]]._asdict() if arm["arm"] in rates else None} for arm in overview["arms"]
+        ],
     }
 
 

@@ -10,6 +10,7 @@ from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from posse.fleet.rates import expected_rates
 from posse.service import schemas
 from posse.service.answers import answer, log_row, task_counts
 from posse.service.describing import READING, failures, with_example
@@ -65,7 +66,7 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
     known = fleet.knows(row.task)
     coefficients = fleet.coefficients(row.task)
     borrowing = fleet.borrowing(row.task) if known else None
-    population = fleet.populations()
+    population, rates = fleet.populations(), expected_rates(fleet, row.task)
     arms = []
     for place, (arm, mean) in enumerate(coefficients.mean.items()):
         shared = population[arm]
@@ -74,6 +75,7 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
                 "arm": arm,
                 "retired": shared.retired,
                 "rewards": 0.0 if borrowing is None else float(borrowing.rewards[place]),
+                "rate": rates[arm]._asdict() if arm in rates else None,
                 "mean": mean.tolist(),
                 "sd": np.sqrt(np.diagonal(coefficients.covariance[arm])).tolist(),
                 "population_mean": shared.mean.tolist(),
@@ -81,7 +83,12 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
                 "borrowed": None if borrowing is None else float(borrowing.borrowed[place]),
             }
         )
-    return {**task_counts(row), "columns": list(coefficients.columns), "arms": arms}
+    return {
+        **task_counts(row),
+        "reward_family": fleet.rewards,
+        "columns": list(coefficients.columns),
+        "arms": arms,
+    }
 
 
 @router.delete(

@@ -5,7 +5,10 @@ from posse.errors import InvalidValue
 from posse.lab.benchmarks.calibration import SITUATIONS, chosen_situations, fleets, policies
 
 
-@pytest.mark.parametrize("name", SITUATIONS)
+# All of them take a minute; one is enough to see that a situation depends on its seed alone.
+@pytest.mark.parametrize(
+    "name", [name if name == "few-rows" else pytest.param(name, marks=pytest.mark.slow) for name in SITUATIONS]
+)
 def test_every_line_of_the_table_is_measured_the_same_way_again(name):
     situation = SITUATIONS[name]
     first, again = situation.meet(3), situation.meet(3)

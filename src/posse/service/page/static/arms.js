@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { empty, h, headRow, keyed, label, setHidden, setLabel, setText } from "./dom.js";
-import { count, number, plural, sentence } from "./format.js";
+import { count, number, plural, rate, scale, sentence } from "./format.js";
 import { heatmap } from "./heatmap.js";
 import { intervals, legend } from "./intervals.js";
 import { href } from "./route.js";
@@ -133,8 +133,10 @@ export function armsPanel({ fleet, route }) {
     const { policy, prior, refreshed_rewards: estimatedFrom } = population;
     const stands = `${plural(arm.rewards, "reward")} from ${plural(arm.tasks, "task")}`;
     const estimate = `Population of ${policy}, ${prior} prior, estimated after ${plural(estimatedFrom, "reward")}`;
-    setText(facts, `${stands}, noise sd ${number(arm.noise_sd)}. ${estimate}.`);
-    means.draw(meanRows(columns, arm));
+    const { reward_family: family } = population;
+    const expected = arm.rate ? ` A new task: ${rate(family, arm.rate)}.` : "";
+    setText(facts, `${stands}, noise sd ${number(arm.noise_sd)}. ${estimate}.${expected}`);
+    means.draw(meanRows(columns, arm), undefined, scale(family));
     const shown = kind.value === "correlation" ? correlation(arm.covariance) : arm.covariance;
     heat.draw(columns, shown, kind.value);
   }

@@ -22,6 +22,17 @@ export function percent(share) {
   return `${three.format(share * 100)}%`;
 }
 
+// What is expected, with its 90 % interval: a share where rewards are 0 or 1, a rate where they are counts.
+export function rate(family, { mean, low, high }) {
+  const text = family === "binary" ? percent : number;
+  return `${text(mean)} (${text(low)} to ${text(high)})`;
+}
+
+// What coefficients are of.
+export function scale(family) {
+  return { binary: "logit per unit", count: "log rate per unit" }[family] ?? "reward per unit";
+}
+
 // Messages of the API begin small, as parts of a line of a log.
 export function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);

@@ -53,6 +53,7 @@ export function legend(entries) {
 export function intervals({ caption, head, columns, unit }) {
   const body = h("tbody");
   const axis = svg("svg", { class: "intervals-graph axis", "aria-hidden": "true", width: "100%", height: 20 });
+  const unitName = h("span", { class: "unit" }, unit);
   const fill = columns.map(([, , name]) => h("td", { class: name }));
   const element = h(
     "table",
@@ -65,7 +66,7 @@ export function intervals({ caption, head, columns, unit }) {
         "tr",
         null,
         h("th", { scope: "col" }, head),
-        h("td", { class: "graph", "aria-hidden": "true" }, h("span", { class: "unit" }, unit)),
+        h("td", { class: "graph", "aria-hidden": "true" }, unitName),
         ...columns.map(([heading, , name]) => h("th", { scope: "col", class: `text ${name ?? ""}` }, heading)),
       ),
     ),
@@ -95,7 +96,8 @@ export function intervals({ caption, head, columns, unit }) {
 
   return {
     element,
-    draw(rows, domain = domainOf(rows)) {
+    draw(rows, domain = domainOf(rows), unitNow = unit) {
+      setText(unitName, unitNow);
       const grid = ticks(domain[0], domain[1], 4);
       drawAxis(domain, grid);
       keyed(body, rows, (row) => row.name, make, (view, row) => {

@@ -18,6 +18,8 @@ function choice(chosen, changed) {
   return element;
 }
 
+const REWARDS = { number: "any numbers", binary: "0 or 1 (clicks, purchases)", count: "counts (0, 1, 2, …)" };
+
 const isNone = (value) => value === null || value === undefined;
 
 function featureText(feature) {
@@ -32,6 +34,7 @@ function settings(fleet) {
     ["Arms", fleet.arms.join(", ")],
     ["Retired arms", fleet.retired_arms.join(", ")],
     ["Features", definition.features.map(featureText).join(", ")],
+    ["Rewards", REWARDS[definition.rewards]],
     ["Intercept", definition.intercept ? "yes" : "no"],
     ["Policy", definition.policy],
     ["Prior", definition.prior ?? "the policy’s own"],

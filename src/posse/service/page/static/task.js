@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { empty, h, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
-import { fullDay, number, percent, plural, sentence, timeOf } from "./format.js";
+import { fullDay, number, percent, plural, rate, scale, sentence, timeOf } from "./format.js";
 import { history } from "./history.js";
 import { domainOf, intervals, legend } from "./intervals.js";
 import { href } from "./route.js";
@@ -36,6 +36,7 @@ function shareBar() {
 function armCard(arm) {
   const retired = h("span", { class: "chip" }, "retired");
   const share = shareBar();
+  const expected = h("p", { class: "rate", hidden: true });
   const graph = intervals({
     caption: `Posterior of ${arm.arm}, one row per column`,
     head: "Column",
@@ -53,10 +54,11 @@ function armCard(arm) {
     "li",
     { class: "card" },
     h("h3", { class: "named" }, label(arm.arm), retired),
+    expected,
     share.element,
     h("div", { class: "scroll-y tall" }, graph.element),
   );
-  return { element, retired, share, graph };
+  return { element, retired, share, expected, graph };
 }
 
 export function taskPanel({ fleet, route }) {
@@ -104,7 +106,9 @@ export function taskPanel({ fleet, route }) {
     keyed(arms, found.arms, (arm) => arm.arm, armCard, (card, arm) => {
       setHidden(card.retired, !arm.retired);
       card.share.draw(arm.own_share, arm.borrowed, arm.rewards);
-      card.graph.draw(rows[found.arms.indexOf(arm)], domain);
+      setHidden(card.expected, !arm.rate);
+      if (arm.rate) setText(card.expected, `Expected: ${rate(found.reward_family, arm.rate)}`);
+      card.graph.draw(rows[found.arms.indexOf(arm)], domain, scale(found.reward_family));
     });
   }
 

@@ -1,0 +1,71 @@
+"""The Ray cluster that work is given to."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from posse.errors import MissingDependency, PosseError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def require_ray() -> ModuleType:
+    """Return the module ``ray``, or raise an error that says what to install."""
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependency(
+            "expected Ray for more than one machine, got none: install it with: pip install 'posse[ray]'"
+        ) from None
+    return ray
+
+
+def start(address: str | None = None, *, num_cpus: int | None = None) -> ModuleType:
+    """Connect to a cluster, unless that is done already; without an address, start one on this machine.
+
+    Parameters
+    ----------
+    address : str, optional
+        Of a cluster, as ``ray.init`` takes it: "auto", "10.0.0.1:6379", "ray://10.0.0.1:10001". Default: the one in
+        RAY_ADDRESS, or one of this machine's own.
+    num_cpus : int, optional
+        Of the one that is started here. Default: all cores.
+    """
+    ray = require_ray()
+    if ray.is_initialized():
+        return ray
+    address = address or os.environ.get("RAY_ADDRESS")
+    settings: dict[str, Any] = {"logging_level": logging.WARNING, "log_to_driver": False}
+    if address is None:
+        settings |= {"include_dashboard": False, "num_cpus": num_cpus}
+    else:
+        settings["address"] = address
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    try:
+        ray.init(**settings)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise PosseError(
+            f"expected a Ray cluster at {address or 'this machine'}, got: {error}; start one with: ray start --head"
+        ) from error
+    return ray
+
+
+def gather(results: Sequence[Any]) -> list[Any]:
+    """Return what remote calls answer, or raise what the first that failed raised there."""
+    ray = require_ray()
+    try:
+        return list(ray.get(list(results)))
+    except ray.exceptions.RayTaskError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, PosseError):
+            raise cause from None
+        raise
+    except ray.exceptions.RayActorError as error:
+        raise PosseError(
+            f"a shard of this fleet died and could not be brought back: {error}; with folder=..., a shard is restored "
+            "from what was written there"
+        ) from error

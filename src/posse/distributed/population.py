@@ -1,0 +1,123 @@
+"""The population of all shards, estimated from the sums that they send.
+
+The loop is that of one machine (:mod:`posse.kernels.refresh`); only who sums is another. A sum is some d x d matrices
+per arm, whatever the number of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.distributed.shard_fleet import OF_ARMS, ROOTS, evidence_names
+from posse.engine.refresh import Live, Refresh
+from posse.fleet.posse import Posse
+from posse.kernels import refresh as loops
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from posse.types import IntArray
+
+    Arrays = dict[str, npt.NDArray[Any]]
+    Ask = Callable[..., Sequence[Any]]
+
+
+class Pairs:
+    """Pairs of every arm that are elsewhere: all of them, or one in so many tasks."""
+
+    def __init__(self, sizes: IntArray, every: list[int] | None = None) -> None:
+        self.sizes = sizes
+        self.every = every
+
+
+class RemoteRefresh(Refresh):
+    """One estimation of the evidence prior of tasks that are elsewhere.
+
+    Parameters
+    ----------
+    fleet : Posse
+        With the arms and settings of all shards, and no tasks; it remembers the last estimate.
+    ask : callable
+        ``ask(method, *arguments)`` returns what that method of every :class:`ShardFleet` answers, in their order.
+    """
+
+    def __init__(self, fleet: Posse, ask: Ask) -> None:
+        super().__init__(fleet._store.belief, fleet._store.memory.evidence, threads=1)
+        self._ask = ask
+        counts = ask("counts")
+        self.population.n_seen[:] = sum(pairs for pairs, _ in counts)
+        self.population.rewards[:] = sum(rewards for _, rewards in counts)
+        self.rows: Any = Pairs(self.population.n_seen.copy())
+        self.messages = len(counts)
+
+    def _is_few(self, some: Any) -> bool:
+        return bool((4 * some.sizes < self.rows.sizes).any())
+
+    def _some(self, count: int) -> Any:
+        every = np.maximum(1, self.rows.sizes // count).tolist()
+        if max(every) == 1:
+            return self.rows
+        answers = self._asked(loops.DONE, every, {})
+        return Pairs(np.sum([answer["pairs"] for answer in answers], axis=0), every)
+
+    def _count_rewards(self, source: Any, rows: Any) -> None:  # noqa: ARG002
+        answers = self._asked(loops.DONE, rows.every, {})
+        self.population.rewards[:] = sum(answer["rewards"] for answer in answers)
+
+    def _sum(self, source: Any, rows: Any) -> None:  # noqa: ARG002 -- those who are asked know theirs
+        loop, wanted = self._loop, int(self._loop.now[loops.WANTED])
+        given = {} if wanted == loops.MEASURES else {name: getattr(loop, name) for name in ROOTS}
+        if given:
+            given["noise_variance"] = self.population.noise_variance
+            given["shared_mean"] = self.population.shared_mean
+        answers = self._asked(wanted, rows.every, given)
+        if wanted == loops.MEASURES:
+            self.evidence.measures[:] = sum(answer["measures"] for answer in answers)
+        elif wanted == loops.INFORMATION:
+            self.information[:] = sum(answer["information"] for answer in answers)
+        else:
+            for name in ("moments", "counts", "n_pairs"):
+                getattr(loop, name)[...] = sum(answer[name] for answer in answers)
+
+    def _asked(self, wanted: int, every: list[int] | None, given: Arrays) -> Sequence[Arrays]:
+        answers = self._ask("take_sums", wanted, every, given)
+        self.messages += len(answers)
+        return answers
+
+
+def estimate(fleet: Posse, ask: Ask, *, steps: int, settled: float, sample: int | None = None) -> RemoteRefresh:
+    """Estimate the population of all shards, put it in force in ``fleet``, and return how that was found."""
+    refresh = RemoteRefresh(fleet, ask)
+    refresh.run(Live(fleet._store.belief), steps=steps, settled=settled, sample=sample)
+    fleet._store.install(refresh)
+    return refresh
+
+
+def published(refresh: RemoteRefresh, decided: int = 0) -> Arrays:
+    """Return a population as arrays that shards take over with :meth:`ShardFleet.adopt`; ``decided`` is of all."""
+    arrays: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
+    arrays |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
+    totals = np.array([decided, refresh.population.rewards.sum()])
+    return arrays | {"root": refresh.root.copy(), "information": refresh.information.copy(), "totals": totals}
+
+
+def follow(fleet: Posse, ask: Ask) -> RemoteRefresh:
+    """Compute what follows from the population in force in ``fleet`` and the sums of all shards, and return it."""
+    refresh = RemoteRefresh(fleet, ask)
+    refresh.look_from(Live(fleet._store.belief))
+    fleet._store.install(refresh)
+    return refresh
+
+
+def adopt_alone(fleet: Posse, population: Arrays) -> None:
+    """Put a published population in force in a coordinator's fleet, which has no tasks."""
+    refresh = Refresh(fleet._store.belief, fleet._store.memory.evidence)
+    for name in OF_ARMS:
+        getattr(refresh.population, name)[...] = population[name]
+    for name in evidence_names(refresh):
+        getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
+    refresh.root[...] = population["root"]
+    fleet._store.install(refresh)

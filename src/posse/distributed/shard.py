@@ -1,0 +1,460 @@
+"""One shard: a fleet of some tasks, its journal and its snapshots.
+
+Everything that is acknowledged is in the journal before it is done. A shard that dies is made again from its last
+snapshot and what the journal has since; a call that is made again because its answer was lost gets the same answer.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.container import open_container
+from posse.distributed.journal import Journal, Record, decode, read_journal
+from posse.distributed.shard_fleet import ShardFleet
+from posse.errors import PosseError
+from posse.fleet.decision import Decision, Decisions
+from posse.fleet.file import KIND, SUMS_ONLY, VERSION, load_fleet
+from posse.fleet.labels import Label
+from posse.fleet.ledger import parse_id
+from posse.fleet.posse import Posse
+from posse.fleet.snapshot import freeze_fleet
+from posse.fleet.task_keys import buckets_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from posse.types import Array, IntArray
+
+    Arrays = dict[str, npt.NDArray[Any]]
+
+SNAPSHOT = re.compile(r"snapshot-(\d{9})\.posse")
+JOURNAL = re.compile(r"journal-(\d{9})\.log")
+PUBLISHED = "published_"  # arrays of a snapshot that a fleet's file does not have
+ANSWERS = 2000  # that are remembered, for calls that are made again
+
+
+class Shard:
+    """Some of the tasks of a fleet.
+
+    Parameters
+    ----------
+    template : bytes or str
+        The file of a fleet with all settings, all arms, and no tasks, or its path.
+    seed : int
+        Of its decisions.
+    folder : str, optional
+        Where its journal and snapshots are, on storage that outlives the machine if the shard should. Default: nowhere.
+    fsync : bool, default True
+        See :class:`posse.distributed.journal.Journal`.
+    snapshot_bytes : int, default 64 MiB
+        A snapshot is made when the journal is larger.
+    """
+
+    def __init__(
+        self,
+        template: bytes | str,
+        seed: int,
+        folder: str | None = None,
+        *,
+        fsync: bool = True,
+        snapshot_bytes: int = 64 << 20,
+    ) -> None:
+        self._answers: OrderedDict[str, Any] = OrderedDict()
+        self._now: float | None = None  # the time of what is done again
+        self._request = ""
+        self._fsync, self._limit = fsync, snapshot_bytes
+        self._folder = None if folder is None else Path(folder)
+        self._journal: Journal | None = None
+        self._writing: threading.Thread | None = None
+        self._number = 0
+        if self._folder is None:
+            self.fleet = _new_fleet(template, seed)
+        else:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if not self._numbers(SNAPSHOT):
+                fleet = _new_fleet(template, seed)
+                freeze_fleet(fleet)(self._snapshot_path(0))
+            self._restore()
+        if self._folder is not None:
+            self.fleet.write_to(self._write)
+
+    # Deciding and learning, once for every request.
+
+    def decide(self, request: str, task: Label, context: Any, eligible: Any, explore: bool) -> Decision:
+        """See :meth:`posse.Posse.decide`."""
+        answer: Any = self._once(request, lambda: self.fleet.decide(task, context, eligible, explore))
+        return Decision(*(answer[0] if isinstance(answer, list) else answer))
+
+    def decide_many(self, request: str, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> dict[str, Any]:
+        """See :meth:`posse.Posse.decide_many`; return columns."""
+
+        def decide() -> dict[str, Any]:
+            return _columns(self.fleet.decide_many(tasks, contexts, eligible, explore))
+
+        answer: Any = self._once(request, decide)
+        return answer if isinstance(answer, dict) else _gathered(answer, self.fleet.arms)
+
+    def reward(self, request: str, decision_id: str, value: float) -> bool:
+        """See :meth:`posse.Posse.reward`."""
+        return bool(self._once(request, lambda: self.fleet.reward(decision_id, value)))
+
+    def reward_many(self, request: str, ids: list[Any], values: list[Any], errors: str) -> tuple[int, list[Any]]:
+        """See :meth:`posse.Posse.reward_many`; return how many were news, and what was left out."""
+
+        def learn() -> tuple[int, list[Any]]:
+            learned = self.fleet.reward_many(ids, values, errors=errors)
+            return int(learned), [tuple(one) for one in learned.skipped]
+
+        answer: Any = self._once(request, learn)
+        # Of one that was made again after a death, what was left out is found again.
+        return answer if isinstance(answer, tuple) else (answer, learn()[1])
+
+    def check_rewards(self, ids: list[Any], values: list[Any]) -> None:
+        """Raise what :meth:`reward_many` would raise; nothing changes."""
+        from posse.fleet.rewarding import news_among
+
+        with self.fleet._lock:
+            news_among(self.fleet, ids, values, self.fleet._clock(), skip=False)
+
+    def learn_rows(self, request: str, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
+        """Learn rows that were checked and encoded by whoever sends them."""
+        # What came through Ray's object store cannot be written to, and compiled code expects arrays that can.
+        codes, arms = np.array(codes), np.array(arms)
+        X, y = np.array(X), np.array(y)
+        return int(self._once(request, lambda: self.fleet.learn_rows(labels, codes, arms, X, y)))
+
+    def learn_part(self, request: str, parts: list[bytes]) -> int:
+        """Learn rows as :class:`posse.distributed.fit.Encoder` sends them."""
+        learned = 0
+        for number, part in enumerate(parts):
+            record = decode(part)
+            arrays = record.arrays
+            if len(arrays["rewards"]):
+                learned += self.learn_rows(
+                    f"{request}.{number}", record.facts["tasks"], arrays["codes"], arrays["arms"], arrays["contexts"],
+                    arrays["rewards"],
+                )  # fmt: skip
+        return learned
+
+    def expected(self, task: Label, context: Any) -> Any:
+        """See :meth:`posse.Posse.expected`."""
+        return self.fleet.expected(task, context)
+
+    # Arms and tasks.
+
+    def add_arm(self, request: str, arm: Label) -> None:
+        """See :meth:`posse.Posse.add_arm`."""
+        self._once(request, lambda: self._change("add_arm", {"arm": arm}))
+
+    def retire_arm(self, request: str, arm: Label) -> None:
+        """See :meth:`posse.Posse.retire_arm`."""
+        self._once(request, lambda: self._change("retire_arm", {"arm": arm}))
+
+    def forget(self, request: str, tasks: list[Label]) -> None:
+        """Forget tasks, and the population that they helped to learn."""
+        self._once(request, lambda: self._change("forget", {"tasks": tasks}))
+
+    def reset_population(self) -> None:
+        """Go back to the population of before the first reward, which another shard has forgotten, too."""
+        self._change("reset", {})
+
+    def knows(self, tasks: list[Label]) -> list[bool]:
+        """Return which tasks are here."""
+        return [task in self.fleet._tasks for task in tasks]
+
+    def take_over(self, files: list[str], buckets: list[int], decided_of: list[int]) -> None:
+        """Add the tasks of some buckets from the files of other shards, and make a snapshot."""
+        mine = np.zeros(int(max(buckets, default=0)) + 1, dtype=np.bool_)
+        mine[buckets] = True
+        for number, file in enumerate(files):
+            other = Posse.load(file)
+            labels = list(other.tasks)
+            places = buckets_of(labels)
+            wanted = [
+                label for label, place in zip(labels, places.tolist(), strict=True) if place < mine.size and mine[place]
+            ]
+            self.fleet.take_over(other, wanted, decided=other.n_decisions if number in decided_of else 0)
+        self.snapshot()
+
+    # The population.
+
+    def counts(self) -> Any:
+        """Return pairs with rewards, and rewards, of every arm."""
+        return self.fleet.counts()
+
+    def take_sums(self, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
+        """Return a sum over the pairs of this shard."""
+        return self.fleet.take_sums(wanted, every, given)
+
+    def adopt(self, population: Arrays) -> None:
+        """Believe in a population that was estimated from all shards."""
+        mine = self.fleet.adopt({name: np.array(array) for name, array in population.items()})
+        self._write("adopt", {"now": self.fleet._clock()}, mine)
+
+    def population(self) -> Arrays | None:
+        """Return the population in force, None before the first."""
+        return self.fleet.population()
+
+    # Looking.
+
+    def state(self) -> dict[str, Any]:
+        """Return counts and names that whoever asks all shards adds up."""
+        fleet = self.fleet
+        return {
+            "tasks": len(fleet),
+            "pairs": int(fleet._store.belief.n_seen.sum()),
+            "rewards": fleet.n_rewards,
+            "decisions": fleet.n_decisions,
+            "pending": fleet._n_pending(),
+            "arms": list(fleet._arms),
+            "retired": list(fleet.retired_arms),
+            "kind": fleet._tasks.kind,
+            "pid": os.getpid(),
+        }
+
+    def tasks(self) -> list[Label]:
+        """Return the names of its tasks."""
+        return list(self.fleet.tasks)
+
+    def sums(self) -> tuple[list[Label], Arrays]:
+        """Return tasks, and arms and sums of every pair with rewards."""
+        with self.fleet._lock:
+            tasks, arms, sums = self.fleet._store.copy_of_sums()
+            labels = [self.fleet._tasks.label(task) for task in tasks.tolist()]
+        return labels, {"arms": arms, **dict(zip(sums._fields, sums, strict=True))}
+
+    # Files.
+
+    def save(self, path: str) -> dict[str, Any]:
+        """Write an ordinary fleet file of this shard's tasks; return what a manifest says about it."""
+        freeze_fleet(self.fleet, replaced=self._own_totals())(path)
+        return self.state()
+
+    def snapshot(self, wait: bool = True) -> None:
+        """Write a snapshot, from which on a new journal counts."""
+        if self._folder is None:
+            return
+        if self._writing is not None:
+            self._writing.join()
+        number = self._number + 1
+        journal = Journal(self._journal_path(number), fsync=self._fsync)
+        population = {f"{PUBLISHED}{name}": array for name, array in (self.fleet.population() or {}).items()}
+        write = freeze_fleet(
+            self.fleet, more={"others": list(self.fleet._others)}, replaced=self._own_totals() | population
+        )
+        old, self._journal, self._number = self._journal, journal, number
+        if old is not None:
+            old.close()
+
+        def work() -> None:
+            write(self._snapshot_path(number))
+            # The journal before it stays: answers that were lost on the way may still be asked for.
+            for pattern, last in ((SNAPSHOT, number), (JOURNAL, number - 1)):
+                for known in self._numbers(pattern):
+                    if known < last:
+                        self._path(pattern, known).unlink(missing_ok=True)
+
+        self._writing = threading.Thread(target=work, name="posse-snapshot")
+        self._writing.start()
+        if wait:
+            self._writing.join()
+
+    def _once(self, request: str, do: Any) -> Any:
+        """Answer a request; one that was answered before gets the same answer."""
+        if request in self._answers:
+            return self._answers[request]
+        self._request = request
+        try:
+            answer = do()
+        finally:
+            self._request = ""
+        self._remember(request, answer)
+        if self._journal is not None and self._journal.size > self._limit and not self._busy():
+            self.snapshot(wait=False)
+        return answer
+
+    def _busy(self) -> bool:
+        return self._writing is not None and self._writing.is_alive()
+
+    def _remember(self, request: str, answer: Any) -> None:
+        self._answers[request] = answer
+        while len(self._answers) > ANSWERS:
+            self._answers.popitem(last=False)
+
+    def _change(self, what: str, facts: dict[str, Any]) -> None:
+        """Make a change that is noted first; one that is refused is refused again when it is made again."""
+        self._write(what, {"now": self.fleet._clock(), **facts}, {})
+        self._apply(what, facts)
+
+    def _apply(self, what: str, facts: dict[str, Any]) -> None:
+        fleet = self.fleet
+        if what == "add_arm":
+            fleet.add_arm(facts["arm"])
+        elif what == "retire_arm":
+            fleet.retire_arm(facts["arm"])
+        elif what == "forget":
+            fleet.forget(*facts["tasks"])
+        else:
+            with fleet._lock:
+                fleet._store.reset_prior()
+
+    def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
+        if self._journal is not None:
+            self._journal.append(what, facts | {"request": self._request}, arrays)
+
+    # Restoring.
+
+    def _restore(self) -> None:
+        number = self._numbers(SNAPSHOT)[-1]
+        path = self._snapshot_path(number)
+        with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY)) as box:
+            others = box.header.get("others", [0, 0])
+            names = [name for name in box.names if name.startswith(PUBLISHED)]
+            population = {name.removeprefix(PUBLISHED): box.read(name) for name in names}
+        self.fleet = load_fleet(ShardFleet, path, clock=self._clock)
+        if population:
+            self.fleet.adopt(population)
+        self.fleet._others = (int(others[0]), int(others[1]))
+        for known in self._numbers(JOURNAL):
+            for record in read_journal(self._journal_path(known)):
+                if known < number:
+                    self._remember_again(record)
+                else:
+                    self._now = record.facts["now"]
+                    self._do_again(record)
+        self._now = None
+        self._number = max([number, *self._numbers(JOURNAL)])
+        self._journal = Journal(self._journal_path(self._number), fsync=self._fsync)
+
+    def _clock(self) -> float:
+        import time
+
+        return time.time() if self._now is None else self._now
+
+    def _do_again(self, record: Record) -> None:
+        """Make a change again that a journal has."""
+        facts, fleet = record.facts, self.fleet
+        if record.what == "decide":
+            place = parse_id(facts["first"])
+            if place is not None:
+                positions: dict[Label, int] = {}
+                codes = [positions.setdefault(task, len(positions)) for task in facts["tasks"]]
+                X = np.array([fleet.features.encode(context) for context in facts["contexts"]])
+                arms = np.array([fleet._arm_number(arm) for arm in facts["arms"]], dtype=np.int64)
+                fleet.decide_again(*place, list(positions), np.array(codes), arms, X, facts["decided"])
+        elif record.what == "reward":
+            fleet.reward_many(facts["ids"], facts["values"])
+        elif record.what == "learn":
+            arrays = record.arrays
+            fleet.learn_rows(facts["tasks"], arrays["codes"], arrays["arms"], arrays["contexts"], arrays["rewards"])
+        elif record.what == "adopt":
+            fleet.adopt(record.arrays)
+        else:
+            with suppress(PosseError):  # what was refused then is refused again
+                self._apply(record.what, facts)
+        self._remember_again(record)
+
+    def _remember_again(self, record: Record) -> None:
+        """Know the answer of a request of a journal."""
+        facts = record.facts
+        if not facts.get("request"):
+            return
+        answer: Any = None
+        if record.what == "decide":
+            place = parse_id(facts["first"])
+            rows = [
+                Decision(
+                    f"{place[0]}-{place[1] + row}",
+                    facts["tasks"][row],
+                    facts["arms"][row],
+                    facts["propensity"][row],
+                    *(dict(map(tuple, part)) for part in facts["beliefs"][row]),
+                )
+                for row in range(len(facts["tasks"]))
+                if place is not None
+            ]
+            answer = rows
+        elif record.what == "reward":
+            answer = len(facts["ids"])
+        elif record.what == "learn":
+            answer = len(record.arrays["rewards"])
+        self._remember(facts["request"], answer)
+
+    def _own_totals(self) -> dict[str, Array]:
+        """Return what a file of this shard alone may say: it has no more rewards than its own."""
+        at = self.fleet._store.memory.evidence.refreshed_at
+        return {"evidence_refreshed_at": np.minimum(at, self.fleet.n_rewards)}
+
+    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
+        assert self._folder is not None
+        found = (pattern.fullmatch(path.name) for path in self._folder.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    def _path(self, pattern: re.Pattern[str], number: int) -> Path:
+        return self._snapshot_path(number) if pattern is SNAPSHOT else self._journal_path(number)
+
+    def _snapshot_path(self, number: int) -> Path:
+        assert self._folder is not None
+        return self._folder / f"snapshot-{number:09d}.posse"
+
+    def _journal_path(self, number: int) -> Path:
+        assert self._folder is not None
+        return self._folder / f"journal-{number:09d}.log"
+
+
+def load_template(cls: type[Any], template: bytes | str) -> Any:
+    """Return a fleet of a class with the settings of a file, given as its bytes or its path."""
+    if isinstance(template, str):
+        return cls.load(template)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "template.posse"
+        path.write_bytes(template)
+        return cls.load(path)
+
+
+def _new_fleet(template: bytes | str, seed: int) -> ShardFleet:
+    fleet: ShardFleet = load_template(ShardFleet, template)
+    fleet._seed = seed
+    fleet._seek()
+    return fleet
+
+
+def _columns(decisions: Decisions) -> dict[str, Any]:
+    return {
+        "ids": decisions.ids,
+        "arms": decisions.arms,
+        "chosen": decisions.chosen,
+        "propensity": decisions.propensity,
+        "probabilities": decisions.probabilities,
+        "mean": decisions.mean,
+        "sd": decisions.sd,
+    }
+
+
+def _gathered(rows: list[Decision], arms: tuple[Label, ...]) -> dict[str, Any]:
+    """Return decisions as columns."""
+    place = {arm: position for position, arm in enumerate(arms)}
+    numbers = np.full((3, len(rows), len(arms)), np.nan)
+    numbers[0] = 0.0
+    for row, one in enumerate(rows):
+        for part, values in enumerate(one[4:]):
+            for arm, value in values.items():
+                numbers[part, row, place[arm]] = value
+    return {
+        "ids": [one.id for one in rows],
+        "arms": arms,
+        "chosen": np.array([place[one.arm] for one in rows], dtype=np.int64),
+        "propensity": np.array([one.propensity for one in rows]),
+        "probabilities": numbers[0],
+        "mean": numbers[1],
+        "sd": numbers[2],
+    }

@@ -1,0 +1,302 @@
+"""A fleet that has some of the tasks: the ordinary engine, with a population that is estimated elsewhere.
+
+Deciding and learning never leave the shard. Of the other shards it knows the population that was published last, and
+what their tasks said about the shared means then; what its own tasks say is always up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.engine.refresh import POPULATION, Live, Refresh, chosen_rows
+from posse.errors import InvalidValue
+from posse.fleet.behaviour import ALONE
+from posse.fleet.commit import Steps, commit
+from posse.fleet.decision import Decision
+from posse.fleet.labels import Label
+from posse.fleet.ledger import Ledger
+from posse.fleet.loading import require_loaded
+from posse.fleet.merge import prepare
+from posse.fleet.posse import Posse
+from posse.fleet.store import Store
+from posse.kernels import estimators
+from posse.kernels import refresh as loops
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from posse.kernels.estimators import Memory
+    from posse.types import Array, IntArray
+
+    Arrays = dict[str, npt.NDArray[Any]]
+
+OF_ARMS = tuple(name for name in POPULATION if name != "rewards")
+ROOTS = ("root", "shared_root", "start")  # of a loop: what sums are taken with
+
+
+class ShardStore(Store):
+    """The arrays of a shard. It never estimates a population; it is given one."""
+
+    elsewhere: Array  # (K, d, d + 1) what tasks of other shards say about the shared means
+
+    def __init__(self, **settings: Any) -> None:
+        self.elsewhere = np.zeros((0, 0, 0))
+        super().__init__(**settings)
+        self.elsewhere = self._nothing(self.n_arms)
+
+    def _nothing(self, n_arms: int) -> Array:
+        return np.zeros((n_arms, self.n_features, self.n_features + 1))
+
+    def _add_elsewhere(self, arm: int, information: Array) -> None:
+        if arm < len(self.elsewhere):
+            information += self.elsewhere[arm]
+
+    def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:  # noqa: ARG002
+        """Return False: whoever has the sums of all shards estimates."""
+        return False
+
+    def new_refresh(self, slots: IntArray | None = None, arms: IntArray | None = None) -> Refresh | None:  # noqa: ARG002
+        """Return None: nothing is estimated here."""
+        return None
+
+    def refresh(self, refresh: Refresh | None = None, **settings: Any) -> None:  # noqa: ARG002
+        """Compute what follows from all sums under the population in force."""
+        self.rebuild()
+
+    def adding_arm(self) -> Steps:
+        """Add an arm, of which nobody knows anything yet."""
+        grown = np.concatenate([self.elsewhere, self._nothing(1)])
+        return [*super().adding_arm(), partial(self.__dict__.update, elsewhere=grown)]
+
+    def _resetting(self, fresh: Memory) -> Steps:
+        return [*super()._resetting(fresh), partial(self.__dict__.update, elsewhere=self._nothing(self.n_arms))]
+
+
+class ShardFleet(Posse):
+    """Some of the tasks of a fleet. Parameters are those of :class:`posse.Posse`."""
+
+    _store: ShardStore
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        behaviour = self._behaviour
+        self._store = ShardStore(
+            start=behaviour.start,
+            method=behaviour.method,
+            robust=behaviour.robust,
+            extendable=behaviour.policy in (*ALONE, "random"),
+            rule=behaviour.rule,
+        )
+        self._store.task_keys = self._tasks.keys
+        self._own = self._store._nothing(self._store.n_arms)
+        self._own_at: tuple[float, ...] = ()
+        self._others = (0, 0)  # decisions and rewards of other shards, as published last
+        self._journal: Callable[[str, dict[str, Any], Arrays], None] | None = None
+        self._expiring = False
+
+    def _steps(self) -> tuple[int, int]:
+        by_decisions, by_rewards = super()._steps()
+        return by_decisions + self._others[0], by_rewards + self._others[1]
+
+    def _expire(self, now: float) -> None:
+        self._expiring = True
+        try:
+            super()._expire(now)
+        finally:
+            self._expiring = False
+
+    def log_to(self, log: Any) -> None:
+        """Refuse a log: a shard has a journal."""
+        if log is not None:
+            raise InvalidValue("expected no log for a sharded fleet, got one; pass folder=..., which keeps a journal")
+        self._log = None
+
+    def write_to(self, journal: Callable[[str, dict[str, Any], Arrays], None]) -> None:
+        """Write changes here before they are made; what it raises, the change raises."""
+        self._journal = journal
+        self._log = lambda _records: None  # a fleet with a log tells of changes first, and they are noted below
+
+    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:  # noqa: ARG002 -- places are decisions
+        if self._journal is not None:
+            facts = {
+                "now": now,
+                "first": decisions[0].id if decisions else "",
+                "decided": self._decided + len(decisions),
+                "tasks": [one.task for one in decisions],
+                "arms": [one.arm for one in decisions],
+                "contexts": [self._features.raw(context) for context in contexts],
+                "beliefs": [[list(part.items()) for part in one[4:]] for one in decisions],
+                "propensity": [one.propensity for one in decisions],
+            }
+            self._journal("decide", facts, {})
+
+    def _note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
+        # Those that expire do so again when the next change is made again at its time.
+        if self._journal is not None and not self._expiring:
+            self._journal("reward", {"now": now, "ids": ids, "values": values}, {})
+
+    def _version(self) -> tuple[float, ...]:
+        """Return numbers that are others when sums have changed."""
+        store = self._store
+        return store._total, store.version, store.replaced
+
+    # What the coordinator asks.
+
+    @property
+    def estimates(self) -> bool:
+        """Whether there is a population to estimate."""
+        return self._behaviour.method == estimators.EVIDENCE
+
+    def counts(self) -> tuple[IntArray, Array]:
+        """Return pairs with rewards, and rewards, of every arm."""
+        with self._lock:
+            belief = self._store.belief
+            return belief.n_seen.copy(), belief.rewards.copy()
+
+    def take_sums(self, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
+        """Return a sum over the pairs of this shard, see :mod:`posse.kernels.refresh`.
+
+        Parameters
+        ----------
+        wanted : int
+            Which sum; DONE counts.
+        every : list of int, optional
+            Only one in so many tasks, by arm. Default: all.
+        given : dict of arrays
+            What the sum is taken with.
+        """
+        with self._lock:
+            store = self._store
+            refresh = Refresh(store.belief, store.memory.evidence)
+            loop = refresh._loop
+            rows = refresh.rows
+            if every is not None:
+                rows = chosen_rows(rows, every, store.belief.task_of, self._tasks.keys())
+            source = Live(store.belief)
+            if wanted == loops.DONE:
+                refresh._count_rewards(source, rows)
+                sizes = np.array([part.size for part in rows], dtype=np.int64)
+                return {"pairs": sizes, "rewards": refresh.population.rewards}
+            for name in ROOTS:
+                if name in given:
+                    getattr(loop, name)[...] = given[name]
+            for name in ("noise_variance", "shared_mean"):
+                if name in given:
+                    getattr(refresh.population, name)[...] = given[name]
+            loop.now[loops.WANTED] = wanted
+            refresh._sum(source, rows)
+            if wanted == loops.MEASURES:
+                return {"measures": refresh.evidence.measures}
+            if wanted == loops.INFORMATION:
+                if every is None:
+                    self._own, self._own_at = refresh.information.copy(), self._version()
+                return {"information": refresh.information}
+            return {"moments": loop.moments, "counts": loop.counts, "n_pairs": loop.n_pairs}
+
+    def adopt(self, population: Arrays) -> Arrays:
+        """Believe in a population that was estimated from all shards; return it as seen from this one.
+
+        Parameters
+        ----------
+        population : dict of arrays
+            As :func:`posse.distributed.population.published` gives it: ``information`` and ``totals`` (decisions and
+            rewards) are those of all shards. With ``elsewhere``, they are those of all but this one.
+        """
+        with self._lock:
+            store = self._store
+            elsewhere = population.get("elsewhere")
+            known = elsewhere is None and self._own_at == self._version()
+            if elsewhere is None:
+                elsewhere = population["information"] - self._own
+            refresh = Refresh(store.belief, store.memory.evidence)
+            for name in OF_ARMS:
+                getattr(refresh.population, name)[...] = population[name]
+            for name in evidence_names(refresh):
+                getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
+            refresh.root[...] = population["root"]
+            store.elsewhere = elsewhere
+            store.install(refresh)
+            if not known:
+                store.rebuild()  # rewards have come since its own tasks were asked
+            totals = population["totals"]
+            if "elsewhere" in population:
+                self._others = (int(totals[0]), int(totals[1]))
+            else:
+                self._others = (int(totals[0]) - self._decided, int(totals[1]) - store.experience)
+            mine = {name: array for name, array in population.items() if name != "information"}
+            return mine | {"elsewhere": elsewhere, "totals": np.array(self._others, dtype=np.float64)}
+
+    def population(self) -> Arrays | None:
+        """Return the population in force as :meth:`adopt` takes it, None before the first."""
+        with self._lock:
+            store = self._store
+            if not (self.estimates and store.memory.evidence.refreshed_at[0] > 0):
+                return None
+            refresh = Refresh(store.belief, store.memory.evidence)
+            arrays: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
+            arrays |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
+            arrays |= {"root": store._room.root[: store.n_arms].copy(), "elsewhere": store.elsewhere.copy()}
+            return arrays | {"totals": np.array(self._others, dtype=np.float64)}
+
+    # What is done again from a journal.
+
+    def decide_again(
+        self, prefix: str, first: int, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, decided: int
+    ) -> None:
+        """Take notice of decisions that were made before this process began; ``decided`` is how many there are then."""
+        with self._lock:
+            now = self._clock()
+            self._expire(now)
+            numbers, new = self._numbers(labels, self._tasks.known(labels))
+            ledger = self._ledger if prefix == self._prefix else self._adopted.get(prefix)
+            if ledger is None:
+                ledger = self._adopted[prefix] = Ledger(prefix, self._features.n_features, first)
+                self._origins.add(prefix)
+            rows = numbers[codes]
+            ledger.reserve(len(rows))
+            ledger.write_many(rows, arms, now, X)
+            learning: Steps = []
+            if self._counts_pending and len(rows):
+                absent = np.full(len(rows), self._absent_reward)
+                learning = self._lesson(rows, arms, X, absent, provisional=True).steps
+            # After what may have made the arrays larger.
+            steps = [*self._taking(new), partial(ledger.__dict__.update, size=ledger.size + len(rows)), *learning]
+            self._decided = decided
+            self._seek()
+            commit(steps)
+
+    def learn_rows(self, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
+        """Learn rows that were checked and encoded elsewhere; only their sums are taken."""
+        with self._lock:
+            self._require_whole()
+            numbers, new = self._numbers(labels, self._tasks.known(labels))
+            lesson = self._lesson(numbers[codes], arms, X, y, refresh=False)
+            note = None
+            if self._journal is not None:
+                facts = {"now": self._clock(), "tasks": labels}
+                note = partial(
+                    self._journal, "learn", facts, {"codes": codes, "arms": arms, "contexts": X, "rewards": y}
+                )
+            commit([*self._taking(new), *lesson.steps], note)
+            return len(y)
+
+    def take_over(self, other: Posse, wanted: list[Label], *, decided: int) -> None:
+        """Add some tasks of another fleet, with their decisions that may still get a reward."""
+        with self._lock:
+            require_loaded()
+            steps, _ = prepare(self, other, list(other._arms), wanted, decided)
+            commit(steps)
+
+
+def evidence_names(refresh: Refresh) -> list[str]:
+    """Return the names of what an evidence prior remembers, as far as it is arrays that all shards share."""
+    evidence = refresh.evidence
+    return [
+        name
+        for name, array in zip(evidence._fields, evidence, strict=True)
+        if isinstance(array, np.ndarray) and name != "distance"
+    ]

@@ -1,0 +1,367 @@
+r"""A world that changes: how much old rewards still count, and what says that they no longer should.
+
+**Ageing.** Coefficients are believed to return to the population with a half-life :math:`h`, the law of Ornstein and
+Uhlenbeck. What a pair's rewards say about the present fades with it: with :math:`r = 2^{-t/h}`, data of precision
+:math:`\ell` in units of the population's are worth
+
+.. math:: \ell' = \frac{r^2 \ell}{1 + (1 - r^2)\,\ell}
+
+after a time t. The discount saturates: however many rewards a pair had, what they say about now is bounded. Sums of a
+pair are multiplied by :math:`\ell'/\ell`, with :math:`\ell` taken as :data:`WORTH` times its rewards, so that ageing
+depends on times and counts alone, whatever population is in force. Ageing twice by t is ageing once by 2t.
+
+**The half-life** is learned from some tasks, whose sums are kept under several half-lives side by side: the one under
+which rewards were predicted best is in force.
+
+**Changes.** A reward is compared under what its task is believed to be and as if the task were a new one; and, for a
+change of the whole population, as if predictions were :data:`WIDER` times as uncertain: nobody knows where a population
+goes, but all predictions become worse at once. Logarithms of these likelihood ratios are added up from where they were
+lowest (Page's CUSUM), for every task and over all tasks. Where such a sum is high, the task starts again from the
+population, or all tasks do. By Wald's inequality a sum exceeds h with a probability of e^-h at most from where it was
+lowest. So the bounds grow with the logarithm of the rewards so far: a large fleet has no more false alarms than a small
+one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from posse.kernels.sums import Sums
+    from posse.types import Array, IntArray
+
+# The constants were chosen on seeds 3000 to 3199, see docs/drift.md.
+WORTH = 0.25  # what one reward tells about a task's coefficients, in units of what the population tells
+TICKS = 16  # how often sums are aged in a half-life
+LEAST = 1e-9  # rewards of a pair below which it is not aged any more
+FADED = 1e-6  # of its largest square, below which a feature of a pair counts as never met
+BLOCK = 8192  # rows that are scaled at a time
+RESTART = 1e-2  # rewards that are left of every pair when a change was noticed
+
+TASK_ALARM, WORLD_ALARM = 2.0, 4.0  # nats beyond the logarithm of the rewards so far, and of a thousand more
+START = 1000
+WIDER = 4.0  # times the variance of a prediction, if everything has changed
+LARGEST_STEP = 2.0  # nats that one reward may add: outliers are no change
+LARGEST_SHARE = 2.0  # nats that one task may add to the sum over all tasks
+
+WATCHED = 64  # tasks whose sums are kept under every half-life
+WATCHED_BYTES = 32 << 20
+RESISTANCE = 3.0  # nats by which another half-life must be better than the one in force
+PREFERENCE = 3.0  # nats by which any half-life must be better than none
+KEPT = 1000  # changes that are remembered
+MEMORY = 2000  # rewards over which predictions are compared
+
+NOTHING, TASK, WORLD = 0, 1, 2  # what a reward shows
+EVERYWHERE = -1
+
+
+def restarted(counts: Array) -> Array:
+    """Return what sums of pairs with so many rewards are multiplied by after a change."""
+    return np.minimum(1.0, RESTART / np.maximum(counts, LEAST))
+
+
+def aged(counts: Array, elapsed: float, half_life: float | Array) -> Array:
+    """Return what sums of pairs with so many rewards are multiplied by after some time."""
+    stays = np.exp2(-2.0 * elapsed / half_life)
+    factor = stays / (1.0 + (1.0 - stays) * WORTH * counts)
+    return np.where(counts > LEAST, factor, 1.0)
+
+
+def scale_sums(sums: Sums, factor: Array, squares: Array, rows: IntArray | None = None) -> None:
+    """Multiply the sums of some rows, or of all up to as many as there are factors, and drop what has faded away.
+
+    A feature that is not met any more fades beside those that are. Below :data:`FADED` of its largest square it counts
+    as never met: else its scale would run away until nothing can be factored.
+
+    Parameters
+    ----------
+    sums : Sums
+        Gram matrices whole or as upper triangles; changed in place.
+    factor : ndarray of shape (n_rows,)
+    squares : ndarray of shape (n_features,)
+        The largest square of every feature that was ever met.
+    rows : ndarray of shape (n_rows,), optional
+    """
+    for first in range(0, factor.size, BLOCK):
+        part: slice | IntArray = slice(first, min(first + BLOCK, factor.size))
+        share = factor[part]
+        if rows is not None:
+            part = rows[part]
+        for field in sums:
+            field[part] *= share.reshape(-1, *[1] * (field.ndim - 1))
+        _drop_faded(sums, part, squares)
+
+
+def _drop_faded(sums: Sums, part: slice | IntArray, squares: Array) -> None:
+    d, gram, moment = squares.size, sums.gram[part], sums.moment[part]
+    whole = gram.ndim == 3
+    for i in range(d):
+        own = gram[:, i, i] if whole else gram[:, _place(i, i, d)]
+        faded = (own < FADED * squares[i]) & (own != 0.0)
+        if not faded.any():
+            continue
+        if whole:
+            gram[faded, i] = 0.0
+            gram[faded, :, i] = 0.0
+        else:
+            columns = [_place(min(i, j), max(i, j), d) for j in range(d)]
+            gram[np.ix_(faded, columns)] = 0.0
+        moment[faded, i] = 0.0
+    if not isinstance(part, slice):  # rows were copied
+        sums.gram[part], sums.moment[part] = gram, moment
+
+
+def _place(i: int, j: int, d: int) -> int:
+    """Return where an entry of a symmetric matrix stands in its upper triangle."""
+    return i * d - i * (i - 1) // 2 + j - i
+
+
+class Population(NamedTuple):
+    """What is believed about the tasks of one arm."""
+
+    mean: Array  # (d,)
+    covariance: Array  # (d, d)
+    noise_variance: float
+
+
+class Belief(NamedTuple):
+    """What is believed about one expected reward: as one of its task, and as one of a task never seen."""
+
+    mean: float
+    sd: float
+    new_mean: float
+    new_sd: float
+
+
+class Change(NamedTuple):
+    """A change that was noticed."""
+
+    time: float
+    task: int  # or EVERYWHERE
+
+
+class HalfLives:
+    """Sums of some pairs under several half-lives, and how well each predicts.
+
+    Parameters
+    ----------
+    candidates : sequence of float
+        Half-lives; ``inf`` is one of them, the first.
+    n_arms, n_features : int
+    """
+
+    def __init__(self, candidates: Sequence[float], n_arms: int, n_features: int) -> None:
+        self.candidates = np.array(candidates, dtype=np.float64)
+        h, d = self.candidates.size, n_features
+        self.n_tasks = max(1, min(WATCHED, WATCHED_BYTES // (8 * n_arms * h * (d + 1) * (d + 1))))
+        self.score = np.zeros(h)
+        self.tasks: dict[int, None] = {}
+        self.pairs: dict[tuple[int, int], int] = {}
+        self.free: list[int] = []  # places of pairs that were forgotten
+        self.time = np.zeros(0)
+        self.counts, self.moment, self.gram = np.zeros((0, h)), np.zeros((0, h, d)), np.zeros((0, h, d, d))
+
+    def watches(self, task: int) -> bool:
+        """Whether rewards of this task are to be learned here."""
+        return task in self.tasks or len(self.tasks) < self.n_tasks
+
+    def learn(self, now: float, task: int, arm: int, x: Array, reward: float, population: Population) -> None:
+        """Compare predictions of a reward, then learn it."""
+        pair = self._pair(task, arm, now)
+        gram, moment, counts = self.gram[pair], self.moment[pair], self.counts[pair]
+        factor = aged(counts, max(now - self.time[pair], 0.0), self.candidates)
+        gram *= factor[:, None, None]
+        moment *= factor[:, None]
+        counts *= factor
+        self.time[pair] = max(now, self.time[pair])
+        mean, variance = predict_each(gram, moment, x, population)
+        variance += population.noise_variance
+        error = reward - mean
+        self.score *= 1.0 - 1.0 / MEMORY
+        self.score -= 0.5 * (np.minimum(error * error / variance, 25.0) + np.log(variance))
+        gram += np.outer(x, x)
+        moment += x * reward
+        counts += 1.0
+
+    def best(self, present: int) -> int:
+        """Return which half-life predicts best, or the present one unless another is clearly better."""
+        score = self.score.copy()
+        score[0] += PREFERENCE
+        score[present] += RESISTANCE
+        return int(score.argmax())
+
+    def restart(self, task: int | None = None) -> None:
+        """Let all that was learned about a task, or about all, count for little."""
+        rows = [place for (owner, _), place in self.pairs.items() if task is None or owner == task]
+        factor = restarted(self.counts[rows])
+        self.gram[rows] *= factor[:, :, None, None]
+        self.moment[rows] *= factor[:, :, None]
+        self.counts[rows] *= factor
+
+    def forget(self, task: int) -> None:
+        """Watch a task no longer."""
+        if task in self.tasks:
+            del self.tasks[task]
+            gone = [pair for pair in self.pairs if pair[0] == task]
+            self.free += [self.pairs.pop(pair) for pair in gone]
+
+    def _pair(self, task: int, arm: int, now: float) -> int:
+        place = self.pairs.get((task, arm))
+        if place is None:
+            self.tasks[task] = None
+            place = self.free.pop() if self.free else len(self.pairs)
+            if place >= self.time.size:
+                size = max(16, 2 * place)
+                for name in ("time", "counts", "moment", "gram"):
+                    old = getattr(self, name)
+                    new = np.zeros((size, *old.shape[1:]))
+                    new[: old.shape[0]] = old
+                    setattr(self, name, new)
+            self.pairs[task, arm] = place
+            self.time[place] = now
+            self.counts[place], self.moment[place], self.gram[place] = 0.0, 0.0, 0.0
+        return place
+
+
+def predict_each(gram: Array, moment: Array, x: Array, population: Population) -> tuple[Array, Array]:
+    """Return mean and variance of an expected reward under each of several sums of one pair."""
+    # m = mu + Sigma (A Sigma + s2 I)^-1 (b - A mu), and x'Cx likewise: no inverse of Sigma, which may be singular.
+    s2 = population.noise_variance
+    middle = population.covariance @ gram
+    middle[:, np.arange(x.size), np.arange(x.size)] += s2
+    weights = np.linalg.solve(middle, np.broadcast_to(population.covariance @ x, moment.shape)[:, :, None])[:, :, 0]
+    residual = moment - gram @ population.mean
+    mean = x @ population.mean + np.einsum("hi,hi->h", weights, residual)
+    return mean, np.maximum(s2 * (weights @ x), 0.0)
+
+
+class Drift:
+    """The clock that old rewards fade on, and the watch for changes.
+
+    Parameters
+    ----------
+    half_life : float or None
+        In units of the clock; None learns it among ``candidates`` and watches for changes.
+    candidates : sequence of float
+    n_arms, n_features : int
+
+    Attributes
+    ----------
+    squares : ndarray of shape (n_features,)
+        The largest square of every feature so far.
+    changes : list of Change
+        Changes noticed so far, oldest first; only the last :data:`KEPT` are kept.
+    """
+
+    def __init__(self, half_life: float | None, candidates: Sequence[float], n_arms: int, n_features: int) -> None:
+        self.learned = half_life is None
+        self.half_life = math.inf if half_life is None else half_life
+        self.half_lives = HalfLives((math.inf, *candidates), n_arms, n_features) if self.learned else None
+        self.aged_at: float | None = None
+        self.squares = np.zeros(n_features)
+        self.task_sums: dict[int, float] = {}
+        self.noted = 0
+        self.world_sum = 0.0
+        self.world_shares: dict[int, float] = {}
+        self.changes: list[Change] = []
+
+    def meet(self, x: Array) -> None:
+        """Take notice of a context, or of many, that rewards come from."""
+        np.maximum(self.squares, x * x if x.ndim == 1 else (x * x).max(axis=0, initial=0.0), out=self.squares)
+
+    def elapsed(self, now: float) -> float:
+        """Return the time by which sums are to be aged now, 0 if that is not due yet; they count as aged after this.
+
+        Time goes in ticks of the clock, and never back, so that it does not matter how often this is asked.
+        """
+        if math.isinf(self.half_life):
+            return 0.0
+        tick = self.half_life / TICKS
+        now = math.floor(now / tick) * tick
+        if self.aged_at is None:
+            self.aged_at = now
+        passed = now - self.aged_at
+        if not passed > 0.0:
+            return 0.0
+        self.aged_at = now
+        return passed
+
+    def note(
+        self, now: float, task: int, arm: int, x: Array, reward: float, belief: Belief, population: Population
+    ) -> int:
+        """Take notice of a reward before it is learned; return which change it shows, if any."""
+        if not self.learned or self.half_lives is None:
+            return NOTHING
+        found = self._watch(now, task, reward, belief, population.noise_variance)
+        if found:
+            self.half_lives.restart(None if found == WORLD else task)
+        if self.half_lives.watches(task):
+            self.half_lives.learn(now, task, arm, x, reward, population)
+            self._choose_half_life(now)
+        return found
+
+    def _choose_half_life(self, now: float) -> None:
+        assert self.half_lives is not None
+        candidates = self.half_lives.candidates
+        present = int(np.flatnonzero(candidates == self.half_life)[0])
+        best = self.half_lives.best(present)
+        if best != present:
+            if math.isinf(self.half_life):
+                self.aged_at = now  # nothing aged until now
+            self.half_life = float(candidates[best])
+
+    def _watch(self, now: float, task: int, reward: float, belief: Belief, noise: float) -> int:
+        self.noted += 1
+        bound = math.log(START + self.noted)
+        own = log_density(reward, belief.mean, belief.sd**2 + noise)
+        fresh = log_density(reward, belief.new_mean, belief.new_sd**2 + noise)
+        other = log_density(reward, belief.mean, WIDER * (belief.sd**2 + noise))
+        before = self.task_sums.pop(task, 0.0)
+        total = max(0.0, before + bounded(fresh - own))
+        step = bounded(other - own)
+        share = self.world_shares.get(task, 0.0)
+        step = min(step, LARGEST_SHARE - share)
+        self.world_sum = max(0.0, self.world_sum + step)
+        if self.world_sum > 0.0:
+            self.world_shares[task] = share + step
+        else:
+            self.world_shares.clear()
+        if self.world_sum > bound + WORLD_ALARM:
+            self.task_sums.clear()
+            self.world_shares.clear()
+            self.world_sum = 0.0
+            self._remember(Change(now, EVERYWHERE))
+            return WORLD
+        if total > bound + TASK_ALARM:
+            self._remember(Change(now, task))
+            return TASK
+        if total > 0.0:
+            self.task_sums[task] = total
+        return NOTHING
+
+    def _remember(self, change: Change) -> None:
+        self.changes = [*self.changes[1 - KEPT :], change]
+
+    def forget(self, task: int) -> None:
+        """Forget all about a task."""
+        self.task_sums.pop(task, None)
+        self.world_shares.pop(task, None)
+        self.changes = [change for change in self.changes if change.task != task]
+        if self.half_lives is not None:
+            self.half_lives.forget(task)
+
+
+def bounded(step: float) -> float:
+    """Return what one reward adds to a sum."""
+    return max(-LARGEST_STEP, min(LARGEST_STEP, step))
+
+
+def log_density(value: float, mean: float, variance: float) -> float:
+    """Return the logarithm of a normal density, less a constant."""
+    error = value - mean
+    return -0.5 * (error * error / variance + math.log(variance))

@@ -1,0 +1,548 @@
+"""Thousands of arms that come and go: decisions by what is known about them."""
+
+from __future__ import annotations
+
+import os
+import time as clock_module
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
+
+from posse._version import __version__
+from posse.checks import one_of, whole_number
+from posse.errors import InvalidValue
+from posse.features import FeatureSpec
+from posse.fleet.commit import Steps, commit
+from posse.fleet.core import MONTH, no_belief, require_truth_value
+from posse.fleet.decision import Decision, Expectation, Ranking
+from posse.fleet.labels import Label, Labels, require_one_by_one
+from posse.fleet.ledger import PENDING, REWARDED
+from posse.fleet.loading import require_loaded
+from posse.fleet.menu import Menu, read_menu
+from posse.fleet.overview import Coefficients, coefficients_of
+from posse.fleet.posse import Posse
+from posse.fleet.residuals import Residuals
+from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
+from posse.fleet.rows import contexts_of, required, rewards_of
+from posse.kernels.fleet import decide, numbers, pick
+from posse.kernels.rule import action_probabilities
+from posse.keywords import KnownKeywords
+
+if TYPE_CHECKING:
+    from posse.logs.writer import Record
+    from posse.types import Array, IntArray
+
+MOST_ARMS = 100_000
+SPARED = 0.9  # of the arms stay when there are too many
+ONLY = np.zeros(1, dtype=np.int64)  # the one arm of the fleet inside
+
+
+class Catalogue(KnownKeywords):
+    r"""Many related bandits over a catalogue whose arms come and go and are known by their features.
+
+    A task has one vector of coefficients over the joint features of context and arm, drawn from a population that all
+    tasks share and that is learned; every arm has a residual of its own besides, the same in all tasks:
+
+    .. math:: y = \phi(x, f)^\top \theta_j + r_a + \varepsilon, \quad \theta_j \sim N(\theta, \Sigma),
+        \quad r_a \sim N(0, \tau^2)
+
+    Parameters
+    ----------
+    features : FeatureSpec, or sequence of feature names
+        What a context is made of; an empty list if there is none.
+    arm_features : FeatureSpec, or sequence of feature names
+        What is known about an arm: price, category, age. Names must differ from those of ``features``.
+    interactions : bool
+        True (default) has all products of a context's and an arm's columns, intercepts among them. False has the
+        columns alone, so that every context ranks arms alike; it is for contexts without features.
+    seed : int, optional
+        Same seed, same decisions; default: from the operating system.
+    exploration, floor, evaluation_budget, refresh_growth, time_to_live, background, clock, log
+        As in :class:`posse.Posse`, whose default rule decides: one draw of optimism for all arms, with propensities
+        that are exact although what is believed about arms is correlated.
+    max_arms : int
+        Residuals of so many arms are kept, default 100,000; then those that were not decided on for longest are
+        dropped, and start again from their features if they come back.
+
+    Examples
+    --------
+    >>> shop = Catalogue(features=["evening"], arm_features=["price", "new"], seed=7)
+    >>> arms = {"tea": {"price": 3, "new": 0}, "cocoa": {"price": 4, "new": 1}}
+    >>> decision = shop.decide("store-17", {"evening": 1}, eligible=arms)
+    >>> shop.reward(decision, 1.0)
+    True
+    >>> shop.columns
+    ('intercept', 'price', 'new', 'evening', 'evening*price', 'evening*new')
+    """
+
+    def __init__(
+        self,
+        features: FeatureSpec | Sequence[Any],
+        arm_features: FeatureSpec | Sequence[Any],
+        *,
+        interactions: bool = True,
+        seed: int | None = None,
+        exploration: float | None = None,
+        floor: float = 0.0,
+        evaluation_budget: float = 0.0,
+        refresh_growth: float | None = None,
+        time_to_live: float | None = MONTH,
+        max_arms: int = MOST_ARMS,
+        background: bool = False,
+        clock: Callable[[], float] = clock_module.time,
+        log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
+    ) -> None:
+        self._declare(features, arm_features, interactions, max_arms)
+        fleet = Posse(
+            arms=["reward"],
+            features=FeatureSpec(self.columns, intercept=False),
+            seed=seed,
+            exploration=exploration,
+            floor=floor,
+            evaluation_budget=evaluation_budget,
+            refresh_growth=refresh_growth,
+            time_to_live=time_to_live,
+            background=background,
+            clock=clock,
+        )
+        self._start(fleet)
+        self.log_to(log)
+
+    def _declare(self, features: Any, arm_features: Any, interactions: bool, max_arms: int) -> None:
+        """Check what contexts and arms are made of."""
+        self.features = features if isinstance(features, FeatureSpec) else FeatureSpec(features)
+        self.arm_features = arm_features if isinstance(arm_features, FeatureSpec) else FeatureSpec(arm_features)
+        require_truth_value(interactions, "interactions")
+        self.interactions, self.max_arms = bool(interactions), whole_number(max_arms, "max_arms", at_least=1)
+        for spec, what in ((self.features, "features"), (self.arm_features, "arm_features")):
+            if not spec.intercept:
+                raise InvalidValue(f"expected {what} with an intercept, got a FeatureSpec without; leave it in")
+        both = set(self.features.names) & set(self.arm_features.names)
+        if both:
+            raise InvalidValue(
+                f"expected names of features and arm_features that differ, got {min(both)!r} in both; rename one"
+            )
+        contexts, arms = self.features.columns, self.arm_features.columns
+        if self.interactions:
+            pairs = [(x, f) for x in contexts for f in arms]
+            self.columns = tuple(f if x == contexts[0] else x if f == arms[0] else f"{x}*{f}" for x, f in pairs)
+        else:
+            self.columns = (*contexts, *arms[1:])
+
+    def _start(self, fleet: Posse) -> None:
+        # The fleet inside has one arm, whose contexts are joint features, and everything that a fleet does: names of
+        # tasks, decisions that wait, the population, files. Only its ledger has the numbers of our arms.
+        self._fleet = fleet
+        self._arms = Labels("arm")
+        self._residuals = Residuals()
+        self._used: dict[int, int] = {}  # when an arm was decided on last, in decisions
+
+    def __repr__(self) -> str:
+        fleet = self._fleet
+        return (
+            f"<Catalogue: {len(fleet)} tasks, {len(self._arms)} arms so far, {fleet.n_rewards:g} rewards, "
+            f"{fleet._n_pending()} pending>"
+        )
+
+    def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
+        """Note decisions and rewards here from now on; None is nowhere."""
+        self._fleet.log_to(log)
+
+    @property
+    def tasks(self) -> tuple[Label, ...]:
+        """The tasks that there are, in the order in which they came."""
+        return self._fleet.tasks
+
+    @property
+    def arms(self) -> tuple[Label, ...]:
+        """The arms that were decided on, in that order; those that were dropped are not among them."""
+        with self._fleet._lock:
+            return tuple(self._arms)
+
+    @property
+    def n_decisions(self) -> int:
+        """Decisions so far."""
+        return self._fleet.n_decisions
+
+    @property
+    def n_rewards(self) -> float:
+        """Rewards learned."""
+        return self._fleet.n_rewards
+
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of a reward, all being known."""
+        return float(np.sqrt(self._fleet.prior.noise_variance[0]))
+
+    @property
+    def residual_sd(self) -> float:
+        r"""How far arms are from what their features say, :math:`\tau`."""
+        return float(np.sqrt(self._residuals.variance))
+
+    def menu(self, eligible: Any) -> Menu:
+        """Return eligible arms, read once for many decisions.
+
+        Parameters
+        ----------
+        eligible : table with a column ``arm`` and one for every arm feature, or mapping from arms to features
+        """
+        return read_menu(eligible, self.arm_features, self._arms)
+
+    # Deciding.
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Any, explore: bool = True, record: bool = True, *, k: None = None
+    ) -> Decision: ...
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Any, explore: bool = True, record: bool = True, *, k: int
+    ) -> Ranking: ...
+
+    def decide(
+        self,
+        task: Label,
+        context: Any,
+        eligible: Any,
+        explore: bool = True,
+        record: bool = True,
+        *,
+        k: int | None = None,
+    ) -> Decision | Ranking:
+        """Choose one of the eligible arms, or the ``k`` arms of a ranking.
+
+        Parameters
+        ----------
+        task : str or int
+            One never seen starts from the population.
+        context : mapping by feature name, array, or row
+        eligible : Menu, table or mapping
+            The arms with their features, see :meth:`menu`; arms never seen start from their features.
+        explore, record, k
+            As in :meth:`posse.Posse.decide`.
+
+        Returns
+        -------
+        Decision or Ranking
+        """
+        fleet = self._fleet
+        require_truth_value(explore)
+        require_truth_value(record, "record")
+        menu = self.menu(eligible)
+        places = 1 if k is None else whole_number(k, "k", at_least=1)
+        if places > len(menu):
+            raise InvalidValue(f"expected k to be at most the {len(menu)} eligible arms, got {k}; ask for fewer")
+        x = self.features.encode(context)
+        with fleet._lock:
+            number = fleet._tasks.get(task)
+            label = fleet._tasks.checked(task)
+            now = fleet._clock()
+            if record:
+                fleet._expire(now)
+            fleet._look()
+            mean, sd = self._believe(number, x, menu)
+            if not numbers(mean, sd):
+                raise no_belief(label)
+            rng = fleet._stream(fleet._decided)  # its own, so that a decision that fails has drawn nothing
+            chosen, decisions = self._choose(label, menu, mean, sd, rng.random(places), explore, record)
+            if record:
+                self._record(number, label, context, x, menu, chosen, decisions, now, rng, ranking=k is not None)
+        return decisions[0] if k is None else Ranking(decisions)
+
+    def _choose(
+        self, task: Label, menu: Menu, mean: Array, sd: Array, uniforms: Array, explore: bool, record: bool
+    ) -> tuple[list[int], list[Decision]]:
+        """Return places in the menu, and a decision for each; nothing changes."""
+        fleet, rule = self._fleet, self._fleet._behaviour.rule
+        left, arms, chosen, decisions = np.arange(len(menu)), menu.arms, [], []
+        for place, uniform in enumerate(uniforms.tolist()):
+            probabilities, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
+            step = max(fleet._decided + place, fleet._store.experience) + 1
+            action_probabilities(mean, sd, step, rule, explore, scratch, probabilities)
+            position = int(pick(probabilities, uniform))
+            chances = probabilities.tolist()
+            decisions.append(
+                Decision(
+                    f"{fleet._prefix}-{fleet._ledger.next + place}" if record else "",
+                    task,
+                    arms[position],
+                    chances[position],
+                    dict(zip(arms, chances, strict=True)),
+                    dict(zip(arms, mean.tolist(), strict=True)),
+                    dict(zip(arms, sd.tolist(), strict=True)),
+                )
+            )
+            chosen.append(int(left[position]))
+            if place + 1 < uniforms.size:
+                left, mean, sd = np.delete(left, position), np.delete(mean, position), np.delete(sd, position)
+                arms = [*arms[:position], *arms[position + 1 :]]
+        return chosen, decisions
+
+    def _believe(self, task: int | None, x: Array, menu: Menu) -> tuple[Array, Array]:
+        """Return mean and standard deviation of every arm's expected reward; the lock must be held."""
+        mean, covariance = self._coefficients(task)
+        joint, f = self._joint(x), menu.encoded
+        known = np.fromiter(map(self._arms.numbers.get, menu.arms, repeat(-1)), np.int64, len(menu))
+        residual, own = self._residuals.of(known)
+        variance = np.einsum("ai,ai->a", f @ (joint.T @ covariance @ joint), f)
+        return f @ (joint.T @ mean) + residual, np.sqrt(np.maximum(variance, 0.0) + own)
+
+    def _coefficients(self, task: int | None) -> tuple[Array, Array]:
+        store = self._fleet._store
+        if task is not None:
+            store.settle([task])
+        return coefficients_of(store.belief, -1 if task is None else task, 0)
+
+    def _joint(self, x: Array) -> Array:
+        """Return what turns an arm's columns into joint features under this context, (n_joint, n_arm_columns)."""
+        n = self.arm_features.n_features
+        if self.interactions:
+            return (x[:, None, None] * np.eye(n)).reshape(-1, n)
+        joint: Array = np.zeros((x.size + n - 1, n))
+        joint[: x.size, 0] = x
+        joint[x.size :, 1:] = np.eye(n - 1)
+        return joint
+
+    def _record(
+        self, number: int | None, label: Label, context: Any, x: Array, menu: Menu, chosen: list[int],
+        decisions: list[Decision], now: float, rng: np.random.Generator, *, ranking: bool,
+    ) -> None:  # fmt: skip
+        """Keep decisions until their rewards come; all of them or none."""
+        fleet, n = self._fleet, len(chosen)
+        ledger = fleet._ledger
+        ledger.reserve(n)
+        new = [] if number is not None else [(label, fleet._store.reserve_tasks(1)[0])]
+        task = new[0][1] if number is None else number
+        if len(self._arms) + n > self.max_arms:
+            self._drop_arms(n)
+        arms, named = self._number_arms([menu.arms[place] for place in chosen])
+        joint = menu.encoded[chosen] @ self._joint(x).T
+        ledger.write_many(np.full(n, task, dtype=np.int64), arms, now, joint)
+        steps = [
+            *fleet._taking(new),
+            *self._arms.adding(named),
+            partial(self._used.update, dict.fromkeys(arms.tolist(), fleet._decided + n)),
+            partial(fleet.__dict__.update, _decided=fleet._decided + n, _rng=rng),
+            partial(ledger.__dict__.update, size=ledger.size + n),
+        ]
+        commit(steps, partial(self._note, context, menu, chosen, decisions, now, ranking) if fleet._log else None)
+
+    def _number_arms(self, labels: list[Label]) -> tuple[IntArray, list[tuple[Label, int]]]:
+        """Return the numbers of arms, and those that are new with what they will get."""
+        named: dict[Label, int] = {}
+        result = []
+        for label in labels:
+            number = self._arms.get(label)
+            result.append(named.setdefault(label, len(self._arms) + len(named)) if number is None else number)
+        self._residuals.reserve_arms(len(self._arms) + len(named))
+        return np.array(result, dtype=np.int64), list(named.items())
+
+    def _note(
+        self, context: Any, menu: Menu, chosen: list[int], decisions: list[Decision], now: float, ranking: bool
+    ) -> None:
+        """Write decisions to the log; their context has the features of the arm that was taken, too."""
+        from posse.logs.writer import moment
+
+        assert self._fleet._log is not None
+        known = dict(zip(self.features.names, self.features.raw(context), strict=True))
+        self._fleet._log(
+            [
+                {
+                    "decision_id": decision.id,
+                    "time": moment(now),
+                    "task": decision.task,
+                    "arm": decision.arm,
+                    "eligible": list(decision.probabilities),
+                    "probabilities": list(decision.probabilities.values()),
+                    "expected_rewards": list(decision.mean.values()),
+                    "propensity": decision.propensity,
+                    "context": known | menu.raw(position),
+                    "policy": "catalogue",
+                    "version": __version__,
+                    **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),
+                }
+                for place, (decision, position) in enumerate(zip(decisions, chosen, strict=True))
+            ]
+        )
+
+    def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
+        """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
+        menu, x = self.menu(eligible), self.features.encode(context)
+        with self._fleet._lock:
+            self._fleet._look()
+            mean, sd = self._believe(self._fleet._tasks.get(task), x, menu)
+        return Expectation(
+            dict(zip(menu.arms, mean.tolist(), strict=True)), dict(zip(menu.arms, sd.tolist(), strict=True))
+        )
+
+    def coefficients(self, task: Label) -> Coefficients:
+        """Return the posterior of a task's coefficients of :attr:`columns`; one never seen has the population's."""
+        with self._fleet._lock:
+            self._fleet._look()
+            mean, covariance = self._coefficients(self._fleet._tasks.get(task))
+        return Coefficients(self.columns, {"reward": mean}, {"reward": covariance})
+
+    # Learning.
+
+    def reward(self, decision: Decision | str, value: float) -> bool:
+        """Learn the reward of a decision; True if it is news, False if the same had come before.
+
+        As in :meth:`posse.Posse.reward`.
+        """
+        fleet = self._fleet
+        decision_id = id_of(decision)
+        value = fleet._checked_reward(value)
+        with fleet._lock:
+            now = fleet._clock()
+            ledger, row = fleet._find(decision_id, now)
+            if ledger.status[row] == REWARDED:
+                fleet._require_same(decision_id, float(ledger.reward[row]), value)
+                return False
+            fleet._expire(now)
+            ledger, row = fleet._find(decision_id, now)
+            self._learn(
+                int(ledger.task[row]), int(ledger.arm[row]), ledger.context[row], value,
+                ledger.rewarding(np.array([row]), np.array([value])),
+                partial(fleet._note_rewards, [decision_id], [value], now),
+            )  # fmt: skip
+            return True
+
+    def reward_many(
+        self, decisions: Iterable[Decision | str], values: Iterable[float], *, errors: str = "raise"
+    ) -> Rewarded:
+        """Learn many rewards, one by one; return how many are news. As in :meth:`posse.Posse.reward_many`."""
+        one_of(errors, "errors", ("raise", "skip"))
+        ids, amounts = listed_rewards(decisions, values)
+        with self._fleet._lock:
+            new, skipped = news_among(self._fleet, ids, amounts, self._fleet._clock(), skip=errors == "skip")
+            for decision_id, value in new.items():
+                self.reward(decision_id, value)
+            return Rewarded(len(new), skipped)
+
+    def learn_many(self, table: Any, *, task: str = "task", arm: str = "arm", reward: str = "reward") -> int:
+        """Learn the rows of a table, one by one; return how many.
+
+        Parameters
+        ----------
+        table : Polars, pandas or Arrow table, or the path of a file
+            With a column for every feature of contexts and arms, or one ``context`` column that holds both, as logs
+            have it.
+        task, arm, reward : str
+            The names of these columns.
+        """
+        from posse.tables import as_frame
+
+        frame = as_frame(table)
+        y = rewards_of(required(frame, reward, "reward")).tolist()
+        tasks = self._fleet._tasks.checked_all(required(frame, task, "task").to_list())
+        arms = self._arms.checked_all(required(frame, arm, "arm").to_list())
+        raw = contexts_of(frame, (*self.features.names, *self.arm_features.names))
+        X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw)
+        with self._fleet._lock:
+            for row, value in enumerate(y):
+                fleet = self._fleet
+                number = fleet._tasks.get(tasks[row])
+                new = [] if number is not None else [(tasks[row], fleet._store.reserve_tasks(1)[0])]
+                if len(self._arms) + 1 > self.max_arms:
+                    self._drop_arms(1)
+                (at,), named = self._number_arms([arms[row]])
+                steps = [
+                    *fleet._taking(new),
+                    *self._arms.adding(named),
+                    partial(self._used.__setitem__, int(at), fleet._decided),
+                ]
+                place = new[0][1] if number is None else number
+                self._learn(place, int(at), self._joint(X[row]) @ F[row], value, steps)
+        return len(y)
+
+    def _learn(
+        self, task: int, arm: int, joint: Array, value: float, steps: Steps, note: Callable[[], object] | None = None
+    ) -> None:
+        """Learn one reward; ``steps`` go with it."""
+        require_loaded()
+        fleet, store = self._fleet, self._fleet._store
+        fleet._look()
+        due, refresh = fleet._ready_for_one(task, 0)
+        out = np.empty((3, 1))
+        decide(store.address, task if task < store.n_tasks else -1, joint, ONLY, 1, False, 0.0, out)
+        mean, variance = out[1, 0], out[2, 0] ** 2
+        (residual,), (own,) = self._residuals.of(np.array([arm]))
+        noise = float(store.belief.noise_variance[0])
+        # Each of the two is learned as if the other were more noise: a row with noise s2 + v weighs s2 / (s2 + v).
+        weight = np.sqrt(noise / (noise + own))
+        belief_steps = store.learning_one(task, 0, weight * joint, float(weight * (value - residual)))
+        information = 1.0 / (variance + noise)
+        commit(
+            [*steps, *belief_steps, *self._residuals.adding(task, arm, information, information * (value - mean))],
+            note,
+        )
+        if due:
+            fleet._estimate_one(refresh)
+            self._residuals.estimate(float(store.belief.noise_variance[0]))
+
+    def refresh(self) -> None:
+        """Estimate the population anew from all that was learned, and how far arms are from their features."""
+        with self._fleet._lock:
+            self._fleet.refresh()
+            self._residuals.estimate(float(self._fleet._store.belief.noise_variance[0]))
+
+    def forget(self, *tasks: Label) -> None:
+        """Remove all data of some tasks, as if they had never been; the population is learned again without them."""
+        with self._fleet._lock:
+            require_one_by_one(tasks)
+            numbers = [self._fleet._task_number(self._fleet._tasks.checked(task)) for task in tasks]
+            if numbers:
+                self._fleet.forget(*tasks)
+                self._residuals.keep(~np.isin(self._residuals.pairs[0], numbers))
+                self._residuals.estimate(float(self._fleet._store.belief.noise_variance[0]))
+
+    def _drop_arms(self, room: int) -> None:
+        """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""
+        ledgers = self._fleet._ledgers()
+        waiting = np.unique(np.concatenate([ledger.arm[ledger.status == PENDING] for ledger in ledgers]))
+        spared = int(SPARED * max(self.max_arms - room, 0))
+        latest = sorted(self._used, key=lambda arm: -self._used[arm])[:spared]
+        kept = sorted({*latest, *waiting.tolist()})
+        numbers = np.full(len(self._arms), -1, dtype=np.int64)
+        numbers[kept] = np.arange(len(kept))
+        labels = Labels("arm")
+        labels.add_all([(self._arms.label(old), new) for new, old in enumerate(kept)])
+        used = {new: self._used[old] for new, old in enumerate(kept)}
+        for ledger in ledgers:
+            ledger.arm[...] = np.where(ledger.arm >= 0, numbers[ledger.arm], -1)
+        self._residuals.keep(numbers[self._residuals.pairs[1]] >= 0, numbers)
+        self.__dict__.update(_arms=labels, _used=used)
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, at once or not at all; no pickle."""
+        from posse.fleet.catalogue_file import save_catalogue
+
+        save_catalogue(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], float] = clock_module.time,
+        log: str | os.PathLike[str] | Callable[[list[Record]], None] | None = None,
+    ) -> Self:
+        """Read a catalogue; the next decisions are those that the saved one would have made.
+
+        Parameters
+        ----------
+        path : path
+        clock, log
+            They are not in the file.
+        """
+        from posse.fleet.catalogue_file import load_catalogue
+
+        catalogue = load_catalogue(cls, path, clock=clock)
+        catalogue.log_to(log)
+        return catalogue

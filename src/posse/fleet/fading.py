@@ -1,0 +1,220 @@
+"""A fleet in a world that changes: old rewards fade on the clock, and changes are noticed."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from posse.checks import number
+from posse.engine import drift as engine
+from posse.errors import InvalidValue
+from posse.fleet.commit import commit
+from posse.kernels.evidence import SETTLED, STEPS
+from posse.kernels.fleet import decide, observe_one
+from posse.policies.fading import population_of
+
+if TYPE_CHECKING:
+    from posse.fleet.core import Core
+    from posse.fleet.labels import Label, Labels
+    from posse.kernels.sums import Sums
+    from posse.types import Array, IntArray
+
+HOUR, DAY = 3600.0, 86400.0
+CANDIDATES = tuple(HOUR * 4.0**power for power in range(8))
+"""Half-lives that are compared, in seconds: from an hour to nearly two years."""
+
+HalfLife: TypeAlias = float | timedelta
+
+logger = logging.getLogger("posse")
+
+
+@dataclass(frozen=True, slots=True)
+class NoticedChange:
+    """A sudden change.
+
+    Parameters
+    ----------
+    time : datetime
+        When it was noticed, some rewards after it happened.
+    task : str, int or None
+        Of which task, or None if all of them changed.
+    """
+
+    time: datetime
+    task: Label | None
+
+
+class FleetFading:
+    """What a fleet with drift does beside learning. All methods expect that the fleet's lock is held.
+
+    Parameters
+    ----------
+    fleet : Core
+        Whose sums fade.
+    half_life : float or None
+        In seconds; None learns it, and looks for changes.
+    """
+
+    def __init__(self, fleet: Core, half_life: float | None) -> None:
+        self._fleet = fleet
+        self.given = half_life
+        self.drift = engine.Drift(half_life, CANDIDATES, len(fleet._arms), fleet._features.n_features)
+        self._arm, self._out = np.zeros(1, dtype=np.int64), np.empty((3, 1))
+
+    @property
+    def half_life(self) -> timedelta | None:
+        """The one in force."""
+        seconds = self.drift.half_life
+        return None if math.isinf(seconds) else timedelta(seconds=seconds)
+
+    def changes(self, tasks: Labels) -> list[NoticedChange]:
+        """Return the changes that were noticed."""
+        return [
+            NoticedChange(
+                datetime.fromtimestamp(change.time, UTC),
+                None if change.task == engine.EVERYWHERE else tasks.label(change.task),
+            )
+            for change in self.drift.changes
+        ]
+
+    def advance(self, now: float, contexts: Array | None = None) -> None:
+        """Let the clock go on: what is old fades. ``contexts`` are those of rewards that are about to be learned."""
+        if contexts is not None:
+            self.drift.meet(contexts)
+        store = self._fleet._store
+        if self._fleet._partial or (passed := self.drift.elapsed(now)) == 0.0 or store.n_slots == 0:
+            return
+        factor = engine.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
+        store.fade(factor, self.drift.squares)
+
+    def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
+        """Take notice of a reward that is about to be learned; its pair has a slot."""
+        try:
+            self.advance(now, x)
+            if self.drift.learned:
+                self._look_for_change(now, task, arm, x, reward)
+        except Exception:
+            # The reward counts in any case: it may be in a log already.
+            logger.exception("a reward could not be compared with what was expected; it is learned all the same")
+
+    def _look_for_change(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
+        fleet, out = self._fleet, self._out
+        fleet._look()
+        store = fleet._store
+        self._arm[0] = arm
+        if decide(store.address, task, x, self._arm, 1, False, 0.0, out) < 0:
+            return
+        mean, sd = float(out[1, 0]), float(out[2, 0])
+        decide(store.address, -1, x, self._arm, 1, False, 0.0, out)
+        belief = engine.Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
+        found = self.drift.note(now, task, arm, x, reward, belief, population_of(store.belief, arm))
+        counts = store.belief.sums.counts
+        if found == engine.WORLD:
+            logger.warning("a change of all tasks was noticed; they start anew")
+            store.fade(engine.restarted(counts[: store.n_slots]), self.drift.squares)
+        elif found == engine.TASK:
+            slots = store.belief.slot[task, : store.n_arms]
+            slots = slots[slots >= 0]
+            store.fade(engine.restarted(counts[slots]), self.drift.squares, slots)
+
+    def learn_rows(
+        self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, times: Array, *, estimate: bool = True
+    ) -> None:
+        """Learn rows of pairs that have slots, in turn, each as of its time.
+
+        Without ``estimate`` only sums are taken, which is fast, and beliefs follow when they are next asked for.
+        """
+        fleet = self._fleet
+        if estimate or self.drift.learned:
+            for row in range(rewards.size):
+                task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
+                self.before(float(times[row]), task, arm, x, reward)
+                store = fleet._store
+                observe_one(store.address, arm, task, x, reward)
+                store._total += 1.0
+                store.experience = int(store._total)
+                if not fleet._later() and self.estimate_due():
+                    fleet._renew(None, steps=STEPS, settled=SETTLED)
+            return
+        for rows in same_ticks(times, self.drift.half_life / engine.TICKS):
+            store = fleet._store
+            store.stale = True
+            self.advance(float(times[rows][-1]), contexts[rows])
+            slots = store.claim(tasks[rows], arms[rows])
+            commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows], store.parts_of(slots)))
+
+    def estimate_due(self) -> bool:
+        """Whether the population is to be estimated after a reward."""
+        store = self._fleet._store
+        return not store.stale and store.refresh_due(self._fleet._growth())
+
+    def meet_other(self, other: FleetFading, sums: Sums) -> None:
+        """Let copied sums of another fleet fade until the time up to which those of this one have."""
+        mine, theirs = self.drift, other.drift
+        mine.meet(np.sqrt(theirs.squares))
+        if mine.aged_at is not None and theirs.aged_at is not None and mine.aged_at > theirs.aged_at:
+            factor = engine.aged(sums.counts, mine.aged_at - theirs.aged_at, mine.half_life)
+            engine.scale_sums(sums, factor, mine.squares)
+
+
+def same_ticks(times: Array, tick: float) -> list[slice]:
+    """Return rows in parts that come within one tick of the clock; time never goes back."""
+    ticks = np.maximum.accumulate(np.floor(times / tick))
+    cuts = [0, *(np.flatnonzero(np.diff(ticks)) + 1).tolist(), times.size]
+    return [slice(first, last) for first, last in pairwise(cuts)]
+
+
+def new_fading(drift: Any, fleet: Core) -> FleetFading | None:
+    """Return what a fleet with this drift needs, or None if it has none; or raise if it cannot have it."""
+    if drift is None:
+        return None
+    half_life = half_life_of(drift)
+    family = fleet._behaviour.family.name
+    if family != "number":
+        raise InvalidValue(
+            f"expected drift=None for rewards={family!r}, got {drift!r}: what old clicks and counts say does not fade "
+            "yet; leave it out"
+        )
+    if fleet._absent_reward is not None and fleet._count_pending:
+        raise InvalidValue(
+            "expected count_pending=False with absent_reward and drift, got True: what a decision counted as may have "
+            "faded when its reward takes its place; pass count_pending=False"
+        )
+    return FleetFading(fleet, half_life)
+
+
+def half_life_of(drift: Any) -> float | None:
+    """Return the half-life that was asked for, in seconds, or None if it is to be learned."""
+    if isinstance(drift, str):
+        if drift != "learn":
+            raise InvalidValue(
+                f"expected drift to be None, 'learn', or a half-life in days or as a timedelta, got {drift!r}; pass "
+                "one of these"
+            )
+        return None
+    if isinstance(drift, timedelta):
+        drift = drift / timedelta(days=1)
+    return DAY * number(drift, "drift", above=0)
+
+
+def times_of(column: Any) -> Array:
+    """Return a column of times, dates or seconds since the epoch, as seconds since the epoch."""
+    import polars as pl
+
+    if column.dtype in (pl.Date, pl.Datetime):
+        moments = column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column.dt.cast_time_unit("us")
+        column = moments.dt.epoch("us") / 1e6
+    if not column.dtype.is_numeric():
+        raise InvalidValue(
+            f"expected times as dates or in seconds since the epoch, got a column of {column.dtype}; parse it first"
+        )
+    times = column.cast(pl.Float64).to_numpy()
+    if not np.isfinite(times).all():
+        raise InvalidValue("expected a time in every row, got one that is missing or not finite; leave out such rows")
+    return np.array(times, dtype=np.float64)

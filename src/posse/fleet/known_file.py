@@ -1,0 +1,89 @@
+"""What is known about tasks and arms, as it stands in the file of a fleet."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.features import FeatureSpec
+from posse.fleet.commit import commit
+from posse.model.effects import Effects
+
+if TYPE_CHECKING:
+    from posse.fleet.core import Core
+    from posse.fleet.file import _Reader
+    from posse.fleet.known import Known, Side
+    from posse.types import IntArray
+
+
+def known_state(known: Known, order: IntArray, n_arms: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return header and arrays; ``order`` has the numbers of the tasks in the order of the file."""
+    header: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
+    for name, side, numbers in (("task", known.tasks, order.tolist()), ("arm", known.arms, list(range(n_arms)))):
+        header[f"{name}_features"] = None if side.spec is None else side.spec.to_json()
+        texts = [json.dumps(side.raw.get(number)).encode() for number in numbers]
+        effects = side.effects
+        header[f"{name}_effects"] = len(effects.mean)
+        arrays |= {
+            f"known_{name}_text": np.frombuffer(b"".join(texts), dtype=np.uint8),
+            f"known_{name}_end": np.cumsum([len(text) for text in texts], dtype=np.int64),
+            f"known_{name}_average": side.average,
+            f"known_{name}_scatter": side.scatter,
+            f"known_{name}_mean": effects.mean,
+            f"known_{name}_covariance": effects.covariance,
+            f"known_{name}_give": effects.give,
+            # Before the first estimate there is none, and no file has numbers that are none.
+            f"known_{name}_variance": np.where(np.isnan(effects.variance), -1.0, effects.variance),
+        }
+    return {"known": header}, arrays
+
+
+def declared(header: dict[str, Any]) -> dict[str, Any]:
+    """Return the features of tasks and arms that a file declares, as a fleet is made with them."""
+    known = header["known"]
+    names = ("task_features", "arm_features")
+    return {name: None if known[name] is None else FeatureSpec.from_json(known[name]) for name in names}
+
+
+def restore_known(fleet: Core, reader: _Reader, numbers: IntArray, n_tasks: int, chosen: IntArray | None) -> None:
+    """Know again what was known; ``numbers`` are those of the tasks that are loaded."""
+    known = fleet._known
+    assert known is not None
+    tasks = (numbers, np.arange(n_tasks) if chosen is None else chosen)
+    arms = np.arange(fleet._store.n_arms)
+    known.tasks.reserve(fleet._store.n_tasks)
+    known.arms.reserve(arms.size)
+    _restore_side(known.tasks, reader, "task", *tasks, n_tasks, known.n_features)
+    _restore_side(known.arms, reader, "arm", arms, arms, arms.size, known.n_features)
+
+
+def _restore_side(side: Side, reader: _Reader, name: str, numbers: IntArray, places: IntArray, n: int, d: int) -> None:
+    ends = reader.array(f"known_{name}_end", (n,), np.int64)
+    text = reader.array(f"known_{name}_text", reader.box.shape(f"known_{name}_text"), np.uint8).tobytes()
+    starts = np.concatenate([[0], ends[:-1]]) if n else ends
+    if (ends <= starts).any() or len(text) != (int(ends[-1]) if n else 0):
+        raise reader.damaged(f"what is known about {name}s does not fit its text")
+    raw = {
+        number: json.loads(text[starts[place] : ends[place]])
+        for number, place in zip(numbers.tolist(), places.tolist(), strict=True)
+    }
+    there = [number for number, values in raw.items() if values is not None]
+    if there:
+        if side.spec is None:
+            raise reader.damaged(f"something is known about {name}s, but no {name}_features are declared")
+        rows = [raw[number] for number in there]
+        commit(side.setting(np.array(there), side.encode(rows), rows))
+    units = reader.whole(f"{name}_effects", place=reader.header["known"])
+    size = side.n_columns * d
+    side.average = reader.array(f"known_{name}_average", side.average.shape)
+    side.scatter = reader.array(f"known_{name}_scatter", side.scatter.shape)
+    variance = reader.array(f"known_{name}_variance", side.effects.variance.shape)
+    side.effects = Effects(
+        reader.array(f"known_{name}_mean", (units, side.n_columns, d)),
+        reader.array(f"known_{name}_covariance", (units, size, size)),
+        np.where(variance < 0, np.nan, variance),
+        reader.array(f"known_{name}_give", (units, d, size)),
+    )

@@ -1,0 +1,80 @@
+"""The arms of one request, with what is known about each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from posse.errors import InvalidValue
+from posse.fleet.labels import Label, Labels
+from posse.fleet.rows import required
+from posse.tables import as_frame
+
+if TYPE_CHECKING:
+    from posse.features import FeatureSpec
+    from posse.types import Array
+
+
+class Menu:
+    """Arms that may be chosen, and their features: a table that was read once and serves many decisions.
+
+    Made by :meth:`posse.Catalogue.menu`.
+
+    Attributes
+    ----------
+    arms : list of str or int
+    encoded : ndarray of shape (n_arms, n_columns)
+    """
+
+    def __init__(self, arms: list[Label], encoded: Array, rows: Any, spec: FeatureSpec) -> None:
+        self.arms, self.encoded, self.spec = arms, encoded, spec
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self.arms)
+
+    def __repr__(self) -> str:
+        return f"<Menu of {len(self):,} arms>"
+
+    @property
+    def columns(self) -> Array:
+        """The encoded columns but for the intercept, shape (n_arms, n_columns)."""
+        return self.encoded[:, int(self.spec.intercept) :]
+
+    def all_raw(self) -> list[list[Any]]:
+        """Return the raw features of all arms, in the order of their declaration."""
+        return self.spec.raw_rows(self._rows)
+
+    def raw(self, place: int) -> dict[str, Any]:
+        """Return the raw features of an arm by name, as a log has them."""
+        names = self.spec.names
+        row = self._rows[place] if isinstance(self._rows, list) else self._rows.row(place, named=True)
+        row = {name: row[name] for name in names} if not isinstance(self._rows, list) else row
+        return dict(zip(names, self.spec.raw(row), strict=True))
+
+
+def read_menu(values: Any, spec: FeatureSpec, labels: Labels, what: str = "arm") -> Menu:
+    """Return the arms of a table with a column ``arm`` and their features, or of a mapping from arms to features.
+
+    With another ``what`` the same of tasks. A scaling that has not been learned yet is learned from these.
+
+    Raises
+    ------
+    InvalidValue
+        If there is no arm, or one twice.
+    """
+    if isinstance(values, Menu):
+        return values
+    rows: Any
+    if isinstance(values, Mapping) and what not in values:
+        names, rows = labels.checked_all(values), list(values.values())
+    else:
+        rows = as_frame(values, name=f"{what}s")
+        names = labels.checked_all(required(rows, what, what).to_list())
+    if not names:
+        raise InvalidValue(f"expected at least one {what} with features, got none")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidValue(f"expected every {what} once, got {twice!r} twice")
+    spec = spec if spec.ready else spec.learn_scaling(rows)
+    return Menu(names, spec.encode_many(rows), rows, spec)

@@ -1,0 +1,242 @@
+"""A real Ray on this machine: fits, fleets and sweeps. One cluster for all of them."""
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from typer.testing import CliRunner
+
+import posse.distributed.fit
+from posse import Posse
+from posse.cli.main import app
+from posse.distributed import ShardedPosse
+from posse.distributed.fit import learn_files
+from posse.errors import InvalidValue, MissingFile, RewardConflict, UnknownArm, UnknownDecision, UnknownTask
+from posse.fleet.streaming import Columns
+
+pytest.importorskip("ray")
+# Ray closes its own sockets when it pleases.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
+]
+ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
+CONTEXT = {"a": 0.5, "b": -1.0}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, log):
+    """A log in files of different sizes, in an order that the names give."""
+    folder, table = tmp_path_factory.mktemp("log"), log(3000)
+    cuts = [0, 10, 1400, 1500, 1510, 3000]
+    for number, (first, last) in enumerate(pairwise(cuts)):
+        table[first:last].write_parquet(folder / f"{number}.parquet", row_group_size=200)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one(files):
+    fleet = Posse(arms=ARMS, features=FEATURES, seed=1)
+    fleet.learn_many(files)
+    return fleet
+
+
+SLOW = pytest.mark.slow  # processes of Ray take seconds to start
+
+
+@pytest.mark.parametrize(
+    ("workers", "shards"), [(2, 2), pytest.param(1, 1, marks=SLOW), pytest.param(4, 3, marks=SLOW)]
+)
+def test_sums_are_those_of_one_machine_to_the_last_bit(ray, files, one, pair_sums, monkeypatch, workers, shards):
+    monkeypatch.setattr(posse.distributed.fit, "ROWS", 250)
+    fleet = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=shards)
+    seen = []
+    try:
+        assert learn_files(fleet, files, Columns(), seen.append, workers=workers) == 3000
+        assert pair_sums(fleet) == pair_sums(one)
+        fleet.refresh()
+        assert_allclose(fleet.prior.covariance, one.prior.covariance, rtol=1e-10)
+        assert_allclose(fleet.prior.noise_variance, one.prior.noise_variance, rtol=1e-10)
+    finally:
+        fleet.close()
+    assert (seen[-1].rows, seen[-1].total) == (3000, 3000)
+
+
+@pytest.fixture
+def fleet(ray, tmp_path, log):
+    made = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False)
+    made.learn_many(log(3000))
+    yield made
+    made.close()
+
+
+def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
+    assert pair_sums(fleet) == pair_sums(one)
+    assert (len(fleet), fleet.n_rewards) == (60, 3000)
+    assert_allclose(fleet.prior.covariance, one.prior.covariance, rtol=1e-10)
+    for task in ("t1", "t2", "nobody"):
+        assert_allclose(
+            list(fleet.expected(task, CONTEXT).mean.values()), list(one.expected(task, CONTEXT).mean.values())
+        )
+    decision = fleet.decide("t1", CONTEXT, eligible=["red", "blue"])
+    assert decision.arm in ("red", "blue")
+    assert fleet.reward(decision, 1.0)
+    assert not fleet.reward(decision.id, 1.0)
+    with pytest.raises(RewardConflict):
+        fleet.reward(decision, 2.0)
+    many = fleet.decide_many(["t1", "new", "t2", "t1"], np.zeros((4, 2)))
+    assert many[1].task == "new"
+    assert many[1].id == many.ids[1]
+    assert_allclose(many.probabilities.sum(axis=1), 1.0)
+    with pytest.raises(UnknownDecision):
+        fleet.reward_many([*many.ids, "7.nobody-1"], [1.0] * 5)
+    assert fleet.n_rewards == 3001, "all or none"
+    rewarded = fleet.reward_many([*many.ids, "nonsense"], [1.0] * 5, errors="skip")
+    assert (rewarded, rewarded.skipped[0].row) == (4, 4)
+    with pytest.raises(UnknownArm):
+        fleet.learn_many(log(10).with_columns(arm=np.array(["violet"] * 10)))
+    assert fleet.n_rewards == 3005
+    fleet.add_arm("violet")
+    assert "violet" in fleet.decide("t1", CONTEXT).probabilities
+    fleet.retire_arm("red")
+    assert "red" not in fleet.decide("t1", CONTEXT).probabilities
+    fleet.forget("t1", "new")
+    assert len(fleet) == 59
+    with pytest.raises(UnknownTask):
+        fleet.forget("t2", "t1")
+    assert len(fleet) == 59
+    # One that is killed comes back with everything.
+    before, decision = pair_sums(fleet), fleet.decide("t2", CONTEXT)
+    for actor in (fleet._shards[0], fleet._coordinator):
+        ray.kill(actor, no_restart=False)
+    assert pair_sums(fleet) == before
+    assert fleet.reward(decision, 1.0)
+
+
+@SLOW
+def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pair_sums):
+    waiting = [fleet.decide(f"t{number}", CONTEXT) for number in range(10)]
+    fleet.refresh()
+    sums, expected = pair_sums(fleet), fleet.expected("t7", CONTEXT)
+    fleet.save(tmp_path / "m.posse")
+    fleet.save(tmp_path / "m.posse")  # again: the files of before are gone
+    assert len(list(tmp_path.glob("m.posse*"))) == 4
+
+    whole = Posse.load(tmp_path / "m.posse")
+    assert pair_sums(whole) == sums
+    assert_allclose(list(whole.expected("t7", CONTEXT).mean.values()), list(expected.mean.values()), rtol=1e-9)
+    assert whole.reward(waiting[0].id.partition(".")[2], 1.0)
+
+    loaded = ShardedPosse.load(tmp_path / "m.posse", shards=3)
+    assert pair_sums(loaded) == sums
+    assert loaded.n_decisions == 10
+    assert_allclose(list(loaded.expected("t7", CONTEXT).mean.values()), list(expected.mean.values()), rtol=1e-9)
+    assert all(loaded.reward(decision, 1.0) for decision in waiting)
+    loaded.close()
+
+    fleet.rebalance(3)
+    assert fleet.n_shards == 3
+    assert pair_sums(fleet) == sums
+    assert all(fleet.reward(decision, 1.0) for decision in waiting)
+    after = pair_sums(fleet)
+    with pytest.raises(InvalidValue, match="running"):
+        ShardedPosse.open(tmp_path / "fleet")
+    fleet.close()
+    again = ShardedPosse.open(tmp_path / "fleet")
+    assert pair_sums(again) == after
+    assert not again.reward(waiting[0], 1.0)
+    fleet.__dict__.update(again.__dict__)  # for whoever closes it
+
+    next(tmp_path.glob("m.posse.*.shard-0001")).unlink()
+    with pytest.raises(MissingFile, match="shard-0001"):
+        Posse.load(tmp_path / "m.posse")
+
+
+@SLOW
+def test_an_actor_that_is_killed_comes_back_with_everything(ray, fleet, pair_sums):
+    decisions = [fleet.decide(f"t{number % 20}", CONTEXT) for number in range(10)]
+    for decision in decisions[:5]:
+        fleet.reward(decision, 1.0)
+    before = pair_sums(fleet)
+    for actor in (*fleet._shards, fleet._coordinator):
+        ray.kill(actor, no_restart=False)
+    assert all(fleet.reward(decision, 2.0) for decision in decisions[5:])
+    after = pair_sums(fleet)
+    assert after.keys() >= before.keys()
+    assert fleet.n_rewards == 3010
+    assert not fleet.reward(decisions[0], 1.0)
+    fleet.refresh()
+
+
+@SLOW
+def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
+    out = tmp_path / "fleet.posse"
+    result = CliRunner().invoke(
+        app, ["fit", str(files), "--engine", "ray", "--out", str(out), "--shards", "2"], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    assert "3,000 rewards of 60 tasks learned" in result.stdout
+    loaded = Posse.load(out)
+    assert pair_sums(loaded).keys() == {
+        (task, ["blue", "green", "red"].index(ARMS[arm])) for task, arm in pair_sums(one)
+    }
+    assert loaded.n_rewards == 3000
+
+
+def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
+    from posse.environments import SyntheticWorld
+    from posse.simulation import simulate
+
+    paths = {engine: tmp_path / f"{engine}.parquet" for engine in ("processes", "ray")}
+    for engine, path in paths.items():
+        workers = 2 if engine == "ray" else 1
+        policies = {"ebmUCB": "ebm-ucb", "random": "random"}
+        simulate(SyntheticWorld(), policies, horizon=30, seeds=3, workers=workers, engine=engine, out=path)
+    assert paths["ray"].read_bytes() == paths["processes"].read_bytes()
+    with pytest.raises(InvalidValue, match="engine"):
+        simulate(SyntheticWorld(), ["random"], horizon=3, seeds=1, engine="spark")
+
+
+@SLOW
+@pytest.mark.parametrize("command", ["simulate", "bench", "reproduce"])
+def test_sweeps_from_the_shell(ray, tmp_path, command):
+    arguments = {
+        "simulate": ["simulate", "-p", "random", "--horizon", "20", "--seeds", "2", "--out"],
+        "bench": ["bench", "regret", "--only", "balanced", "--seeds", "1", "--out"],
+        "reproduce": ["reproduce", "balanced", "--quick", "--seeds", "1", "--set", "horizon=20", "--out"],
+    }[command]
+    out = tmp_path / "out"
+    runner = CliRunner()
+    result = runner.invoke(app, [*arguments, str(out), "--engine", "ray", "--workers", "2"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert out.exists()
+
+
+def test_what_cannot_be_sharded_is_refused(ray):
+    for settings in ({"rewards": "binary"}, {"robust": True}, {"prior": "moments"}, {"policy": "hier-ts"}):
+        with pytest.raises(InvalidValue, match="sharded"):
+            ShardedPosse(arms=ARMS, features=FEATURES, **settings)
+
+
+def test_importing_posse_does_not_import_ray():
+    program = (
+        "import sys, posse; from posse import Posse, simulate; import posse.distributed, posse.cli.main;"
+        "from posse.distributed import ShardedPosse; assert 'ray' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_without_ray_the_error_says_what_to_install():
+    program = (
+        "import sys; sys.modules['ray'] = None\n"
+        "from posse.distributed import ShardedPosse\n"
+        "try: ShardedPosse(arms=['a'], features=['x'])\n"
+        "except ImportError as error: assert 'posse[ray]' in str(error), error\n"
+        "else: raise SystemExit(1)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

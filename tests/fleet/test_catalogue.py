@@ -1,0 +1,227 @@
+"""Catalogues: thousands of arms that come and go and are known by their features."""
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import chisquare
+
+from posse import Catalogue
+from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict, UnknownDecision
+from posse.logs import check_log, read_log
+
+FEATURES, ARM_FEATURES = ["x", "y"], ["price", "size"]
+
+
+def arms_of(n=8, seed=0):
+    rng = np.random.default_rng([seed, 2])
+    return pl.DataFrame(
+        {"arm": [f"a{place}" for place in range(n)], "price": rng.normal(size=n), "size": rng.normal(size=n)}
+    )
+
+
+def worth(rows, context, task, *, spread=0.0):
+    """Expected rewards of a world in which tasks differ a little and arms have something of their own."""
+    rng = np.random.default_rng(5)
+    common, own = rng.normal(size=(3, 3)), 0.3 * np.random.default_rng([6, int(task[1:])]).normal(size=(3, 3))
+    x = np.array([1.0, *context])
+    f = np.column_stack([np.ones(rows.height), rows["price"], rows["size"]])
+    residual = [spread * np.random.default_rng([7, int(arm[1:])]).normal() for arm in rows["arm"]]
+    return f @ ((common + own).T @ x) + residual
+
+
+def taught(n=60, seed=0, *, spread=0.3, **settings):
+    """A catalogue that has decided and learned, and the stream that taught it."""
+    settings = {"seed": 3, "clock": lambda: 1000.0, **settings}
+    catalogue, rng = Catalogue(FEATURES, ARM_FEATURES, **settings), np.random.default_rng([seed, 1])
+    for row in range(n):
+        task, context, rows = f"t{row % 4}", rng.normal(size=2), arms_of(8, seed=row % 3)
+        decision = catalogue.decide(task, context, rows)
+        value = worth(rows, context, task, spread=spread)[rows["arm"].to_list().index(decision.arm)]
+        catalogue.reward(decision, value + 0.5 * rng.normal())
+    return catalogue
+
+
+def test_propensities_add_up_to_1_and_are_those_of_the_arms_that_come():
+    catalogue, rows = taught(8, evaluation_budget=0.1), arms_of(30)
+    counts, expected = dict.fromkeys(rows["arm"], 0), dict.fromkeys(rows["arm"], 0.0)
+    for _ in range(3000):
+        decision = catalogue.decide("t1", [0.3, -0.2], rows)
+        assert sum(decision.probabilities.values()) == pytest.approx(1, abs=1e-12)
+        assert decision.propensity == decision.probabilities[decision.arm]
+        counts[decision.arm] += 1
+        for arm, chance in decision.probabilities.items():
+            expected[arm] += chance
+    # Arms that come less than 5 times are counted as one, as the test asks for.
+    common = [arm for arm in counts if expected[arm] >= 5]
+    assert len(common) > 3
+    observed, wanted = [counts[arm] for arm in common], [expected[arm] for arm in common]
+    assert chisquare([*observed, 3000 - sum(observed)], [*wanted, 3000 - sum(wanted)]).pvalue > 0.01
+
+
+def test_one_reward_is_learned_exactly(monkeypatch):
+    catalogue = Catalogue(FEATURES, ARM_FEATURES, seed=1)
+    monkeypatch.setattr(catalogue._fleet, "_estimate_one", lambda _: None)  # the population stays as it is
+    monkeypatch.setattr(catalogue._residuals, "estimate", lambda _: None)
+    x, rows = [0.5, -1.0], {"a": [0.3, 0.7], "b": [0.3, 0.7], "c": [-0.4, 0.1]}
+    before = catalogue.expected("t", x, rows)
+    phi = {arm: np.kron([1, *x], [1, *f]) for arm, f in rows.items()}
+    _, covariance = catalogue._coefficients(None)
+    decision = catalogue.decide("t", x, {"a": rows["a"]})
+    catalogue.reward(decision, 2.5)
+    after = catalogue.expected("t", x, rows)
+
+    # Coefficients and residual are independent Gaussians before the first reward: condition on it by hand.
+    noise, own = 1.0, catalogue._residuals.variance
+    total = before.sd["a"] ** 2 + noise
+    for arm in rows:
+        shared = phi[arm] @ covariance @ phi["a"] + own * (arm == "a")
+        assert after.mean[arm] == pytest.approx(shared / total * 2.5)
+    assert before.sd["a"] ** 2 == pytest.approx(phi["a"] @ covariance @ phi["a"] + own)
+    # Their correlation after it is not kept, so what is certain is a little less than it could be.
+    assert after.sd["a"] ** 2 >= before.sd["a"] ** 2 - before.sd["a"] ** 4 / total
+
+
+def test_columns_without_interactions_are_those_of_context_and_arm():
+    catalogue = Catalogue(FEATURES, ARM_FEATURES, interactions=False, seed=1)
+    assert catalogue.columns == ("intercept", "x", "y", "price", "size")
+    assert_allclose(catalogue._joint(np.array([1.0, 2.0, 3.0])) @ [1.0, 4.0, 5.0], [1, 2, 3, 4, 5])
+    full = Catalogue(FEATURES, ARM_FEATURES, seed=1)
+    assert full.columns == (
+        "intercept", "price", "size", "x", "x*price", "x*size", "y", "y*price", "y*size",
+    )  # fmt: skip
+    assert_allclose(full._joint(np.array([1.0, 2.0, 3.0])) @ [1.0, 4.0, 5.0], np.kron([1, 2, 3], [1, 4, 5]))
+
+
+def test_arms_never_seen_are_judged_by_their_features():
+    catalogue, rng = taught(400), np.random.default_rng(9)
+    rows = arms_of(40, seed=77).with_columns(arm=pl.Series([f"a{1000 + place}" for place in range(40)]))
+    lost, random = 0.0, 0.0
+    for row in range(40):
+        context = rng.normal(size=2)
+        values = worth(rows, context, f"t{row % 4}")
+        decision = catalogue.decide(f"t{row % 4}", context, rows, record=False)
+        lost += values.max() - values[rows["arm"].to_list().index(decision.arm)]
+        random += values.max() - values.mean()
+    assert lost < 0.15 * random
+
+
+def test_arms_alike_are_told_apart_by_their_rewards():
+    catalogue, rows = Catalogue([], ["price"], seed=2), {"good": [1.0], "bad": [1.0]}
+    rng = np.random.default_rng(0)
+    for row in range(120):
+        decision = catalogue.decide(f"t{row % 5}", [], rows)
+        catalogue.reward(decision, {"good": 1.0, "bad": -1.0}[decision.arm] + 0.3 * rng.normal())
+    mean = catalogue.expected("never seen", [], rows).mean
+    assert mean["good"] - mean["bad"] == pytest.approx(2.0, abs=0.5)
+
+
+def test_a_saved_catalogue_goes_on_as_if_nothing_had_happened(tmp_path):
+    catalogue = taught()
+    waiting = catalogue.decide("t1", [0.1, 0.2], arms_of())
+    catalogue.save(tmp_path / "shop.posse")
+    loaded = Catalogue.load(tmp_path / "shop.posse", clock=lambda: 1000.0)
+
+    for one in (catalogue, loaded):
+        assert one.reward(waiting, 1.5)
+        assert not one.reward(waiting.id, 1.5)
+    for task in ("t1", "never seen"):
+        for _ in range(5):
+            first, second = (one.decide(task, [0.4, -0.3], arms_of()) for one in (catalogue, loaded))
+            assert first[1:] == second[1:]
+            catalogue.reward(first, 0.3)
+            loaded.reward(second, 0.3)
+    assert loaded.tasks == catalogue.tasks
+    assert loaded.arms == catalogue.arms
+    assert loaded.residual_sd == catalogue.residual_sd
+    assert repr(loaded) == repr(catalogue)
+
+
+def test_a_file_that_contradicts_itself_is_refused(tmp_path, monkeypatch):
+    catalogue = taught(20)
+    catalogue._residuals.variance = -1.0
+    catalogue.save(tmp_path / "shop.posse")
+    with pytest.raises(DamagedFile, match="variance of residuals"):
+        Catalogue.load(tmp_path / "shop.posse")
+
+
+def test_what_a_forgotten_task_has_taught_is_gone():
+    catalogue = taught()
+    waiting = catalogue.decide("t1", [0.1, 0.2], arms_of())
+    number = catalogue._fleet._tasks.get("t1")
+    of_task, arms, sums = (part.copy() for part in catalogue._residuals.pairs)
+    catalogue.forget("t1")
+
+    assert "t1" not in catalogue.tasks
+    assert number not in catalogue._residuals.pairs[0]
+    left = [np.bincount(arms[of_task != number], weights=part[of_task != number], minlength=9)[:9] for part in sums]
+    assert_allclose(catalogue._residuals._of_arm[:, :9], left)
+    with pytest.raises(UnknownDecision, match="forgotten"):
+        catalogue.reward(waiting, 1.0)
+    again = Catalogue(FEATURES, ARM_FEATURES)
+    again.forget()
+
+
+def test_a_log_is_sound_and_teaches_the_same(tmp_path):
+    catalogue = taught(log=tmp_path / "log.jsonl")
+    log = read_log(tmp_path / "log.jsonl")
+
+    assert log.features == [*FEATURES, *ARM_FEATURES]
+    assert not [finding for finding in check_log(log) if finding.severity == "error"]
+    again = Catalogue(FEATURES, ARM_FEATURES, seed=3)
+    assert again.learn_many(log.frame) == 60
+    for task in ("t1", "never seen"):
+        one, other = (each.expected(task, [0.2, 0.1], arms_of()) for each in (catalogue, again))
+        assert_allclose(list(one.mean.values()), list(other.mean.values()))
+        assert_allclose(list(one.sd.values()), list(other.sd.values()))
+
+
+def test_a_ranking_has_distinct_arms_and_a_reward_per_place(tmp_path):
+    catalogue = taught(log=tmp_path / "log.jsonl")
+    looked = catalogue.decide("t1", [0.1, 0.2], arms_of(), k=3, record=False)
+    ranking = catalogue.decide("t1", [0.1, 0.2], arms_of(), k=3)
+
+    assert looked.arms == ranking.arms
+    assert len(set(ranking.arms)) == 3
+    for place in range(3):
+        assert set(ranking[place].probabilities) == set(arms_of()["arm"]) - set(ranking.arms[:place])
+    assert catalogue.reward_many(ranking, [1.0, 0.0, 0.5]) == 3
+    assert read_log(tmp_path / "log.jsonl").frame["ranking_place"].drop_nulls().to_list() == [1, 2, 3]
+
+
+def test_residuals_of_arms_not_seen_for_long_are_dropped():
+    catalogue = taught(max_arms=5)
+    waiting = catalogue.decide("t1", [0.1, 0.2], arms_of())
+    for place in range(50):
+        rows = {f"b{place}": [0.1, 0.2]}
+        catalogue.reward(catalogue.decide("t0", [0.0, 0.0], rows), 1.0)
+        assert len(catalogue.arms) <= 6  # five, and one that waits
+    assert waiting.arm in catalogue.arms
+    assert catalogue.reward(waiting, 1.0)
+    assert catalogue._residuals.pairs[1].max() < len(catalogue.arms)
+
+
+def test_what_is_refused_changes_nothing(tmp_path):
+    now = [1000.0]
+    catalogue = taught(clock=lambda: now[0], time_to_live=60.0)
+    decision = catalogue.decide("t1", [0.1, 0.2], arms_of())
+    before = catalogue.expected("t1", [0.2, 0.1], arms_of()), repr(catalogue)
+    with pytest.raises(InvalidValue, match="at least one arm"):
+        catalogue.decide("t1", [0.1, 0.2], {})
+    with pytest.raises(InvalidValue, match="'a0' twice"):
+        catalogue.decide("t1", [0.1, 0.2], pl.concat([arms_of(2), arms_of(1)]))
+    with pytest.raises(InvalidValue, match="no arm column 'arm'"):
+        catalogue.decide("t1", [0.1, 0.2], arms_of().drop("arm"))
+    with pytest.raises(InvalidValue, match="at most the 8 eligible arms, got 9"):
+        catalogue.decide("t1", [0.1, 0.2], arms_of(), k=9)
+    with pytest.raises(UnknownDecision):
+        catalogue.reward("nobody-1", 1.0)
+    assert (catalogue.expected("t1", [0.2, 0.1], arms_of()), repr(catalogue)) == before
+    catalogue.reward(decision, 1.0)
+    with pytest.raises(RewardConflict):
+        catalogue.reward(decision, 2.0)
+    now[0] += 100.0
+    with pytest.raises(ExpiredDecision):
+        catalogue.reward(decision, 1.0)
+    with pytest.raises(InvalidValue, match="'price' in both"):
+        Catalogue(["price"], ["price"])

@@ -1,0 +1,295 @@
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+
+from posse import FeatureSpec, Posse
+from posse.engine.drift import TICKS, aged
+from posse.errors import DamagedFile, InvalidValue
+
+DAY = 86400.0
+NAMES = tuple(f"store-{number}" for number in range(12))
+
+
+def world(seed=0):
+    """Coefficients of 3 arms and 12 tasks."""
+    rng = np.random.default_rng([seed, 7])
+    return 1.5 * rng.normal(size=(3, 1, 3)) + 0.4 * rng.normal(size=(3, 12, 3))
+
+
+def live(fleet, clock, truth, n, seed=1, *, step=3600.0, log=None):
+    """Decide and reward n times, an hour apart."""
+    rng = np.random.default_rng([seed, 9])
+    for _ in range(n):
+        clock.now += step
+        task, a, b = int(rng.integers(12)), *rng.normal(size=2)
+        decision = fleet.decide(NAMES[task], {"a": a, "b": b})
+        arm = fleet.arms.index(decision.arm)
+        reward = float(truth[arm, task] @ [1.0, a, b] + 0.5 * rng.normal())
+        fleet.reward(decision.id, reward)
+        if log is not None:
+            log.append((NAMES[task], decision.arm, a, b, reward, clock.now))
+    return fleet
+
+
+def table_of(log):
+    return pl.DataFrame(log, schema=["task", "arm", "a", "b", "reward", "time"], orient="row")
+
+
+def grams_of(fleet):
+    """Return sums of products in the order of the names of tasks, which may have come in any order."""
+    return fleet.statistics.gram[:, np.argsort(fleet.tasks)]
+
+
+def expectations(fleet):
+    return np.array(
+        [list(fleet.expected(task, {"a": 0.4, "b": -1.0}).mean.values()) for task in ("store-2", "store-5", "nobody")]
+    )
+
+
+@pytest.mark.parametrize("drift", [20.0, timedelta(days=20)])
+def test_old_rewards_fade_on_the_clock(fleet_of, clock, drift):
+    fleet = fleet_of(60, clock=clock, drift=drift)
+    before = fleet.statistics
+    clock.now += 5.3 * DAY
+    fleet.decide("t1", {"a": 0.0, "b": 0.0})
+    tick = 20.0 * DAY / TICKS
+    passed = (np.floor(clock.now / tick) - np.floor((clock.now - 5.3 * DAY) / tick)) * tick
+    factor = aged(before.count, passed, 20.0 * DAY)
+    assert_allclose(fleet.statistics.gram, before.gram * factor[:, :, None, None], rtol=1e-12)
+    assert_allclose(fleet.n_rewards, (before.count * factor).sum())
+    assert fleet.half_life == timedelta(days=20)
+
+
+def test_after_a_long_time_a_task_is_believed_to_be_like_a_new_one(fleet_of, clock):
+    fleet = fleet_of(200, clock=clock, drift=1.0)
+    own, new = (np.array(list(fleet.expected(task, [1.0, 1.0]).mean.values())) for task in ("t1", "nobody"))
+    assert np.abs(own - new).max() > 0.2
+    clock.now += 40 * DAY
+    fleet.decide("t1", [1.0, 1.0])
+    own, new = (np.array(list(fleet.expected(task, [1.0, 1.0]).mean.values())) for task in ("t1", "nobody"))
+    assert_allclose(own, new, atol=1e-6)
+
+
+def test_without_drift_time_changes_nothing(fleet_of, clock, snapshot, differences):
+    fleet = fleet_of(60, clock=clock)
+    before = snapshot(fleet)
+    clock.now += 1000 * DAY
+    fleet.expected("t1", [0.0, 0.0])
+    assert differences(before, snapshot(fleet)) == []
+    assert fleet.half_life is None
+    assert fleet.changes == []
+
+
+@pytest.mark.parametrize("drift", [3.0, "learn"])
+def test_a_log_with_times_gives_the_same_fleet(clock, new_clock, drift):
+    def new(clock):
+        return Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift=drift)
+
+    log = []
+    fleet = live(new(clock), clock, world(), 250, log=log)
+    live(fleet, clock, -world(), 150, log=log)  # everything changes
+    again = new(new_clock(clock.now))
+    again.learn_many(table_of(log).sample(fraction=1.0, shuffle=True, seed=0), time="time")
+    # Ticks that nobody was rewarded in are taken together in one of them, else one by one: rounding.
+    assert_allclose(grams_of(again), grams_of(fleet), rtol=1e-9, atol=1e-12)
+    assert_allclose(expectations(again), expectations(fleet), rtol=1e-5)
+    assert (again.half_life, again.changes) == (fleet.half_life, fleet.changes)
+    assert bool(fleet.changes) == (drift == "learn")
+
+
+def test_dates_are_times(clock, fleet_of):
+    fleet, same = (fleet_of(0, clock=clock, drift=2.0) for _ in range(2))
+    seconds = np.linspace(1e9, 1e9 + 10 * DAY, 40)
+    rows = live(fleet_of(0, clock=clock, arms=("red", "green", "blue")), clock, world(), 40)
+    assert rows.n_rewards == 40
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(
+        {
+            "task": ["t"] * 40,
+            "arm": rng.choice(["red", "green", "blue"], 40),
+            "a": rng.normal(size=40),
+            "b": rng.normal(size=40),
+            "reward": rng.normal(size=40),
+            "when": seconds,
+            "date": [datetime.fromtimestamp(second, UTC) for second in seconds],
+        }
+    )
+    fleet.learn_many(table, time="when")
+    same.learn_many(table, time="date")
+    assert_allclose(fleet.statistics.gram, same.statistics.gram, rtol=1e-9)
+    assert fleet.n_rewards < 35
+    with pytest.raises(InvalidValue, match="parse it"):
+        fleet.learn_many(table.with_columns(date=pl.lit("yesterday")), time="date")
+    with pytest.raises(InvalidValue, match="no drift"):
+        fleet_of(0, clock=clock).learn_many(table, time="when")
+
+
+def test_a_change_of_everything_is_noticed_and_learned(clock):
+    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
+    still = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock)
+    for one in (fleet, still):
+        live(one, clock, world(), 400)
+    changed_at = clock.now
+    live(fleet, clock, -world(), 400)
+    first = fleet.changes[0]
+    assert first.task is None
+    assert changed_at < first.time.timestamp() < changed_at + 50 * 3600
+    live(still, clock, -world(), 400)
+    truth = -world()[:, [2, 5]] @ [1.0, 0.4, -1.0]
+    errors = [np.abs(expectations(one)[:2].T - truth).mean() for one in (fleet, still)]
+    assert errors[0] < 0.6 * errors[1]
+
+
+def test_one_task_that_changes_starts_anew_alone(clock):
+    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
+    live(fleet, clock, world(), 500)
+    moved = world()
+    moved[:, 4] *= -1.0
+    live(fleet, clock, moved, 500, seed=2)
+    assert [change.task for change in fleet.changes] == ["store-4"]
+
+
+@pytest.mark.parametrize("drift", [3.0, "learn"])
+def test_a_loaded_fleet_goes_on_as_the_saved_one(tmp_path, clock, snapshot, differences, drift):
+    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift=drift)
+    live(fleet, clock, world(), 200)
+    fleet.forget("store-3")  # so that numbers of tasks are not their places
+    live(fleet, clock, -world(), 100)
+    fleet.save(tmp_path / "fleet.posse")
+    loaded = Posse.load(tmp_path / "fleet.posse", clock=clock)
+    assert differences(snapshot(fleet), snapshot(loaded)) == []
+    now = clock.now
+    live(fleet, clock, -world(), 60, seed=4)
+    clock.now = now
+    live(loaded, clock, -world(), 60, seed=4)
+    assert_allclose(expectations(loaded), expectations(fleet), rtol=1e-9)
+    assert (loaded.half_life, loaded.changes) == (fleet.half_life, fleet.changes)
+    some = Posse.load(tmp_path / "fleet.posse", tasks=["store-2"], clock=clock)
+    clock.now += 300 * DAY
+    assert some.decide("store-2", [0.0, 0.0]).arm in ("x", "y", "z")
+
+
+def test_a_snapshot_holds_what_was_there_before_ageing(tmp_path, fleet_of, clock):
+    from posse.fleet.snapshot import freeze_fleet
+
+    fleet = fleet_of(60, clock=clock, drift=2.0)
+    before = fleet.statistics
+    write = freeze_fleet(fleet)
+    clock.now += 30 * DAY
+    fleet.decide("t1", [0.0, 0.0])
+    write(tmp_path / "snapshot")
+    loaded = Posse.load(tmp_path / "snapshot", clock=clock)
+    assert_allclose(loaded.statistics.gram, before.gram)
+    loaded.decide("t1", [0.0, 0.0])
+    assert_allclose(loaded.statistics.gram, fleet.statistics.gram, rtol=1e-12)
+
+
+def test_fleets_merge_at_the_later_time(fleet_of, clock, new_clock):
+    one = fleet_of(60, clock=clock, drift=2.0)
+    early, later = (fleet_of(60, table_seed=3, clock=new_clock(), drift=2.0) for _ in range(2))
+    clock.now += 7 * DAY
+    one.decide("t1", [0.0, 0.0])
+    later._clock.now = clock.now
+    later.decide("t1", [0.0, 0.0])
+    expected, untouched = grams_of(one) + grams_of(later), grams_of(early)
+    one.merge(early)
+    assert_allclose(grams_of(one), expected, rtol=1e-12)
+    assert_allclose(grams_of(early), untouched)
+    with pytest.raises(InvalidValue, match="same drift"):
+        one.merge(fleet_of(60, table_seed=4, clock=clock))
+
+
+def test_a_forgotten_task_leaves_no_trace(clock):
+    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
+    live(fleet, clock, world(), 500)
+    moved = world()
+    moved[:, 4] *= -1.0
+    live(fleet, clock, moved, 500, seed=2)
+    assert "store-4" in {change.task for change in fleet.changes}
+    fleet.forget("store-4")
+    assert "store-4" not in {change.task for change in fleet.changes}
+    fleet.decide("somebody else", [0.0, 0.0])
+    live(fleet, clock, world(), 20, seed=3)
+
+
+def test_a_refused_reward_leaves_everything_as_it_was(clock, snapshot, differences):
+    def refuse(records):
+        if any("reward" in record for record in records):
+            raise OSError("disk full")
+
+    fleet = Posse(arms=["x", "y"], features=["a", "b"], seed=1, clock=clock, drift="learn", log=refuse)
+    decision = fleet.decide("t", [0.0, 1.0])
+    before = snapshot(fleet)
+    with pytest.raises(OSError, match="disk full"):
+        fleet.reward(decision.id, 1.0)
+    assert differences(before, snapshot(fleet)) == []
+
+
+def test_fading_goes_on_in_the_background(clock):
+    fleet = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock, drift=2.0, background=True)
+    live(fleet, clock, world(), 400)
+    while fleet.refreshing:
+        pass
+    assert fleet.refresh_problem is None
+    assert fleet.n_rewards < 300
+    assert np.isfinite(expectations(fleet)).all()
+
+
+def test_ageing_never_winds_up(clock):
+    """A feature that is met no more, tasks that are idle for years, ticks by the thousand: nothing fails."""
+    fleet = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock, drift=0.5)
+    live(fleet, clock, world(), 100)
+    for hour in range(600):
+        clock.now += 3600.0
+        decision = fleet.decide("store-1", {"a": np.sin(hour), "b": 0.0})
+        fleet.reward(decision.id, float(hour % 3))
+    assert fleet.refresh_problem is None
+    assert np.isfinite(expectations(fleet)).all()
+    assert (fleet.statistics.count.sum(axis=0) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"drift": "yes"},
+        {"drift": 0},
+        {"drift": timedelta(0)},
+        {"drift": float("inf")},
+        {"drift": 3.0, "rewards": "binary"},
+        {"drift": 3.0, "absent_reward": 0.0},
+    ],
+)
+def test_what_cannot_be_is_refused(settings):
+    with pytest.raises(InvalidValue):
+        Posse(arms=["x", "y"], features=["a"], **settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("aged_at", "soon"),
+        ("half_life", 17.0),
+        ("change_sum", -1.0),
+        ("drift", "maybe"),
+        ("drift_pair_task", 99),
+        ("drift_pair_count", -1.0),
+        ("drift_task_of", 99),
+    ],
+)
+def test_a_file_that_posse_did_not_write_is_refused(tmp_path, clock, name, change):
+    from posse.fleet.file import FADING, _state, write_fleet
+
+    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
+    live(fleet, clock, world(), 60)
+    header, arrays = _state(fleet)
+    if name in header:
+        header[name] = change
+    else:
+        assert arrays[name].size
+        arrays[name][0] = change
+    write_fleet(tmp_path / "bad.posse", FADING, header, arrays)
+    with pytest.raises(DamagedFile):
+        Posse.load(tmp_path / "bad.posse", clock=clock)

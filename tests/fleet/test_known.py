@@ -1,0 +1,277 @@
+"""What is known about tasks and arms: where new ones start, and that nothing else changes."""
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+
+from posse import FeatureSpec, Posse
+from posse.errors import DamagedFile, InvalidValue
+from posse.features import one_hot
+from posse.fleet.replica import Replica
+from posse.logs import check_log, read_log
+
+REGIONS, ARMS = ["north", "south", "west"], ["red", "green"]
+TASK_FEATURES = FeatureSpec([one_hot("region", REGIONS), "size"])
+ARM_FEATURES = FeatureSpec([one_hot("category", ["a", "b", "c"])])
+
+
+def region_of(task):
+    return {"region": REGIONS[task % 3], "size": 1.0 + task % 2}
+
+
+def table(n=600, n_tasks=30, *, matter=1.0, arms=2, seed=0):
+    """Rewards of tasks that follow their regions, nearly."""
+    rng = np.random.default_rng([seed, 1])
+    means, by_region = rng.normal(size=(arms, 2)), matter * rng.normal(size=(arms, 3, 2))
+    task, arm = rng.integers(n_tasks, size=n), rng.integers(arms, size=n)
+    own = 0.2 * np.random.default_rng([seed, 2]).normal(size=(arms, n_tasks, 2))
+    X = np.column_stack([np.ones(n), rng.normal(size=n)])
+    theta = means[:, None] + by_region[:, np.arange(n_tasks) % 3] + own
+    y = np.einsum("ni,ni->n", X, theta[arm, task]) + 0.5 * rng.normal(size=n)
+    names = ARMS if arms == 2 else [f"arm{k}" for k in range(arms)]
+    rows = {"task": [f"t{j}" for j in task], "arm": [names[k] for k in arm], "x": X[:, 1], "reward": y}
+    return pl.DataFrame(rows), means[:, None] + by_region
+
+
+def known_tasks(n=40):
+    return {f"t{j}": region_of(j) for j in range(n)}
+
+
+def fleet_of(rows=600, *, known=True, **settings):
+    settings = {"seed": 3, "clock": lambda: 1000.0, "task_features": TASK_FEATURES, **settings}
+    fleet = Posse(arms=ARMS, features=["x"], **settings)
+    if known:
+        fleet.set_task_features(known_tasks())
+    if rows:
+        fleet.learn_many(table(rows)[0])
+    return fleet
+
+
+def test_new_tasks_start_where_their_regions_are():
+    fleet, (_, truth) = fleet_of(1500), table(1500)
+    for task in range(30, 40):  # without a reward
+        found = fleet.coefficients(f"t{task}")
+        for place, arm in enumerate(ARMS):
+            # 10 tasks a region, each 0.2 from it: 0.06, and as much again from noise.
+            assert_allclose(found.mean[arm], truth[place, task % 3], atol=0.35)
+    plain = Posse(arms=ARMS, features=["x"], seed=3)
+    plain.learn_many(table(1500)[0])
+    assert fleet.expected("t31", [0.5]).sd["red"] < 0.5 * plain.expected("t31", [0.5]).sd["red"]
+    # One about which nothing is known may be in any region, and is nearly as uncertain as in a fleet without them.
+    stranger, average = fleet.expected("stranger", [0.5]), plain.expected("stranger", [0.5])
+    assert stranger.sd["red"] == pytest.approx(average.sd["red"], rel=0.2)
+    assert stranger.mean["red"] == pytest.approx(average.mean["red"], abs=0.2)
+    found = fleet.coefficients("stranger").covariance["red"]
+    assert [1.0, 0.5] @ found @ [1.0, 0.5] == pytest.approx(stranger.sd["red"] ** 2)
+    assert fleet._known.tasks.effects.variance[0] > 0.2
+    assert fleet._known.tasks.effects.variance[1] == 0.0  # sizes say nothing
+
+
+def test_a_fleet_that_knows_nothing_decides_as_one_without_features():
+    one, other = fleet_of(300, known=False), Posse(arms=ARMS, features=["x"], seed=3)
+    other.learn_many(table(300)[0])
+    for row in range(30):
+        first, second = (fleet.decide(f"t{row}", [0.1 * row]) for fleet in (one, other))
+        assert first[1:] == second[1:]
+        one.reward(first, 0.5)
+        other.reward(second, 0.5)
+
+
+def test_features_that_say_nothing_change_nothing():
+    settings = {"seed": 5, "clock": lambda: 1000.0}
+    one = Posse(arms=ARMS, features=["x"], task_features=TASK_FEATURES, **settings)
+    other = Posse(arms=ARMS, features=["x"], **settings)
+    one.set_task_features(known_tasks())
+    for fleet in (one, other):
+        fleet.learn_many(table(600, matter=0.0)[0])
+    assert not one._known.tasks.effects.mean.any()
+    assert one.expected("t3", [0.3]) == other.expected("t3", [0.3])
+
+
+def test_beliefs_are_those_of_the_whole_model():
+    """Two roads: the fleet, and the posterior of all coefficients at once under its population and effects."""
+    fleet = fleet_of(120)
+    store, known = fleet._store, fleet._known
+    rows, x = table(120)[0].to_dicts(), np.array([1.0, 0.7])
+    for place, arm in enumerate(ARMS):
+        belief = store.belief
+        W, covariance = known.tasks.effects.mean[place], belief.covariance[place]
+        mine = [row for row in rows if row["arm"] == arm]
+        tasks = sorted({row["task"] for row in mine} | {"t35"})
+        design = np.zeros((len(mine), 2 + 2 * len(tasks)))  # the mean, then what each task adds to it
+        target = np.empty(len(mine))
+        for n, row in enumerate(mine):
+            at, here = 2 + 2 * tasks.index(row["task"]), np.array([1.0, row["x"]])
+            design[n, :2] = design[n, at : at + 2] = here
+            z = known.tasks.rows[fleet._tasks.get(row["task"])]
+            target[n] = row["reward"] - here @ (z @ W)
+        prior = np.zeros((design.shape[1],) * 2)
+        prior[:2, :2] = belief.shared_precision[place]
+        for j in range(len(tasks)):
+            prior[2 + 2 * j : 4 + 2 * j, 2 + 2 * j : 4 + 2 * j] = np.linalg.inv(covariance)
+        start = np.zeros(design.shape[1])
+        start[:2] = belief.shared_precision[place] @ belief.shared_location[place]
+        noise = belief.noise_variance[place]
+        total = np.linalg.inv(design.T @ design / noise + prior)
+        mean = total @ (design.T @ target / noise + start)
+        for task in [*tasks[:5], "t35"]:
+            at = 2 + 2 * tasks.index(task)
+            direction = np.zeros(design.shape[1])
+            direction[:2] = direction[at : at + 2] = x
+            z = known.tasks.rows[fleet._tasks.get(task)]
+            expected = fleet.expected(task, [0.7])
+            assert expected.mean[arm] == pytest.approx(direction @ mean + x @ (z @ W), rel=1e-6)
+            assert expected.sd[arm] ** 2 >= direction @ total @ direction - 1e-12  # and what effects are uncertain by
+            found = fleet.coefficients(task)
+            assert x @ found.mean[arm] == pytest.approx(expected.mean[arm])
+            assert x @ found.covariance[arm] @ x == pytest.approx(expected.sd[arm] ** 2)
+
+
+def test_sums_are_those_of_the_rewards_as_they_came():
+    fleet, plain = fleet_of(), Posse(arms=ARMS, features=["x"])
+    rows = table()[0]
+    order = pl.DataFrame({"task": [f"t{j}" for j in range(40)]})
+    plain.learn_many(order.join(rows, on="task", how="inner", maintain_order="left_right"))
+    there = [place for place, task in enumerate(fleet.tasks) if task in plain.tasks]
+    for name in ("gram", "moment", "sum_of_squares", "count"):
+        assert_allclose(getattr(fleet.statistics, name)[:, there], getattr(plain.statistics, name), atol=1e-9)
+    exported = fleet.export("t3")
+    assert exported["features"] == {"region": "north", "size": 2.0}
+    assert_allclose(exported["arms"]["red"]["moment"], plain.export("t3")["arms"]["red"]["moment"])
+
+
+def test_features_may_come_after_the_rewards_and_change():
+    before, after = fleet_of(), fleet_of(known=False)
+    after.set_task_features(known_tasks() | {"t1": region_of(2)})  # a mistake about one task
+    after.set_task_features({"t1": region_of(1)})
+    for fleet in (before, after):
+        for _ in range(4):  # both to the end of the estimate
+            fleet.refresh()
+    for task in ("t1", "t2", "t35"):
+        one, other = (fleet.expected(task, [0.4]) for fleet in (before, after))
+        assert_allclose(list(one.mean.values()), list(other.mean.values()), atol=0.03)
+        assert_allclose(list(one.sd.values()), list(other.sd.values()), rtol=0.1)
+    assert_allclose(np.sort(before.statistics.moment.ravel()), np.sort(after.statistics.moment.ravel()), atol=1e-9)
+
+
+def test_rewards_that_replace_an_absent_one_are_learned_exactly():
+    fleet, other = fleet_of(absent_reward=0.0), fleet_of(absent_reward=0.0)
+    decision = fleet.decide("t3", [0.2])
+    ranking = fleet.decide("t4", [0.1], k=2)
+    fleet.reward(decision, 2.0)
+    fleet.reward_many(ranking, [1.0, 0.5])
+    other.learn_many(
+        {"task": ["t3", "t4", "t4"], "arm": [decision.arm, *ranking.arms], "x": [0.2, 0.1, 0.1],
+         "reward": [2.0, 1.0, 0.5]}
+    )  # fmt: skip
+    for name in ("moment", "sum_of_squares"):
+        assert_allclose(getattr(fleet.statistics, name), getattr(other.statistics, name), atol=1e-9)
+
+
+def test_many_decisions_are_those_one_by_one():
+    one, other = fleet_of(100), fleet_of(100)
+    tasks, X = [f"t{row % 40}" for row in range(20)], np.linspace(-1, 1, 20)[:, None]
+    many = other.decide_many(tasks, X)
+    for row in range(20):
+        assert one.decide(tasks[row], X[row])[1:] == many[row][1:]
+    table_of = other.expected_many(["t35"], [[0.3]])
+    assert_allclose(table_of["mean"], list(other.expected("t35", [0.3]).mean.values()))
+
+
+def test_a_saved_fleet_knows_the_same(tmp_path):
+    fleet = fleet_of(arm_features=ARM_FEATURES)
+    fleet.add_arm("blue", {"category": "a"})
+    waiting = fleet.decide("t3", [0.2])
+    fleet.save(tmp_path / "fleet.posse")
+    loaded = Posse.load(tmp_path / "fleet.posse", clock=lambda: 1000.0)
+    some = Posse.load(tmp_path / "fleet.posse", tasks=["t3", "t35"], clock=lambda: 1000.0)
+
+    for task in ("t3", "t35"):
+        assert fleet.expected(task, [0.1]) == loaded.expected(task, [0.1]) == some.expected(task, [0.1])
+    for one in (fleet, loaded):
+        assert one.reward(waiting, 1.0)
+    for row in range(10):
+        first, second = (one.decide(f"t{row}", [0.1]) for one in (fleet, loaded))
+        assert first[1:] == second[1:]
+        fleet.reward(first, 0.2)
+        loaded.reward(second, 0.2)
+    assert loaded.export("t35")["features"] == region_of(35)
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    fleet = fleet_of()
+    fleet._known.tasks.raw[0] = ["nowhere"]  # one value in place of two
+    fleet.save(tmp_path / "fleet.posse")
+    with pytest.raises(DamagedFile):
+        Posse.load(tmp_path / "fleet.posse")
+
+
+def test_a_log_has_what_is_known_about_tasks(tmp_path):
+    fleet = fleet_of(log=tmp_path / "log.jsonl")
+    for row in range(6):
+        fleet.reward(fleet.decide(f"t{row}", [0.1]), 1.0)
+    fleet.decide("never heard of", [0.1])
+    log = read_log(tmp_path / "log.jsonl")
+    assert log.contexts["region"].to_list() == [*(REGIONS * 2), None]
+    assert log.contexts["size"].to_list() == [1.0, 2.0] * 3 + [None]
+    assert {finding.code for finding in check_log(log) if finding.severity == "error"} <= {"deterministic-logging"}
+
+
+def test_a_forgotten_task_is_known_no_more():
+    fleet = fleet_of()
+    fleet.forget("t3")
+    fleet.decide("t3", [0.1])
+    assert fleet.export("t3")["features"] is None
+    assert not fleet._known.tasks.has(np.array([fleet._tasks.get("t3")])).any()
+
+
+def arm_table(n, seed=0):
+    """Twelve arms in three categories, the last three of which come later."""
+    rng = np.random.default_rng([seed, 3])
+    categories = np.arange(15) % 3
+    means = np.array([[2.0, 0.0], [0.0, 1.0], [-2.0, -1.0]])[categories] + 0.1 * rng.normal(size=(15, 2))
+    task, arm = rng.integers(6, size=n), rng.integers(12, size=n)
+    X = np.column_stack([np.ones(n), rng.normal(size=n)])
+    y = np.einsum("ni,ni->n", X, means[arm]) + 0.5 * rng.normal(size=n)
+    return {"task": [f"t{j}" for j in task], "arm": [f"arm{k}" for k in arm], "x": X[:, 1], "reward": y}, means
+
+
+def test_new_arms_start_near_those_like_them():
+    rows, means = arm_table(800)
+    names = {f"arm{k}": {"category": "abc"[k % 3]} for k in range(15)}
+    first = {arm: names[arm] for arm in list(names)[:12]}
+    for arms in (first, pl.DataFrame({"arm": list(first), "category": [one["category"] for one in first.values()]})):
+        fleet = Posse(arms=arms, features=["x"], seed=1, arm_features=ARM_FEATURES)
+        fleet.learn_many(rows)
+        for arm in list(names)[12:]:
+            fleet.add_arm(arm, names[arm])
+        fleet.add_arm("stranger")
+        found = fleet.coefficients("t1")
+        for k in range(12, 15):
+            # Four arms a category, each 0.1 from it.
+            assert_allclose(found.mean[f"arm{k}"], means[k], atol=0.5)
+            assert np.diag(found.covariance[f"arm{k}"]).max() < 0.5 * np.diag(found.covariance["stranger"]).max()
+
+
+def test_what_makes_no_sense_is_refused():
+    fleet = fleet_of()
+    before = fleet.expected("t3", [0.1])
+    with pytest.raises(InvalidValue, match="expected every task once"):
+        fleet.set_task_features(pl.DataFrame({"task": ["t1", "t1"], "region": ["north"] * 2, "size": [1.0] * 2}))
+    with pytest.raises(InvalidValue, match="which is not declared"):
+        fleet.set_task_features({"t1": {"town": "x"}})
+    with pytest.raises(InvalidValue, match="expected a fleet with arm_features"):
+        fleet.add_arm("blue", {"category": "a"})
+    with pytest.raises(InvalidValue, match="cannot be merged"):
+        fleet.merge(Posse(arms=ARMS, features=["x"]))
+    assert fleet.expected("t3", [0.1]) == before
+    with pytest.raises(InvalidValue, match="expected a fleet with task_features"):
+        Posse(arms=ARMS, features=["x"]).set_task_features({"t1": {}})
+    with pytest.raises(InvalidValue, match="'x' in both"):
+        Posse(arms=ARMS, features=["x"], task_features=["x"])
+    for settings in ({"rewards": "binary"}, {"policy": "lin-ts"}, {"prior": "paper"}):
+        with pytest.raises(InvalidValue, match="with task_features or arm_features"):
+            Posse(arms=ARMS, features=["x"], task_features=["size"], **settings)
+    with pytest.raises(InvalidValue, match="replica without"):
+        Replica(arms=ARMS, features=["x"], task_features=["size"])

@@ -1,0 +1,143 @@
+import copy
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from posse.engine.drift import aged
+from posse.environments import SyntheticWorld
+from posse.environments.base import POLICY, stream
+from posse.errors import InvalidValue
+from posse.kernels.posterior import new_buffers, rebuild
+from posse.model import Prior, Statistics, posterior
+from posse.offline import Learned
+from posse.policies import EbmRandUCB, EbmTS, EbmUCB
+
+SHAPE = {"n_tasks": 6, "n_arms": 2, "n_features": 2}
+
+
+def regret(world, policy, seed, horizon):
+    draw = world.draw(seed, horizon)
+    arms = policy.play(draw.tasks, draw.contexts, draw.rewards, stream(seed, POLICY)).arms
+    return float((draw.expected.max(axis=1) - draw.expected[np.arange(horizon), arms]).sum())
+
+
+def known():
+    return Prior(covariance=np.tile([[0.6, 0.2], [0.2, 0.9]], (2, 1, 1)), noise_variance=0.7, shared_precision=0.5)
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    tasks, arms = rng.integers(6, size=n), rng.integers(2, size=n)
+    return tasks, arms, rng.normal(size=(n, 2)), rng.normal(size=n)
+
+
+def test_with_a_half_life_old_rewards_count_less_and_the_posterior_is_that_of_the_aged_sums():
+    policy = EbmUCB(**SHAPE, prior=known(), drift=80.0)
+    stats = Statistics.zeros(**SHAPE).copy()
+    for step, (task, arm, x, y) in enumerate(zip(*rows(50), strict=True), start=1):
+        policy.update(int(task), int(arm), x, float(y))
+        # Sixteen times in a half-life, before the reward of that step.
+        if step % 5 == 0:
+            factor = aged(stats.count, 5, 80.0)
+            for field in stats.sums:
+                field *= factor.reshape(*factor.shape, *[1] * (field.ndim - 2))
+        stats = stats + Statistics.from_data(task=[task], arm=[arm], context=[x], reward=[y], n_tasks=6, n_arms=2)
+    assert policy.statistics.count.sum() < 50
+    assert_allclose(policy.statistics.gram, stats.gram, rtol=1e-12)
+    truth, x = posterior(stats, known()), np.array([0.4, -1.1])
+    believed = policy.predict(3, x)
+    assert_allclose(believed.mean, truth.mean[:, 3] @ x, rtol=1e-9)
+    assert_allclose(believed.sd**2, np.einsum("i,kij,j->k", x, truth.covariance[:, 3], x), rtol=1e-9)
+
+
+def test_a_vast_half_life_changes_nothing():
+    with_drift, without = (EbmUCB(**SHAPE, prior="evidence", drift=drift) for drift in (1e18, None))
+    with_drift.update_many(*rows(200))
+    without.update_many(*rows(200))
+    assert_array_equal(with_drift.predict(2, [0.3, 1.0]).mean, without.predict(2, [0.3, 1.0]).mean)
+
+
+@pytest.mark.parametrize("drift", [60.0, "learn"])
+@pytest.mark.parametrize("policy", [EbmUCB, EbmTS, EbmRandUCB])
+def test_playing_is_choosing_and_updating_in_turn(policy, drift):
+    draw = SyntheticWorld(**SHAPE, change_every=100, population_moves=True).draw(1, 240)
+    one, two = (policy(**SHAPE, prior="evidence", drift=drift) for _ in range(2))
+    played = one.play(draw.tasks, draw.contexts, draw.rewards, stream(1, POLICY), everywhere=True)
+    draws = stream(1, POLICY).standard_normal((240, 2))
+    for t in range(240):
+        task, x = int(draw.tasks[t]), draw.contexts[t]
+        arm = two._choose(task, x, t + 1, draws[t])
+        assert (arm, arm) == (played.arms[t], played.everywhere[t, task])
+        two.update(task, arm, x, float(draw.rewards[t, arm]))
+    assert (one.half_life, one.changes) == (two.half_life, two.changes)
+
+
+def test_a_copy_goes_on_as_the_original():
+    policy = EbmUCB(**SHAPE, prior="evidence", drift="learn")
+    policy.update_many(*rows(150))
+    twin = copy.deepcopy(policy)
+    for one in (policy, twin):
+        one.update_many(*rows(150, seed=1))
+    assert_array_equal(policy.predict(1, [1.0, 2.0]).mean, twin.predict(1, [1.0, 2.0]).mean)
+    assert policy._fading.steps == twin._fading.steps == 300
+
+
+def test_a_change_of_everything_is_noticed_and_recovered_from():
+    """Regret after a change of everything is near that before it; without drift it is several times as much."""
+    world = SyntheticWorld(n_tasks=12, n_arms=3, n_features=2, change_every=1200, population_moves=True)
+    learned, without = [], []
+    for seed in (0, 1):
+        policy = EbmUCB(n_tasks=12, n_arms=3, n_features=2, prior="evidence", drift="learn")
+        learned.append(regret(world, policy, seed, 2400))
+        without.append(regret(world, EbmUCB(n_tasks=12, n_arms=3, n_features=2, prior="evidence"), seed, 2400))
+        everywhere = [step for step, task in policy.changes if task is None]
+        assert len(everywhere) == 1
+        assert 1200 < everywhere[0] < 1250
+    assert sum(learned) < 0.4 * sum(without)
+
+
+def test_drift_is_learned_where_there_is_some_and_only_there():
+    # 10 tasks, 2,400 steps: a half-life of 60 visits, and none.
+    half_lives = []
+    for settings in ({"half_life": 600.0}, {}):
+        policy = EbmUCB(n_tasks=10, n_arms=3, n_features=2, prior="evidence", drift="learn")
+        regret(SyntheticWorld(n_tasks=10, n_arms=3, n_features=2, **settings), policy, 2, 2400)
+        half_lives.append(policy.half_life)
+    assert 250 <= half_lives[0] <= 2000
+    assert half_lives[1] == math.inf
+
+
+def test_sums_never_wind_up():
+    """A direction that is seen once and never again fades to the population, and nothing fails."""
+    policy = EbmUCB(**SHAPE, prior="evidence", drift=10.0)
+    tasks, arms, contexts, rewards = rows(3000)
+    contexts[100:, 1] = 0.0
+    policy.update_many(tasks, arms, contexts, rewards)
+    belief = policy._belief
+    assert np.isfinite(belief.local_covariance).all()
+    assert (belief.sums.counts[belief.seen[0, : belief.n_seen[0]]] > 0).all()
+    before = policy.predict(0, [1.0, 1.0])
+    for arm in range(2):
+        rebuild(belief, arm, new_buffers(2))
+    assert_allclose(policy.predict(0, [1.0, 1.0]).mean, before.mean, rtol=1e-6)
+    assert np.isfinite(before.sd).all()
+
+
+@pytest.mark.parametrize("drift", ["learned", 0, -1.0, math.nan, math.inf, [3]])
+def test_what_is_no_half_life_is_refused(drift):
+    with pytest.raises(InvalidValue):
+        EbmUCB(**SHAPE, drift=drift)
+
+
+def test_a_learned_target_has_no_drift():
+    with pytest.raises(InvalidValue, match="Replay"):
+        Learned("ebm-ucb", drift="learn")
+
+
+def test_words():
+    assert "drift learned" in EbmUCB(**SHAPE, drift="learn").describe()
+    assert "half-life 500 steps" in EbmUCB(**SHAPE, drift=500).describe()
+    assert EbmUCB(**SHAPE).half_life == math.inf
+    assert EbmUCB(**SHAPE).changes == []

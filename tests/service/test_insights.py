@@ -1,0 +1,150 @@
+"""What the page leads with: made beside requests, from the log and the fleet, and said to be missing where it is."""
+
+import json
+
+import numpy as np
+import pytest
+
+from posse.report import make_report
+from posse.service import insights
+from posse.service.export import read_rows
+from posse.storage import NewDecision, open_storage
+
+
+@pytest.fixture(scope="module")
+def shop(service):
+    """A service with a fleet whose arms differ by weather, and one task that is unlike the others."""
+    service.make_fleet(floor=0.1)
+    rng = np.random.default_rng(5)
+    for _ in range(12):
+        asked = [
+            {
+                "task": f"store-{k}",
+                "context": {"hour": float(rng.uniform(-1, 1)), "weather": str(rng.choice(["sun", "rain"]))},
+            }
+            for k in range(20)
+            for _ in range(2)
+        ]
+        made = service.post("/v1/fleets/stores/decisions/batch", json={"decisions": asked}).json()["decisions"]
+        rewards = []
+        for ask, one in zip(asked, made, strict=True):
+            good = "coffee" if ask["context"]["weather"] == "rain" else "cake"
+            mean = float(one["arm"] == good) + (3.0 if (ask["task"], one["arm"]) == ("store-3", "newspaper") else 0.0)
+            rewards.append({"id": one["id"], "reward": float(mean + rng.normal(0, 0.3))})
+        assert service.post("/v1/rewards", json={"rewards": rewards}).status_code == 200
+    return service
+
+
+def made_of(service, wait_for, fleet="stores"):
+    def ready():
+        found = service.read(f"/v1/fleets/{fleet}/insights")
+        return found if found["state"] != "making" else None
+
+    return wait_for(ready)
+
+
+def test_insights_are_those_of_the_report(shop, wait_for):
+    found = made_of(shop, wait_for)
+    storage, live = shop.engine.storage, shop.live()
+    rows = storage.decisions("stores", limit=1000)
+    report = make_report(insights.copy_of(live), read_rows([rows]))
+    assert (found["state"], found["rows"], found["decisions"], found["rewards"]) == ("ready", 480, 480, 480)
+    assert found["confidence"] == 0.9
+    for told, gain in zip(found["gains"], report.gains.gains, strict=True):
+        assert (told["over"], told["name"]) == (gain.over, gain.name)
+        assert told["gain"]["value"] == pytest.approx(gain.gain.value, rel=1e-6)
+        assert told["gain"]["low"] == pytest.approx(gain.gain.low, rel=1e-6)
+        assert told["refusals"] == []
+    assert found["gains"][0]["gain"]["low"] > 0  # it beats random play by far
+    assert [one["task"] for one in found["unusual"]] == ["store-3"]
+    assert [one["task"] for one in found["tasks"] if one["unusual"]] == ["store-3"]
+    assert sum(one["best_in"] for one in found["arms"]) == 20
+    best = {(one["feature"], one["value"]): one["arm"] for one in found["segments"]}
+    assert (best["weather", "rain"], best["weather", "sun"]) == ("coffee", "cake")
+    for entry in found["over_time"]["entries"]:
+        assert sum(entry["shares"]) == pytest.approx(1.0, abs=1e-3)
+        assert entry["low"] < entry["earned"] < entry["high"]
+    rewards = [row.reward for row in rows if row.arm == "coffee"]
+    told = next(one for one in found["arms"] if one["arm"] == "coffee")
+    assert told["mean_reward"] == pytest.approx(np.mean(rewards))
+    assert told["share"] == pytest.approx(len(rewards) / 480)
+    task = next(one for one in found["tasks"] if one["task"] == "store-7")
+    assert (task["decisions"], task["rewards"]) == (24, 24)
+    assert task["mean_reward"] == pytest.approx(np.mean([row.reward for row in rows if row.task == "store-7"]))
+
+
+def test_the_report_is_the_page_of_posse_report(shop, wait_for):
+    made_of(shop, wait_for)
+    answer = shop.get("/v1/fleets/stores/report")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "sandbox" in answer.headers["content-security-policy"]
+    assert "What deciding has gained" in answer.text
+    assert "store-3" in answer.text
+
+
+def test_insights_are_made_again_when_there_is_news_and_not_before(shop, wait_for, monkeypatch):
+    first = made_of(shop, wait_for)
+    assert shop.read("/v1/fleets/stores/insights")["made"] == first["made"]
+    monkeypatch.setattr(insights, "PAUSE", 0.0)
+    monkeypatch.setattr(insights, "CALM", 0)
+    assert shop.read("/v1/fleets/stores/insights")["made"] == first["made"]
+    shop.reward(shop.decide("store-1"), 1.0)
+    wait_for(lambda: shop.read("/v1/fleets/stores/insights")["decisions"] == 481)
+
+
+def test_what_cannot_be_told_is_said(shop, wait_for):
+    shop.make_fleet("young")
+    assert made_of(shop, wait_for, "young")["state"] == "empty"
+    answer = shop.get("/v1/fleets/young/report")
+    assert (answer.status_code, answer.json()["state"]) == (202, "empty")
+    shop.make_fleet("sure", policy="ebm-ucb")  # takes the best arm with probability 1: the log cannot tell
+    for k in range(30):
+        shop.reward(shop.decide(f"t{k % 6}", fleet="sure"), float(k % 3))
+    found = made_of(shop, wait_for, "sure")
+    random = found["gains"][0]
+    assert (random["over"], random["gain"], random["probability"]) == ("random", None, None)
+    assert "what helps" in random["refusals"][0]
+
+
+def test_a_situation_is_looked_at_and_nothing_is_decided(shop, shape):
+    before = shop.counts()
+    context = {"hour": 0.2, "weather": "rain"}
+    answer = shop.post("/v1/fleets/stores/expected", json={"task": "store-5", "context": context})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["known"] is True
+    table = shop.live().replica.expected_many(["store-5"], [context])
+    for told, row in zip(found["arms"], table.iter_rows(named=True), strict=True):
+        assert told["arm"] == row["arm"]
+        for name in ("mean", "low", "high", "probability_best"):
+            assert told[name] == pytest.approx(row[name], rel=1e-9)
+    assert max(found["arms"], key=lambda arm: arm["mean"])["arm"] == "coffee"
+    assert sum(arm["probability"] for arm in found["arms"]) == pytest.approx(1)
+    stranger = shop.post("/v1/fleets/stores/expected", json={"task": "nobody", "context": context}).json()
+    assert stranger["known"] is False
+    assert shop.counts() == before
+    shape(shop.post("/v1/fleets/stores/expected", json={"task": "t", "context": {"hour": 1}}), 422, "invalid")
+
+
+def test_whoever_asks_learns_what_they_may_do(shop):
+    assert shop.read("/v1/access")["scopes"] == ["decide", "reward", "read", "admin"]
+
+
+def test_a_long_log_is_sampled_evenly(tmp_path, monkeypatch):
+    storage = open_storage(str(tmp_path / "posse.db"))
+    storage.create_fleet("long", {"time_to_live": None, "absent_reward": None}, 0.0)
+    body = json.dumps({"context": {}, "eligible": ["a"], "probabilities": [1.0], "mean": [0.0], "sd": [1.0]})
+    entries = [NewDecision("long", f"d-{n}", float(n), "t", "a", 1.0, body, "p", "1") for n in range(5000)]
+    storage.write([entries])
+    rows, total = insights.sample_rows(storage, "long")
+    assert (len(rows), total) == (5000, 5000)
+    monkeypatch.setattr(insights, "MOST_ROWS", 400)
+    monkeypatch.setattr(insights, "BLOCKS", 20)
+    rows, total = insights.sample_rows(storage, "long")
+    assert (len(rows), total) == (400, 5000)
+    numbers = [row.number for row in rows]
+    assert numbers == sorted(set(numbers))
+    assert np.bincount([number * 20 // 5001 for number in numbers]).tolist() == [20] * 20
+    assert insights.sample_rows(storage, "none") == ([], 0)
+    storage.close()

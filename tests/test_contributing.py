@@ -1,0 +1,66 @@
+"""The worked example in CONTRIBUTING.md is a policy as good as those in the registry."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from posse.environments import SyntheticWorld
+from posse.errors import InvalidValue
+from posse.policies import POLICIES, make_policy
+from posse.simulation import simulate
+from posse.simulation.run import play_step_by_step
+
+TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+WORLD = SyntheticWorld(n_tasks=4, n_arms=3, n_features=2)
+
+
+@pytest.fixture
+def greedy(monkeypatch):
+    """The policy, registered by the one line that the text names."""
+    found = {}
+    exec(re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1], found)
+    assert '`"greedy": EpsilonGreedy`' in TEXT
+    monkeypatch.setitem(POLICIES, "greedy", found["EpsilonGreedy"])
+
+
+@pytest.mark.usefixtures("greedy")
+def test_one_line_makes_it_known_by_its_key():
+    policy = make_policy("greedy", n_tasks=4, n_arms=3, n_features=2, epsilon=0.2)
+
+    assert policy.describe() == "epsilon 0.2"
+    with pytest.raises(InvalidValue, match="epsilon"):
+        make_policy("greedy", n_tasks=4, n_arms=3, n_features=2, epsilon=-0.1)
+
+
+@pytest.mark.usefixtures("greedy")
+def test_it_is_simulated_beside_others_and_learns():
+    result = simulate(WORLD, ["greedy", "random"], horizon=400, seeds=3)
+
+    greedy, random = (np.mean(result.regret_of(name)) for name in ("greedy", "random"))
+    assert greedy < 0.9 * random
+
+
+@pytest.mark.usefixtures("greedy")
+def test_playing_a_stream_is_deciding_and_learning_step_by_step():
+    draw = WORLD.draw(seed=3, horizon=200)
+    rng = np.random.default_rng
+    fast, slow = (make_policy("greedy", n_tasks=4, n_arms=3, n_features=2) for _ in range(2))
+
+    played = fast.play(draw.tasks, draw.contexts, draw.rewards, rng(5), everywhere=True)
+    alone = play_step_by_step(slow, draw, rng(5), name="greedy", seed=3, everywhere=True)
+    assert_array_equal(played.arms, alone.arms)
+    assert_array_equal(played.everywhere, alone.everywhere)
+
+
+@pytest.mark.usefixtures("greedy")
+def test_every_arm_is_tried_as_often_as_epsilon_says():
+    policy = make_policy("greedy", n_tasks=1, n_arms=3, n_features=1, epsilon=0.3)
+    policy.update(0, 1, [1.0], 1.0)
+    rng = np.random.default_rng(8)
+    arms = [policy.choose(0, [1.0], 1, rng) for _ in range(4000)]
+
+    # 0.1 + 0.7 for the better arm; four standard errors are 0.025.
+    assert_array_equal(np.abs(np.bincount(arms, minlength=3) / 4000 - [0.1, 0.8, 0.1]) < 0.025, True)
