@@ -138,6 +138,8 @@ def test_every_link_leads_somewhere_in_the_repository(page):
         found = (page.parent / name) if name else page
         assert found.exists(), f"{page.name} links to {target}"
         assert not anchor or anchor in anchors(found), f"{page.name} links to {target}"
+        if page.parent == DOCS:  # the site has its own pages only; name other files as code
+            assert found.resolve().is_relative_to(DOCS), f"{page.name} links to {target}"
 
 
 def test_every_page_is_in_a_table_of_contents():
