@@ -2,8 +2,8 @@
 
 python examples/report.py --out report.html
 
-With ``--picture FILE.png`` the beginning of the page is photographed as well, which needs Playwright and Chromium. With
-``--page`` another report is, without making one: so the picture of the README is made from its own example.
+With ``--picture FILE.png`` the beginning of the page is photographed as well, which needs Playwright and Chromium: so
+the picture of docs/report.md is made.
 """
 
 import argparse
@@ -16,10 +16,7 @@ from stores import FEATURES, OFFERS, Stores
 from posse import Posse
 
 
-def main(decisions, out=None, picture=None, page=None):
-    if page is not None:
-        photograph(Path(page), picture)
-        return
+def main(decisions, out=None, picture=None):
     stores = Stores(n_stores=40, seed=5)
     folder = Path(tempfile.mkdtemp())
     log, out = folder / "decisions.jsonl", Path(out or folder / "report.html")
@@ -68,5 +65,4 @@ if __name__ == "__main__":
     parser.add_argument("--decisions", type=int, default=6000)
     parser.add_argument("--out")
     parser.add_argument("--picture")
-    parser.add_argument("--page")
     main(**vars(parser.parse_args()))
