@@ -73,13 +73,24 @@ def run_python(code, page, line, names):
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory, compiled):
+def service(tmp_path_factory, compiled):
     """Return the address of a service."""
     from posse.lab.benchmarks.started import services
 
     folder = tmp_path_factory.mktemp("service")
     with services(str(folder / "posse.db"), 1, folder) as (one,):
         yield one.url
+
+
+@pytest.fixture
+def address(service):
+    """Return the address of a service that knows no fleet of another page."""
+    from posse.client import Client
+
+    yield service
+    with Client(service, timeout=20.0, deadline=60.0) as client:
+        for fleet in client.fleets():
+            client.delete_fleet(fleet.name)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page))], ids=lambda page: page.name)
