@@ -14,6 +14,7 @@ version = release = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "command_line"]
 exclude_patterns = ["_build", "extensions"]
+highlight_language = "none"  # blocks that name no language are formulas
 html_theme = "pydata_sphinx_theme"
 html_title = f"posse {version}"
 html_static_path = ["_static"]
