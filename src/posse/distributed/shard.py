@@ -80,6 +80,7 @@ class Shard:
             self.fleet = _new_fleet(template, seed)
         else:
             self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock_folder()
             if not self._numbers(SNAPSHOT):
                 fleet = _new_fleet(template, seed)
                 freeze_fleet(fleet)(self._snapshot_path(0))
@@ -312,6 +313,15 @@ class Shard:
             self._journal.append(what, facts | {"request": self._request}, arrays)
 
     # Restoring.
+
+    def _lock_folder(self) -> None:
+        """Wait until nobody else writes here: a shard that was taken for dead may live a little longer."""
+        import fcntl
+
+        assert self._folder is not None
+        # Kept open for as long as this process lives; the system lets it go with the process.
+        self._held = open(self._folder / "lock", "wb")  # noqa: SIM115
+        fcntl.flock(self._held, fcntl.LOCK_EX)
 
     def _restore(self) -> None:
         number = self._numbers(SNAPSHOT)[-1]
