@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class Shard:
         self._folder = None if folder is None else Path(folder)
         self._journal: Journal | None = None
         self._writing: threading.Thread | None = None
+        self._held: BinaryIO | None = None
         self._number = 0
         if self._folder is None:
             self.fleet = _new_fleet(template, seed)
@@ -313,6 +314,13 @@ class Shard:
             self._journal.append(what, facts | {"request": self._request}, arrays)
 
     # Restoring.
+
+    def let_go(self) -> None:
+        """Let another process have the folder; nothing may be done here any more."""
+        if self._writing is not None:
+            self._writing.join()
+        if self._held is not None:
+            self._held.close()
 
     def _lock_folder(self) -> None:
         """Wait until nobody else writes here: a shard that was taken for dead may live a little longer."""
