@@ -87,13 +87,13 @@ def test_nothing_acknowledged_is_lost_or_doubled(cluster, tmp_path):
     ray, nodes = cluster
     other = nodes.add_node(num_cpus=1)
     fleet = ShardedPosse(
-        arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False, snapshot_bytes=10_000
+        arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False, snapshot_bytes=300_000
     )
     load = Load(fleet, seed=5)
     load.start()
     chooser = random.Random(7)
 
-    def wait_for(calls, patience=120.0):
+    def wait_for(calls, patience=300.0):
         target, until = load.calls + calls, time.monotonic() + patience
         while load.calls < target and load.error is None:
             assert time.monotonic() < until, "the fleet does not answer any more"
@@ -104,14 +104,14 @@ def test_nothing_acknowledged_is_lost_or_doubled(cluster, tmp_path):
     for _ in range(ACTOR_KILLS):
         ray.kill(chooser.choice(fleet._shards), no_restart=False)
         killed += 1
-        wait_for(10)
+        wait_for(5)
     for _ in range(NODE_KILLS):
         nodes.remove_node(other, allow_graceful=False)
-        wait_for(10)
+        wait_for(5)
         other = nodes.add_node(num_cpus=1)
         # So that the next one that dies has a shard: one that is restarted may go there.
         ray.kill(chooser.choice(fleet._shards), no_restart=False)
-        wait_for(10)
+        wait_for(5)
     load.stopping = True
     load.join()
     if load.error is not None:
