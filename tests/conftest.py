@@ -23,6 +23,8 @@ settings.load_profile("fixed")
 
 LONG = (
     "faults/test_kill.py",
+    "distributed/test_kills.py",
+    "distributed/test_ray.py",
     "test_schemathesis.py",
     "faults/test_learner.py",
     "test_page.py",

@@ -25,6 +25,7 @@ def test_import_loads_no_table_plotting_or_service_library():
         "typer",
         "joblib",
         "jinja2",
+        "ray",
     }
     assert heavy.isdisjoint(loaded)
 
@@ -51,12 +52,24 @@ def test_imports_point_one_way():
     # Lower layers first; a module may import from its own layer and from those before it.
     layers = [
         {"types", "errors", "undisturbed", "_version"},
-        {"checks", "tables", "container", "threads", "storage", "client", "shared_cache", "keywords", "showing"},
+        {
+            "checks",
+            "tables",
+            "batches",
+            "container",
+            "threads",
+            "storage",
+            "client",
+            "shared_cache",
+            "keywords",
+            "showing",
+        },
         {"kernels", "logs"},
         {"features", "families", "engine"},
         {"model"},
         {"policies"},
         {"regression", "fleet"},
+        {"distributed"},
         {"offline", "examples"},
         {"report"},
         {"service"},

@@ -1,5 +1,8 @@
 """A shard that dies is what it was: from its snapshot and its journal, in this process and without Ray."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -16,11 +19,18 @@ CONTEXT = {"a": 0.5, "b": -1.0}
 
 @pytest.fixture
 def new_shard(tmp_path):
-    def make(folder="shard", **settings):
-        template = _file_of(Posse(arms=ARMS, features=FEATURES, seed=3, **settings))
-        return Shard(template, 5, str(tmp_path / folder), fsync=False)
+    alive = []
 
-    return make
+    def make(**settings):
+        template = _file_of(Posse(arms=ARMS, features=FEATURES, seed=3, **settings))
+        for one in alive:
+            one.let_go()  # as its process would by dying
+        alive.append(Shard(template, 5, str(tmp_path / "shard"), fsync=False))
+        return alive[-1]
+
+    yield make
+    for one in alive:
+        one.let_go()
 
 
 def rows_of(table):
@@ -142,6 +152,16 @@ def test_nothing_is_done_that_the_journal_did_not_take(new_shard, log, monkeypat
     assert state(shard, pair_sums) == before
 
 
+def test_two_processes_do_not_write_to_one_folder(new_shard, tmp_path):
+    new_shard()
+    program = (
+        "import fcntl, sys\n"
+        "try: fcntl.flock(open(sys.argv[1], 'wb'), fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+        "except BlockingIOError: sys.exit(7)"
+    )
+    assert subprocess.run([sys.executable, "-c", program, tmp_path / "shard" / "lock"], check=False).returncode == 7
+
+
 def test_snapshots_replace_journals(new_shard, log, tmp_path):
     shard = new_shard()
     shard._limit = 1000
@@ -149,5 +169,5 @@ def test_snapshots_replace_journals(new_shard, log, tmp_path):
         shard.learn_rows(str(number), *rows_of(log(100, seed=number)))
     shard.snapshot()
     names = sorted(path.name.split("-")[0] for path in (tmp_path / "shard").iterdir())
-    assert names == ["journal", "journal", "snapshot"]
+    assert names == ["journal", "journal", "lock", "snapshot"]
     assert new_shard().fleet.n_rewards == 600

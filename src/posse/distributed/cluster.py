@@ -41,7 +41,7 @@ def start(address: str | None = None, *, num_cpus: int | None = None) -> ModuleT
     address = address or os.environ.get("RAY_ADDRESS")
     settings: dict[str, Any] = {"logging_level": logging.WARNING, "log_to_driver": False}
     if address is None:
-        settings |= {"include_dashboard": False, "num_cpus": num_cpus}
+        settings |= {"address": "local", "include_dashboard": False, "num_cpus": num_cpus}
     else:
         settings["address"] = address
     logging.getLogger("ray.data").setLevel(logging.WARNING)

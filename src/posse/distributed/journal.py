@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,7 +56,8 @@ class Journal:
     def __init__(self, path: Path, *, fsync: bool = True) -> None:
         self.path = path
         self.fsync = fsync
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 -- closed by close()
+        # For its owner alone, as a fleet's file is: names of tasks may be personal.
+        self._file = FileIO(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
     @property
     def size(self) -> int:

@@ -13,13 +13,13 @@ import threading
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from posse.container import open_container
 from posse.distributed.journal import Journal, Record, decode, read_journal
-from posse.distributed.shard_fleet import ShardFleet
+from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.errors import PosseError
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.file import KIND, SUMS_ONLY, VERSION, load_fleet
@@ -40,6 +40,7 @@ SNAPSHOT = re.compile(r"snapshot-(\d{9})\.posse")
 JOURNAL = re.compile(r"journal-(\d{9})\.log")
 PUBLISHED = "published_"  # arrays of a snapshot that a fleet's file does not have
 ANSWERS = 2000  # that are remembered, for calls that are made again
+ANSWER_ROWS, FEWEST_ANSWERS = 200_000, 16  # decisions in them, unless there are few answers
 
 
 class Shard:
@@ -69,17 +70,20 @@ class Shard:
         snapshot_bytes: int = 64 << 20,
     ) -> None:
         self._answers: OrderedDict[str, Any] = OrderedDict()
+        self._answer_rows = 0
         self._now: float | None = None  # the time of what is done again
         self._request = ""
         self._fsync, self._limit = fsync, snapshot_bytes
         self._folder = None if folder is None else Path(folder)
         self._journal: Journal | None = None
         self._writing: threading.Thread | None = None
+        self._held: BinaryIO | None = None
         self._number = 0
         if self._folder is None:
             self.fleet = _new_fleet(template, seed)
         else:
             self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock_folder()
             if not self._numbers(SNAPSHOT):
                 fleet = _new_fleet(template, seed)
                 freeze_fleet(fleet)(self._snapshot_path(0))
@@ -91,8 +95,8 @@ class Shard:
 
     def decide(self, request: str, task: Label, context: Any, eligible: Any, explore: bool) -> Decision:
         """See :meth:`posse.Posse.decide`."""
-        answer: Any = self._once(request, lambda: self.fleet.decide(task, context, eligible, explore))
-        return Decision(*(answer[0] if isinstance(answer, list) else answer))
+        answer: Decision = self._once(request, lambda: self.fleet.decide(task, context, eligible, explore))
+        return answer
 
     def decide_many(self, request: str, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> dict[str, Any]:
         """See :meth:`posse.Posse.decide_many`; return columns."""
@@ -100,8 +104,8 @@ class Shard:
         def decide() -> dict[str, Any]:
             return _columns(self.fleet.decide_many(tasks, contexts, eligible, explore))
 
-        answer: Any = self._once(request, decide)
-        return answer if isinstance(answer, dict) else _gathered(answer, self.fleet.arms)
+        answer: dict[str, Any] = self._once(request, decide)
+        return answer
 
     def reward(self, request: str, decision_id: str, value: float) -> bool:
         """See :meth:`posse.Posse.reward`."""
@@ -287,8 +291,10 @@ class Shard:
 
     def _remember(self, request: str, answer: Any) -> None:
         self._answers[request] = answer
-        while len(self._answers) > ANSWERS:
-            self._answers.popitem(last=False)
+        self._answer_rows += _rows_in(answer)
+        while len(self._answers) > ANSWERS or (self._answer_rows > ANSWER_ROWS and len(self._answers) > FEWEST_ANSWERS):
+            _, old = self._answers.popitem(last=False)
+            self._answer_rows -= _rows_in(old)
 
     def _change(self, what: str, facts: dict[str, Any]) -> None:
         """Make a change that is noted first; one that is refused is refused again when it is made again."""
@@ -312,6 +318,22 @@ class Shard:
             self._journal.append(what, facts | {"request": self._request}, arrays)
 
     # Restoring.
+
+    def let_go(self) -> None:
+        """Let another process have the folder; nothing may be done here any more."""
+        if self._writing is not None:
+            self._writing.join()
+        if self._held is not None:
+            self._held.close()
+
+    def _lock_folder(self) -> None:
+        """Wait until nobody else writes here: a shard that was taken for dead may live a little longer."""
+        import fcntl
+
+        assert self._folder is not None
+        # Kept open for as long as this process lives; the system lets it go with the process.
+        self._held = open(self._folder / "lock", "wb")  # noqa: SIM115
+        fcntl.flock(self._held, fcntl.LOCK_EX)
 
     def _restore(self) -> None:
         number = self._numbers(SNAPSHOT)[-1]
@@ -343,14 +365,17 @@ class Shard:
     def _do_again(self, record: Record) -> None:
         """Make a change again that a journal has."""
         facts, fleet = record.facts, self.fleet
-        if record.what == "decide":
+        if record.what in ("decide", "decide_many"):
             place = parse_id(facts["first"])
-            if place is not None:
-                positions: dict[Label, int] = {}
-                codes = [positions.setdefault(task, len(positions)) for task in facts["tasks"]]
+            assert place is not None
+            positions: dict[Label, int] = {}
+            codes = [positions.setdefault(task, len(positions)) for task in facts["tasks"]]
+            arms = np.array([fleet._arm_number(arm) for arm in facts["arms"]], dtype=np.int64)
+            if record.what == "decide":
                 X = np.array([fleet.features.encode(context) for context in facts["contexts"]])
-                arms = np.array([fleet._arm_number(arm) for arm in facts["arms"]], dtype=np.int64)
-                fleet.decide_again(*place, list(positions), np.array(codes), arms, X, facts["decided"])
+            else:
+                arms, X = arms[record.arrays["chosen"]], record.arrays["contexts"]
+            fleet.decide_again(*place, list(positions), np.array(codes), arms, X, facts["decided"])
         elif record.what == "reward":
             fleet.reward_many(facts["ids"], facts["values"])
         elif record.what == "learn":
@@ -370,19 +395,13 @@ class Shard:
             return
         answer: Any = None
         if record.what == "decide":
+            beliefs = (dict(map(tuple, part)) for part in facts["beliefs"][0])
+            answer = Decision(facts["first"], facts["tasks"][0], facts["arms"][0], facts["propensity"][0], *beliefs)
+        elif record.what == "decide_many":
             place = parse_id(facts["first"])
-            rows = [
-                Decision(
-                    f"{place[0]}-{place[1] + row}",
-                    facts["tasks"][row],
-                    facts["arms"][row],
-                    facts["propensity"][row],
-                    *(dict(map(tuple, part)) for part in facts["beliefs"][row]),
-                )
-                for row in range(len(facts["tasks"]))
-                if place is not None
-            ]
-            answer = rows
+            assert place is not None
+            ids = [f"{place[0]}-{place[1] + row}" for row in range(len(facts["tasks"]))]
+            answer = {"ids": ids, "arms": tuple(facts["arms"]), **{name: record.arrays[name] for name in COLUMNS}}
         elif record.what == "reward":
             answer = len(facts["ids"])
         elif record.what == "learn":
@@ -429,32 +448,8 @@ def _new_fleet(template: bytes | str, seed: int) -> ShardFleet:
 
 
 def _columns(decisions: Decisions) -> dict[str, Any]:
-    return {
-        "ids": decisions.ids,
-        "arms": decisions.arms,
-        "chosen": decisions.chosen,
-        "propensity": decisions.propensity,
-        "probabilities": decisions.probabilities,
-        "mean": decisions.mean,
-        "sd": decisions.sd,
-    }
+    return {"ids": decisions.ids, "arms": decisions.arms, **{name: getattr(decisions, name) for name in COLUMNS}}
 
 
-def _gathered(rows: list[Decision], arms: tuple[Label, ...]) -> dict[str, Any]:
-    """Return decisions as columns."""
-    place = {arm: position for position, arm in enumerate(arms)}
-    numbers = np.full((3, len(rows), len(arms)), np.nan)
-    numbers[0] = 0.0
-    for row, one in enumerate(rows):
-        for part, values in enumerate(one[4:]):
-            for arm, value in values.items():
-                numbers[part, row, place[arm]] = value
-    return {
-        "ids": [one.id for one in rows],
-        "arms": arms,
-        "chosen": np.array([place[one.arm] for one in rows], dtype=np.int64),
-        "propensity": np.array([one.propensity for one in rows]),
-        "probabilities": numbers[0],
-        "mean": numbers[1],
-        "sd": numbers[2],
-    }
+def _rows_in(answer: Any) -> int:
+    return len(answer["ids"]) if isinstance(answer, dict) else 1

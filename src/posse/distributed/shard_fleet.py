@@ -15,8 +15,8 @@ import numpy as np
 from posse.engine.refresh import POPULATION, Live, Refresh, chosen_rows
 from posse.errors import InvalidValue
 from posse.fleet.behaviour import ALONE
-from posse.fleet.commit import Steps, commit
-from posse.fleet.decision import Decision
+from posse.fleet.commit import Step, Steps, commit
+from posse.fleet.decision import Decision, Decisions
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
 from posse.fleet.loading import require_loaded
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Arrays = dict[str, npt.NDArray[Any]]
 
 OF_ARMS = tuple(name for name in POPULATION if name != "rewards")
+COLUMNS = ("chosen", "propensity", "probabilities", "mean", "sd")  # of decisions
 ROOTS = ("root", "shared_root", "start")  # of a loop: what sums are taken with
 
 
@@ -133,6 +134,20 @@ class ShardFleet(Posse):
                 "propensity": [one.propensity for one in decisions],
             }
             self._journal("decide", facts, {})
+
+    def _noting(self, decisions: Decisions, contexts: Any, X: Array, now: float) -> Step | None:  # noqa: ARG002
+        if self._journal is None or not len(decisions):
+            return None
+        facts = {
+            "now": now,
+            "first": decisions.ids[0],
+            "decided": self._decided + len(decisions),
+            "tasks": decisions.tasks,
+            "arms": list(decisions.arms),
+        }
+        # As columns: a record per row would take longer than to decide.
+        arrays = {name: getattr(decisions, name) for name in COLUMNS}
+        return partial(self._journal, "decide_many", facts, {"contexts": X, **arrays})
 
     def _note_rewards(self, ids: list[str], values: list[float], now: float) -> None:
         # Those that expire do so again when the next change is made again at its time.

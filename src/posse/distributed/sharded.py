@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "fleet.shards"  # of a folder
 NAMESPACE = "posse"  # of the actors' names
+SNAPSHOT_BYTES = 64 << 20  # of a journal
 RESOURCES = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
 """Of an actor. No CPU is set aside: on a small cluster, nobody could then read what shards wait for."""
 
@@ -86,6 +87,8 @@ class ShardedPosse:
     fsync : bool, default True
         Whether every change is on the disk before it is acknowledged. False survives the death of a process, and not
         that of a machine.
+    snapshot_bytes : int, default 64 MiB
+        A shard makes a snapshot when its journal is larger: what it reads again after a death.
     resources : dict, optional
         Options of every actor, as ``ray.remote`` takes them. Default: spread over the machines, with no CPU set aside.
     **settings
@@ -105,6 +108,8 @@ class ShardedPosse:
     True
     """
 
+    _snapshot_bytes = SNAPSHOT_BYTES
+
     def __init__(
         self,
         arms: Iterable[Label],
@@ -116,6 +121,7 @@ class ShardedPosse:
         folder: str | os.PathLike[str] | None = None,
         address: str | None = None,
         fsync: bool = True,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
         resources: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
@@ -127,6 +133,7 @@ class ShardedPosse:
         if folder is not None:
             _require_new(folder)
         require_shardable(template)
+        self._snapshot_bytes = whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
         self._begin(template, spread_buckets(count), folder, address, fsync=fsync, resources=resources)
 
     def _begin(
@@ -160,7 +167,11 @@ class ShardedPosse:
         try:
             shards = [
                 shard_class.options(name=name, namespace=NAMESPACE).remote(
-                    source, _seed_of(template._seed, number), self._shard_folder(number), fsync=fsync
+                    source,
+                    _seed_of(template._seed, number),
+                    self._shard_folder(number),
+                    fsync=fsync,
+                    snapshot_bytes=self._snapshot_bytes,
                 )
                 for number, name in enumerate(names)
             ]
@@ -594,6 +605,7 @@ class ShardedPosse:
                 read_manifest(path), count, self._folder, None, fsync=self._fsync, resources=self._resources
             )
         folders = [self._shard_folder(number) for number in range(len(self._shards))]
+        new._snapshot_bytes = self._snapshot_bytes
         _end(self._shards, self._coordinator)
         self.__dict__.update(new.__dict__)
         for folder in folders:

@@ -15,7 +15,7 @@ import numpy as np
 from posse.batches import is_many
 from posse.checks import one_of, whole_number
 from posse.errors import InvalidValue
-from posse.fleet.commit import Steps, commit
+from posse.fleet.commit import Step, Steps, commit
 from posse.fleet.core import (
     FIT_SETTLED,
     FIT_STEPS,
@@ -473,14 +473,16 @@ class Posse(Core):
                 partial(self._ledger.__dict__.update, size=self._ledger.size + n),
                 *(lesson.steps if lesson is not None else ()),
             ]
-            note = None
-            if self._log is not None:
-                raw = self._features.raw_rows(contexts)
-                note = partial(self._note, list(decisions), raw, now)
-            commit(steps, note)
+            commit(steps, self._noting(decisions, contexts, X, now))
             if lesson is not None:
                 self._estimate(lesson)
             return decisions
+
+    def _noting(self, decisions: Decisions, contexts: Any, X: Array, now: float) -> Step | None:  # noqa: ARG002
+        """Return what writes many decisions to the log before they count; ``X`` are their contexts as encoded."""
+        if self._log is None:
+            return None
+        return partial(self._note, list(decisions), self._features.raw_rows(contexts), now)
 
     def expected(self, task: Label, context: Any) -> Expectation:
         """Return what is believed about every active arm's expected reward: deterministic, exploration apart."""

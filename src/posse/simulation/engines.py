@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
-from importlib import import_module
 from typing import Any, TypeAlias
 
 from posse.checks import one_of
@@ -38,8 +37,9 @@ def using_engine(engine: str | None, address: str | None = None) -> Iterator[Non
         return
     one_of(engine, "engine", ENGINES)
     if engine == "ray":
-        # By name: clusters stand on fleets, which simulations do not need.
-        import_module("posse.distributed.cluster").start(address)
+        from posse.distributed.cluster import start
+
+        start(address)
     token = _ENGINE.set(engine)
     try:
         yield
@@ -71,13 +71,15 @@ def usual_workers(cores: int) -> int:
     """Return how many workers to use by default: ``cores`` of this machine, or all of the cluster."""
     if _ENGINE.get() != "ray":
         return cores
-    ray = import_module("posse.distributed.cluster").require_ray()
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+    from posse.distributed.cluster import require_ray
+
+    return max(1, int(require_ray().cluster_resources().get("CPU", 1)))
 
 
 def _on_ray(calls: Calls, workers: int) -> Iterator[Any]:
-    cluster: Any = import_module("posse.distributed.cluster")
-    ray = cluster.require_ray()
+    from posse.distributed.cluster import gather, require_ray
+
+    ray = require_ray()
     run = ray.remote(num_cpus=1)(_run)
     running: list[Any] = []
     # What all calls have in common is sent once.
@@ -88,10 +90,10 @@ def _on_ray(calls: Calls, workers: int) -> Iterator[Any]:
         running.append(run.remote(shared[id(function)][1], arguments))
         if len(running) >= workers:
             done, running = ray.wait(running, num_returns=1)
-            yield from cluster.gather(done)
+            yield from gather(done)
     while running:
         done, running = ray.wait(running, num_returns=1)
-        yield from cluster.gather(done)
+        yield from gather(done)
 
 
 def _run(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
