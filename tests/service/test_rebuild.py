@@ -92,7 +92,11 @@ def without_snapshots(path):
 
 
 COUNTING = {"absent_reward": -0.75}
+FADING = {"drift": 3e-5}  # 2.6 seconds, of which a life has some
 SILENCES = pytest.mark.parametrize("lived", [{}, COUNTING], indirect=True, ids=["plain", "pending counts"])
+LIVES = pytest.mark.parametrize(
+    "lived", [{}, COUNTING, FADING], indirect=True, ids=["plain", "pending counts", "drift"]
+)
 
 
 @pytest.fixture
@@ -116,7 +120,7 @@ def lived(request, start, wait_for):
     return service
 
 
-@SILENCES
+@LIVES
 @pytest.mark.parametrize("how", ["snapshot and tail", "log alone", "polite stop"])
 def test_what_was_learned_comes_back(lived, start, tmp_path, how):
     sums, beliefs, fleet = statistics_of(lived), posteriors_of(lived), lived.read("/v1/fleets/stores")

@@ -162,7 +162,10 @@ def test_reward_says_what_it_changed(storage, make):
     assert second.decision.change == 2
     assert written.before == {"stores": 0}
     body = '{"context": {"hour": 9.5}}'
-    expected = [Change(1, "reward", "south", "cake", body, 0.1 + 0.2), Change(2, "reward", "north", "cake", body, -2.0)]
+    expected = [
+        Change(1, "reward", "south", "cake", body, 0.1 + 0.2, time=130.0),
+        Change(2, "reward", "north", "cake", body, -2.0, time=130.0),
+    ]
     assert written.changes == {"stores": expected}
     assert storage.changes("stores", 0) == expected
     assert storage.changes("stores", 1) == expected[1:]

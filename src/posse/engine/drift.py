@@ -45,9 +45,9 @@ RESTART = 1e-2  # rewards that are left of every pair when a change was noticed
 
 TASK_ALARM, WORLD_ALARM = 2.0, 4.0  # nats beyond the logarithm of the rewards so far, and of a thousand more
 START = 1000
-WIDER = 4.0  # times the variance of a prediction, if everything has changed
+WIDER = 3.0  # times the variance of a prediction, if everything has changed
 LARGEST_STEP = 2.0  # nats that one reward may add: outliers are no change
-LARGEST_SHARE = 2.0  # nats that one task may add to the sum over all tasks
+LARGEST_SHARE = 3.0  # nats that one task may add to the sum over all tasks
 
 WATCHED = 64  # tasks whose sums are kept under every half-life
 WATCHED_BYTES = 32 << 20

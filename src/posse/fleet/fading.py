@@ -85,13 +85,12 @@ class FleetFading:
 
     def advance(self, now: float, contexts: Array | None = None) -> None:
         """Let the clock go on: what is old fades. ``contexts`` are those of rewards that are about to be learned."""
+        store, passed = self._fleet._store, 0.0 if self._fleet._partial else self.drift.elapsed(now)
+        if passed > 0.0 and store.n_slots:
+            factor = engine.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
+            store.fade(factor, self.drift.squares)
         if contexts is not None:
             self.drift.meet(contexts)
-        store = self._fleet._store
-        if self._fleet._partial or (passed := self.drift.elapsed(now)) == 0.0 or store.n_slots == 0:
-            return
-        factor = engine.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-        store.fade(factor, self.drift.squares)
 
     def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         """Take notice of a reward that is about to be learned; its pair has a slot."""
@@ -145,7 +144,7 @@ class FleetFading:
         for rows in same_ticks(times, self.drift.half_life / engine.TICKS):
             store = fleet._store
             store.stale = True
-            self.advance(float(times[rows][-1]), contexts[rows])
+            self.advance(float(times[rows].max()), contexts[rows])
             slots = store.claim(tasks[rows], arms[rows])
             commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows], store.parts_of(slots)))
 

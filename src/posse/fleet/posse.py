@@ -213,6 +213,11 @@ class Posse(Core):
         return self._store.n_rewards
 
     @property
+    def fades(self) -> bool:
+        """Whether old rewards count less; see ``drift``."""
+        return self._fading is not None
+
+    @property
     def half_life(self) -> timedelta | None:
         """How long it takes until half of what differs in a task is believed to have changed; None is for ever."""
         return None if self._fading is None else self._fading.half_life

@@ -46,6 +46,11 @@ class Replica(Posse):
                 f"expected rewards='number' for a replica, got {self._behaviour.family.name!r}: clicks and counts "
                 "depend on the order of rewards, which replicas do not share; use Posse"
             )
+        if self._fading is not None and self._fading.drift.learned:
+            raise InvalidValue(
+                "expected drift to be None or a half-life for a replica, got 'learn': what is noticed depends on when "
+                "the population was estimated, which replicas do not share; give a half-life, or use Posse"
+            )
         self._leads = True
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
@@ -149,6 +154,7 @@ class Replica(Posse):
         provisional: bool = False,
         applied: int | None = None,
         catching_up: bool = False,
+        times: Sequence[float] | None = None,
     ) -> None:
         """Learn rewards, those of retired arms too.
 
@@ -167,6 +173,8 @@ class Replica(Posse):
         catching_up : bool
             Only add them up, which is fast; the next decision estimates the population unless :meth:`adopt` or
             :meth:`refresh` came before it.
+        times : sequence of float, optional
+            When each reward came, for a fleet with drift, whose sums depend on nothing else. Default: now.
         """
         if not rewards:
             if applied is not None:
@@ -185,8 +193,11 @@ class Replica(Posse):
             arm_numbers = np.array([self._arm_number(arm) for arm in arms], dtype=np.int64)
             if old is not None:
                 self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
+            came = self._times(self._clock(), y.size)
+            if came is not None and times is not None:
+                came = np.array(times, dtype=np.float64)
             lesson = self._lesson(
-                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional
+                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional, times=came
             )
             steps = [*self._taking(new), *lesson.steps]
             if applied is not None:

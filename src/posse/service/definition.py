@@ -17,6 +17,9 @@ SETTINGS = (
 )  # fmt: skip
 """What is passed on to the fleet as it is."""
 
+OPTIONAL = ("drift",)
+"""The same, where it is given: definitions from before do not have it."""
+
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
 
@@ -64,6 +67,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         "retention": retention,
     }
     definition |= {name: given[name] for name in SETTINGS}
+    definition |= {name: given[name] for name in OPTIONAL if given[name] is not None}
     fleet = new_replica(definition)
     # What was left open is decided now, so that it stays the same when defaults change.
     behaviour = fleet._behaviour
@@ -102,6 +106,7 @@ def new_replica(definition: dict[str, Any]) -> Replica:
         features=FeatureSpec.from_json(definition["features"]),
         background=True,
         **{name: definition[name] for name in SETTINGS},
+        **{name: definition[name] for name in OPTIONAL if name in definition},
     )
     match_arms(fleet, definition)
     return fleet

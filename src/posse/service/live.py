@@ -114,6 +114,8 @@ class LiveFleet:
 
     def _disagrees(self, replica: Replica) -> bool:
         """Whether a replica has learned more rewards than the log has up to the same change, or fewer."""
+        if replica.fades:
+            return False  # what is left of old rewards is no count of them
         expected = self._storage.rewards_up_to(self.name, replica.applied)
         learned = int(replica.n_rewards) + replica.unlearned
         if expected is None or expected == learned:
@@ -136,7 +138,7 @@ class LiveFleet:
             else:
                 logger.error("old rows of fleet %r have left its log, so it cannot be learned from that", self.name)
         expected = self._storage.rewards_up_to(self.name, last.applied)
-        if expected is not None:
+        if expected is not None and not last.fades:
             # Whatever is left of the difference has no remedy, and was said; it is no news the next time.
             last.unlearned = expected - int(last.n_rewards)
         self.replica = last
@@ -229,6 +231,7 @@ class LiveFleet:
                 provisional=all(change.kind == "decision" for change in news),
                 applied=last,
                 catching_up=catching_up,
+                times=[change.time for change in news],
             )
         except PosseError:
             if replica.applied == last:

@@ -200,6 +200,8 @@ class Change(NamedTuple):
         :func:`posse.storage.naming.digest_of`), or a population.
     old : float or None
         Of a reward: what the decision counted as until now, None if it did not count.
+    time : float
+        Of a reward: when it came. Of other kinds 0.
     """
 
     number: int
@@ -210,6 +212,7 @@ class Change(NamedTuple):
     reward: float = 0.0
     data: bytes = b""
     old: float | None = None
+    time: float = 0.0
 
 
 class Written(NamedTuple):

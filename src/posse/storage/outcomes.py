@@ -198,8 +198,11 @@ def _changes(found: Found, decisions: list[AcceptedDecision], rewards: list[Acce
     for _, row, _ in rewards:
         if row.change is not None:
             assert row.reward is not None
+            assert row.reward_time is not None
             old = None if row.counted is None else found.fleets[row.fleet].absent_reward
-            change = Change(row.change, "reward", row.task, row.arm, row.body, row.reward, old=old)
+            change = Change(
+                row.change, "reward", row.task, row.arm, row.body, row.reward, old=old, time=row.reward_time
+            )
             changes.setdefault(row.fleet, []).append(change)
     for some in changes.values():
         some.sort(key=lambda change: change.number)

@@ -64,18 +64,18 @@ WHERE f.name IS NOT NULL ORDER BY f.name
 CHANGES = """
 SELECT * FROM (
   SELECT d.change, 'reward', d.task, d.arm, d.body, d.reward, CAST(NULL AS {binary}),
-    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END
+    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END, d.reward_time
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? ORDER BY d.change LIMIT ?) AS rewarded
 UNION ALL
 SELECT * FROM (
   SELECT d.counted, 'decision', d.task, d.arm, d.body, f.absent_reward, CAST(NULL AS {binary}),
-    CAST(NULL AS double precision)
+    CAST(NULL AS double precision), CAST(0 AS double precision)
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.counted > ? ORDER BY d.counted LIMIT ?) AS waiting
 UNION ALL
 SELECT * FROM (
-  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision) FROM changes
+  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision), CAST(0 AS double precision) FROM changes
   WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND number > ? ORDER BY number LIMIT ?) AS others
 ORDER BY 1 LIMIT ?
 """
@@ -298,7 +298,7 @@ class SqlStorage(Storage):
     def changes(self, fleet: str, after: int, limit: int = 10_000) -> list[Change]:
         _checked(limit)
         found = self._read(CHANGES.format(binary=self.BINARY), *(fleet, after, limit) * 3, limit)
-        return [Change._make((*row[:6], bytes(row[6] or b""), row[7])) for row in found]
+        return [Change._make((*row[:6], bytes(row[6] or b""), *row[7:])) for row in found]
 
     def rewards_up_to(self, fleet: str, number: int) -> int | None:
         found = self._read(REWARDS_UP_TO, number, number, fleet, number, number)
