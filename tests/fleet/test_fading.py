@@ -215,6 +215,23 @@ def test_a_forgotten_task_leaves_no_trace(clock):
     live(fleet, clock, world(), 20, seed=3)
 
 
+def test_what_was_found_is_told(clock):
+    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
+    live(fleet, clock, world(), 400)
+    assert "no drift (learned)" in repr(fleet.overview())
+    assert not any("changed" in finding for finding in fleet.findings())
+    live(fleet, clock, -world(), 200)
+    told = [finding for finding in fleet.findings() if "all tasks changed at once, 1 times" in finding]
+    assert len(told) == 1
+    assert f"{fleet.changes[0].time:%Y-%m-%d}" in told[0]
+    drift = fleet.overview().to_json()["drift"]
+    assert drift["learned"]
+    assert drift["changes"] == [{"time": fleet.changes[0].time.isoformat(), "task": None}]
+    given = Posse(arms=["x", "y"], features=["a"], drift=timedelta(hours=12))
+    assert "half-life 0.5 days" in repr(given.overview())
+    assert "drift" not in Posse(arms=["x", "y"], features=["a"]).overview().to_json()
+
+
 def test_a_refused_reward_leaves_everything_as_it_was(clock, snapshot, differences):
     def refuse(records):
         if any("reward" in record for record in records):

@@ -83,6 +83,38 @@ class FleetFading:
             for change in self.drift.changes
         ]
 
+    def findings(self, tasks: Labels) -> list[str]:
+        """Return in plain sentences what was found about changes."""
+        found, noticed = [], self.changes(tasks)
+        half_life = self.half_life
+        if self.drift.learned and half_life is not None:
+            found.append(
+                f"coefficients change with time: a half-life of {in_words(half_life)} was learned, and older rewards "
+                "count less"
+            )
+        everywhere = [change for change in noticed if change.task is None]
+        if everywhere:
+            found.append(
+                f"all tasks changed at once, {len(everywhere)} times so far, noticed last on "
+                f"{everywhere[-1].time:%Y-%m-%d at %H:%M} UTC: they started anew then"
+            )
+        alone = [change for change in noticed if change.task is not None]
+        if alone:
+            found.append(
+                f"{len({change.task for change in alone})} tasks changed suddenly and started anew, the last of them "
+                f"{alone[-1].task!r}, noticed on {alone[-1].time:%Y-%m-%d at %H:%M} UTC"
+            )
+        return found
+
+    def to_json(self, tasks: Labels) -> dict[str, Any]:
+        """Return what was found as plain values."""
+        half_life = self.half_life
+        return {
+            "learned": self.drift.learned,
+            "half_life_days": None if half_life is None else half_life / timedelta(days=1),
+            "changes": [{"time": change.time.isoformat(), "task": change.task} for change in self.changes(tasks)],
+        }
+
     def advance(self, now: float, contexts: Array | None = None) -> None:
         """Let the clock go on: what is old fades. ``contexts`` are those of rewards that are about to be learned."""
         store, passed = self._fleet._store, 0.0 if self._fleet._partial else self.drift.elapsed(now)
@@ -160,6 +192,14 @@ class FleetFading:
         if mine.aged_at is not None and theirs.aged_at is not None and mine.aged_at > theirs.aged_at:
             factor = engine.aged(sums.counts, mine.aged_at - theirs.aged_at, mine.half_life)
             engine.scale_sums(sums, factor, mine.squares)
+
+
+def in_words(half_life: timedelta) -> str:
+    """Return a half-life as people say it."""
+    days = half_life / timedelta(days=1)
+    if days >= 2:
+        return f"{days:.3g} days"
+    return f"{24 * days:.3g} hours" if days >= 1 / 24 else f"{86400 * days:.3g} seconds"
 
 
 def same_ticks(times: Array, tick: float) -> list[slice]:

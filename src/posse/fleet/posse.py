@@ -894,6 +894,7 @@ class Posse(Core):
                 pending_reward=self._absent_reward if self._counts_pending else None,
                 findings=findings,
                 rewards=self._behaviour.family.name,
+                drift=None if self._fading is None else self._fading.to_json(self._tasks),
             )
 
     def _arm_overviews(self) -> list[ArmOverview]:
