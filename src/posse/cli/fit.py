@@ -43,6 +43,14 @@ def fit(
     rewards: Annotated[
         str, typer.Option(help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...).")
     ] = "number",
+    drift: Annotated[
+        str | None,
+        typer.Option(metavar="DAYS", help="Half-life of what was learned, or `learn`. Default: nothing fades."),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --drift, when rewards came. Default: the log's own times."),
+    ] = None,
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
     evaluation_budget: Annotated[
         float,
@@ -56,6 +64,18 @@ def fit(
     from posse.fleet import Posse
 
     frame, arms, contexts = _read(log, task, arm, reward)
+    if time_column is not None:
+        if drift is None:
+            raise InvalidValue("--time-column says when old rewards came, which matters with --drift only; give both")
+        if time_column not in frame.columns:
+            raise InvalidValue(f"expected a column {time_column!r} in {log}, got {', '.join(frame.columns)}")
+        contexts = contexts.drop(time_column, strict=False)
+    time = time_column
+    if drift is not None and time is None and {"time", "reward_time"} <= set(frame.columns):
+        # As of when rewards came, or, where the log does not say, of when it was decided.
+        frame, time = frame.with_columns(_came=frame["reward_time"].fill_null(frame["time"])), "_came"
+        if frame["_came"].null_count():
+            time = None
     spec = _declared(contexts, feature, features, standardise=standardise)
     fleet = Posse(
         arms=arms,
@@ -63,15 +83,26 @@ def fit(
         policy=policy,
         seed=seed,
         rewards=family_of(rewards).name,  # type: ignore[arg-type]
+        drift=_drift(drift),
         floor=floor,
         evaluation_budget=evaluation_budget,
         absent_reward=absent_reward,
-        count_pending=rewards == "number" or absent_reward is None,
+        count_pending=(rewards == "number" and drift is None) or absent_reward is None,
     )
     missing = "skip" if absent_reward is None else "absent"
-    learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing)
+    learned = fleet.learn_many(frame, task=task, arm=arm, reward=reward, missing_reward=missing, time=time)
     fleet.save(out)
     _report(fleet, learned, frame.height - learned, out, json)
+
+
+def _drift(given: str | None) -> Any:
+    """Return a half-life in days, or the word that was given."""
+    if given is None or given == "learn":
+        return given
+    try:
+        return float(given)
+    except ValueError:
+        raise InvalidValue(f"expected --drift as a number of days or `learn`, got {given!r}") from None
 
 
 def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:

@@ -110,7 +110,7 @@ def measure_drift(
         }
         for where in SWAPPED
     }
-    return DriftReport(len(found), worlds, swaps)  # type: ignore[arg-type]
+    return DriftReport(len(found), worlds, swaps)
 
 
 def _one_seed(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Array]]]:
