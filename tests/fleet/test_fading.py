@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from posse import FeatureSpec, Posse
 from posse.engine.drift import TICKS, aged
 from posse.errors import DamagedFile, InvalidValue
+from posse.fleet.replica import Replica
 
 DAY = 86400.0
 NAMES = tuple(f"store-{number}" for number in range(12))
@@ -230,6 +231,71 @@ def test_what_was_found_is_told(clock):
     given = Posse(arms=["x", "y"], features=["a"], drift=timedelta(hours=12))
     assert "half-life 0.5 days" in repr(given.overview())
     assert "drift" not in Posse(arms=["x", "y"], features=["a"]).overview().to_json()
+
+
+@pytest.mark.parametrize("drift", [0.5, "learn"])
+def test_many_rewards_at_once_are_learned_as_one_by_one(clock, new_clock, drift):
+    one, many = (
+        Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock, drift=drift)
+        for clock in (clock, new_clock())
+    )
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        contexts, values = rng.normal(size=(8, 2)), rng.normal(size=8).tolist()
+        tasks = [NAMES[number] for number in rng.integers(12, size=8)]
+        decisions = [fleet.decide_many(tasks, contexts) for fleet in (one, many)]
+        for fleet in (one, many):
+            fleet._clock.now += 5000.0
+        for decision, value in zip(decisions[0], values, strict=True):
+            one.reward(decision.id, value)
+        assert many.reward_many(decisions[1], values) == 8
+    assert_allclose(grams_of(many), grams_of(one), rtol=1e-12)
+    assert_allclose(expectations(many), expectations(one), rtol=1e-9)
+
+
+def test_rewards_that_are_held_fade_from_when_they_are_learned(clock):
+    fleet = Posse(
+        arms=["x", "y", "z"],
+        features=["a", "b"],
+        seed=1,
+        clock=clock,
+        drift=1.0,
+        absent_reward=0.0,
+        count_pending=False,
+        time_to_live=3600.0,
+    )
+    for number in range(10):
+        decision = fleet.decide("t", [0.0, 1.0])
+        if number % 2:
+            fleet.reward(decision.id, 1.0)
+    assert fleet.n_rewards == 0
+    clock.now += 4000.0
+    fleet.decide("t", [0.0, 1.0])
+    assert fleet.n_rewards == 10
+    clock.now += 3600.0 * 6
+    fleet.decide("t", [0.0, 1.0])
+    assert 0 < fleet.n_rewards < 10
+
+
+def test_replicas_that_catch_up_have_the_sums_of_those_that_were_there(clock):
+    log = []
+    live(Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock), clock, world(), 150, log=log)
+    there, later = (Replica(arms=["x", "y", "z"], features=["a", "b"], seed=1, drift=0.5) for _ in range(2))
+    tasks, arms, a, b, rewards, times = (list(column) for column in zip(*log, strict=True))
+    times[40] += 9000.0  # clocks of two processes differ
+    contexts = np.column_stack([a, b])
+    for row in range(150):
+        there.learn(tasks[row : row + 1], arms[row : row + 1], contexts[row : row + 1], rewards[row : row + 1],
+            times=times[row : row + 1])  # fmt: skip
+    for first in (0, 70):
+        rows = slice(first, first + 80 if first else 70)
+        later.learn(tasks[rows], arms[rows], contexts[rows], rewards[rows], times=times[rows], catching_up=True)
+    assert there.n_rewards < 60
+    assert_allclose(grams_of(later), grams_of(there), rtol=1e-12)
+    later.look()
+    assert np.isfinite(expectations(later)).all()
+    with pytest.raises(InvalidValue, match="use Posse"):
+        Replica(arms=["x", "y"], features=["a"], drift="learn")
 
 
 def test_a_refused_reward_leaves_everything_as_it_was(clock, snapshot, differences):
