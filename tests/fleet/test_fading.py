@@ -294,8 +294,39 @@ def test_replicas_that_catch_up_have_the_sums_of_those_that_were_there(clock):
     assert_allclose(grams_of(later), grams_of(there), rtol=1e-12)
     later.look()
     assert np.isfinite(expectations(later)).all()
-    with pytest.raises(InvalidValue, match="use Posse"):
-        Replica(arms=["x", "y"], features=["a"], drift="learn")
+
+
+def test_what_a_replica_notices_counts_when_all_are_told(clock):
+    log = []
+    teacher = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock)
+    live(teacher, clock, world(), 200, log=log)
+    live(teacher, clock, -world(), 60, log=log)
+    leader, follower, later = (Replica(arms=["x", "y", "z"], features=["a", "b"], drift="learn") for _ in range(3))
+    follower.leading = False
+    told = []
+    for row, (task, arm, a, b, reward, time) in enumerate(log):
+        for replica in (leader, follower):
+            replica.learn([task], [arm], [[a, b]], [reward], times=[time])
+        assert follower.noticed() == []
+        for event in leader.noticed():
+            assert leader.changes == [] or told
+            told.append((row, event))
+            for replica in (leader, follower):
+                replica.notice(event, lambda label, event=event: label == event["task"])
+    assert any(event.get("everywhere") for _, event in told)
+    assert leader.changes == follower.changes
+    assert leader.half_life == follower.half_life
+    assert_allclose(grams_of(follower), grams_of(leader), rtol=1e-12)
+    first = 0
+    for row, event in [*told, (len(log) - 1, None)]:
+        if row + 1 > first:
+            tasks, arms, a, b, rewards, times = (list(column) for column in zip(*log[first : row + 1], strict=True))
+            later.learn(tasks, arms, np.column_stack([a, b]), rewards, times=times, catching_up=True)
+        first = row + 1
+        if event is not None:
+            later.notice(event, lambda label, event=event: label == event["task"])
+    assert later.changes == leader.changes
+    assert_allclose(grams_of(later), grams_of(leader), rtol=1e-9)
 
 
 def test_a_refused_reward_leaves_everything_as_it_was(clock, snapshot, differences):

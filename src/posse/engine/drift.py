@@ -292,30 +292,53 @@ class Drift:
         return passed
 
     def note(
-        self, now: float, task: int, arm: int, x: Array, reward: float, belief: Belief, population: Population
+        self,
+        now: float,
+        task: int,
+        arm: int,
+        x: Array,
+        reward: float,
+        belief: Belief,
+        population: Population,
+        *,
+        defer: bool = False,
     ) -> int:
-        """Take notice of a reward before it is learned; return which change it shows, if any."""
+        """Take notice of a reward before it is learned; return which change it shows, if any.
+
+        With ``defer`` a change is only told, and :meth:`restart` is for whoever asks to call.
+        """
         if not self.learned or self.half_lives is None:
             return NOTHING
-        found = self._watch(now, task, reward, belief, population.noise_variance)
-        if found:
-            self.half_lives.restart(None if found == WORLD else task)
+        found = self._watch(task, reward, belief, population.noise_variance)
+        if found and not defer:
+            self.restart(now, EVERYWHERE if found == WORLD else task)
         if self.half_lives.watches(task):
             self.half_lives.learn(now, task, arm, x, reward, population)
-            self._choose_half_life(now)
+            best = self.best_half_life()
+            if best != self.half_life and not defer:
+                self.use(best, now)
         return found
 
-    def _choose_half_life(self, now: float) -> None:
+    def restart(self, now: float, task: int) -> None:
+        """Let a change be one: of a task, or of all if it is EVERYWHERE."""
+        self.changes = [*self.changes[1 - KEPT :], Change(now, task)]
+        if self.half_lives is not None:
+            self.half_lives.restart(None if task == EVERYWHERE else task)
+
+    def best_half_life(self) -> float:
+        """Return the half-life that predicts best, or the one in force unless another is clearly better."""
         assert self.half_lives is not None
         candidates = self.half_lives.candidates
         present = int(np.flatnonzero(candidates == self.half_life)[0])
-        best = self.half_lives.best(present)
-        if best != present:
-            if math.isinf(self.half_life):
-                self.aged_at = now  # nothing aged until now
-            self.half_life = float(candidates[best])
+        return float(candidates[self.half_lives.best(present)])
 
-    def _watch(self, now: float, task: int, reward: float, belief: Belief, noise: float) -> int:
+    def use(self, half_life: float, now: float) -> None:
+        """Let another half-life be in force from now on."""
+        if math.isinf(self.half_life):
+            self.aged_at = now  # nothing aged until now
+        self.half_life = half_life
+
+    def _watch(self, task: int, reward: float, belief: Belief, noise: float) -> int:
         self.noted += 1
         bound = math.log(START + self.noted)
         own = log_density(reward, belief.mean, belief.sd**2 + noise)
@@ -335,17 +358,12 @@ class Drift:
             self.task_sums.clear()
             self.world_shares.clear()
             self.world_sum = 0.0
-            self._remember(Change(now, EVERYWHERE))
             return WORLD
         if total > bound + TASK_ALARM:
-            self._remember(Change(now, task))
             return TASK
         if total > 0.0:
             self.task_sums[task] = total
         return NOTHING
-
-    def _remember(self, change: Change) -> None:
-        self.changes = [*self.changes[1 - KEPT :], change]
 
     def forget(self, task: int) -> None:
         """Forget all about a task."""

@@ -814,7 +814,7 @@ class Posse(Core):
             for ledger in self._ledgers():
                 steps += ledger.forgetting(ledger.of(numbers))
             if self._fading is not None:
-                steps += [partial(self._fading.drift.forget, task) for task in numbers.tolist()]
+                steps += [partial(self._fading.forget, task) for task in numbers.tolist()]
             commit([*steps, *self._tasks.removing(labels)])
             # Whoever is interrupted here has forgotten; the next who looks estimates the population.
             if store.n_rewards > 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from posse.errors import InvalidValue
 from posse.fleet.commit import commit
 from posse.fleet.core import no_belief, require_truth_value
 from posse.fleet.decision import Decision
+from posse.fleet.fading import Event
 from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
@@ -46,11 +48,8 @@ class Replica(Posse):
                 f"expected rewards='number' for a replica, got {self._behaviour.family.name!r}: clicks and counts "
                 "depend on the order of rewards, which replicas do not share; use Posse"
             )
-        if self._fading is not None and self._fading.drift.learned:
-            raise InvalidValue(
-                "expected drift to be None or a half-life for a replica, got 'learn': what is noticed depends on when "
-                "the population was estimated, which replicas do not share; give a half-life, or use Posse"
-            )
+        if self._fading is not None:
+            self._fading.deferred = True
         self._leads = True
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
@@ -66,6 +65,8 @@ class Replica(Posse):
     def leading(self, value: bool) -> None:
         with self._lock:
             self._leads = bool(value)
+            if self._fading is not None:
+                self._fading.watching = self._leads
 
     def _growth(self) -> float:
         # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
@@ -279,6 +280,39 @@ class Replica(Posse):
     def estimate(self) -> int:
         """A number that is another whenever another population is in force."""
         return int(self._store._room.generation[0])
+
+    def noticed(self) -> list[dict[str, Any]]:
+        """Return what was noticed about changes since the last time, as plain values for :meth:`notice`.
+
+        Nothing of it counts before all replicas are told, this one too; so it counts at one place of the log.
+        """
+        with self._lock:
+            if self._fading is None:
+                return []
+            events, self._fading.events = self._fading.events, []
+            return [
+                {"time": event.time, "half_life": None if event.half_life == math.inf else event.half_life}
+                if event.half_life is not None
+                else {"time": event.time, "everywhere": event.everywhere, "task": self._label_of(event.task)}
+                for event in events
+            ]
+
+    def _label_of(self, task: int) -> Label | None:
+        return self._tasks.label(task) if self._tasks.has(task) else None
+
+    def notice(self, event: dict[str, Any], matches: Callable[[Label], bool]) -> None:
+        """Let what some replica noticed be so; ``matches`` tells the task that it is of."""
+        with self._lock:
+            if self._fading is None:
+                return
+            if "half_life" in event:
+                half_life = math.inf if event["half_life"] is None else float(event["half_life"])
+                self._fading.apply(Event(event["time"], half_life, False, -1))
+                return
+            task = -1
+            if not event["everywhere"]:
+                task = next((number for label, number in self._tasks.numbers.items() if matches(label)), -1)
+            self._fading.apply(Event(event["time"], None, event["everywhere"], task))
 
     def adopt(self, population: bytes) -> bool:
         """Believe in the population that another replica estimated; False if it is of other arms."""

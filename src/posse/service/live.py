@@ -213,6 +213,9 @@ class LiveFleet:
                 elif kind == "erase":
                     replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
                     self._published = -1  # populations from before have left the log
+                elif kind == "drift":
+                    event = json.loads(change.data)
+                    replica.notice(event, lambda task: digest_of(self.name, str(task)).hex() == event["task"])  # noqa: B023
                 elif kind == "population" and change.number != self.own_population and self._adopt(replica, change):
                     self._published = replica.estimate
                 replica.applied = change.number
@@ -300,6 +303,17 @@ class LiveFleet:
         if data is not None:
             write(data)
         self._published = number
+
+    def publish_drift(self, write: Callable[[bytes], None]) -> None:
+        """Have what was noticed about changes written to the log; it counts from there on, here as elsewhere.
+
+        What could not be written is noticed again if it is so.
+        """
+        for event in self.replica.noticed():
+            if event.get("task") is not None:
+                # Names of tasks leave the log when they are erased.
+                event["task"] = digest_of(self.name, str(event["task"])).hex()
+            write(json.dumps(event).encode())
 
     def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], now: float) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.

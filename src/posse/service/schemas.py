@@ -59,11 +59,11 @@ class Definition(Request):
         None, ge=0, le=1e6, description="The population is estimated anew when rewards have grown by this fraction."
     )
     robust: bool = Field(False, description="A population with heavy tails.")
-    drift: float | None = Field(
+    drift: Annotated[float, Field(gt=0, le=1e5)] | Literal["learn"] | None = Field(
         None,
-        gt=0,
-        le=1e5,
-        description="Half-life, in days, with which old rewards count less; left out: they count the same for ever.",
+        description=(
+            "Half-life, in days, with which old rewards count less, or learn; left out: they count the same for ever."
+        ),
     )
     time_to_live: float | None = Field(
         30 * 24 * 3600.0,

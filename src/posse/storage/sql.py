@@ -442,6 +442,11 @@ class SqlStorage(Storage):
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", locked[0])
             return _note(session, locked, "population", data)
 
+    def add_drift(self, fleet: str, data: bytes) -> int:
+        with self._writing() as session:
+            locked = self._lock(session, fleet)
+            return 0 if locked is None else _note(session, locked, "drift", data)
+
     def population(self, fleet: str) -> Change | None:
         found = self._read(
             "SELECT number, data FROM changes WHERE fleet = (SELECT id FROM fleets WHERE name = ?) "
