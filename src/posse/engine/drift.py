@@ -53,6 +53,7 @@ WATCHED = 64  # tasks whose sums are kept under every half-life
 WATCHED_BYTES = 32 << 20
 RESISTANCE = 3.0  # nats by which another half-life must be better than the one in force
 PREFERENCE = 3.0  # nats by which any half-life must be better than none
+LARGEST_SURPRISE = 25.0  # squared error over its variance that one reward may count for
 KEPT = 1000  # changes that are remembered
 MEMORY = 2000  # rewards over which predictions are compared
 
@@ -179,11 +180,15 @@ class HalfLives:
         moment *= factor[:, None]
         counts *= factor
         self.time[pair] = max(now, self.time[pair])
-        mean, variance = predict_each(gram, moment, x, population)
-        variance += population.noise_variance
-        error = reward - mean
+        with np.errstate(all="ignore"):
+            mean, variance = predict_each(gram, moment, x, population)
+            variance += population.noise_variance
+            error = reward - mean
+            gain = -0.5 * (np.minimum(error * error / variance, LARGEST_SURPRISE) + np.log(variance))
+        if not np.isfinite(gain).all():
+            return  # of a size beyond all others: it says nothing about half-lives
         self.score *= 1.0 - 1.0 / MEMORY
-        self.score -= 0.5 * (np.minimum(error * error / variance, 25.0) + np.log(variance))
+        self.score += gain
         gram += np.outer(x, x)
         moment += x * reward
         counts += 1.0
@@ -234,7 +239,11 @@ def predict_each(gram: Array, moment: Array, x: Array, population: Population) -
     s2 = population.noise_variance
     middle = population.covariance @ gram
     middle[:, np.arange(x.size), np.arange(x.size)] += s2
-    weights = np.linalg.solve(middle, np.broadcast_to(population.covariance @ x, moment.shape)[:, :, None])[:, :, 0]
+    right = np.broadcast_to(population.covariance @ x, moment.shape)[:, :, None]
+    try:
+        weights = np.linalg.solve(middle, right)[:, :, 0]
+    except np.linalg.LinAlgError:
+        weights = np.full(moment.shape, np.nan)
     residual = moment - gram @ population.mean
     mean = x @ population.mean + np.einsum("hi,hi->h", weights, residual)
     return mean, np.maximum(s2 * (weights @ x), 0.0)
