@@ -76,6 +76,43 @@ def test_fit_learns_what_learn_many_does(fleet):
     assert loaded.expected("store-2", context).mean["cake"] == pytest.approx(1.0, abs=0.2)
 
 
+def test_fit_lets_old_rows_fade(run, tmp_path):
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    table, out = tmp_path / "sales.parquet", tmp_path / "fleet.posse"
+    sales().with_columns(day=pl.int_range(ROWS) * 86400.0).write_parquet(table)
+    result = run("fit", table, *columns, "--out", out, "--drift", 50, "--time-column", "day")
+    assert result.exit_code == 0, result.output
+    assert "half-life 50 days" in result.output
+    fleet = Posse.load(out)
+    assert fleet.features.names == ("age", "weather")
+    same = Posse(arms=["cake", "coffee"], features=fleet.features, drift=50)
+    rows = pl.read_parquet(table)
+    same.learn_many(rows, task="store", arm="offer", reward="sold", missing_reward="skip", time="day")
+    assert fleet.n_rewards == same.n_rewards < 200
+    assert "half-life 50 days" in run("inspect", out).output
+    with pytest.raises(InvalidValue, match="days or `learn`"):
+        run("fit", table, *columns, "--out", out, "--drift", "soon")
+    with pytest.raises(InvalidValue, match="give both"):
+        run("fit", table, *columns, "--out", out, "--time-column", "day")
+    with pytest.raises(InvalidValue, match="'when'"):
+        run("fit", table, *columns, "--out", out, "--drift", 3, "--time-column", "when")
+
+
+def test_fit_takes_the_times_of_a_log(run, tmp_path):
+    log, out = tmp_path / "log.jsonl", tmp_path / "fleet.posse"
+    now = [1e9]
+    fleet = Posse(arms=["a", "b"], features=["x"], seed=1, clock=lambda: now[0], drift=2.0, log=log)
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        decision = fleet.decide("t", {"x": float(rng.normal())})
+        now[0] += 20_000.0
+        fleet.reward(decision, float(rng.normal()))
+    result = run("fit", log, "--out", out, "--drift", 2)
+    assert result.exit_code == 0, result.output
+    assert Posse.load(out).n_rewards == pytest.approx(fleet.n_rewards)
+    assert fleet.n_rewards < 50
+
+
 def test_fit_says_what_it_learned_and_left_out(run, tmp_path):
     table = tmp_path / "sales.csv"
     sales().write_csv(table)

@@ -102,7 +102,7 @@ def test_the_half_life_under_which_rewards_were_drawn_is_found(half_life, expect
             x = rng.normal(size=2)
             reward = float(x @ (p.mean + deviation[task]) + math.sqrt(s2) * rng.normal())
             drift.half_lives.learn(float(step), task, 0, x, reward, p)
-        drift._choose_half_life(float(step))
+        drift.use(drift.best_half_life(), float(step))
     assert drift.half_life in expected
 
 
@@ -140,6 +140,17 @@ def test_a_jump_of_all_tasks_is_noticed_within_a_few_dozen_rewards():
     assert found.index(WORLD) < 36
     assert drift.changes[0].task == EVERYWHERE
     assert found[: found.index(WORLD)].count(TASK) == 0
+
+
+def test_a_change_may_be_told_and_left_to_others():
+    drift = new_drift()
+    p, x, belief = population(), np.array([1.0, 0.0]), Belief(0.0, 0.1, 0.0, 0.9)
+    found = [drift.note(1.0, 0, 0, x, 3.0, belief, p, defer=True) for _ in range(12)]
+    assert TASK in found
+    assert drift.changes == []
+    drift.restart(5.0, 0)
+    assert drift.changes == [(5.0, 0)]
+    assert drift.half_lives.counts.max() <= engine.RESTART
 
 
 def test_nothing_is_noticed_where_nothing_changes():

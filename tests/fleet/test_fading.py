@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from posse import FeatureSpec, Posse
 from posse.engine.drift import TICKS, aged
 from posse.errors import DamagedFile, InvalidValue
+from posse.fleet.replica import Replica
 
 DAY = 86400.0
 NAMES = tuple(f"store-{number}" for number in range(12))
@@ -213,6 +214,119 @@ def test_a_forgotten_task_leaves_no_trace(clock):
     assert "store-4" not in {change.task for change in fleet.changes}
     fleet.decide("somebody else", [0.0, 0.0])
     live(fleet, clock, world(), 20, seed=3)
+
+
+def test_what_was_found_is_told(clock):
+    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
+    live(fleet, clock, world(), 400)
+    assert "no drift (learned)" in repr(fleet.overview())
+    assert not any("changed" in finding for finding in fleet.findings())
+    live(fleet, clock, -world(), 200)
+    told = [finding for finding in fleet.findings() if "all tasks changed at once, 1 times" in finding]
+    assert len(told) == 1
+    assert f"{fleet.changes[0].time:%Y-%m-%d}" in told[0]
+    drift = fleet.overview().to_json()["drift"]
+    assert drift["learned"]
+    assert drift["changes"] == [{"time": fleet.changes[0].time.isoformat(), "task": None}]
+    given = Posse(arms=["x", "y"], features=["a"], drift=timedelta(hours=12))
+    assert "half-life 0.5 days" in repr(given.overview())
+    assert "drift" not in Posse(arms=["x", "y"], features=["a"]).overview().to_json()
+
+
+@pytest.mark.parametrize("drift", [0.5, "learn"])
+def test_many_rewards_at_once_are_learned_as_one_by_one(clock, new_clock, drift):
+    one, many = (
+        Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock, drift=drift)
+        for clock in (clock, new_clock())
+    )
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        contexts, values = rng.normal(size=(8, 2)), rng.normal(size=8).tolist()
+        tasks = [NAMES[number] for number in rng.integers(12, size=8)]
+        decisions = [fleet.decide_many(tasks, contexts) for fleet in (one, many)]
+        for fleet in (one, many):
+            fleet._clock.now += 5000.0
+        for decision, value in zip(decisions[0], values, strict=True):
+            one.reward(decision.id, value)
+        assert many.reward_many(decisions[1], values) == 8
+    assert_allclose(grams_of(many), grams_of(one), rtol=1e-12)
+    assert_allclose(expectations(many), expectations(one), rtol=1e-9)
+
+
+def test_rewards_that_are_held_fade_from_when_they_are_learned(clock):
+    fleet = Posse(
+        arms=["x", "y", "z"],
+        features=["a", "b"],
+        seed=1,
+        clock=clock,
+        drift=1.0,
+        absent_reward=0.0,
+        count_pending=False,
+        time_to_live=3600.0,
+    )
+    for number in range(10):
+        decision = fleet.decide("t", [0.0, 1.0])
+        if number % 2:
+            fleet.reward(decision.id, 1.0)
+    assert fleet.n_rewards == 0
+    clock.now += 4000.0
+    fleet.decide("t", [0.0, 1.0])
+    assert fleet.n_rewards == 10
+    clock.now += 3600.0 * 6
+    fleet.decide("t", [0.0, 1.0])
+    assert 0 < fleet.n_rewards < 10
+
+
+def test_replicas_that_catch_up_have_the_sums_of_those_that_were_there(clock):
+    log = []
+    live(Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock), clock, world(), 150, log=log)
+    there, later = (Replica(arms=["x", "y", "z"], features=["a", "b"], seed=1, drift=0.5) for _ in range(2))
+    tasks, arms, a, b, rewards, times = (list(column) for column in zip(*log, strict=True))
+    times[40] += 9000.0  # clocks of two processes differ
+    contexts = np.column_stack([a, b])
+    for row in range(150):
+        there.learn(tasks[row : row + 1], arms[row : row + 1], contexts[row : row + 1], rewards[row : row + 1],
+            times=times[row : row + 1])  # fmt: skip
+    for first in (0, 70):
+        rows = slice(first, first + 80 if first else 70)
+        later.learn(tasks[rows], arms[rows], contexts[rows], rewards[rows], times=times[rows], catching_up=True)
+    assert there.n_rewards < 60
+    assert_allclose(grams_of(later), grams_of(there), rtol=1e-12)
+    later.look()
+    assert np.isfinite(expectations(later)).all()
+
+
+def test_what_a_replica_notices_counts_when_all_are_told(clock):
+    log = []
+    teacher = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock)
+    live(teacher, clock, world(), 200, log=log)
+    live(teacher, clock, -world(), 60, log=log)
+    leader, follower, later = (Replica(arms=["x", "y", "z"], features=["a", "b"], drift="learn") for _ in range(3))
+    follower.leading = False
+    told = []
+    for row, (task, arm, a, b, reward, time) in enumerate(log):
+        for replica in (leader, follower):
+            replica.learn([task], [arm], [[a, b]], [reward], times=[time])
+        assert follower.noticed() == []
+        for event in leader.noticed():
+            assert leader.changes == [] or told
+            told.append((row, event))
+            for replica in (leader, follower):
+                replica.notice(event, lambda label, event=event: label == event["task"])
+    assert any(event.get("everywhere") for _, event in told)
+    assert leader.changes == follower.changes
+    assert leader.half_life == follower.half_life
+    assert_allclose(grams_of(follower), grams_of(leader), rtol=1e-12)
+    first = 0
+    for row, event in [*told, (len(log) - 1, None)]:
+        if row + 1 > first:
+            tasks, arms, a, b, rewards, times = (list(column) for column in zip(*log[first : row + 1], strict=True))
+            later.learn(tasks, arms, np.column_stack([a, b]), rewards, times=times, catching_up=True)
+        first = row + 1
+        if event is not None:
+            later.notice(event, lambda label, event=event: label == event["task"])
+    assert later.changes == leader.changes
+    assert_allclose(grams_of(later), grams_of(leader), rtol=1e-9)
 
 
 def test_a_refused_reward_leaves_everything_as_it_was(clock, snapshot, differences):

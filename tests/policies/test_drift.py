@@ -125,6 +125,20 @@ def test_sums_never_wind_up():
     assert np.isfinite(before.sd).all()
 
 
+@pytest.mark.parametrize("drift", [40.0, "learn"])
+def test_values_of_any_size_are_learned(drift):
+    policy = EbmUCB(**SHAPE, prior="evidence", drift=drift)
+    tasks, arms, contexts, rewards = rows(120)
+    policy.update_many(tasks, arms, contexts, rewards)
+    for size in (1e10, 1e20, 1e49):
+        policy.update(0, 0, [size, 1.0], -size)
+        policy.update(1, 1, [1.0, 1.0], size)
+    policy.update_many(tasks, arms, contexts, rewards)
+    assert policy._fading.steps == 246
+    if drift == "learn":
+        assert np.isfinite(policy._fading.drift.half_lives.score).all()
+
+
 @pytest.mark.parametrize("drift", ["learned", 0, -1.0, math.nan, math.inf, [3]])
 def test_what_is_no_half_life_is_refused(drift):
     with pytest.raises(InvalidValue):

@@ -96,11 +96,13 @@ def without_snapshots(path):
 
 COUNTING = {"absent_reward": -0.75}
 CLICKS = {"rewards": "binary", "absent_reward": 0}
+FADING = {"drift": 3e-5}  # 2.6 seconds, of which a life has some
+PLAIN = pytest.param({}, marks=pytest.mark.slow)
 SILENCES = pytest.mark.parametrize(
-    "lived",
-    [pytest.param({}, marks=pytest.mark.slow), COUNTING, CLICKS],
-    indirect=True,
-    ids=["plain", "pending counts", "clicks"],
+    "lived", [PLAIN, COUNTING, CLICKS], indirect=True, ids=["plain", "pending counts", "clicks"]
+)
+LIVES = pytest.mark.parametrize(
+    "lived", [PLAIN, COUNTING, CLICKS, FADING], indirect=True, ids=["plain", "pending counts", "clicks", "drift"]
 )
 
 
@@ -125,7 +127,7 @@ def lived(request, start, wait_for):
     return service
 
 
-@SILENCES
+@LIVES
 @pytest.mark.parametrize("how", ["snapshot and tail", "log alone", "polite stop"])
 def test_what_was_learned_comes_back(lived, start, tmp_path, how):
     sums, beliefs, fleet = statistics_of(lived), posteriors_of(lived), lived.read("/v1/fleets/stores")

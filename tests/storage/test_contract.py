@@ -165,7 +165,10 @@ def test_reward_says_what_it_changed(storage, make):
     assert second.decision.change == 2
     assert written.before == {"stores": 0}
     body = '{"context": {"hour": 9.5}}'
-    expected = [Change(1, "reward", "south", "cake", body, 0.1 + 0.2), Change(2, "reward", "north", "cake", body, -2.0)]
+    expected = [
+        Change(1, "reward", "south", "cake", body, 0.1 + 0.2, time=130.0),
+        Change(2, "reward", "north", "cake", body, -2.0, time=130.0),
+    ]
     assert written.changes == {"stores": expected}
     assert storage.changes("stores", 0) == expected
     assert storage.changes("stores", 1) == expected[1:]
@@ -730,3 +733,12 @@ def test_a_reward_may_be_late_by_the_leeway(storage, make, write):
     assert write(make.reward("b", time=1e9, leeway=math.inf)) == [ACCEPTED]
     storage.expire("stores", 150.0)
     assert write(make.reward("c", time=160.0, leeway=math.inf)) == [GONE]
+
+
+def test_what_was_noticed_about_changes_stays_in_the_log(storage, make):
+    storage.write([[make.decision("a", "gone")], [make.reward("a", 1.0)]])
+    assert storage.add_drift("stores", b"{}") == 2
+    storage.add_population("stores", b"one")
+    storage.erase("stores", "gone")
+    assert storage.changes("stores", 0)[0] == Change(2, "drift", data=b"{}")
+    assert storage.add_drift("nobody", b"{}") == 0

@@ -34,8 +34,9 @@ def test_a_decision_that_counts_is_a_change_and_its_reward_replaces_it(counting,
     second = counting.write([[make.reward("b", 2.0)], [make.decision("c")], [make.reward("c", -0.5)]])
     expected = [
         Change(1, "decision", "north", "cake", BODY, -0.5), Change(2, "decision", "south", "cake", BODY, -0.5),
-        Change(3, "reward", "south", "cake", BODY, 2.0, old=-0.5), Change(4, "decision", "north", "cake", BODY, -0.5),
-        Change(5, "reward", "north", "cake", BODY, -0.5, old=-0.5),
+        Change(3, "reward", "south", "cake", BODY, 2.0, old=-0.5, time=130.0),
+        Change(4, "decision", "north", "cake", BODY, -0.5),
+        Change(5, "reward", "north", "cake", BODY, -0.5, old=-0.5, time=130.0),
     ]  # fmt: skip
     assert (first.before, first.changes) == ({"stores": 0}, {"stores": expected[:2]})
     assert (second.before, second.changes) == ({"stores": 2}, {"stores": expected[2:]})
@@ -64,7 +65,7 @@ def test_a_refused_group_takes_its_numbers_back(counting, make):
     assert counting.fleet("stores").changes == 2
     assert counting.decision("a").state == PENDING
     assert kinds(counting.write([[make.reward("a", 1.0)]])) == [[ACCEPTED]]
-    assert counting.changes("stores", 2) == [Change(3, "reward", "north", "cake", BODY, 1.0, old=-0.5)]
+    assert counting.changes("stores", 2) == [Change(3, "reward", "north", "cake", BODY, 1.0, old=-0.5, time=130.0)]
 
 
 def test_a_reward_after_the_deadline_is_gone_whatever_was_learned_there(counting, make):
@@ -82,7 +83,7 @@ def test_a_reward_after_the_deadline_is_gone_whatever_was_learned_there(counting
             assert kinds(counting.write([[absent]])) == [[ACCEPTED]]
             assert kinds(counting.write([[absent]])) == [[SAME]]
     assert counting.waiting("stores", 101.0) == []
-    assert counting.changes("stores", 3) == [Change(4, "reward", "north", "cake", BODY, -0.5, old=-0.5)]
+    assert counting.changes("stores", 3) == [Change(4, "reward", "north", "cake", BODY, -0.5, old=-0.5, time=1100.5)]
     row = counting.fleet("stores")
     assert (row.rewards, row.pending, row.changes) == (2, 0, 4)
 
@@ -105,7 +106,8 @@ def test_held_rewards_become_changes_when_their_time_is_over(holding, make):
 
     assert kinds(written) == [[ACCEPTED], [ACCEPTED]]
     expected = [
-        Change(1, "reward", "north", "cake", BODY, -0.5), Change(2, "reward", "north", "cake", BODY, 2.0)
+        Change(1, "reward", "north", "cake", BODY, -0.5, time=1101.5),
+        Change(2, "reward", "north", "cake", BODY, 2.0, time=130.0),
     ]  # fmt: skip
     assert written.changes == {"stores": expected}
     assert holding.changes("stores", 0) == expected

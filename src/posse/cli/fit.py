@@ -49,6 +49,14 @@ def fit(
     rewards: Annotated[
         str, typer.Option(help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...).")
     ] = "number",
+    drift: Annotated[
+        str | None,
+        typer.Option(metavar="DAYS", help="Half-life of what was learned, or `learn`. Default: nothing fades."),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --drift, when rewards came. Default: the log's own times."),
+    ] = None,
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
     evaluation_budget: Annotated[
         float,
@@ -87,6 +95,7 @@ def fit(
         many = is_many(log) or engine == "ray"
         begin("reading the log")
         frame, arms, contexts = (_look if many else _read)(log, task, arm, reward)
+        frame, contexts, time = _with_times(frame, contexts, log, drift, time_column, many=many)
         spec = _declared(contexts, feature, features, standardise=standardise)
         settings: dict[str, Any] = {
             "arms": arms,
@@ -94,16 +103,18 @@ def fit(
             "policy": policy,
             "seed": seed,
             "rewards": family_of(rewards).name,
+            "drift": _drift(drift),
             "floor": floor,
             "evaluation_budget": evaluation_budget,
             "absent_reward": absent_reward,
+            "count_pending": drift is None or absent_reward is None,
         }
         missing = "skip" if absent_reward is None else "absent"
         columns: dict[str, Any] = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
         if not many:
             fleet = Posse(**settings)
             begin(f"learning {frame.height:,} rows")
-            read, learned = frame.height, fleet.learn_many(frame, **columns)
+            read, learned = frame.height, fleet.learn_many(frame, **columns, time=time)
             begin("saving")
             fleet.save(out)
     # What takes longer has a progress of its own.
@@ -156,6 +167,37 @@ def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
             [name for name in files.schema if name not in others and not INDEX.fullmatch(name)]
         )
     return pl.DataFrame(), arms, look_at(contexts)
+
+
+def _with_times(
+    frame: pl.DataFrame, contexts: pl.DataFrame, log: Path, drift: str | None, column: str | None, *, many: bool
+) -> tuple[pl.DataFrame, pl.DataFrame, str | None]:
+    """Return rows, their contexts, and the column that says when rewards came, if anybody does."""
+    if column is not None:
+        if drift is None:
+            raise InvalidValue("--time-column says when old rewards came, which matters with --drift only; give both")
+        if many:
+            raise InvalidValue(
+                "expected one table with --time-column, got files that are read in batches; give one table"
+            )
+        if column not in frame.columns:
+            raise InvalidValue(f"expected a column {column!r} in {log}, got {', '.join(frame.columns)}")
+        return frame, contexts.drop(column, strict=False), column
+    if drift is not None and {"time", "reward_time"} <= set(frame.columns):
+        # As of when rewards came, or, where the log does not say, of when it was decided.
+        frame = frame.with_columns(_came=frame["reward_time"].fill_null(frame["time"]))
+        return frame, contexts, None if frame["_came"].null_count() else "_came"
+    return frame, contexts, None
+
+
+def _drift(given: str | None) -> Any:
+    """Return a half-life in days, or the word that was given."""
+    if given is None or given == "learn":
+        return given
+    try:
+        return float(given)
+    except ValueError:
+        raise InvalidValue(f"expected --drift as a number of days or `learn`, got {given!r}") from None
 
 
 def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:

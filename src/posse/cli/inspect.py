@@ -84,7 +84,7 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     console = table_console()
     pending = f"{overview.n_pending:,} pending"
     counts = "" if overview.pending_reward is None else f" (of which {pending} count as {overview.pending_reward:g})"
-    kind = "" if overview.rewards == "number" else f", {overview.rewards} rewards"
+    kind = overview.drift_words() + ("" if overview.rewards == "number" else f", {overview.rewards} rewards")
     console.print(
         f"[bold]{escape(title)}[/bold]\n{overview.policy}, {overview.prior} prior{kind}; {overview.n_tasks:,} tasks, "
         f"{overview.n_rewards:,.0f} rewards{counts}, {overview.n_decisions:,} decisions"

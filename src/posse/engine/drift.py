@@ -45,14 +45,15 @@ RESTART = 1e-2  # rewards that are left of every pair when a change was noticed
 
 TASK_ALARM, WORLD_ALARM = 2.0, 4.0  # nats beyond the logarithm of the rewards so far, and of a thousand more
 START = 1000
-WIDER = 4.0  # times the variance of a prediction, if everything has changed
+WIDER = 3.0  # times the variance of a prediction, if everything has changed
 LARGEST_STEP = 2.0  # nats that one reward may add: outliers are no change
-LARGEST_SHARE = 2.0  # nats that one task may add to the sum over all tasks
+LARGEST_SHARE = 3.0  # nats that one task may add to the sum over all tasks
 
 WATCHED = 64  # tasks whose sums are kept under every half-life
 WATCHED_BYTES = 32 << 20
 RESISTANCE = 3.0  # nats by which another half-life must be better than the one in force
 PREFERENCE = 3.0  # nats by which any half-life must be better than none
+LARGEST_SURPRISE = 25.0  # squared error over its variance that one reward may count for
 KEPT = 1000  # changes that are remembered
 MEMORY = 2000  # rewards over which predictions are compared
 
@@ -179,11 +180,15 @@ class HalfLives:
         moment *= factor[:, None]
         counts *= factor
         self.time[pair] = max(now, self.time[pair])
-        mean, variance = predict_each(gram, moment, x, population)
-        variance += population.noise_variance
-        error = reward - mean
+        with np.errstate(all="ignore"):
+            mean, variance = predict_each(gram, moment, x, population)
+            variance += population.noise_variance
+            error = reward - mean
+            gain = -0.5 * (np.minimum(error * error / variance, LARGEST_SURPRISE) + np.log(variance))
+        if not np.isfinite(gain).all():
+            return  # of a size beyond all others: it says nothing about half-lives
         self.score *= 1.0 - 1.0 / MEMORY
-        self.score -= 0.5 * (np.minimum(error * error / variance, 25.0) + np.log(variance))
+        self.score += gain
         gram += np.outer(x, x)
         moment += x * reward
         counts += 1.0
@@ -234,7 +239,11 @@ def predict_each(gram: Array, moment: Array, x: Array, population: Population) -
     s2 = population.noise_variance
     middle = population.covariance @ gram
     middle[:, np.arange(x.size), np.arange(x.size)] += s2
-    weights = np.linalg.solve(middle, np.broadcast_to(population.covariance @ x, moment.shape)[:, :, None])[:, :, 0]
+    right = np.broadcast_to(population.covariance @ x, moment.shape)[:, :, None]
+    try:
+        weights = np.linalg.solve(middle, right)[:, :, 0]
+    except np.linalg.LinAlgError:
+        weights = np.full(moment.shape, np.nan)
     residual = moment - gram @ population.mean
     mean = x @ population.mean + np.einsum("hi,hi->h", weights, residual)
     return mean, np.maximum(s2 * (weights @ x), 0.0)
@@ -292,30 +301,53 @@ class Drift:
         return passed
 
     def note(
-        self, now: float, task: int, arm: int, x: Array, reward: float, belief: Belief, population: Population
+        self,
+        now: float,
+        task: int,
+        arm: int,
+        x: Array,
+        reward: float,
+        belief: Belief,
+        population: Population,
+        *,
+        defer: bool = False,
     ) -> int:
-        """Take notice of a reward before it is learned; return which change it shows, if any."""
+        """Take notice of a reward before it is learned; return which change it shows, if any.
+
+        With ``defer`` a change is only told, and :meth:`restart` is for whoever asks to call.
+        """
         if not self.learned or self.half_lives is None:
             return NOTHING
-        found = self._watch(now, task, reward, belief, population.noise_variance)
-        if found:
-            self.half_lives.restart(None if found == WORLD else task)
+        found = self._watch(task, reward, belief, population.noise_variance)
+        if found and not defer:
+            self.restart(now, EVERYWHERE if found == WORLD else task)
         if self.half_lives.watches(task):
             self.half_lives.learn(now, task, arm, x, reward, population)
-            self._choose_half_life(now)
+            best = self.best_half_life()
+            if best != self.half_life and not defer:
+                self.use(best, now)
         return found
 
-    def _choose_half_life(self, now: float) -> None:
+    def restart(self, now: float, task: int) -> None:
+        """Let a change be one: of a task, or of all if it is EVERYWHERE."""
+        self.changes = [*self.changes[1 - KEPT :], Change(now, task)]
+        if self.half_lives is not None:
+            self.half_lives.restart(None if task == EVERYWHERE else task)
+
+    def best_half_life(self) -> float:
+        """Return the half-life that predicts best, or the one in force unless another is clearly better."""
         assert self.half_lives is not None
         candidates = self.half_lives.candidates
         present = int(np.flatnonzero(candidates == self.half_life)[0])
-        best = self.half_lives.best(present)
-        if best != present:
-            if math.isinf(self.half_life):
-                self.aged_at = now  # nothing aged until now
-            self.half_life = float(candidates[best])
+        return float(candidates[self.half_lives.best(present)])
 
-    def _watch(self, now: float, task: int, reward: float, belief: Belief, noise: float) -> int:
+    def use(self, half_life: float, now: float) -> None:
+        """Let another half-life be in force from now on."""
+        if math.isinf(self.half_life):
+            self.aged_at = now  # nothing aged until now
+        self.half_life = half_life
+
+    def _watch(self, task: int, reward: float, belief: Belief, noise: float) -> int:
         self.noted += 1
         bound = math.log(START + self.noted)
         own = log_density(reward, belief.mean, belief.sd**2 + noise)
@@ -335,17 +367,12 @@ class Drift:
             self.task_sums.clear()
             self.world_shares.clear()
             self.world_sum = 0.0
-            self._remember(Change(now, EVERYWHERE))
             return WORLD
         if total > bound + TASK_ALARM:
-            self._remember(Change(now, task))
             return TASK
         if total > 0.0:
             self.task_sums[task] = total
         return NOTHING
-
-    def _remember(self, change: Change) -> None:
-        self.changes = [*self.changes[1 - KEPT :], change]
 
     def forget(self, task: int) -> None:
         """Forget all about a task."""

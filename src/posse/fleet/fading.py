@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -50,6 +50,15 @@ class NoticedChange:
     task: Label | None
 
 
+class Event(NamedTuple):
+    """What was noticed: another half-life, or a change of all tasks or of one."""
+
+    time: float
+    half_life: float | None
+    everywhere: bool
+    task: int
+
+
 class FleetFading:
     """What a fleet with drift does beside learning. All methods expect that the fleet's lock is held.
 
@@ -66,6 +75,11 @@ class FleetFading:
         self.given = half_life
         self.drift = engine.Drift(half_life, CANDIDATES, len(fleet._arms), fleet._features.n_features)
         self._arm, self._out = np.zeros(1, dtype=np.int64), np.empty((3, 1))
+        self.deferred = False
+        """Whether what is noticed waits in :attr:`events` until somebody says :meth:`apply`."""
+        self.watching = True
+        """Whether changes are looked for."""
+        self.events: list[Event] = []
 
     @property
     def half_life(self) -> timedelta | None:
@@ -83,21 +97,52 @@ class FleetFading:
             for change in self.drift.changes
         ]
 
+    def findings(self, tasks: Labels) -> list[str]:
+        """Return in plain sentences what was found about changes."""
+        found, noticed = [], self.changes(tasks)
+        half_life = self.half_life
+        if self.drift.learned and half_life is not None:
+            found.append(
+                f"coefficients change with time: a half-life of {in_words(half_life)} was learned, and older rewards "
+                "count less"
+            )
+        everywhere = [change for change in noticed if change.task is None]
+        if everywhere:
+            found.append(
+                f"all tasks changed at once, {len(everywhere)} times so far, noticed last on "
+                f"{everywhere[-1].time:%Y-%m-%d at %H:%M} UTC: they started anew then"
+            )
+        alone = [change for change in noticed if change.task is not None]
+        if alone:
+            found.append(
+                f"{len({change.task for change in alone})} tasks changed suddenly and started anew, the last of them "
+                f"{alone[-1].task!r}, noticed on {alone[-1].time:%Y-%m-%d at %H:%M} UTC"
+            )
+        return found
+
+    def to_json(self, tasks: Labels) -> dict[str, Any]:
+        """Return what was found as plain values."""
+        half_life = self.half_life
+        return {
+            "learned": self.drift.learned,
+            "half_life_days": None if half_life is None else half_life / timedelta(days=1),
+            "changes": [{"time": change.time.isoformat(), "task": change.task} for change in self.changes(tasks)],
+        }
+
     def advance(self, now: float, contexts: Array | None = None) -> None:
         """Let the clock go on: what is old fades. ``contexts`` are those of rewards that are about to be learned."""
+        store, passed = self._fleet._store, 0.0 if self._fleet._partial else self.drift.elapsed(now)
+        if passed > 0.0 and store.n_slots:
+            factor = engine.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
+            store.fade(factor, self.drift.squares)
         if contexts is not None:
             self.drift.meet(contexts)
-        store = self._fleet._store
-        if self._fleet._partial or (passed := self.drift.elapsed(now)) == 0.0 or store.n_slots == 0:
-            return
-        factor = engine.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-        store.fade(factor, self.drift.squares)
 
     def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         """Take notice of a reward that is about to be learned; its pair has a slot."""
         try:
             self.advance(now, x)
-            if self.drift.learned:
+            if self.drift.learned and self.watching:
                 self._look_for_change(now, task, arm, x, reward)
         except Exception:
             # The reward counts in any case: it may be in a log already.
@@ -113,15 +158,43 @@ class FleetFading:
         mean, sd = float(out[1, 0]), float(out[2, 0])
         decide(store.address, -1, x, self._arm, 1, False, 0.0, out)
         belief = engine.Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
-        found = self.drift.note(now, task, arm, x, reward, belief, population_of(store.belief, arm))
+        drift = self.drift
+        found = drift.note(now, task, arm, x, reward, belief, population_of(store.belief, arm), defer=self.deferred)
+        if not self.deferred:
+            if found:
+                self._start_anew(engine.EVERYWHERE if found == engine.WORLD else task)
+            return
+        if found:
+            self.events.append(Event(now, None, found == engine.WORLD, task))
+        best = drift.best_half_life()
+        if best != drift.half_life and not any(event.half_life is not None for event in self.events):
+            self.events.append(Event(now, best, False, -1))
+
+    def forget(self, task: int) -> None:
+        """Forget all about a task."""
+        self.drift.forget(task)
+        self.events = [event for event in self.events if event.task != task]
+
+    def apply(self, event: Event) -> None:
+        """Let a change that was noticed, here or elsewhere, be one; a task of -1 is none that is known."""
+        self.advance(event.time)
+        if event.half_life is not None:
+            self.drift.use(event.half_life, event.time)
+        elif event.everywhere or event.task >= 0:
+            task = engine.EVERYWHERE if event.everywhere else event.task
+            self.drift.restart(event.time, task)
+            self._start_anew(task)
+
+    def _start_anew(self, task: int) -> None:
+        store = self._fleet._store
         counts = store.belief.sums.counts
-        if found == engine.WORLD:
+        if task == engine.EVERYWHERE:
             logger.warning("a change of all tasks was noticed; they start anew")
             store.fade(engine.restarted(counts[: store.n_slots]), self.drift.squares)
-        elif found == engine.TASK:
-            slots = store.belief.slot[task, : store.n_arms]
-            slots = slots[slots >= 0]
-            store.fade(engine.restarted(counts[slots]), self.drift.squares, slots)
+            return
+        slots = store.belief.slot[task, : store.n_arms]
+        slots = slots[slots >= 0]
+        store.fade(engine.restarted(counts[slots]), self.drift.squares, slots)
 
     def learn_rows(
         self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, times: Array, *, estimate: bool = True
@@ -131,7 +204,7 @@ class FleetFading:
         Without ``estimate`` only sums are taken, which is fast, and beliefs follow when they are next asked for.
         """
         fleet = self._fleet
-        if estimate or self.drift.learned:
+        if estimate or (self.drift.learned and not self.deferred):
             for row in range(rewards.size):
                 task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
                 self.before(float(times[row]), task, arm, x, reward)
@@ -145,7 +218,7 @@ class FleetFading:
         for rows in same_ticks(times, self.drift.half_life / engine.TICKS):
             store = fleet._store
             store.stale = True
-            self.advance(float(times[rows][-1]), contexts[rows])
+            self.advance(float(times[rows].max()), contexts[rows])
             slots = store.claim(tasks[rows], arms[rows])
             commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows], store.parts_of(slots)))
 
@@ -161,6 +234,14 @@ class FleetFading:
         if mine.aged_at is not None and theirs.aged_at is not None and mine.aged_at > theirs.aged_at:
             factor = engine.aged(sums.counts, mine.aged_at - theirs.aged_at, mine.half_life)
             engine.scale_sums(sums, factor, mine.squares)
+
+
+def in_words(half_life: timedelta) -> str:
+    """Return a half-life as people say it."""
+    days = half_life / timedelta(days=1)
+    if days >= 2:
+        return f"{days:.3g} days"
+    return f"{24 * days:.3g} hours" if days >= 1 / 24 else f"{86400 * days:.3g} seconds"
 
 
 def same_ticks(times: Array, tick: float) -> list[slice]:

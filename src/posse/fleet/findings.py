@@ -35,6 +35,8 @@ def findings_of(fleet: Core) -> list[str]:
     with fleet._lock:
         found = data_findings(_seen(fleet, products), names)
         found += map(str, unseen_categories(fleet._features, products))
+        if fleet._fading is not None:
+            found += fleet._fading.findings(fleet._tasks)
         if fleet._behaviour.method != estimators.EVIDENCE or not products[-1, -1] > 0:
             return found
         evidence = fleet._store.memory.evidence

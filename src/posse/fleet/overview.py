@@ -124,6 +124,9 @@ class Overview:
         What every pending decision counts as; None if it does not count.
     findings : list of str
         What could not be learned, and what looks unusual.
+    drift : dict or None
+        Of a fleet with drift: ``learned`` (whether its half-life is), ``half_life_days`` (None is for ever) and the
+        ``changes`` that were noticed.
     """
 
     policy: str
@@ -138,6 +141,7 @@ class Overview:
     findings: list[str]
     pending_reward: float | None = None
     rewards: str = "number"
+    drift: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
         return self._sheet().text()
@@ -168,15 +172,25 @@ class Overview:
             rows = [(str(task.task), task.rewards, f"{task.own_share:.0%}") for task in self.tasks[:MOST_SPREAD]]
             tables.append(Table("tasks with the most rewards", ("task", "rewards", "own share"), rows, len(self.tasks)))
         return Sheet(
-            f"{self.policy}, {self.prior} prior: {self.n_tasks:,} tasks, {self.n_decisions:,} decisions, "
+            f"{self.policy}, {self.prior} prior{self.drift_words()}: {self.n_tasks:,} tasks, "
+            f"{self.n_decisions:,} decisions, "
             f"{self.n_rewards:,.0f} rewards, {self.n_pending:,} pending",
             tables,
             self.findings,
         )
 
+    def drift_words(self) -> str:
+        """Return how old rewards fade, to be put behind a name; nothing if they do not."""
+        if self.drift is None:
+            return ""
+        days = self.drift["half_life_days"]
+        words = "no drift" if days is None else f"half-life {days:.3g} days"
+        return f", {words}{' (learned)' if self.drift['learned'] else ''}"
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {
+        drift = {} if self.drift is None else {"drift": self.drift}
+        return drift | {
             "policy": self.policy,
             "prior": self.prior,
             "rewards": self.rewards,

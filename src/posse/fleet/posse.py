@@ -224,6 +224,11 @@ class Posse(Core):
         return self._store.n_rewards
 
     @property
+    def fades(self) -> bool:
+        """Whether old rewards count less; see ``drift``."""
+        return self._fading is not None
+
+    @property
     def half_life(self) -> timedelta | None:
         """How long it takes until half of what differs in a task is believed to have changed; None is for ever."""
         return None if self._fading is None else self._fading.half_life
@@ -900,7 +905,7 @@ class Posse(Core):
             for ledger in self._ledgers():
                 steps += ledger.forgetting(ledger.of(numbers))
             if self._fading is not None:
-                steps += [partial(self._fading.drift.forget, task) for task in numbers.tolist()]
+                steps += [partial(self._fading.forget, task) for task in numbers.tolist()]
             if self._known is not None:
                 steps += self._known.tasks.forgetting(numbers)
             commit([*steps, *self._tasks.removing(labels)])
@@ -1003,6 +1008,7 @@ class Posse(Core):
                 pending_reward=self._absent_reward if self._counts_pending else None,
                 findings=findings,
                 rewards=self._behaviour.family.name,
+                drift=None if self._fading is None else self._fading.to_json(self._tasks),
             )
 
     def _arm_overviews(self) -> list[ArmOverview]:

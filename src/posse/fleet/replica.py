@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from posse.errors import InvalidValue
 from posse.fleet.commit import commit
 from posse.fleet.core import no_belief, require_truth_value
 from posse.fleet.decision import Decision
+from posse.fleet.fading import Event
 from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
@@ -48,6 +50,8 @@ class Replica(Posse):
                 "expected a replica without task_features and arm_features, got some: what replicas share has no "
                 "effects of features yet; use Posse"
             )
+        if self._fading is not None:
+            self._fading.deferred = True
         self._leads = True
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
@@ -63,6 +67,8 @@ class Replica(Posse):
     def leading(self, value: bool) -> None:
         with self._lock:
             self._leads = bool(value)
+            if self._fading is not None:
+                self._fading.watching = self._leads
 
     def _growth(self) -> float:
         # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
@@ -152,6 +158,7 @@ class Replica(Posse):
         provisional: bool = False,
         applied: int | None = None,
         catching_up: bool = False,
+        times: Sequence[float] | None = None,
     ) -> None:
         """Learn rewards, those of retired arms too.
 
@@ -170,6 +177,8 @@ class Replica(Posse):
         catching_up : bool
             Only add them up, which is fast; the next decision estimates the population unless :meth:`adopt` or
             :meth:`refresh` came before it.
+        times : sequence of float, optional
+            When each reward came, for a fleet with drift, whose sums depend on nothing else. Default: now.
         """
         if not rewards:
             if applied is not None:
@@ -190,9 +199,12 @@ class Replica(Posse):
             arm_numbers = np.array([self._arm_number(arm) for arm in arms], dtype=np.int64)
             if old is not None:
                 self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
+            came = self._times(self._clock(), y.size)
+            if came is not None and times is not None:
+                came = np.array(times, dtype=np.float64)
             lesson = self._lesson(
                 numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional,
-                waiting=self._counts_pending,
+                waiting=self._counts_pending, times=came,
             )  # fmt: skip
             steps = [*self._taking(new), *lesson.steps]
             if applied is not None:
@@ -277,6 +289,39 @@ class Replica(Posse):
     def estimate(self) -> int:
         """A number that is another whenever another population is in force."""
         return int(self._store._room.generation[0])
+
+    def noticed(self) -> list[dict[str, Any]]:
+        """Return what was noticed about changes since the last time, as plain values for :meth:`notice`.
+
+        Nothing of it counts before all replicas are told, this one too; so it counts at one place of the log.
+        """
+        with self._lock:
+            if self._fading is None:
+                return []
+            events, self._fading.events = self._fading.events, []
+            return [
+                {"time": event.time, "half_life": None if event.half_life == math.inf else event.half_life}
+                if event.half_life is not None
+                else {"time": event.time, "everywhere": event.everywhere, "task": self._label_of(event.task)}
+                for event in events
+            ]
+
+    def _label_of(self, task: int) -> Label | None:
+        return self._tasks.label(task) if self._tasks.has(task) else None
+
+    def notice(self, event: dict[str, Any], matches: Callable[[Label], bool]) -> None:
+        """Let what some replica noticed be so; ``matches`` tells the task that it is of."""
+        with self._lock:
+            if self._fading is None:
+                return
+            if "half_life" in event:
+                half_life = math.inf if event["half_life"] is None else float(event["half_life"])
+                self._fading.apply(Event(event["time"], half_life, False, -1))
+                return
+            task = -1
+            if not event["everywhere"]:
+                task = next((number for label, number in self._tasks.numbers.items() if matches(label)), -1)
+            self._fading.apply(Event(event["time"], None, event["everywhere"], task))
 
     def adopt(self, population: bytes) -> bool:
         """Believe in the population that another replica estimated; False if it is of other arms."""

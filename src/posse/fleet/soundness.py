@@ -56,7 +56,7 @@ def contradiction(store: Store, whole: bool, *, faded: bool = False) -> str | No
     if not all((values > 0).all() for values in positive) or not (evidence.reward_square >= 0).all():
         return "a scale of the population is not greater than 0"
     at = float(evidence.refreshed_at[0])
-    if not (at >= 0 and (not whole or at <= store.n_rewards)):
+    if not (at >= 0 and (not whole or faded or at <= store.n_rewards)):
         return "its population was estimated from more rewards than it has"
     return None
 

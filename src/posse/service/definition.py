@@ -19,6 +19,8 @@ SETTINGS = (
 
 OF_REWARDS = ("reward_events", "reward_window")
 """What the log makes of several rewards of one decision; the fleet is told the outcome."""
+OPTIONAL = ("drift",)
+"""The same, where it is given: definitions from before do not have it."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
@@ -61,6 +63,11 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         )
     if given["reward_window"] is not None and given["reward_events"] == "once":
         raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
+    if given["reward_events"] != "once" and given.get("drift") is not None:
+        raise InvalidValue(
+            f"expected reward_events 'once' with drift, got {given['reward_events']!r}: a reward that has faded cannot "
+            "be replaced exactly; leave one of them out"
+        )
     if given["reward_events"] != "once" and given.get("rewards", "number") != "number":
         raise InvalidValue(
             f'expected reward_events "once" with rewards {given["rewards"]!r}, got {given["reward_events"]!r}: what a '
@@ -75,6 +82,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         **{name: given[name] for name in OF_REWARDS},
     }
     definition |= {name: given[name] for name in SETTINGS}
+    definition |= {name: given[name] for name in OPTIONAL if given[name] is not None}
     fleet = new_replica(definition)
     # What was left open is decided now, so that it stays the same when defaults change.
     behaviour = fleet._behaviour
@@ -120,6 +128,7 @@ def new_replica(definition: dict[str, Any]) -> Replica:
         features=FeatureSpec.from_json(definition["features"]),
         background=True,
         **{name: definition[name] for name in SETTINGS},
+        **{name: definition[name] for name in OPTIONAL if name in definition},
     )
     match_arms(fleet, definition)
     return fleet

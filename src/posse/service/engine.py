@@ -335,6 +335,7 @@ class Engine:
 
     def _publish_news(self, live: LiveFleet) -> None:
         live.publish(lambda population: self._publish(live, population))
+        live.publish_drift(lambda data: self._publish_drift(live, data))
 
     def _snapshot_news(self, live: LiveFleet, row: Progress) -> None:
         erased = 0 < row.snapshot < row.erasure
@@ -351,6 +352,14 @@ class Engine:
                 number = live.own_population = self.storage.add_population(live.name, population)
                 # Here, so that rewards which are written next find all before them applied.
                 live.apply(number - 1, [Change(number, "population", data=population)], patience=BUSY_SECONDS)
+
+        self.writer.run(job)
+
+    def _publish_drift(self, live: LiveFleet, data: bytes) -> None:
+        def job() -> None:
+            if live.is_there():
+                number = self.storage.add_drift(live.name, data)
+                live.apply(number - 1, [Change(number, "drift", data=data)], patience=BUSY_SECONDS)
 
         self.writer.run(job)
 

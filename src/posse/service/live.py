@@ -118,6 +118,8 @@ class LiveFleet:
 
     def _disagrees(self, replica: Replica) -> bool:
         """Whether a replica has learned more rewards than the log has up to the same change, or fewer."""
+        if replica.fades:
+            return False  # what is left of old rewards is no count of them
         expected = self._storage.rewards_up_to(self.name, replica.applied)
         learned = int(replica.n_rewards) + replica.unlearned
         if expected is None or expected == learned:
@@ -140,7 +142,7 @@ class LiveFleet:
             else:
                 logger.error("old rows of fleet %r have left its log, so it cannot be learned from that", self.name)
         expected = self._storage.rewards_up_to(self.name, last.applied)
-        if expected is not None:
+        if expected is not None and not last.fades:
             # Whatever is left of the difference has no remedy, and was said; it is no news the next time.
             last.unlearned = expected - int(last.n_rewards)
         self.replica = last
@@ -227,6 +229,9 @@ class LiveFleet:
                     gone = replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
                     self._forgot |= gone > 0 and replica.rewards != "number"
                     self._published = -1  # populations from before have left the log
+                elif kind == "drift":
+                    event = json.loads(change.data)
+                    replica.notice(event, lambda task: digest_of(self.name, str(task)).hex() == event["task"])  # noqa: B023
                 elif kind == "population" and change.number != self.own_population and self._adopt(replica, change):
                     self._published = replica.estimate
                 replica.applied = change.number
@@ -247,6 +252,7 @@ class LiveFleet:
                 provisional=all(change.kind == "decision" for change in news),
                 applied=last,
                 catching_up=catching_up,
+                times=[change.time for change in news],
             )
         except PosseError:
             if replica.applied == last:
@@ -327,6 +333,17 @@ class LiveFleet:
         if data is not None:
             write(data)
         self._published = number
+
+    def publish_drift(self, write: Callable[[bytes], None]) -> None:
+        """Have what was noticed about changes written to the log; it counts from there on, here as elsewhere.
+
+        What could not be written is noticed again if it is so.
+        """
+        for event in self.replica.noticed():
+            if event.get("task") is not None:
+                # Names of tasks leave the log when they are erased.
+                event["task"] = digest_of(self.name, str(event["task"])).hex()
+            write(json.dumps(event).encode())
 
     def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], now: float) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.

@@ -67,6 +67,12 @@ class Definition(Request):
             "probabilities or rates, and coefficients are those of the logit or logarithm."
         ),
     )
+    drift: Annotated[float, Field(gt=0, le=1e5)] | Literal["learn"] | None = Field(
+        None,
+        description=(
+            "Half-life, in days, with which old rewards count less, or learn; left out: they count the same for ever."
+        ),
+    )
     time_to_live: float | None = Field(
         30 * 24 * 3600.0,
         gt=0,

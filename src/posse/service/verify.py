@@ -7,7 +7,8 @@ its rows are read after that up to the change that was applied by then. Whoever 
 waits between two slices.
 
 What has left the log by ``retention`` cannot be compared. Of such a task it is known how many rewards it had, and that
-what was learned beyond the rows that are left must be sums of squares where it is one.
+what was learned beyond the rows that are left must be sums of squares where it is one. Where old rewards fade, sums of
+squares must be no larger than those of the log.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ class Verification:
         squares = d if self._plain else d * (d + 1) // 2
         nothing = Sums(np.zeros(squares), np.zeros(d), np.zeros(()), np.zeros(()))
         counts = [sum(float(sums.counts) for sums in each.values()) for each in (mine, theirs)]
-        if gone and counts[0] != counts[1] + gone:
+        if gone and not self._replica.fades and counts[0] != counts[1] + gone:
             yield Difference(
                 task, "", counts[0], counts[1] + gone, abs(counts[0] - counts[1] - gone) / (counts[0] or 1)
             )
@@ -238,9 +239,12 @@ class Verification:
             (learned.gram, logged.gram, width[rows] * width[columns]),
             (learned.moment, logged.moment, width * np.sqrt(squares)),
         ]
-        if partial:
+        fades = self._replica.fades
+        if partial and fades:
+            return 0.0  # less than before by what has faded, and more by what has left the log
+        if partial or fades:
             pairs = [*pairs[:2], (learned.gram[places], logged.gram[places], width**2)]
-        return _largest(pairs, partial=partial)
+        return _largest(pairs, partial=partial, fades=fades)
 
     def _plainly_off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
         """Return the same for sums of rewards, of contexts and of their squares."""
@@ -257,11 +261,14 @@ class Verification:
         return _largest(pairs, partial=partial)
 
 
-def _largest(pairs: list[tuple[Any, Any, Any]], *, partial: bool) -> float:
-    """Return the largest difference of two sums as a part of their size, or of what is missing in ``partial`` ones."""
+def _largest(pairs: list[tuple[Any, Any, Any]], *, partial: bool, fades: bool = False) -> float:
+    """Return the largest difference of two sums as a part of their size, or of what is missing in ``partial`` ones.
+
+    Of sums that fade, it is by how much they are too large.
+    """
     off = 0.0
     for a, b, size in pairs:
-        apart = np.maximum(b - a, 0.0) if partial else np.abs(a - b)
+        apart = np.maximum(b - a, 0.0) if partial else np.maximum(a - b, 0.0) if fades else np.abs(a - b)
         off = float(np.max(np.append(apart / np.maximum(size, 1e-300), off)))
     return off
 

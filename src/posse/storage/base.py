@@ -236,16 +236,18 @@ class Change(NamedTuple):
     Parameters
     ----------
     number : int
-    kind : {"reward", "decision", "arms", "erase", "population"}
+    kind : {"reward", "decision", "arms", "erase", "population", "drift"}
     task, arm, body : str
         Of the rewarded decision, or the one that counts from now on; empty for other kinds.
     reward : float
         Of a decision: what it counts as until its reward comes.
     data : bytes
         Of other kinds: the definition (JSON) after arms came or went, the digest of the erased task's name (see
-        :func:`posse.storage.naming.digest_of`), or a population.
+        :func:`posse.storage.naming.digest_of`), a population, or what was noticed about changes (JSON).
     old : float or None
         Of a reward: what the decision counted as until now, None if it did not count.
+    time : float
+        Of a reward: when it came. Of other kinds 0.
     """
 
     number: int
@@ -256,6 +258,7 @@ class Change(NamedTuple):
     reward: float = 0.0
     data: bytes = b""
     old: float | None = None
+    time: float = 0.0
 
 
 class Written(NamedTuple):
@@ -526,6 +529,10 @@ class Storage(ABC):
 
         Only the newest is kept.
         """
+
+    @abstractmethod
+    def add_drift(self, fleet: str, data: bytes) -> int:
+        """Note what was noticed about changes of the world; return the number of this, 0 if the fleet is gone."""
 
     @abstractmethod
     def population(self, fleet: str) -> Change | None:

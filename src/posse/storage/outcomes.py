@@ -241,10 +241,11 @@ def _changes(found: Found, decisions: list[AcceptedDecision], rewards: list[Acce
     for _, row, before, number, _ in rewards:
         if number is not None:
             assert row.reward is not None
+            assert row.reward_time is not None
             old = None if row.counted is None else found.fleets[row.fleet].absent_reward
             if before.change is not None:
                 old = before.reward
-            change = Change(number, "reward", row.task, row.arm, row.body, row.reward, old=old)
+            change = Change(number, "reward", row.task, row.arm, row.body, row.reward, old=old, time=row.reward_time)
             changes.setdefault(row.fleet, []).append(change)
     for some in changes.values():
         some.sort(key=lambda change: change.number)
@@ -357,8 +358,8 @@ def _correct(
     entry: NewReward, before: LoggedDecision, fleet: Counters, found: Found, accepted: list[AcceptedReward]
 ) -> Outcome:
     """Decide about a reward that is to replace the one that a decision has."""
-    # What a click says depends on those before it: there is nothing that could be taken out exactly.
-    if kind_of_rewards(fleet.definition) != "number":
+    # What a click says depends on those before it, and what is old has faded: nothing could be taken out exactly.
+    if kind_of_rewards(fleet.definition) != "number" or '"drift":' in fleet.definition:
         return Outcome(UNFIT, before)
     if before.state == EXPIRED:
         return Outcome(GONE, before)

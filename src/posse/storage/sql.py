@@ -74,23 +74,23 @@ SELECT * FROM (
   SELECT d.change, 'reward', d.task, d.arm, d.body, CASE WHEN d.corrected IS NULL OR d.corrected <= ? THEN d.reward
       ELSE (SELECT e.old FROM reward_events e WHERE e.decision = d.id AND e.number > ? ORDER BY e.number LIMIT 1) END,
     CAST(NULL AS {binary}),
-    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END
+    CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END, d.reward_time
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? ORDER BY d.change LIMIT ?) AS rewarded
 UNION ALL
 SELECT * FROM (
   SELECT d.counted, 'decision', d.task, d.arm, d.body, f.absent_reward, CAST(NULL AS {binary}),
-    CAST(NULL AS double precision)
+    CAST(NULL AS double precision), CAST(0 AS double precision)
   FROM decisions d JOIN fleets f ON f.id = d.fleet
   WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.counted > ? ORDER BY d.counted LIMIT ?) AS waiting
 UNION ALL
 SELECT * FROM (
-  SELECT e.number, 'reward', d.task, d.arm, d.body, e.reward, CAST(NULL AS {binary}), e.old
+  SELECT e.number, 'reward', d.task, d.arm, d.body, e.reward, CAST(NULL AS {binary}), e.old, e.time
   FROM reward_events e JOIN decisions d ON d.id = e.decision
   WHERE e.fleet = (SELECT id FROM fleets WHERE name = ?) AND e.number > ? ORDER BY e.number LIMIT ?) AS corrected
 UNION ALL
 SELECT * FROM (
-  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision) FROM changes
+  SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision), CAST(0 AS double precision) FROM changes
   WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND number > ? ORDER BY number LIMIT ?) AS others
 ORDER BY 1 LIMIT ?
 """
@@ -318,7 +318,7 @@ class SqlStorage(SqlKeys):
         _checked(limit)
         some, others = (fleet, after, limit), (fleet, max(after, settled), limit)
         found = self._read(CHANGES.format(binary=self.BINARY), settled, settled, *some, *some, *others, *some, limit)
-        return [Change._make((*row[:6], bytes(row[6] or b""), row[7])) for row in found]
+        return [Change._make((*row[:6], bytes(row[6] or b""), *row[7:])) for row in found]
 
     def rewards_up_to(self, fleet: str, number: int) -> int | None:
         found = self._read(REWARDS_UP_TO, number, number, fleet, number, number)
@@ -468,6 +468,11 @@ class SqlStorage(SqlKeys):
                 return 0
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", locked[0])
             return _note(session, locked, "population", data)
+
+    def add_drift(self, fleet: str, data: bytes) -> int:
+        with self._writing() as session:
+            locked = self._lock(session, fleet)
+            return 0 if locked is None else _note(session, locked, "drift", data)
 
     def population(self, fleet: str) -> Change | None:
         found = self._read(

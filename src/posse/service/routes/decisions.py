@@ -361,8 +361,8 @@ def unfit(engine: Engine, entry: NewReward, outcome: Outcome, field: str) -> Api
     if entry.corrects:
         return ApiError(
             "invalid",
-            f"{field}: expected a correction in a fleet of numbers, got one of clicks or counts: what they say depends "
-            "on those before them, so that none can be taken out; erase the task instead",
+            f"{field}: expected a correction in a fleet of numbers without drift, got another one: what clicks and "
+            "counts say depends on those before them, and what is old has faded; erase the task instead",
             field,
         )
     live = engine.roster.find(outcome.decision.fleet)

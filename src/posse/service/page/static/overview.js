@@ -26,6 +26,11 @@ function featureText(feature) {
   return typeof feature === "string" ? feature : `${feature.name} (${feature.kind.replaceAll("_", " ")})`;
 }
 
+function halfLife(drift) {
+  if (isNone(drift)) return "";
+  return drift === "learn" ? "learned (see the findings)" : age(86400 * drift);
+}
+
 function settings(fleet) {
   const { definition } = fleet;
   const { absent_reward: absent, count_pending: counted } = definition;
@@ -41,6 +46,7 @@ function settings(fleet) {
     ["Exploration", isNone(definition.exploration) ? "the policy’s own" : number(definition.exploration)],
     ["Least probability of an arm", number(definition.floor)],
     ["Evaluation budget", `${number(100 * definition.evaluation_budget)} %`],
+    ["Half-life of what was learned", halfLife(definition.drift)],
     ["A decision waits for its reward", isNone(definition.time_to_live) ? "for ever" : age(definition.time_to_live)],
     ["If no reward comes", isNone(absent) ? "nothing is learned" : `it counts as ${number(absent)} ${until}`],
     ["Rows are kept", isNone(definition.retention) ? "for ever" : age(definition.retention)],
