@@ -11,6 +11,7 @@ import typer
 
 from posse.cli.calibration import calibration
 from posse.cli.console import table_console
+from posse.cli.features import features
 from posse.cli.load import serve
 from posse.cli.neighbours import neighbours
 from posse.cli.options import available_cores, make_folder
@@ -31,6 +32,7 @@ app.command()(simulate)
 app.command()(serve)
 app.command()(neighbours)
 app.command()(calibration)
+app.command()(features)
 
 LONGEST_NAME = 16  # of a setting: names are typed after --only, so they are never cut
 WIDE = 130  # columns from which an interval fits on the line of its ratio

@@ -230,11 +230,9 @@ class Core(KnownKeywords):
 
         assert self._log is not None
         names, when = self._features.names, moment(now)
-        known = self._known
-        about: dict[Label, dict[str, Any]] = {
-            task: {} if known is None else known.about(self._tasks.get(task))
-            for task in {one.task for one in decisions}
-        }
+        about: dict[Label, dict[str, Any]] = {decision.task: {} for decision in decisions}
+        if self._known is not None:
+            about = {task: self._known.about(self._tasks.get(task)) for task in about}
         self._log(
             [
                 {

@@ -2,9 +2,9 @@ r"""What is known about tasks and arms before their first reward, and what follo
 
 The coefficients of arm k in task j lie around :math:`m_k + W_k z_j + M f_k`, where :math:`z_j` is what is known about
 the task and :math:`f_k` what is known about the arm. The *offset* :math:`o_{jk} = W_k z_j + M f_k` is held fixed
-between two refreshes; rewards are learned less :math:`x^\top o_{jk}`, so that everything else is as it is in a fleet without
-features, and every prediction adds it again. A refresh learns the effects W and M anew and moves the sums to the new
-offsets, which is exact: :math:`b - A\,\delta` and :math:`q - 2 \delta^\top b + \delta^\top A\,\delta`.
+between two refreshes; rewards are learned less :math:`x^\top o_{jk}`, so that everything else is as it is in a fleet
+without features, and every prediction adds it again. A refresh learns the effects W and M anew and moves the sums to
+the new offsets, which is exact: :math:`b - A\,\delta` and :math:`q - 2 \delta^\top b + \delta^\top A\,\delta`.
 """
 
 from __future__ import annotations
