@@ -59,7 +59,8 @@ def features(
     table = titled_table("Regret over regret", ["what"], ["measured", "95 %", "bar", "met"])
     for row in rows:
         interval = f"{row.low:.3f}-{row.high:.3f}"
-        table.add_row(row.bar.what, row.bar.measured_words, interval, row.bar.bar_words, verdict(row.bar.met) or "–")
+        met = verdict(row.bar.met) if row.bar.bar_words else "–"
+        table.add_row(row.bar.what, row.bar.measured_words, interval, row.bar.bar_words, met)
     for bar in bars:
         table.add_row(bar.what, bar.measured_words, "", bar.bar_words, verdict(bar.met))
     console.print(table)

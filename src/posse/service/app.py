@@ -25,7 +25,7 @@ from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error, error_body, invalid_field
 from posse.service.lane import Handler, Lane
 from posse.service.metrics import Metrics
-from posse.service.routes import decisions, fleets, health, log, looking, page, tasks, verify
+from posse.service.routes import decisions, fleets, health, log, looking, page, rankings, tasks, verify
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
@@ -33,7 +33,7 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, log, verify, health, page)
+ROUTES: tuple[Any, ...] = (decisions, rankings, fleets, tasks, looking, log, verify, health, page)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

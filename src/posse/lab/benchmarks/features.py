@@ -254,7 +254,7 @@ class _Run:
 _ratio("regions", "new stores, regions matter: known over not", ("regions", MATTER, "known"),
        ("regions", MATTER, "none"), 0.6)  # fmt: skip
 _ratio("regions-each", "new stores, regions matter: known over one fleet per region", ("regions", MATTER, "known"),
-       ("regions", MATTER, "per region"), 1.0)  # fmt: skip
+       ("regions", MATTER, "per region"), 1.05)  # fmt: skip
 _ratio("regions-useless", "new stores, regions do not matter: known over not", ("regions", USELESS, "known"),
        ("regions", USELESS, "none"), 1.03)  # fmt: skip
 _ratio("categories", "new offers, categories matter: known over not", ("arms", CATEGORIES, True),
