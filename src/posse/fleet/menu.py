@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
-from posse.fleet.labels import LONGEST, Label, Labels
+from posse.fleet.labels import Label, Labels
 from posse.fleet.rows import required
 from posse.tables import as_frame
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from posse.features import FeatureSpec
     from posse.types import Array
 
@@ -72,7 +70,7 @@ def read_menu(values: Any, spec: FeatureSpec, labels: Labels, what: str = "arm")
         names, rows = labels.checked_all(values), list(values.values())
     else:
         rows = as_frame(values, name=f"{what}s")
-        names = _names(required(rows, what, what), labels)
+        names = labels.checked_all(required(rows, what, what).to_list())
     if not names:
         raise InvalidValue(f"expected at least one {what} with features, got none")
     if len(set(names)) < len(names):
@@ -80,14 +78,3 @@ def read_menu(values: Any, spec: FeatureSpec, labels: Labels, what: str = "arm")
         raise InvalidValue(f"expected every {what} once, got {twice!r} twice")
     spec = spec if spec.ready else spec.learn_scaling(rows)
     return Menu(names, spec.encode_many(rows), rows, spec)
-
-
-def _names(column: pl.Series, labels: Labels) -> list[Label]:
-    """Return the names of a column; text of a table is text beyond doubt, so that only its length is looked at."""
-    import polars as pl
-
-    if column.dtype == pl.String and labels.kind in (None, str) and len(column):
-        lengths = column.str.len_chars()
-        if lengths.min() > 0 and lengths.max() <= LONGEST:  # type: ignore[operator]
-            return column.to_list()
-    return labels.checked_all(column.to_list())
