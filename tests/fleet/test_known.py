@@ -254,6 +254,19 @@ def test_new_arms_start_near_those_like_them():
             assert np.diag(found.covariance[f"arm{k}"]).max() < 0.5 * np.diag(found.covariance["stranger"]).max()
 
 
+def test_a_new_arm_may_be_anything_in_any_region():
+    fleet = fleet_of(1500)
+    plain = Posse(arms=ARMS, features=["x"], seed=3)
+    plain.learn_many(table(1500)[0])
+    for one in (fleet, plain):
+        one.add_arm("blue")
+    known, unknown = (one.expected("t31", [0.5]) for one in (fleet, plain))
+    # Regions are not in the spread of the tasks any more, but the new arm's effects of them are not known either.
+    assert known.sd["blue"] > 0.8 * unknown.sd["blue"]
+    found = fleet.coefficients("t31").covariance["blue"]
+    assert [1.0, 0.5] @ found @ [1.0, 0.5] == pytest.approx(known.sd["blue"] ** 2)
+
+
 def test_what_makes_no_sense_is_refused():
     fleet = fleet_of()
     before = fleet.expected("t3", [0.1])
