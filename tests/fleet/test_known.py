@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from posse import FeatureSpec, Posse
 from posse.errors import DamagedFile, InvalidValue
-from posse.features import one_hot
+from posse.features import hashed, one_hot
 from posse.fleet.replica import Replica
 from posse.logs import check_log, read_log
 
@@ -218,6 +218,20 @@ def test_a_log_has_what_is_known_about_tasks(tmp_path):
     assert {finding.code for finding in check_log(log) if finding.severity == "error"} <= {"deterministic-logging"}
 
 
+def test_what_was_learned_is_shown_over_all_tasks():
+    fleet, plain = fleet_of(1500), Posse(arms=ARMS, features=["x"], seed=3)
+    plain.learn_many(table(1500)[0])
+    for one, other in zip(fleet.overview().arms, plain.overview().arms, strict=True):
+        assert_allclose(one.mean, other.mean, atol=0.15)
+        # 30 tasks in three regions: the same spread, found in two ways.
+        assert_allclose(np.diag(one.covariance), np.diag(other.covariance), rtol=0.5)
+    said = fleet.effects()
+    assert said["task"]["region"] > 0.4
+    assert said["task"]["size"] == 0.0
+    assert said["arm"] == {}
+    assert plain.effects() == {"task": {}, "arm": {}}
+
+
 def test_a_forgotten_task_is_known_no_more():
     fleet = fleet_of()
     fleet.forget("t3")
@@ -286,5 +300,7 @@ def test_what_makes_no_sense_is_refused():
     for settings in ({"rewards": "binary"}, {"policy": "lin-ts"}, {"prior": "paper"}):
         with pytest.raises(InvalidValue, match="with task_features or arm_features"):
             Posse(arms=ARMS, features=["x"], task_features=["size"], **settings)
+    with pytest.raises(InvalidValue, match="before the first task"):
+        Posse(arms=range(500), features=["x"], task_features=[hashed("town", 9_000)])
     with pytest.raises(InvalidValue, match="replica without"):
         Replica(arms=ARMS, features=["x"], task_features=["size"])
