@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from posse import FeatureSpec, Posse
+from posse import Catalogue, FeatureSpec, Posse
 from posse.errors import DamagedFile, InvalidValue
-from posse.features import hashed, one_hot
+from posse.features import hashed, numeric, one_hot
 from posse.fleet.replica import Replica
 from posse.logs import check_log, read_log
 
@@ -266,6 +266,22 @@ def test_new_arms_start_near_those_like_them():
             # Four arms a category, each 0.1 from it.
             assert_allclose(found.mean[f"arm{k}"], means[k], atol=0.5)
             assert np.diag(found.covariance[f"arm{k}"]).max() < 0.5 * np.diag(found.covariance["stranger"]).max()
+
+
+def test_a_scaling_is_learned_once():
+    spec = FeatureSpec([numeric("price", scale="standard")])
+    fleet = Posse(arms={"a": {"price": 1.0}, "b": {"price": 3.0}}, features=["x"], arm_features=spec)
+    fleet.add_arm("c", {"price": 4.0})
+    assert_allclose(fleet._known.arms.rows[:3, 0], [-1.0, 1.0, 2.0])
+    bare = Posse(arms=["a", "b"], features=["x"], arm_features=spec)
+    with pytest.raises(InvalidValue, match="has not been learned"):
+        bare.add_arm("c", {"price": 4.0})
+    with pytest.raises(InvalidValue, match="whose scaling is known"):
+        Catalogue(["x"], spec)
+    stores = Posse(arms=ARMS, features=["x"], task_features=[numeric("size", scale="standard")])
+    stores.set_task_features({"s": {"size": 10.0}, "t": {"size": 30.0}})
+    stores.set_task_features({"u": {"size": 40.0}})
+    assert_allclose(stores._known.tasks.rows[:3, 0], [-1.0, 1.0, 2.0])
 
 
 def test_a_new_arm_may_be_anything_in_any_region():

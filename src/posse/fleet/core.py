@@ -172,6 +172,8 @@ class Core(KnownKeywords):
         if task_features is not None or arm_features is not None:
             require_numbers(self._behaviour)
             of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))
+            if known_arms is not None:
+                of_arms = known_arms.spec  # with its scaling
             for of_units, units in ((of_tasks, len(names)), (of_arms, 1)):
                 if of_units is not None:
                     require_room(units, of_units.n_features * self._features.n_features)
