@@ -231,3 +231,12 @@ def test_a_service_that_stops_and_comes_back(tmp_path):
         assert again.reward(first, 1.0) is True
         assert again.fleet("shops").decisions == 1
     assert Path(database).is_file()
+
+
+def test_a_ranking_has_a_decision_per_place(client, name):
+    places = client.rank(name, "store-1", {"hour": 3.0}, 2, key="page")
+
+    assert sorted(place.arm for place in places) == ["cake", "tea"]
+    assert places[1].propensity == 1
+    assert client.rank(name, "store-1", {"hour": 3.0}, 2, key="page") == places
+    assert client.reward_many([(places[0], 1.0), (places[1], 0.0)]).new == 2

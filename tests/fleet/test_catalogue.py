@@ -176,6 +176,28 @@ def test_a_log_is_sound_and_teaches_the_same(tmp_path):
         assert_allclose(list(one.sd.values()), list(other.sd.values()))
 
 
+def test_what_the_log_cannot_take_has_not_happened():
+    broken = []
+
+    def log(records):
+        if broken:
+            raise OSError("no space left")
+
+    catalogue, other = taught(log=log), taught()
+    waiting = [one.decide("t1", [0.1, 0.2], arms_of()) for one in (catalogue, other)]
+    broken.append(True)
+    with pytest.raises(OSError, match="no space"):
+        catalogue.reward(waiting[0], 1.0)
+    with pytest.raises(OSError, match="no space"):
+        catalogue.decide("new", [0.1, 0.2], {"never seen": [0.0, 0.0]}, k=1)
+    broken.clear()
+    assert catalogue.arms == other.arms
+    assert catalogue.tasks == other.tasks
+    for one, decision in zip((catalogue, other), waiting, strict=True):
+        assert one.reward(decision, 1.0)
+    assert catalogue.decide("t2", [0.3, 0.1], arms_of())[1:] == other.decide("t2", [0.3, 0.1], arms_of())[1:]
+
+
 def test_a_ranking_has_distinct_arms_and_a_reward_per_place(tmp_path):
     catalogue = taught(log=tmp_path / "log.jsonl")
     looked = catalogue.decide("t1", [0.1, 0.2], arms_of(), k=3, record=False)

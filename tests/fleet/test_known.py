@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from posse import FeatureSpec, Posse
+from posse import Catalogue, FeatureSpec, Posse
 from posse.errors import DamagedFile, InvalidValue
-from posse.features import one_hot
+from posse.features import hashed, numeric, one_hot
 from posse.fleet.replica import Replica
 from posse.logs import check_log, read_log
 
@@ -218,6 +218,20 @@ def test_a_log_has_what_is_known_about_tasks(tmp_path):
     assert {finding.code for finding in check_log(log) if finding.severity == "error"} <= {"deterministic-logging"}
 
 
+def test_what_was_learned_is_shown_over_all_tasks():
+    fleet, plain = fleet_of(1500), Posse(arms=ARMS, features=["x"], seed=3)
+    plain.learn_many(table(1500)[0])
+    for one, other in zip(fleet.overview().arms, plain.overview().arms, strict=True):
+        assert_allclose(one.mean, other.mean, atol=0.15)
+        # 30 tasks in three regions: the same spread, found in two ways.
+        assert_allclose(np.diag(one.covariance), np.diag(other.covariance), rtol=0.5)
+    said = fleet.effects()
+    assert said["task"]["region"] > 0.4
+    assert said["task"]["size"] == 0.0
+    assert said["arm"] == {}
+    assert plain.effects() == {"task": {}, "arm": {}}
+
+
 def test_a_forgotten_task_is_known_no_more():
     fleet = fleet_of()
     fleet.forget("t3")
@@ -254,6 +268,35 @@ def test_new_arms_start_near_those_like_them():
             assert np.diag(found.covariance[f"arm{k}"]).max() < 0.5 * np.diag(found.covariance["stranger"]).max()
 
 
+def test_a_scaling_is_learned_once():
+    spec = FeatureSpec([numeric("price", scale="standard")])
+    fleet = Posse(arms={"a": {"price": 1.0}, "b": {"price": 3.0}}, features=["x"], arm_features=spec)
+    fleet.add_arm("c", {"price": 4.0})
+    assert_allclose(fleet._known.arms.rows[:3, 0], [-1.0, 1.0, 2.0])
+    bare = Posse(arms=["a", "b"], features=["x"], arm_features=spec)
+    with pytest.raises(InvalidValue, match="has not been learned"):
+        bare.add_arm("c", {"price": 4.0})
+    with pytest.raises(InvalidValue, match="whose scaling is known"):
+        Catalogue(["x"], spec)
+    stores = Posse(arms=ARMS, features=["x"], task_features=[numeric("size", scale="standard")])
+    stores.set_task_features({"s": {"size": 10.0}, "t": {"size": 30.0}})
+    stores.set_task_features({"u": {"size": 40.0}})
+    assert_allclose(stores._known.tasks.rows[:3, 0], [-1.0, 1.0, 2.0])
+
+
+def test_a_new_arm_may_be_anything_in_any_region():
+    fleet = fleet_of(1500)
+    plain = Posse(arms=ARMS, features=["x"], seed=3)
+    plain.learn_many(table(1500)[0])
+    for one in (fleet, plain):
+        one.add_arm("blue")
+    known, unknown = (one.expected("t31", [0.5]) for one in (fleet, plain))
+    # Regions are not in the spread of the tasks any more, but the new arm's effects of them are not known either.
+    assert known.sd["blue"] > 0.8 * unknown.sd["blue"]
+    found = fleet.coefficients("t31").covariance["blue"]
+    assert [1.0, 0.5] @ found @ [1.0, 0.5] == pytest.approx(known.sd["blue"] ** 2)
+
+
 def test_what_makes_no_sense_is_refused():
     fleet = fleet_of()
     before = fleet.expected("t3", [0.1])
@@ -273,5 +316,7 @@ def test_what_makes_no_sense_is_refused():
     for settings in ({"rewards": "binary"}, {"policy": "lin-ts"}, {"prior": "paper"}):
         with pytest.raises(InvalidValue, match="with task_features or arm_features"):
             Posse(arms=ARMS, features=["x"], task_features=["size"], **settings)
+    with pytest.raises(InvalidValue, match="before the first task"):
+        Posse(arms=range(500), features=["x"], task_features=[hashed("town", 9_000)])
     with pytest.raises(InvalidValue, match="replica without"):
         Replica(arms=ARMS, features=["x"], task_features=["size"])

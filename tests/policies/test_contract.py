@@ -16,6 +16,7 @@ from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, NotFinite, PosseError, ShapeError, UnknownArm, UnknownTask
 from posse.model import Prior
 from posse.policies import (
+    MTTS,
     POLICIES,
     EbmRandUCB,
     EbmTS,
@@ -65,6 +66,7 @@ CASES = {
     "ebm-rand-ucb known": partial(EbmRandUCB, prior=KNOWN, exploration=2.0),
     "hier-ts": HierTS,
     "hier-ts known": partial(HierTS, prior=KNOWN, exploration=0.5),
+    "mtts": MTTS,  # with task features, tasks are not alike
     "lin-ucb": LinUCB,
     "lin-ucb sqrt-log": partial(LinUCB, exploration=0.3, schedule="sqrt-log", ridge=0.5),
     "lin-ts": LinTS,

@@ -2,6 +2,7 @@ import pytest
 
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.policies import (
+    MTTS,
     POLICIES,
     EbmRandUCB,
     EbmTS,
@@ -26,6 +27,7 @@ SIZES = {"n_tasks": 3, "n_arms": 2, "n_features": 2}
         ("ebm-ts", EbmTS),
         ("ebm-rand-ucb", EbmRandUCB),
         ("hier-ts", HierTS),
+        ("mtts", MTTS),
         ("lin-ucb", LinUCB),
         ("lin-ts", LinTS),
         ("lin-ucb-pooled", LinUCB),
@@ -41,7 +43,7 @@ def test_keys(key, policy):
 
 
 def test_no_key_is_untested():
-    assert len(POLICIES) == 11
+    assert len(POLICIES) == 12
 
 
 def test_the_pooled_key_pools():

@@ -41,6 +41,11 @@ ROUTES = {
         "/v1/fleets/stores/decisions/batch",
         {"json": {"decisions": [{"task": "t", "context": {"hour": 1, "weather": "sun"}}]}},
     ),
+    ("POST", "/v1/fleets/{fleet}/rankings"): (
+        "decide",
+        "/v1/fleets/stores/rankings",
+        {"json": {"task": "t", "context": {"hour": 1, "weather": "sun"}, "k": 1}},
+    ),
     ("POST", "/v1/decisions/{id}/reward"): ("reward", "/v1/decisions/none/reward", {"json": {"reward": 1}}),
     ("POST", "/v1/rewards"): ("reward", "/v1/rewards", {"json": {"rewards": [{"id": "none", "reward": 1}]}}),
     ("PUT", "/v1/decisions/{id}/reward"): ("reward", "/v1/decisions/none/reward", {"json": {"reward": 1}}),

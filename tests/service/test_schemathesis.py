@@ -134,6 +134,7 @@ def test_examples_of_bodies_are_accepted(service, description):
     answer = service.post("/v1/fleets/stores/decisions", json=example("Ask"))
     assert answer.status_code == 200
     assert service.post("/v1/fleets/stores/decisions/batch", json=example("AskMany")).status_code == 200
+    assert service.post("/v1/fleets/stores/rankings", json=example("AskRanking")).status_code == 200
     path = f"/v1/decisions/{answer.json()['id']}/reward"
     assert service.post(path, json=example("RewardBody")).status_code == 200
     assert service.post("/v1/fleets/stores/arms", json=example("ArmBody")).status_code == 200

@@ -13,6 +13,7 @@ from posse.cli.calibration import calibration
 from posse.cli.console import table_console
 from posse.cli.distributed import distributed
 from posse.cli.drift import drift
+from posse.cli.features import features
 from posse.cli.load import serve
 from posse.cli.neighbours import neighbours
 from posse.cli.options import AddressOption, EngineOption, available_cores, make_folder
@@ -35,6 +36,7 @@ app.command()(neighbours)
 app.command()(calibration)
 app.command()(distributed)
 app.command()(drift)
+app.command()(features)
 
 LONGEST_NAME = 16  # of a setting: names are typed after --only, so they are never cut
 WIDE = 130  # columns from which an interval fits on the line of its ratio

@@ -29,8 +29,8 @@ def simulate(
             "-p",
             metavar="KEY[:SETTING=VALUE,...]",
             help="A policy, e.g. `ebm-ucb:exploration=0.3,refresh_growth=0.1`; repeat for more. Keys: ebm-ucb, ebm-ts, "
-            "hier-ts, lin-ucb, lin-ts, lin-ucb-pooled, ols-bandit, rm-bandit, random, oracle. `prior=known` is the "
-            "world's own population. Default: the paper's six.",
+            "hier-ts, mtts, lin-ucb, lin-ts, lin-ucb-pooled, ols-bandit, rm-bandit, random, oracle. `prior=known` is "
+            "the world's own population. Default: the paper's six.",
         ),
     ] = None,
     tasks: Annotated[int, typer.Option("--tasks", "-N", help="Number of tasks.")] = 10,

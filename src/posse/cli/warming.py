@@ -45,6 +45,7 @@ def parts() -> dict[str, Callable[[], None]]:
         **policies,
         **fleets,
         "numbers": _numbers,
+        "catalogue": _catalogue,
         "files": _files,
         "regression": _regression,
         "offline": _offline,
@@ -90,6 +91,15 @@ def cache_folders() -> list[Path]:
             if isinstance(folder, str):
                 found.add(Path(folder))
     return sorted(found)
+
+
+def _catalogue() -> None:
+    """Decide by features of arms; fleets with features of tasks or arms choose in the same way."""
+    from posse.fleet import Catalogue
+
+    shop = Catalogue(FEATURES[:1], FEATURES[1:], seed=0)
+    for explore in (True, False):
+        shop.reward(shop.decide("task", [1.0], {arm: [1.0] for arm in ARMS}, explore), 1.0)
 
 
 def _policy_keys() -> list[str]:

@@ -135,6 +135,20 @@ class AsyncClient:
         """Decide which arm to pull."""
         return await self._run(self._talk.decide(fleet, task, context, eligible, explore, key))
 
+    async def rank(
+        self,
+        fleet: str,
+        task: str,
+        context: calls.Context,
+        k: int,
+        *,
+        eligible: Sequence[str] | None = None,
+        explore: bool = True,
+        key: str | None = None,
+    ) -> list[values.Decision]:
+        """Choose ``k`` distinct arms, best place first: a decision per place, each with a reward of its own."""
+        return await self._ask(calls.rank(fleet, task, context, k, eligible=eligible, explore=explore, key=key))
+
     async def decide_many(
         self, fleet: str, asked: Iterable[Mapping[str, Any]], *, key: str | None = None
     ) -> list[values.Decision]:

@@ -111,6 +111,15 @@ def decide_many(name: str, questions: Sequence[Mapping[str, Any]], key: str | No
     return Call(method="POST", path=path, read=values.decisions_of, body=body, headers=_once(key))
 
 
+def rank(
+    name: str, task: str, context: Context, k: int, *, eligible: Sequence[str] | None, explore: bool, key: str | None
+) -> Call[list[Decision]]:
+    """Ask for a ranking, under a key that makes a second try the same request."""
+    body = to_json({**question(task, context, eligible, explore), "k": k}, "the ranking")
+    path = f"{_fleet(name)}/rankings"
+    return Call(method="POST", path=path, read=values.places_of, body=body, headers=_once(key))
+
+
 def question(task: str, context: Context, eligible: Sequence[str] | None, explore: bool) -> dict[str, Any]:
     """Return what a decision is asked with."""
     if not isinstance(context, (Mapping, list, tuple)) and not hasattr(context, "tolist"):

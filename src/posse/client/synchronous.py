@@ -171,6 +171,23 @@ class Client:
         """
         return self._run(self._talk.decide(fleet, task, context, eligible, explore, key))
 
+    def rank(
+        self,
+        fleet: str,
+        task: str,
+        context: calls.Context,
+        k: int,
+        *,
+        eligible: Sequence[str] | None = None,
+        explore: bool = True,
+        key: str | None = None,
+    ) -> list[values.Decision]:
+        """Choose ``k`` distinct arms, best place first: a decision per place, each with a reward of its own.
+
+        Parameters as in :meth:`decide`. There is no fallback: without the service it raises.
+        """
+        return self._ask(calls.rank(fleet, task, context, k, eligible=eligible, explore=explore, key=key))
+
     def decide_many(
         self, fleet: str, asked: Iterable[Mapping[str, Any]], *, key: str | None = None
     ) -> list[values.Decision]:

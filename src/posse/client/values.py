@@ -259,6 +259,11 @@ def decisions_of(data: Mapping[str, Any]) -> list[Decision]:
     return [decision_of(one) for one in data["decisions"]]
 
 
+def places_of(data: Mapping[str, Any]) -> list[Decision]:
+    """Read a ranking."""
+    return [decision_of(one) for one in data["places"]]
+
+
 def fleet_of(data: Mapping[str, Any]) -> Fleet:
     """Read a fleet."""
     return _build(Fleet, data, created=_time, definition=dict, arms=tuple, retired_arms=tuple, columns=tuple)

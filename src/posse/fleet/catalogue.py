@@ -120,6 +120,11 @@ class Catalogue(KnownKeywords):
         for spec, what in ((self.features, "features"), (self.arm_features, "arm_features")):
             if not spec.intercept:
                 raise InvalidValue(f"expected {what} with an intercept, got a FeatureSpec without; leave it in")
+            if not spec.ready:
+                raise InvalidValue(
+                    f"expected {what} whose scaling is known, got one that has not been learned; pass what "
+                    "learn_scaling(table) returns"
+                )
         both = set(self.features.names) & set(self.arm_features.names)
         if both:
             raise InvalidValue(

@@ -175,6 +175,11 @@ class Core(KnownKeywords):
                     "to new effects exactly; choose one"
                 )
             of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))
+            if known_arms is not None:
+                of_arms = known_arms.spec  # with its scaling
+            for of_units, units in ((of_tasks, len(names)), (of_arms, 1)):
+                if of_units is not None:
+                    require_room(units, of_units.n_features * self._features.n_features)
             self._known = Known(of_tasks, of_arms, len(names), self._features.n_features)
             both = set(self._features.names) & set(self._known.task_names)
             if both:
@@ -237,11 +242,9 @@ class Core(KnownKeywords):
 
         assert self._log is not None
         names, when = self._features.names, moment(now)
-        known = self._known
-        about: dict[Label, dict[str, Any]] = {
-            task: {} if known is None else known.about(self._tasks.get(task))
-            for task in {one.task for one in decisions}
-        }
+        about: dict[Label, dict[str, Any]] = {decision.task: {} for decision in decisions}
+        if self._known is not None:
+            about = {task: self._known.about(self._tasks.get(task)) for task in about}
         self._log(
             [
                 {

@@ -52,6 +52,7 @@ def setting_arm(fleet: Core, arm: Any, features: Any) -> Steps:
         raise InvalidValue(
             f"expected features of a new arm, got those of {arm!r}, which there was before; bring it back without"
         )
+    known.arms.spec.encode(features)  # which refuses a scaling that one arm cannot teach
     menu = read_menu({arm: features}, known.arms.spec, fleet._arms)
     known.arms.reserve(fleet._store.n_arms + 1)
     return known.arms.setting(np.array([fleet._store.n_arms]), menu.columns, menu.all_raw())

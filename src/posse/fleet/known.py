@@ -9,6 +9,7 @@ the new offsets, which is exact: :math:`b - A\,\delta` and :math:`q - 2 \delta^\
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from posse.model.effects import Effects, learn_effects, no_effects, regression, 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.fleet.commit import Steps
+    from posse.fleet.overview import ArmOverview
     from posse.fleet.store import Store
     from posse.kernels.sums import Sums
     from posse.types import Array, BoolArray, IntArray
@@ -48,6 +50,7 @@ class Side:
         self.given: BoolArray = np.zeros(0, dtype=np.bool_)
         self.average: Array = np.zeros(self.n_columns)  # of the units that are known, and how they scatter around it
         self.scatter: Array = np.zeros((self.n_columns, self.n_columns))
+        self.squares: Array = np.ones(n_features)  # mean squares of the columns of contexts
         self.raw: dict[int, list[Any]] = {}
         self.effects = no_effects(n_units, self.n_columns, n_features, 0 if spec is None else len(spec.features))
 
@@ -80,10 +83,10 @@ class Side:
     def uncertainty(self, units: IntArray, numbers: IntArray, leaning: Array) -> Array:
         """Return the variances that features add to those of means in some directions: effects, and what is not known.
 
-        ``units`` says whose effects count; those that came after the last refresh have none yet.
+        ``units`` says whose effects count; those of units that came after the last refresh may be any.
         """
         effects = self.effects
-        variance = np.zeros(units.size)
+        variance: Array = self._any(self.of(numbers)) * (leaning**2 / self.squares).sum(axis=1)
         old = np.flatnonzero(units < len(effects.mean))
         if old.size:
             units, numbers, leaning = units[old], numbers[old], leaning[old]
@@ -93,11 +96,35 @@ class Side:
             variance[old] += np.where(self.has(numbers), 0.0, missing)
         return variance
 
+    def _any(self, z: Array) -> Array:
+        """Return the variance of effects that nothing was learned about, in units of standardised columns."""
+        of_columns = np.nan_to_num(self.effects.variance)[self.groups]
+        return np.asarray(z**2 @ of_columns)
+
+    def covariance(self, unit: int, number: int, through: Array) -> Array:
+        """Return what features add to the covariance of coefficients, as :meth:`uncertainty` in all directions."""
+        effects, one = self.effects, np.array([number])
+        z = self.of(one)
+        if unit >= len(effects.mean):
+            return np.asarray(self._any(z)[0] * (through / self.squares) @ through.T)
+        direction = np.kron(z[0], through) - through @ effects.give[unit]
+        result = direction @ effects.covariance[unit] @ direction.T
+        if not self.has(one)[0]:
+            result = result + through @ effects.mean[unit].T @ self.scatter @ effects.mean[unit] @ through.T
+        return np.asarray(result)
+
     def sizes(self, numbers: IntArray) -> Array:
         """Return how large every feature is: the mean square of its columns together, over some units."""
-        squares = (self.of(numbers) ** 2).mean(axis=0)
+        squares = (self.of(numbers) ** 2).sum(axis=0) / max(numbers.size, 1)
         sizes = np.bincount(self.groups, weights=squares, minlength=self.effects.variance.size)
         return np.where(sizes > 0, sizes, 1.0)
+
+    def says(self) -> dict[str, float]:
+        """Return the standard deviation of every feature's effects over the units that are known."""
+        if self.spec is None:
+            return {}
+        variance, sizes = np.nan_to_num(self.effects.variance), self.sizes(np.flatnonzero(self.given))
+        return dict(zip(self.spec.names, np.sqrt(variance * sizes).tolist(), strict=True))
 
     def reserve(self, count: int) -> None:
         """Make room for so many units."""
@@ -208,18 +235,25 @@ class Known:
         if row >= 0 and belief.sums.counts[row] > 0:
             gram, local = (whole_matrix(part[row]) for part in (belief.sums.gram, belief.local_covariance))
             leaning -= local @ gram
-        covariance = covariance.copy()
-        for side, unit, number, through in (
-            (self.tasks, arm, one, leaning),
-            (self.arms, 0, at, leaning @ belief.shared_covariance[arm] @ belief.shared_precision[arm]),
-        ):
-            effects = side.effects
-            if unit < len(effects.mean):
-                direction = np.kron(side.of(number)[0], through) - through @ effects.give[unit]
-                covariance += direction @ effects.covariance[unit] @ direction.T
-                if not side.has(number)[0]:
-                    covariance += through @ effects.mean[unit].T @ side.scatter @ effects.mean[unit] @ through.T
+        through = leaning @ belief.shared_covariance[arm] @ belief.shared_precision[arm]
+        covariance = covariance + self.tasks.covariance(arm, task, leaning) + self.arms.covariance(0, arm, through)
         return mean + self.offsets(one, at)[0], covariance
+
+    def over_all_tasks(self, one: ArmOverview, arm: int) -> ArmOverview:
+        """Return an arm's population over all tasks, whatever is known about them."""
+        at, eye = np.array([arm]), np.eye(self.n_features)
+        effects, spread = self.tasks.effects, np.zeros_like(one.covariance)
+        variance = one.mean_sd**2
+        if arm < len(effects.mean):
+            spread = effects.mean[arm].T @ self.tasks.scatter @ effects.mean[arm]
+            z = np.tile(self.tasks.average, (self.n_features, 1))
+            variance = variance + effects.uncertainty(np.full(self.n_features, arm), z, eye)
+        return replace(
+            one,
+            mean=one.mean + self.offsets(np.array([-1]), at)[0],
+            mean_sd=np.sqrt(variance),
+            covariance=one.covariance + spread,
+        )
 
     def raw_sums(self, tasks: IntArray, arms: IntArray, sums: Sums) -> Sums:
         """Return sums of pairs, matrices whole, as they are of rewards as they came."""
@@ -300,7 +334,7 @@ class Known:
         after.__dict__.update(self.__dict__)
         averages = self.tasks.averages(np.unique(tasks)), self.arms.averages(np.arange(n_arms))
         news = [
-            {"effects": effects, "average": average, "scatter": scatter}
+            {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
             for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
         ]
         after.tasks, after.arms = _with(self.tasks, news[0]), _with(self.arms, news[1])

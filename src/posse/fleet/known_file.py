@@ -32,6 +32,7 @@ def known_state(known: Known, order: IntArray, n_arms: int) -> tuple[dict[str, A
             f"known_{name}_end": np.cumsum([len(text) for text in texts], dtype=np.int64),
             f"known_{name}_average": side.average,
             f"known_{name}_scatter": side.scatter,
+            f"known_{name}_squares": side.squares,
             f"known_{name}_mean": effects.mean,
             f"known_{name}_covariance": effects.covariance,
             f"known_{name}_give": effects.give,
@@ -80,6 +81,9 @@ def _restore_side(side: Side, reader: _Reader, name: str, numbers: IntArray, pla
     size = side.n_columns * d
     side.average = reader.array(f"known_{name}_average", side.average.shape)
     side.scatter = reader.array(f"known_{name}_scatter", side.scatter.shape)
+    side.squares = reader.array(f"known_{name}_squares", side.squares.shape)
+    if not (side.squares > 0).all():
+        raise reader.damaged(f"known_{name}_squares has numbers that are not greater than 0")
     variance = reader.array(f"known_{name}_variance", side.effects.variance.shape)
     side.effects = Effects(
         reader.array(f"known_{name}_mean", (units, side.n_columns, d)),

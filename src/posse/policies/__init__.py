@@ -8,12 +8,14 @@ from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 from posse.policies.hier_ts import HierTS
 from posse.policies.lin import LinTS, LinUCB
 from posse.policies.logistic import LogisticTS
+from posse.policies.mtts import MTTS
 from posse.policies.ols_bandit import OLSBandit
 from posse.policies.registry import CLICK_POLICIES, POLICIES, make_policy
 from posse.policies.rm_bandit import RMBandit
 
 __all__ = [
     "CLICK_POLICIES",
+    "MTTS",
     "POLICIES",
     "BetaBernoulli",
     "EbmRandUCB",

@@ -17,6 +17,7 @@ from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 from posse.policies.hier_ts import HierTS
 from posse.policies.lin import LinTS, LinUCB
 from posse.policies.logistic import LogisticTS
+from posse.policies.mtts import MTTS
 from posse.policies.ols_bandit import OLSBandit
 from posse.policies.rm_bandit import RMBandit
 
@@ -25,6 +26,7 @@ POLICIES: dict[str, Callable[..., Policy]] = {
     "ebm-ts": EbmTS,
     "ebm-rand-ucb": EbmRandUCB,
     "hier-ts": HierTS,
+    "mtts": MTTS,
     "lin-ucb": LinUCB,
     "lin-ts": LinTS,
     "lin-ucb-pooled": partial(LinUCB, pooled=True),

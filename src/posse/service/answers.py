@@ -66,8 +66,8 @@ def decision_answer(fleet: str, decision: Decision) -> dict[str, Any]:
     }
 
 
-def decision_body(decision: Decision, context: dict[str, Any]) -> str:
-    """Return what the log keeps of a decision beside its columns."""
+def decision_body(decision: Decision, context: dict[str, Any], place: tuple[str, int] | None = None) -> str:
+    """Return what the log keeps of a decision beside its columns; ``place`` is a ranking's id and the place in it."""
     return to_json(
         {
             "context": context,
@@ -75,6 +75,7 @@ def decision_body(decision: Decision, context: dict[str, Any]) -> str:
             "probabilities": list(decision.probabilities.values()),
             "mean": list(decision.mean.values()),
             "sd": list(decision.sd.values()),
+            **({} if place is None else {"ranking": place}),
         }
     ).decode()
 
@@ -131,6 +132,7 @@ def trace(row: LoggedDecision, events: list[RewardEvent]) -> list[dict[str, Any]
 def log_record(row: LoggedDecision) -> dict[str, Any]:
     """Return a row as :mod:`posse.logs` reads it."""
     body = json.loads(row.body)
+    ranking = body.get("ranking")
     return {
         "decision_id": row.id,
         "time": moment(row.time),
@@ -143,6 +145,7 @@ def log_record(row: LoggedDecision) -> dict[str, Any]:
         "context": body["context"],
         "policy": row.policy,
         "version": row.version,
+        **({} if ranking is None else {"ranking_id": ranking[0], "ranking_place": ranking[1]}),
         "reward": row.reward,
         "reward_time": None if row.reward_time is None else moment(row.reward_time),
     }

@@ -30,7 +30,7 @@ from posse.service.log_lines import FIELDS
 from posse.service.measures import Measures
 from posse.service.metrics import Metrics
 from posse.service.request_ids import HEADER, current, request_id
-from posse.service.routes import audit, decisions, fleets, health, insights, log, looking, page, tasks, verify
+from posse.service.routes import audit, decisions, fleets, health, insights, log, looking, page, rankings, tasks, verify
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 
@@ -38,7 +38,7 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, fleets, tasks, looking, insights, log, verify, audit, health, page)
+ROUTES: tuple[Any, ...] = (decisions, rankings, fleets, tasks, looking, insights, log, verify, audit, health, page)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

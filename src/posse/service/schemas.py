@@ -118,6 +118,15 @@ class Ask(Request):
     explore: bool = Field(True, description="False takes the arm with the best mean, with propensity 1.")
 
 
+class AskRanking(Ask):
+    """A request for a ranking."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "k": 2}]}
+    )
+    k: int = Field(ge=1, description="How many places: at most as many as there are eligible arms.")
+
+
 class AskWithKey(Ask):
     """One decision of a batch."""
 
@@ -253,6 +262,12 @@ class DecisionsAnswer(Answer):
     """Many decisions, in the order of the request."""
 
     decisions: list[DecisionAnswer]
+
+
+class RankingAnswer(Answer):
+    """A ranking: the decision of every place, the best first."""
+
+    places: list[DecisionAnswer]
 
 
 class RewardAnswer(Answer):

@@ -279,7 +279,7 @@ def new_decision(
         decision = fleet.propose(ask.task, ask.context, ask.eligible, ask.explore)
         context = live.contexts.plain(ask.context)
     except PosseError as error:
-        place = _wrong_part(engine, live, ask, key)
+        place = wrong_part(engine, live, ask, key)
         raise api_error(error, place if field is None else f"{field}.{place}") from None
     entry = NewDecision(
         fleet=live.name,
@@ -298,7 +298,7 @@ def new_decision(
     return decision_answer(live.name, decision), entry
 
 
-def _wrong_part(engine: Engine, live: LiveFleet, ask: schemas.Ask, key: str | None) -> str:
+def wrong_part(engine: Engine, live: LiveFleet, ask: schemas.Ask, key: str | None) -> str:
     """Return which part of a request was refused."""
     limits = engine.settings.limits
     part = "task"

@@ -1,0 +1,42 @@
+"""``posse bench features``, small: that it runs, and that knowing helps where it should."""
+
+from dataclasses import replace
+
+from typer.testing import CliRunner
+
+from posse.cli.main import app
+from posse.lab.benchmarks.features import (
+    CATEGORIES,
+    MATTER,
+    RATIOS,
+    USELESS,
+    arm_regret,
+    catalogue_milliseconds,
+    region_regret,
+)
+
+SMALL = {"n_tasks": 40, "n_old": 30, "n_regions": 3, "n_arms": 3, "decisions": 5}
+
+
+def test_regions_help_where_they_matter_and_change_nothing_where_they_do_not():
+    world = replace(MATTER, **SMALL)
+    known, none, each = (region_regret(world, 1, fleets) for fleets in ("known", "none", "per region"))
+    assert 0 < known < none
+    assert each > 0
+    useless = replace(USELESS, **SMALL)
+    assert region_regret(useless, 1, "known") == region_regret(useless, 1, "none")
+
+
+def test_categories_help_new_offers():
+    world = replace(CATEGORIES, n_arms=18, n_old=12, n_categories=3, n_tasks=4, history=300, pulls=5)
+    assert 0 < arm_regret(world, 1, True) < arm_regret(world, 1, False)
+
+
+def test_catalogues_are_timed():
+    assert set(catalogue_milliseconds(20, 3)) == {"menu", "table"}
+
+
+def test_a_wrong_row_lists_them():
+    result = CliRunner().invoke(app, ["bench", "features", "--only", "nothing"])
+    assert result.exit_code == 2 or result.exception is not None
+    assert set(RATIOS) >= {"regions", "regions-useless", "categories", "categories-useless", "mtts-meta"}
