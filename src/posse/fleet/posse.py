@@ -94,8 +94,7 @@ class Posse(Core):
         What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
         given; or 0, 1, 2, ... The latter two have a model of their own (docs/clicks.md): ``expected`` and the ``mean``
         and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit or
-        logarithm. They need one of the first three policies and the evidence prior, and estimate the population in the
-        foreground.
+        logarithm. They need one of the first three policies and the evidence prior.
     time_to_live : float or None
         Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
         for ever, and keeps every decision in memory.
@@ -648,6 +647,7 @@ class Posse(Core):
             X = spec.encode_many(contexts)
             if not len(y):
                 return 0
+            self._end_beside()
             known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
             lesson = self._lesson(numbers[task_codes], arms[arm_codes], X, y, refresh=refresh, fit=True)
@@ -662,7 +662,7 @@ class Posse(Core):
         ----------
         wait : bool
             False starts it in the background, unless one is under way: decisions go on under the old population until
-            the new one is put in place, all at once. Only the evidence prior of numbers is estimated in the background.
+            the new one is put in place, all at once. Only the evidence prior is estimated in the background.
         sample : int, optional
             Estimate from about so many tasks of every arm, evenly spread. The standard error that this adds to a
             variance of the population is at most the fraction ``sqrt(2 / sample)`` of it where every task is well
@@ -673,10 +673,11 @@ class Posse(Core):
             whole_number(sample, "sample", at_least=2)
         with self._lock:
             self._require_whole()
-            in_place = isinstance(self._store, SiteStore) or self._behaviour.method != estimators.EVIDENCE
-            if not wait and not in_place and not self._store.stale:
+            in_place = self._behaviour.method != estimators.EVIDENCE
+            if not wait and not in_place and not self._store.stale and not (sample and self.rewards != "number"):
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
+                self._end_beside()
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
 
     @property
@@ -708,6 +709,7 @@ class Posse(Core):
     def _adding_arm(self, arm: Label) -> Steps:
         """Return the steps that add an arm, or raise; nothing changes until they are taken."""
         self._require_whole()
+        self._end_beside()
         label = self._arms.checked(arm)
         number = self._arms.get(label)
         self._require_floor(len(self._active_names) + 1)
@@ -755,6 +757,7 @@ class Posse(Core):
         """
         with self._lock:
             self._require_whole()
+            self._end_beside()
             require_one_by_one(tasks)
             labels = list(dict.fromkeys(self._tasks.checked(task) for task in tasks))
             numbers = np.array([self._task_number(label) for label in labels], dtype=np.int64)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +17,10 @@ import numpy as np
 from posse.engine.refresh import POPULATION, Refresh
 from posse.errors import InvalidValue
 from posse.families import RewardFamily
+from posse.fleet.batch import Batch, one_row
 from posse.fleet.behaviour import ALONE, Behaviour
 from posse.fleet.commit import Steps, commit
-from posse.fleet.room import longer
+from posse.fleet.room import copied, copy_of_room, first_rows, longer
 from posse.fleet.store import NO_FAILURES, Store
 from posse.fleet.waiting import Waiting
 from posse.kernels import estimators
@@ -41,11 +41,12 @@ from posse.model.prior import Prior
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections import deque
+    from collections.abc import Callable
 
     from posse.kernels.estimators import Memory
     from posse.kernels.rule import Rule
-    from posse.types import Array, BoolArray, IntArray
+    from posse.types import Array, IntArray
 
 KEPT = 40
 """Rows of every pair whose sites are made again when the population is estimated."""
@@ -74,9 +75,16 @@ class SiteStore(Store):
     sites: Handle[Sites]
     """Kept rows and plain sums over rewards, by slot."""
 
+    beside: deque[Batch | int] | None
+    """What was learned, and how many tasks came, since a copy was made whose population is being estimated."""
+
+    twin_of: Any
+    """That copy, see :mod:`posse.fleet.background`."""
+
     def __init__(self, *, start: Prior, family: RewardFamily, growth: float, rule: Rule | None = None) -> None:
         self.family = family
         self.growth = growth
+        self.beside = None
         self.waiting = Waiting(start.n_features)
         self.sites = Handle(SITES, new_sites(family.code, FIRST_SLOTS, KEPT, start.n_features))
         super().__init__(start=start, method=estimators.EVIDENCE, rule=rule)
@@ -86,25 +94,22 @@ class SiteStore(Store):
     def learning_one(self, task: int, arm: int, x: Array, reward: float) -> Steps:
         """Learn one reward of a pair that has a slot."""
         self._get_ready()
-        return [
+        steps: Steps = [
             partial(learn_one_site, self.ground.address, self.sites.address, arm, task, x, reward),
             self._counting(self._total + 1.0),
         ]
+        return steps if self.beside is None else [*steps, partial(self._note, one_row(task, arm, x, reward))]
 
     def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
         """Learn rows of pairs that have slots, one by one, under the prior in force."""
         self._get_ready()
-        return [
-            partial(learn_sites, self.address, self.sites.address, tasks, arms, contexts, rewards),
-            self._counting(self._total + rewards.size),
-        ]
+        return [partial(self._learn_stretch, Batch(tasks, arms, contexts, rewards))]
 
     def learning_waiting(self, task: int, arm: int, x: Array, reward: float) -> Steps:
         """Learn what a decision counts as until its reward comes; its pair has a slot."""
         self._get_ready()
         self.waiting.reserve(1)
-        one = np.array([task]), np.array([arm]), x[None], np.array([reward])
-        return [partial(self._learn_waiting, *one), self._counting(self._total + 1.0)]
+        return [partial(self._learn_stretch, one_row(task, arm, x, reward, waiting=True))]
 
     def learning_in_turn(
         self,
@@ -116,48 +121,70 @@ class SiteStore(Store):
         old: Array | None = None,
         waiting: bool = False,
         fit: bool = False,
+        later: Callable[[], None] | None = None,
     ) -> Steps:
         """Learn rows one by one, with estimates of the population wherever one is due.
 
         ``old`` is what each row counted as while it waited, NaN for those that are new; default: all are new. New ones
         wait for their reward if ``waiting``. With ``fit``, an estimate to the end follows, so there are fewer in
-        between.
+        between. ``later`` begins an estimate in the background; default: it is made here.
         """
         self._get_ready()
-        new = np.ones(rewards.size, dtype=np.bool_) if old is None else np.isnan(old)
         self.waiting.reserve(rewards.size if waiting else 0)
-        steps, where = Steps(), (self.address, self.sites.address)
-        known, replaced = self._total, self.replaced
-        for rows, due in self._cuts(new, max(self.growth, TABLE_GROWTH) if fit else self.growth):
-            for first, last in _stretches(new, rows):
-                part = slice(first, last)
-                some = (tasks[part], arms[part], contexts[part])
-                if new[first]:
-                    known += last - first
-                    learn = self._learn_waiting if waiting else partial(learn_sites, *where)
-                    steps += [partial(learn, *some, rewards[part]), self._counting(known)]
-                else:
-                    assert old is not None
-                    replaced += last - first
-                    steps.append(partial(self._end_waiting, *some, old[part], rewards[part]))
-                    steps.append(partial(self.__dict__.update, replaced=replaced))
-            if due:
-                replaced = 0
-                steps.append(self._refresh_or_postpone)
-        return steps
+        growth = max(self.growth, TABLE_GROWTH) if fit else self.growth
+        batch = Batch(tasks, arms, contexts, rewards, old, waiting)
+        return [partial(self._learn_in_turn, batch, growth, later)]
 
-    def _cuts(self, new: BoolArray, growth: float) -> list[tuple[slice, bool]]:
-        """Return parts of rows, and whether the population is to be estimated after each; all rows are news."""
-        cuts, first, n = [], 0, new.size
-        known = self._total + np.cumsum(new)
-        at, news = float(self.memory.evidence.refreshed_at[0]), self._news
+    def _learn_in_turn(self, batch: Batch, growth: float, later: Callable[[], None] | None) -> None:
+        """Learn rows one by one; there is room for all of them."""
+        n, first = batch.rewards.size, 0
         while first < n:
-            count = max(1, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - news))
-            last = min(n, first + count)
-            cuts.append((slice(first, last), last - first == count))
-            at = news = float(known[last - 1])
+            last = min(n, first + self._until_due(growth))
+            self._learn_stretch(batch.part(first, last))
             first = last
-        return cuts
+            if self._until_due(growth) == 0:
+                if later is None:
+                    self._refresh_or_postpone()
+                else:
+                    later()
+
+    def _until_due(self, growth: float) -> int:
+        """Return after how many rewards the population is to be estimated; any number while it is."""
+        if self.beside is not None:
+            return 1 << 62
+        at = float(self.memory.evidence.refreshed_at[0])
+        return max(0, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - self._news))
+
+    def _learn_stretch(self, batch: Batch) -> None:
+        """Learn rows under the population in force."""
+        self._note(batch)
+        where = (self.address, self.sites.address)
+        for part in batch.stretches():
+            some = (part.tasks, part.arms, part.contexts)
+            if part.old is not None:
+                self._end_waiting(*some, part.old, part.rewards)
+                self.replaced += part.rewards.size
+                continue
+            if part.waiting:
+                self._learn_waiting(*some, part.rewards)
+            else:
+                learn_sites(*where, *some, part.rewards)
+            self._total += part.rewards.size
+            self.experience = int(self._total)
+
+    def _note(self, batch: Batch) -> None:
+        """Have rows learned by the copy whose population is being estimated, too."""
+        if self.beside is not None:
+            self.beside.append(batch)
+
+    def taking_tasks(self, count: int) -> Steps:
+        """Take the numbers that were reserved last."""
+        steps = super().taking_tasks(count)
+        return steps if self.beside is None else [*steps, partial(self.beside.append, count)]
+
+    def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
+        """Whether rewards have grown enough since the last refresh; not while one is under way."""
+        return self.beside is None and super().refresh_due(growth, new_rewards, provisional=provisional)
 
     # Decisions that count while they wait.
 
@@ -172,10 +199,8 @@ class SiteStore(Store):
     def replacing_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
         """Put rewards in the place of what their decisions counted as, one by one."""
         self._get_ready()
-        return [
-            partial(self._end_waiting, tasks, arms, contexts, old, new),
-            partial(self.__dict__.update, replaced=self.replaced + tasks.size),
-        ]
+        batch = Batch(tasks.copy(), arms.copy(), contexts.copy(), new, old, waiting=False)
+        return [partial(self._learn_stretch, batch)]
 
     def _end_waiting(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
         """Make sites of rows that waited for the rewards that came, and keep these rows."""
@@ -402,6 +427,43 @@ class SiteStore(Store):
                 target[targets] = np.concatenate([target[old], came[name][last - n : last]])[-count:]
             rows.seen[slot], rows.kept[slot] = total, count
 
+    # A copy, whose population is estimated while this one goes on.
+
+    def twin(self) -> SiteStore:
+        """Return a store that has learned the same."""
+        copy = SiteStore(start=self.start, family=self.family, growth=self.growth, rule=self.rule)
+        plain = (
+            "n_arms", "n_tasks", "n_slots", "experience", "_total", "stale", "looked_at", "replaced", "version",
+            "problem", "_failures", "_retry_at",
+        )  # fmt: skip
+        copy.__dict__.update({name: getattr(self, name) for name in plain})
+        copy.free_slots, copy.free_tasks = list(self.free_slots), list(self.free_tasks)
+        copy.memory, copy.waiting = copied(self.memory), self.waiting.copy()
+        sites, n, size = self.sites.parts, self.n_slots, self.sites.parts.total.size
+        rows = sites.rows._replace(
+            **{name: first_rows(getattr(sites.rows, name), n * KEPT, size * KEPT) for name in OF_ROWS},
+            **{name: getattr(sites.rows, name).copy() for name in ("first", "room", "kept", "seen", "passes")},
+        )
+        by_slot: dict[str, Any] = {
+            name: first_rows(getattr(sites, name), n, size) for name in ("contexts", "squares", "total")
+        }
+        copy.sites = Handle(SITES, sites._replace(rows=rows, scaled=sites.scaled.copy(), **by_slot))
+        copy._scores = np.empty_like(self._scores)
+        copy._show(copy_of_room(self._room, n))
+        return copy
+
+    def catch_up(self, most: int, changes: deque[Batch | int]) -> None:
+        """Learn what another store has learned meanwhile, until no more than so many changes are left."""
+        while len(changes) > most:
+            change = changes.popleft()
+            if isinstance(change, int):
+                self.add_tasks(change)
+                continue
+            self.claim(change.tasks, change.arms)
+            old, waiting = change.old, change.waiting
+            rows = (change.tasks, change.arms, change.contexts, change.rewards)
+            commit(self.learning_in_turn(*rows, old=old, waiting=waiting))
+
     # Room.
 
     def _get_ready(self) -> None:
@@ -450,12 +512,6 @@ def in_order(rows: KeptRows, slot: int) -> IntArray:
     """Return where the kept rows of a slot stand, the oldest first."""
     kept, room = rows.kept[slot], rows.room[slot]
     return np.asarray(rows.first[slot] + (rows.seen[slot] - kept + np.arange(kept)) % room)
-
-
-def _stretches(new: BoolArray, rows: slice) -> Iterator[tuple[int, int]]:
-    """Yield where rows begin and end that are all new, or all not."""
-    changes = np.flatnonzero(np.diff(new[rows])) + rows.start + 1
-    yield from pairwise([rows.start, *changes.tolist(), rows.stop])
 
 
 def new_store(behaviour: Behaviour) -> Store:

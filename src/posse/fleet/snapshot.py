@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from posse.types import Array
 
 
+LONGEST_WAIT = 60.0  # seconds for an estimate of clicks or counts that is under way
+
+
 def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
     """Return what writes the state that a fleet is in now to a file, without beliefs about pairs.
 
@@ -24,6 +27,9 @@ def freeze_fleet(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
     they are written is kept apart. Of clicks and counts all is copied, beliefs too: the next sites depend on them.
     """
     if isinstance(fleet._store, SiteStore):
+        estimating = fleet._background
+        if estimating is not None:
+            estimating.join(LONGEST_WAIT)  # here, and not while decisions wait for the lock
         return freeze_whole(fleet)
     with fleet._lock:
         fleet._require_whole()
