@@ -20,7 +20,18 @@ from posse.families import RewardFamily
 from posse.fleet.batch import Batch, one_row
 from posse.fleet.behaviour import ALONE, Behaviour
 from posse.fleet.commit import Steps, commit
-from posse.fleet.room import copied, copy_of_room, first_rows, longer
+from posse.fleet.room import copied, copy_of_room
+from posse.fleet.site_rows import (
+    KEPT,
+    OF_PAIRS,
+    OF_ROWS,
+    copy_of_sites,
+    give_back,
+    in_order,
+    keep_rows,
+    with_more_slots,
+    with_waiting,
+)
 from posse.fleet.store import NO_FAILURES, Store
 from posse.fleet.waiting import Waiting
 from posse.kernels import estimators
@@ -33,7 +44,6 @@ from posse.kernels.fleet_sites import (
     new_sites,
     refresh_sites,
 )
-from posse.kernels.kept_rows import KeptRows
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.sums import Sums
 from posse.kernels.waiting_sites import end_waiting, learn_waiting, make_pair_again
@@ -48,10 +58,6 @@ if TYPE_CHECKING:
     from posse.kernels.rule import Rule
     from posse.types import Array, IntArray
 
-KEPT = 40
-"""Rows of every pair whose sites are made again when the population is estimated."""
-
-OF_ROWS = ("contexts", "rewards", "precision", "moment")
 FIRST_SLOTS = 64
 AT_ONCE = 200  # rows of a pair whose sites are all made again when a reward takes the place of an absent one
 TABLE_GROWTH = 0.5  # of rewards within a table, from one estimate of the population to the next
@@ -258,7 +264,8 @@ class SiteStore(Store):
                 "leave it out"
             )
         self._get_ready()
-        belief, evidence, rows = self.belief, self.memory.evidence, self._all_rows()
+        belief, evidence, rows = self.belief, self.memory.evidence, self.sites.parts.rows
+        rows = with_waiting(rows, self.waiting, self.n_slots)
         slots, places = slice(self.n_slots), slice(self.n_slots * KEPT)
         changed: list[Any] = [getattr(belief, name) for name in POPULATION]
         changed += [array for array in evidence if isinstance(array, np.ndarray)]
@@ -281,47 +288,12 @@ class SiteStore(Store):
                 self.version += 1
             self.rebuild()
             raise
-        self._take_back(rows)
+        give_back(rows, self.sites.parts.rows, self.waiting, self.n_slots)
         self._room.generation[0] += 1
         self._all_settled()
         self.__dict__.update(
             version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
         )
-
-    def _all_rows(self) -> KeptRows:
-        """Return the rows whose sites are made again: those that are kept, and behind them those that wait."""
-        rows, n = self.sites.parts.rows, self.n_slots
-        if not len(self.waiting):
-            return rows
-        kept, places = rows.kept[:n], self.waiting.places(np.arange(n))
-        waiting = self.waiting.counts(n)
-        all_of_them = kept + waiting
-        first = np.cumsum(all_of_them) - all_of_them
-        order = np.argsort(
-            np.concatenate([np.repeat(np.arange(n), kept), np.repeat(np.arange(n), waiting)]), kind="stable"
-        )
-        there = places_of(rows.first[:n], kept)
-
-        def together(name: str) -> Array:
-            both = np.concatenate([getattr(rows, name)[there], getattr(self.waiting, name)[places]])
-            return np.ascontiguousarray(both[order])
-
-        contexts, rewards, precision, moment = map(together, OF_ROWS)
-        return KeptRows(
-            contexts, rewards, precision, moment, first, all_of_them, all_of_them, all_of_them, passes=rows.passes
-        )
-
-    def _take_back(self, rows: KeptRows) -> None:
-        """Put the sites that were made again to where they are kept."""
-        mine, n = self.sites.parts.rows, self.n_slots
-        if rows is mine:
-            return
-        kept = mine.kept[:n]
-        among = np.concatenate([places_of(rows.first, kept), places_of(rows.first + kept, rows.kept - kept)])
-        there, places = places_of(mine.first[:n], kept), self.waiting.places(np.arange(n))
-        for name in ("precision", "moment"):
-            values = getattr(rows, name)[among]
-            getattr(mine, name)[there], getattr(self.waiting, name)[places] = values[: there.size], values[there.size :]
 
     def _refresh_or_postpone(self) -> None:
         """Estimate the prior in the midst of a batch; a failure is noted, and what was learned counts all the same."""
@@ -402,30 +374,18 @@ class SiteStore(Store):
         those = np.sort(other._seen())
         steps: Steps = [
             partial(getattr(mine, name).__setitem__, slots, getattr(mine, name)[slots] + getattr(theirs, name)[those])
-            for name in ("contexts", "squares", "total")
+            for name in OF_PAIRS
         ]
         came = [in_order(theirs.rows, int(slot)) for slot in those]
         kept = np.array([places.size for places in came])
         rows = {name: getattr(theirs.rows, name)[np.concatenate([*came, []]).astype(np.int64)] for name in OF_ROWS}
-        steps.append(partial(self._keep_rows, slots, kept, theirs.rows.seen[those].copy(), rows))
+        steps.append(partial(keep_rows, mine.rows, slots, kept, theirs.rows.seen[those].copy(), rows))
         waits, places = other.waiting.counts(other.n_slots)[those], other.waiting.places(those)
         self.waiting.reserve(places.size)
         waiting = [getattr(other.waiting, name)[places] for name in OF_ROWS]
         for slot, *row in zip(np.repeat(slots, waits).tolist(), *waiting, strict=True):
             steps.append(partial(self.waiting.add, slot, *row))
         return steps
-
-    def _keep_rows(self, slots: IntArray, kept: IntArray, seen: IntArray, came: dict[str, Array]) -> None:
-        """Keep rows of slots, ``kept`` of each, as the last of ``seen``."""
-        rows = self.sites.parts.rows
-        for slot, n, more, last in zip(slots.tolist(), kept.tolist(), seen.tolist(), np.cumsum(kept), strict=True):
-            old, total = in_order(rows, slot), int(rows.seen[slot]) + more
-            count = min(total, KEPT)
-            targets = rows.first[slot] + (total - count + np.arange(count)) % KEPT
-            for name in OF_ROWS:
-                target = getattr(rows, name)
-                target[targets] = np.concatenate([target[old], came[name][last - n : last]])[-count:]
-            rows.seen[slot], rows.kept[slot] = total, count
 
     # A copy, whose population is estimated while this one goes on.
 
@@ -439,17 +399,9 @@ class SiteStore(Store):
         copy.__dict__.update({name: getattr(self, name) for name in plain})
         copy.free_slots, copy.free_tasks = list(self.free_slots), list(self.free_tasks)
         copy.memory, copy.waiting = copied(self.memory), self.waiting.copy()
-        sites, n, size = self.sites.parts, self.n_slots, self.sites.parts.total.size
-        rows = sites.rows._replace(
-            **{name: first_rows(getattr(sites.rows, name), n * KEPT, size * KEPT) for name in OF_ROWS},
-            **{name: getattr(sites.rows, name).copy() for name in ("first", "room", "kept", "seen", "passes")},
-        )
-        by_slot: dict[str, Any] = {
-            name: first_rows(getattr(sites, name), n, size) for name in ("contexts", "squares", "total")
-        }
-        copy.sites = Handle(SITES, sites._replace(rows=rows, scaled=sites.scaled.copy(), **by_slot))
+        copy.sites = Handle(SITES, copy_of_sites(self.sites.parts, self.n_slots))
         copy._scores = np.empty_like(self._scores)
-        copy._show(copy_of_room(self._room, n))
+        copy._show(copy_of_room(self._room, self.n_slots))
         return copy
 
     def catch_up(self, most: int, changes: deque[Batch | int]) -> None:
@@ -477,41 +429,7 @@ class SiteStore(Store):
         have = sites.total.size
         if self.n_slots <= have:
             return
-        size = max(self.n_slots, 2 * have)
-        rows = sites.rows
-        more = new_sites(sites.family, 1, KEPT, self.n_features).rows
-        grown = rows._replace(
-            contexts=longer(rows.contexts, size * KEPT),
-            rewards=longer(rows.rewards, size * KEPT),
-            precision=longer(rows.precision, size * KEPT),
-            moment=longer(rows.moment, size * KEPT),
-            first=np.arange(size, dtype=np.int64) * KEPT,
-            room=np.full(size, more.room[0], dtype=np.int64),
-            kept=longer(rows.kept, size),
-            seen=longer(rows.seen, size),
-        )
-        self.sites = Handle(
-            SITES,
-            sites._replace(
-                rows=grown,
-                contexts=longer(sites.contexts, size),
-                squares=longer(sites.squares, size),
-                total=longer(sites.total, size),
-            ),
-        )
-
-
-def places_of(first: IntArray, kept: IntArray) -> IntArray:
-    """Return where the rows of slots stand that begin at ``first``, ``kept`` of each."""
-    before = np.cumsum(kept) - kept
-    places: IntArray = np.arange(int(kept.sum())) + np.repeat(first - before, kept)
-    return places
-
-
-def in_order(rows: KeptRows, slot: int) -> IntArray:
-    """Return where the kept rows of a slot stand, the oldest first."""
-    kept, room = rows.kept[slot], rows.room[slot]
-    return np.asarray(rows.first[slot] + (rows.seen[slot] - kept + np.arange(kept)) % room)
+        self.sites = Handle(SITES, with_more_slots(sites, max(self.n_slots, 2 * have)))
 
 
 def new_store(behaviour: Behaviour) -> Store:
