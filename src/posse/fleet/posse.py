@@ -499,8 +499,9 @@ class Posse(Core):
                 self._require_same(decision_id, float(ledger.reward[row]), value)
                 return False
             require_loaded()
+            first = ledger.first
             self._expire(now)
-            ledger, row = self._find(decision_id, now)
+            row -= ledger.first - first  # of older ones, which may have gone
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
             held, due, refresh, steps = self._holds_rewards, False, None, None
             if not held:
