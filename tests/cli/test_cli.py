@@ -30,6 +30,12 @@ def test_simulate_prints_every_policy_with_its_settings(run):
     assert "3 tasks, 2 arms, 2 features, 40 steps, 3 seeds" in output
 
 
+def test_simulate_compares_policies_for_clicks_where_the_world_pays_clicks(run):
+    done = run(*SMALL, "--rewards", "binary", "--contexts", "intercept", "--base-rate", "0.2", "--json")
+    policies = {row["policy"] for row in json.loads(done.stdout)["policies"]}
+    assert {"familyUCB", "LogisticTS", "LogisticTS pooled", "ebmUCB (prior=evidence)"} <= policies
+
+
 def test_simulate_json_agrees_with_the_result_file(run, tmp_path):
     out = tmp_path / "result.parquet"
     said = json.loads(run(*SMALL, "-p", "ebm-ts", "-p", "random", "--json", "--out", out).stdout)

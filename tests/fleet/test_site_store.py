@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +14,8 @@ from numpy.testing import assert_allclose
 from posse import Posse
 from posse.errors import DamagedFile, InvalidValue
 from posse.fleet.replica import Replica
-from posse.fleet.site_store import KEPT
+from posse.fleet.site_rows import KEPT
+from posse.fleet.site_store import SiteStore
 
 N = 600
 RNG = np.random.default_rng(5)
@@ -382,13 +385,77 @@ def test_fleets_of_other_rewards_are_not_merged(fleet):
         new(rewards="number").merge(fleet)
 
 
-def test_the_population_is_estimated_in_place_whatever_is_asked_for(fleet):
-    there = learned(background=True)
-    assert_allclose(believed(there), believed(fleet), rtol=1e-9)
-    there.refresh(wait=False)
-    assert not there.refreshing
+def drained(fleet):
+    while fleet.refreshing:
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("absent", [{}, {"absent_reward": 0}], ids=["plain", "pending counts"])
+def test_a_population_that_is_estimated_in_the_background_is_the_same_only_later(absent):
+    beside, plain = new(background=True, **absent), new(**absent)
+    started = 0
+    for fleet in (beside, plain):
+        for place, (task, context) in enumerate(zip(TASKS, CONTEXTS, strict=True)):
+            decision = fleet.decide(task, context, eligible=["abc"[place % 3]])
+            if place % 5:
+                fleet.reward(decision, clicks([decision.arm] * N)[place])
+            started += fleet.refreshing
+        left = [one.id for one in fleet.pending()]
+        fleet.reward_many(left, [True] * len(left))
+        drained(fleet)
+    assert started
+    assert_allclose(believed(beside), believed(plain), rtol=1e-9)
+    assert beside._store.beside is None
+
+    for fleet in (beside, plain):
+        fleet.refresh(wait=fleet is plain)
+        fleet.learn_many(table(50))
+        fleet.forget("t2")
+        fleet.add_arm("d")
+        fleet.retire_arm("d")
+    assert_allclose(believed(beside), believed(plain), rtol=1e-9)
     with pytest.raises(InvalidValue, match="expected no sample"):
-        there.refresh(sample=10)
+        beside.refresh(wait=False, sample=10)
+
+
+def test_a_file_that_is_saved_during_an_estimate_has_its_outcome(tmp_path, monkeypatch):
+    fleet, plain = new(background=True), new()
+    ids = [each.decide_many(TASKS, CONTEXTS).ids for each in (fleet, plain)]
+    held = threading.Event()
+    refresh = SiteStore.refresh
+
+    def slow(store, *rest, **settings):
+        held.wait(0.2)
+        refresh(store, *rest, **settings)
+
+    monkeypatch.setattr(SiteStore, "refresh", slow)
+    fleet.reward_many(ids[0][:100], [1, 0] * 50)
+    assert fleet.refreshing
+    fleet.save(tmp_path / "clicks.posse")
+    assert not fleet.refreshing
+    held.set()
+    plain.reward_many(ids[1][:100], [1, 0] * 50)
+    assert_allclose(believed(fleet), believed(plain), rtol=1e-9)
+    assert (believed(Posse.load(tmp_path / "clicks.posse")) == believed(fleet)).all()
+
+
+def test_an_estimate_in_the_background_that_fails_is_postponed(monkeypatch, caplog):
+    fleet = new(background=True)
+    ids = fleet.decide_many(TASKS, CONTEXTS).ids
+
+    def broken(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(SiteStore, "refresh", broken)
+    fleet.reward_many(ids[:50], [1, 0] * 25)
+    drained(fleet)
+    assert "MemoryError" in fleet.refresh_problem
+    assert fleet.n_rewards == 50
+    monkeypatch.undo()
+    fleet.reward_many(ids[50:], [1, 0] * 275)
+    drained(fleet)
+    assert fleet.refresh_problem is None
+    assert fleet.n_rewards == N
 
 
 def test_replicas_that_learn_the_same_order_believe_the_same_from_any_snapshot(fleet, tmp_path):
@@ -412,6 +479,8 @@ def test_replicas_that_learn_the_same_order_believe_the_same_from_any_snapshot(f
     third = Replica.load(tmp_path / "snapshot")
     learn(third, 250, N)
     learn(other, 300, N)
+    for each in (one, other, third):
+        drained(each)
 
     assert_allclose(believed(one), believed(fleet), rtol=1e-9)
     assert (believed(other) == believed(one)).all()

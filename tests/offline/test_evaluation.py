@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.errors import InvalidValue
+from posse.logs import Log
 from posse.offline import Always, Function, Learned, Limits, Logged, LoggedBandit, Replay, Uniform, evaluate
 from posse.offline.bootstrap import TaskSums, bootstrap
 from posse.offline.estimators import doubly_robust, importance_weights, ips
@@ -316,3 +317,25 @@ def test_a_learned_target_is_judged_honestly(benchmark):
 
     assert (np.abs(mean[0]) < 4 * se[0]).all()
     assert (mean[1] > 4 * se[1]).all()  # judged by the rows it learned from, it looks better than it is
+
+
+def test_true_and_false_are_evaluated_with_a_model_of_clicks():
+    rng = np.random.default_rng(6)
+    n = 1200
+    arm, x = rng.integers(2, size=n), rng.normal(size=n)
+    clicked = rng.random(n) < 1 / (1 + np.exp(3 - 2 * x * arm))
+    rows = {"task": np.arange(n) % 24, "arm": arm, "propensity": np.full(n, 0.5), "context": [{"x": v} for v in x]}
+    log, settings = Log({**rows, "reward": clicked}), {"estimators": ("dm", "dr"), "resamples": 100}
+    found = evaluate(log, Always(0), **settings)
+    assert log.rewards == log.with_rewards().rewards == "binary"
+    assert found.table.equals(
+        evaluate(Log({**rows, "reward": clicked * 1.0}), Always(0), rewards="binary", **settings).table
+    )
+    assert not found.table.equals(evaluate(log, Always(0), rewards="number", **settings).table)
+    value = dict(found.table.select("estimator", "value").iter_rows())
+    truth = 1 / (1 + np.exp(3))
+    # 600 clicks with a rate of 0.047: a standard error of 0.009.
+    assert value["dm"] == pytest.approx(truth, abs=0.03)
+    assert value["dr"] == pytest.approx(truth, abs=0.03)
+    with pytest.raises(InvalidValue, match="expected binary rewards"):
+        evaluate(Log({**rows, "reward": clicked * 0.5}), Always(0), rewards="binary", **settings)

@@ -1,7 +1,10 @@
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from posse.errors import InvalidValue
 from posse.model import Statistics, estimate_prior, posterior
+from posse.offline.data import LoggedBandit
 from posse.offline.folds import deal_folds
 from posse.offline.model import PASSES, means, predicted_rewards, spreads
 
@@ -68,3 +71,37 @@ def test_means_and_spreads_are_those_of_the_posterior(make):
         x, task = data.contexts[row], data.tasks[row]
         assert_allclose(found[0], [belief.mean[arm, task] @ x for arm in range(3)])
         assert_allclose(found[1], [np.sqrt(x @ belief.covariance[arm, task] @ x) for arm in range(3)])
+
+
+def test_clicks_are_predicted_as_probabilities_and_better_than_as_numbers():
+    rng = np.random.default_rng(4)
+    tasks, arms = rng.integers(30, size=3000), rng.integers(2, size=3000)
+    x = np.column_stack([np.ones(3000), rng.normal(size=3000)])
+    coefficients = np.array([[-2.5, 1.5], [-3.0, 0.0]]) + 0.5 * rng.normal(size=(30, 2, 2))
+    logits = np.einsum("nkd,nd->nk", coefficients[tasks], x)
+    truth = 1 / (1 + np.exp(-logits))
+    clicked = rng.random(3000) < truth[np.arange(3000), arms]
+    rows = {"tasks": tasks, "arms": arms, "contexts": x, "propensities": np.full(3000, 0.5)}
+    clicks, numbers = LoggedBandit(**rows, rewards=clicked), LoggedBandit(**rows, rewards=clicked.astype(float))
+    assert (clicks.reward_family, numbers.reward_family) == ("binary", "number")
+
+    folds = deal_folds(tasks)
+    found = predicted_rewards(clicks, folds)
+    assert ((found > 0) & (found < 1)).all()
+    as_numbers = predicted_rewards(numbers, folds)
+    assert as_numbers.min() < 0
+    # The errors are averages over 6,000 predictions; the link leaves a straight line far behind.
+    assert np.mean((found - truth) ** 2) < 0.6 * np.mean((as_numbers - truth) ** 2)
+
+
+def test_counts_are_predicted_as_rates_and_other_rewards_are_refused():
+    rng = np.random.default_rng(5)
+    rows = {"tasks": np.arange(400) % 8, "arms": np.arange(400) // 8 % 2, "contexts": np.ones((400, 1))}
+    rates = np.where(rows["arms"] == 1, 4.0, 0.5)
+    made = {**rows, "rewards": rng.poisson(rates), "propensities": np.full(400, 0.5), "reward_family": "count"}
+    found = predicted_rewards(LoggedBandit(**made), np.arange(400) % 5)
+    # 160 counts each from which the others' fold is left out: standard errors of 0.06 and 0.16.
+    assert_allclose(found.mean(axis=0), [0.5, 4.0], atol=0.4)
+    assert (found > 0).all()
+    with pytest.raises(InvalidValue, match="expected counts of 0, 1, 2"):
+        LoggedBandit(**{**made, "rewards": np.full(400, 0.5)})

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ def feed(service, fleet, steps=60, tasks=4, seed=0):
 
 
 def beliefs(service, fleet, tasks=("t0", "t1", "t3")):
+    while service.live(fleet).replica.refreshing:
+        time.sleep(0.01)
     found = [
         [*arm["mean"], *arm["sd"], *arm["rate"].values()] for task in tasks for arm in service.task(task, fleet)["arms"]
     ]

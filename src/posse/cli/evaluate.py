@@ -65,6 +65,13 @@ def evaluate(
             "out, and refused if they are too many.",
         ),
     ] = None,
+    rewards: Annotated[
+        str | None,
+        typer.Option(
+            help="What rewards are, for DM, DR and SWITCH-DR: number, binary (0 or 1) or count. Default: binary if "
+            "they are true and false, else number."
+        ),
+    ] = None,
     before: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only decisions before this time, e.g. 2026-03-01.")
     ] = None,
@@ -111,6 +118,7 @@ def evaluate(
             against=None if against is None else target_option(against, rows),
             estimators=tuple(estimator or ESTIMATORS),
             groups=tuple(group or ()),
+            rewards=rewards,  # type: ignore[arg-type]  # checked there
             confidence=confidence,
             resamples=resamples,
             folds=folds,

@@ -92,7 +92,7 @@ def policy_options(choices: Sequence[str]) -> dict[str, Factory]:
         check_settings(factory, settings, key)
         label = getattr(factory.func if isinstance(factory, partial) else factory, "label", key)
         shown = ", ".join(f"{name}={value}" for name, value in settings.items())
-        base = f"{label} pooled" if key == "lin-ucb-pooled" else label
+        base = f"{label} pooled" if key.endswith("-pooled") else label
         full = f"{base} ({shown})" if shown else base
         if full in factories:
             raise InvalidValue(f"the policy {choice!r} is asked for twice")

@@ -29,8 +29,9 @@ def simulate(
             "-p",
             metavar="KEY[:SETTING=VALUE,...]",
             help="A policy, e.g. `ebm-ucb:exploration=0.3,refresh_growth=0.1`; repeat for more. Keys: ebm-ucb, ebm-ts, "
-            "hier-ts, mtts, lin-ucb, lin-ts, lin-ucb-pooled, ols-bandit, rm-bandit, random, oracle. `prior=known` is "
-            "the world's own population. Default: the paper's six.",
+            "hier-ts, mtts, lin-ucb, lin-ts, lin-ucb-pooled, ols-bandit, rm-bandit, random, oracle; for clicks and "
+            "counts family-ucb, family-ts, family-rand-ucb, logistic-ts, logistic-ts-pooled, beta-bernoulli. "
+            "`prior=known` is the world's own population. Default: the paper's six, or those for clicks and counts.",
         ),
     ] = None,
     tasks: Annotated[int, typer.Option("--tasks", "-N", help="Number of tasks.")] = 10,
@@ -62,6 +63,13 @@ def simulate(
     feature_scale: Annotated[
         str | None, typer.Option(help="Factors for the features, with commas: the same world in other units.")
     ] = None,
+    rewards: Annotated[
+        str, typer.Option(help="What the world pays: `number`, `binary` (clicks) or `count`.")
+    ] = "number",
+    base_rate: Annotated[
+        float | None,
+        typer.Option(help="With clicks, counts and `--contexts intercept`: the rate that intercepts are centred at."),
+    ] = None,
     appendix: Annotated[
         bool, typer.Option("--appendix", help="Also the regret of the paper's appendix (every task at every step).")
     ] = False,
@@ -83,7 +91,7 @@ def simulate(
     from posse.simulation import simulate as run
     from posse.simulation.engines import using_engine, usual_workers
 
-    factories = policy_options(policy or PAPER)
+    factories = policy_options(policy or (PAPER if rewards == "number" else for_family(rewards)))
     law: Any = heterogeneity
     if covariance is not None:
         if heterogeneity != "gaussian":
@@ -102,6 +110,8 @@ def simulate(
         odd_share=odd_share,
         odd_scale=odd_scale,
         feature_scale=numbers(feature_scale, "--feature-scale") if feature_scale is not None else None,
+        rewards=rewards,  # type: ignore[arg-type]  # checked by the world
+        base_rate=base_rate,
     )
     if plot:
         from posse.plotting.style import check_figure_paths
@@ -133,3 +143,10 @@ def simulate(
             against=first,
             note="".join(f"wrote {name}\n" for name in files).rstrip(),
         )
+
+
+def for_family(rewards: str) -> list[str]:
+    """Return the policies that are compared where rewards are clicks or counts, and the one for numbers."""
+    keys = ("family-ucb", "family-ts", "family-rand-ucb", "logistic-ts", "logistic-ts-pooled")
+    settings = "" if rewards == "binary" else f":rewards={rewards}"  # clicks are what they expect
+    return [*(key + settings for key in keys), "ebm-ucb:prior=evidence"]

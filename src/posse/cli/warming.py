@@ -14,6 +14,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -291,6 +292,7 @@ def _offline() -> None:
         tasks=tasks, arms=arms, contexts=contexts, rewards=rewards, propensities=np.full(len(arms), 1 / N_ARMS)
     )
     evaluate(log, [Uniform(), Learned("ebm-rand-ucb")], seed=1)
+    evaluate(replace(log, rewards=(log.rewards > 0).astype(float), reward_family="binary"), Uniform(), seed=1)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,17 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from posse.engine.refresh import COARSE, Live, Refresh
+from posse.fleet.batch import Batch
 from posse.fleet.kept import Copies, Frozen, Kept
+from posse.fleet.site_store import SiteStore
 from posse.threads import workers
 from posse.undisturbed import undisturbed
 
@@ -72,6 +75,66 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
             raise
         fleet._background, store.kept = thread, kept
     return thread
+
+
+def run_beside(fleet: Core, *, steps: int, settled: float) -> None:
+    """Start a refresh of clicks or counts on a thread of its own; the lock must be held.
+
+    Sites are made again where they stand, so it works on a copy of the fleet's arrays. What is learned meanwhile is
+    learned by both, and then the copy takes the place of what was there: the fleet believes what it would believe had
+    it been estimated at once, only later.
+    """
+    store = fleet._store
+    assert isinstance(store, SiteStore)
+    twin, changes, estimated = store.twin(), deque[Batch | int](), threading.Event()
+
+    def work() -> None:
+        _stand_back()
+        try:
+            try:
+                twin.refresh(steps=steps, settled=settled)
+            except Exception as error:
+                twin.postpone(error)
+                logger.exception("a refresh in the background failed; the population stays as it was")
+            twin.catch_up(FEW, changes)
+        finally:
+            # Whoever holds the lock may wait for this.
+            estimated.set()
+        with fleet._lock:
+            end_beside(fleet, store)
+
+    thread = threading.Thread(target=work, name="posse-refresh", daemon=True)
+    with undisturbed():
+        thread.start()
+        fleet._background, store.beside, store.twin_of = thread, changes, Beside(twin, estimated)
+
+
+class Beside(NamedTuple):
+    """A copy of a fleet's arrays whose population is being estimated, and when that is done."""
+
+    store: SiteStore
+    estimated: threading.Event
+
+
+def end_beside(fleet: Core, store: SiteStore | None = None) -> None:
+    """Put the copy in the place of a store when its population is estimated; the lock must be held.
+
+    With ``store``, only if that one still waits for it.
+    """
+    mine = fleet._store
+    if not isinstance(mine, SiteStore) or mine.beside is None or (store is not None and store is not mine):
+        return
+    twin, estimated = mine.twin_of
+    thread = fleet._background
+    while not estimated.wait(0.1):
+        if thread is None or not thread.is_alive():
+            # A forked child does not have its parent's thread: it goes on with what it has.
+            mine.beside = None
+            return
+    with undisturbed():
+        twin.catch_up(0, mine.beside)
+        mine.beside = None
+        fleet._store, fleet._background = twin, None
 
 
 def _run(

@@ -505,7 +505,10 @@ class Core(KnownKeywords):
         if isinstance(store, SiteStore):
             fit = fit and refresh
             waiting = waiting or provisional
-            steps = store.learning_in_turn(tasks, arms, contexts, rewards, old=old, waiting=waiting, fit=fit)
+            later = self._refresh_later if refresh and not fit and self._later() else None
+            steps = store.learning_in_turn(
+                tasks, arms, contexts, rewards, old=old, waiting=waiting, fit=fit, later=later
+            )  # fmt: skip
             return Lesson(steps, "refresh" if fit and due else "one by one")
         if refresh and store.stale:
             due = True
@@ -561,8 +564,7 @@ class Core(KnownKeywords):
     def _later(self) -> bool:
         """Whether the population is estimated in the background."""
         evidence = self._behaviour.method == estimators.EVIDENCE
-        # Sites are made again where they stand.
-        return self._in_background and evidence and self._behaviour.family.name == "number" and self._known is None
+        return self._in_background and evidence and self._known is None
 
     def _estimates_after(self, n_rows: int) -> bool:
         """Whether so many rows are learned under the population in force; its estimate follows in the background."""
@@ -574,12 +576,22 @@ class Core(KnownKeywords):
             return
         self._store.kept = None
         try:
-            from posse.fleet.background import run_later
+            from posse.fleet.background import run_beside, run_later
 
-            run_later(self, steps=steps, settled=settled, sample=sample)
+            if isinstance(self._store, SiteStore):
+                run_beside(self, steps=steps, settled=settled)
+            else:
+                run_later(self, steps=steps, settled=settled, sample=sample)
         except Exception as error:  # no memory, no thread, no file
             self._store.postpone(error)
             logger.exception("a refresh in the background could not be started; the population stays as it is")
+
+    def _end_beside(self) -> None:
+        """Wait for an estimate of clicks or counts that is under way, and go on from there."""
+        if isinstance(self._store, SiteStore) and self._store.beside is not None:
+            from posse.fleet.background import end_beside
+
+            end_beside(self)
 
     def _is_refreshing(self) -> bool:
         """Whether the population is being estimated; a forked child does not have its parent's thread."""

@@ -80,6 +80,7 @@ def freeze_whole(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
     """Return what writes the state that a fleet is in now to a file, all of it copied."""
     with fleet._lock:
         fleet._require_whole()
+        fleet._end_beside()
         header, arrays = _state(fleet)
     return partial(write_fleet, version=version_of(fleet), header=header, arrays=arrays)
 

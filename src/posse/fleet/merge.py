@@ -30,6 +30,7 @@ def merge_fleet(mine: Core, other: Core) -> None:
     with first._lock, second._lock:
         for fleet in (mine, other):
             fleet._require_whole()
+            fleet._end_beside()
         families = [fleet._behaviour.family.name for fleet in (mine, other)]
         if families[0] != families[1]:
             raise InvalidValue(

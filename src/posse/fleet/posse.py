@@ -99,8 +99,7 @@ class Posse(Core):
         What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
         given; or 0, 1, 2, ... The latter two have a model of their own (``posse docs clicks``): ``expected`` and the
         ``mean`` and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit
-        or logarithm. They need one of the first three policies and the evidence prior, and estimate the population in
-        the foreground.
+        or logarithm. They need one of the first three policies and the evidence prior.
     drift : None, "learn", float or timedelta, default None
         A world that changes (``posse docs drift``). A number is the half-life in days with which coefficients return to
         the population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is
@@ -578,8 +577,9 @@ class Posse(Core):
                 self._require_same(decision_id, float(ledger.reward[row]), value)
                 return False
             require_loaded(one=not self._counts_pending)
+            first = ledger.first
             self._expire(now)
-            ledger, row = self._find(decision_id, now)
+            row -= ledger.first - first  # of older ones, which may have gone
             store, task, arm = self._store, int(ledger.task[row]), int(ledger.arm[row])
             held, due, refresh, steps = self._holds_rewards, False, None, None
             if not held:
@@ -764,6 +764,7 @@ class Posse(Core):
             X = spec.encode_many(contexts)
             if not len(y):
                 return 0
+            self._end_beside()
             known = self._tasks.known(task_labels)
             numbers, new = self._numbers(task_labels, known)
             rows = slice(None) if times is None else np.argsort(times, kind="stable")
@@ -784,7 +785,7 @@ class Posse(Core):
         ----------
         wait : bool
             False starts it in the background, unless one is under way: decisions go on under the old population until
-            the new one is put in place, all at once. Only the evidence prior of numbers is estimated in the background.
+            the new one is put in place, all at once. Only the evidence prior is estimated in the background.
         sample : int, optional
             Estimate from about so many tasks of every arm, evenly spread. The standard error that this adds to a
             variance of the population is at most the fraction ``sqrt(2 / sample)`` of it where every task is well
@@ -795,14 +796,11 @@ class Posse(Core):
             whole_number(sample, "sample", at_least=2)
         with self._lock:
             self._require_whole()
-            in_place = (
-                isinstance(self._store, SiteStore)
-                or self._behaviour.method != estimators.EVIDENCE
-                or self._known is not None
-            )
-            if not wait and not in_place and not self._store.stale:
+            in_place = self._behaviour.method != estimators.EVIDENCE or self._known is not None
+            if not wait and not in_place and not self._store.stale and not (sample and self.rewards != "number"):
                 self._refresh_later(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
             else:
+                self._end_beside()
                 self._store.refresh(steps=FIT_STEPS, settled=FIT_SETTLED, sample=sample)
                 self._learn_effects(steps=FIT_STEPS, settled=FIT_SETTLED)
 
@@ -843,6 +841,7 @@ class Posse(Core):
     def _adding_arm(self, arm: Label, features: Any = None) -> Steps:
         """Return the steps that add an arm, or raise; nothing changes until they are taken."""
         self._require_whole()
+        self._end_beside()
         about: Steps = []
         if features is not None:
             from posse.fleet.knowing import setting_arm
@@ -895,6 +894,7 @@ class Posse(Core):
         """
         with self._lock:
             self._require_whole()
+            self._end_beside()
             require_one_by_one(tasks)
             labels = list(dict.fromkeys(self._tasks.checked(task) for task in tasks))
             numbers = np.array([self._task_number(label) for label in labels], dtype=np.int64)

@@ -53,6 +53,8 @@ def expected_rates(fleet: Core, task: Label | None = None, *, confidence: float 
     total, count = store.sum_of_contexts(), store.n_rewards
     with fleet._lock:
         fleet._look()
+        store = fleet._store  # an estimate may have put another in its place
+        assert isinstance(store, SiteStore)
         number = -1 if task is None else fleet._tasks.numbers.get(task, -1)
         average = total / count if count > 0 else _constant(fleet)
         x = average

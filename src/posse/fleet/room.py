@@ -74,6 +74,34 @@ def new_room(n_arms: int, n_tasks: int, n_slots: int, d: int) -> Room:
     )
 
 
+def copied(value: Any) -> Any:
+    """Return a copy of arrays in tuples, however deep."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return type(value)(*map(copied, value)) if isinstance(value, tuple) else value
+
+
+def first_rows(array: npt.NDArray[Any], used: int, size: int) -> npt.NDArray[Any]:
+    """Return a copy of the rows in use, with room for ``size``."""
+    return longer(array[:used], max(used, size))
+
+
+def copy_of_room(room: Room, n_slots: int) -> Room:
+    """Return a copy with room for twice the slots that are in use: what was asked for and never touched is left."""
+    size = 2 * n_slots + 1
+    by_slot = ("task_of", "local_covariance", "local_mean")
+    small = {name: copied(getattr(room.belief, name)) for name in Belief._fields if name not in (*by_slot, "sums")}
+    large = {name: first_rows(getattr(room.belief, name), n_slots, size) for name in by_slot}
+    sums = Sums(*(first_rows(field, n_slots, size) for field in room.belief.sums))
+    return Room(
+        belief=Belief(sums=sums, **small, **large),
+        root=room.root.copy(),
+        triangle=room.triangle.copy(),
+        settled=first_rows(room.settled, n_slots, size),
+        generation=room.generation.copy(),
+    )
+
+
 def longer(array: npt.NDArray[Any], size: int, fill: float = 0) -> npt.NDArray[Any]:
     """Return the array with room for ``size`` rows, the new ones filled."""
     # Untouched zeros cost no memory.

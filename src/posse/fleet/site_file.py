@@ -11,14 +11,14 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.families import FAMILIES
-from posse.fleet.site_store import KEPT, OF_ROWS, SiteStore, places_of
+from posse.fleet.site_rows import KEPT, OF_PAIRS, OF_ROWS, places_of
+from posse.fleet.site_store import SiteStore
 from posse.kernels.linalg import moderate
 
 if TYPE_CHECKING:
     from posse.families import Rewards
     from posse.types import Array, IntArray
 
-OF_PAIRS = ("contexts", "squares", "total")
 MOST_ROWS = 2**53
 
 

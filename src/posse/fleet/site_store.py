@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +17,21 @@ import numpy as np
 from posse.engine.refresh import POPULATION, Refresh
 from posse.errors import InvalidValue
 from posse.families import RewardFamily
+from posse.fleet.batch import Batch, one_row
 from posse.fleet.behaviour import ALONE, Behaviour
 from posse.fleet.commit import Steps, commit
-from posse.fleet.room import longer
+from posse.fleet.room import copied, copy_of_room
+from posse.fleet.site_rows import (
+    KEPT,
+    OF_PAIRS,
+    OF_ROWS,
+    copy_of_sites,
+    give_back,
+    in_order,
+    keep_rows,
+    with_more_slots,
+    with_waiting,
+)
 from posse.fleet.store import NO_FAILURES, Store
 from posse.fleet.waiting import Waiting
 from posse.kernels import estimators
@@ -33,7 +44,6 @@ from posse.kernels.fleet_sites import (
     new_sites,
     refresh_sites,
 )
-from posse.kernels.kept_rows import KeptRows
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.sums import Sums
 from posse.kernels.waiting_sites import end_waiting, learn_waiting, make_pair_again
@@ -41,16 +51,13 @@ from posse.model.prior import Prior
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections import deque
+    from collections.abc import Callable
 
     from posse.kernels.estimators import Memory
     from posse.kernels.rule import Rule
-    from posse.types import Array, BoolArray, IntArray
+    from posse.types import Array, IntArray
 
-KEPT = 40
-"""Rows of every pair whose sites are made again when the population is estimated."""
-
-OF_ROWS = ("contexts", "rewards", "precision", "moment")
 FIRST_SLOTS = 64
 AT_ONCE = 200  # rows of a pair whose sites are all made again when a reward takes the place of an absent one
 TABLE_GROWTH = 0.5  # of rewards within a table, from one estimate of the population to the next
@@ -74,9 +81,16 @@ class SiteStore(Store):
     sites: Handle[Sites]
     """Kept rows and plain sums over rewards, by slot."""
 
+    beside: deque[Batch | int] | None
+    """What was learned, and how many tasks came, since a copy was made whose population is being estimated."""
+
+    twin_of: Any
+    """That copy, see :mod:`posse.fleet.background`."""
+
     def __init__(self, *, start: Prior, family: RewardFamily, growth: float, rule: Rule | None = None) -> None:
         self.family = family
         self.growth = growth
+        self.beside = None
         self.waiting = Waiting(start.n_features)
         self.sites = Handle(SITES, new_sites(family.code, FIRST_SLOTS, KEPT, start.n_features))
         super().__init__(start=start, method=estimators.EVIDENCE, rule=rule)
@@ -86,25 +100,22 @@ class SiteStore(Store):
     def learning_one(self, task: int, arm: int, x: Array, reward: float) -> Steps:
         """Learn one reward of a pair that has a slot."""
         self._get_ready()
-        return [
+        steps: Steps = [
             partial(learn_one_site, self.ground.address, self.sites.address, arm, task, x, reward),
             self._counting(self._total + 1.0),
         ]
+        return steps if self.beside is None else [*steps, partial(self._note, one_row(task, arm, x, reward))]
 
     def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
         """Learn rows of pairs that have slots, one by one, under the prior in force."""
         self._get_ready()
-        return [
-            partial(learn_sites, self.address, self.sites.address, tasks, arms, contexts, rewards),
-            self._counting(self._total + rewards.size),
-        ]
+        return [partial(self._learn_stretch, Batch(tasks, arms, contexts, rewards))]
 
     def learning_waiting(self, task: int, arm: int, x: Array, reward: float) -> Steps:
         """Learn what a decision counts as until its reward comes; its pair has a slot."""
         self._get_ready()
         self.waiting.reserve(1)
-        one = np.array([task]), np.array([arm]), x[None], np.array([reward])
-        return [partial(self._learn_waiting, *one), self._counting(self._total + 1.0)]
+        return [partial(self._learn_stretch, one_row(task, arm, x, reward, waiting=True))]
 
     def learning_in_turn(
         self,
@@ -116,48 +127,70 @@ class SiteStore(Store):
         old: Array | None = None,
         waiting: bool = False,
         fit: bool = False,
+        later: Callable[[], None] | None = None,
     ) -> Steps:
         """Learn rows one by one, with estimates of the population wherever one is due.
 
         ``old`` is what each row counted as while it waited, NaN for those that are new; default: all are new. New ones
         wait for their reward if ``waiting``. With ``fit``, an estimate to the end follows, so there are fewer in
-        between.
+        between. ``later`` begins an estimate in the background; default: it is made here.
         """
         self._get_ready()
-        new = np.ones(rewards.size, dtype=np.bool_) if old is None else np.isnan(old)
         self.waiting.reserve(rewards.size if waiting else 0)
-        steps, where = Steps(), (self.address, self.sites.address)
-        known, replaced = self._total, self.replaced
-        for rows, due in self._cuts(new, max(self.growth, TABLE_GROWTH) if fit else self.growth):
-            for first, last in _stretches(new, rows):
-                part = slice(first, last)
-                some = (tasks[part], arms[part], contexts[part])
-                if new[first]:
-                    known += last - first
-                    learn = self._learn_waiting if waiting else partial(learn_sites, *where)
-                    steps += [partial(learn, *some, rewards[part]), self._counting(known)]
-                else:
-                    assert old is not None
-                    replaced += last - first
-                    steps.append(partial(self._end_waiting, *some, old[part], rewards[part]))
-                    steps.append(partial(self.__dict__.update, replaced=replaced))
-            if due:
-                replaced = 0
-                steps.append(self._refresh_or_postpone)
-        return steps
+        growth = max(self.growth, TABLE_GROWTH) if fit else self.growth
+        batch = Batch(tasks, arms, contexts, rewards, old, waiting)
+        return [partial(self._learn_in_turn, batch, growth, later)]
 
-    def _cuts(self, new: BoolArray, growth: float) -> list[tuple[slice, bool]]:
-        """Return parts of rows, and whether the population is to be estimated after each; all rows are news."""
-        cuts, first, n = [], 0, new.size
-        known = self._total + np.cumsum(new)
-        at, news = float(self.memory.evidence.refreshed_at[0]), self._news
+    def _learn_in_turn(self, batch: Batch, growth: float, later: Callable[[], None] | None) -> None:
+        """Learn rows one by one; there is room for all of them."""
+        n, first = batch.rewards.size, 0
         while first < n:
-            count = max(1, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - news))
-            last = min(n, first + count)
-            cuts.append((slice(first, last), last - first == count))
-            at = news = float(known[last - 1])
+            last = min(n, first + self._until_due(growth))
+            self._learn_stretch(batch.part(first, last))
             first = last
-        return cuts
+            if self._until_due(growth) == 0:
+                if later is None:
+                    self._refresh_or_postpone()
+                else:
+                    later()
+
+    def _until_due(self, growth: float) -> int:
+        """Return after how many rewards the population is to be estimated; any number while it is."""
+        if self.beside is not None:
+            return 1 << 62
+        at = float(self.memory.evidence.refreshed_at[0])
+        return max(0, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - self._news))
+
+    def _learn_stretch(self, batch: Batch) -> None:
+        """Learn rows under the population in force."""
+        self._note(batch)
+        where = (self.address, self.sites.address)
+        for part in batch.stretches():
+            some = (part.tasks, part.arms, part.contexts)
+            if part.old is not None:
+                self._end_waiting(*some, part.old, part.rewards)
+                self.replaced += part.rewards.size
+                continue
+            if part.waiting:
+                self._learn_waiting(*some, part.rewards)
+            else:
+                learn_sites(*where, *some, part.rewards)
+            self._total += part.rewards.size
+            self.experience = int(self._total)
+
+    def _note(self, batch: Batch) -> None:
+        """Have rows learned by the copy whose population is being estimated, too."""
+        if self.beside is not None:
+            self.beside.append(batch)
+
+    def taking_tasks(self, count: int) -> Steps:
+        """Take the numbers that were reserved last."""
+        steps = super().taking_tasks(count)
+        return steps if self.beside is None else [*steps, partial(self.beside.append, count)]
+
+    def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
+        """Whether rewards have grown enough since the last refresh; not while one is under way."""
+        return self.beside is None and super().refresh_due(growth, new_rewards, provisional=provisional)
 
     # Decisions that count while they wait.
 
@@ -172,10 +205,8 @@ class SiteStore(Store):
     def replacing_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
         """Put rewards in the place of what their decisions counted as, one by one."""
         self._get_ready()
-        return [
-            partial(self._end_waiting, tasks, arms, contexts, old, new),
-            partial(self.__dict__.update, replaced=self.replaced + tasks.size),
-        ]
+        batch = Batch(tasks.copy(), arms.copy(), contexts.copy(), new, old, waiting=False)
+        return [partial(self._learn_stretch, batch)]
 
     def _end_waiting(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
         """Make sites of rows that waited for the rewards that came, and keep these rows."""
@@ -233,7 +264,8 @@ class SiteStore(Store):
                 "leave it out"
             )
         self._get_ready()
-        belief, evidence, rows = self.belief, self.memory.evidence, self._all_rows()
+        belief, evidence, rows = self.belief, self.memory.evidence, self.sites.parts.rows
+        rows = with_waiting(rows, self.waiting, self.n_slots)
         slots, places = slice(self.n_slots), slice(self.n_slots * KEPT)
         changed: list[Any] = [getattr(belief, name) for name in POPULATION]
         changed += [array for array in evidence if isinstance(array, np.ndarray)]
@@ -256,47 +288,12 @@ class SiteStore(Store):
                 self.version += 1
             self.rebuild()
             raise
-        self._take_back(rows)
+        give_back(rows, self.sites.parts.rows, self.waiting, self.n_slots)
         self._room.generation[0] += 1
         self._all_settled()
         self.__dict__.update(
             version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
         )
-
-    def _all_rows(self) -> KeptRows:
-        """Return the rows whose sites are made again: those that are kept, and behind them those that wait."""
-        rows, n = self.sites.parts.rows, self.n_slots
-        if not len(self.waiting):
-            return rows
-        kept, places = rows.kept[:n], self.waiting.places(np.arange(n))
-        waiting = self.waiting.counts(n)
-        all_of_them = kept + waiting
-        first = np.cumsum(all_of_them) - all_of_them
-        order = np.argsort(
-            np.concatenate([np.repeat(np.arange(n), kept), np.repeat(np.arange(n), waiting)]), kind="stable"
-        )
-        there = places_of(rows.first[:n], kept)
-
-        def together(name: str) -> Array:
-            both = np.concatenate([getattr(rows, name)[there], getattr(self.waiting, name)[places]])
-            return np.ascontiguousarray(both[order])
-
-        contexts, rewards, precision, moment = map(together, OF_ROWS)
-        return KeptRows(
-            contexts, rewards, precision, moment, first, all_of_them, all_of_them, all_of_them, passes=rows.passes
-        )
-
-    def _take_back(self, rows: KeptRows) -> None:
-        """Put the sites that were made again to where they are kept."""
-        mine, n = self.sites.parts.rows, self.n_slots
-        if rows is mine:
-            return
-        kept = mine.kept[:n]
-        among = np.concatenate([places_of(rows.first, kept), places_of(rows.first + kept, rows.kept - kept)])
-        there, places = places_of(mine.first[:n], kept), self.waiting.places(np.arange(n))
-        for name in ("precision", "moment"):
-            values = getattr(rows, name)[among]
-            getattr(mine, name)[there], getattr(self.waiting, name)[places] = values[: there.size], values[there.size :]
 
     def _refresh_or_postpone(self) -> None:
         """Estimate the prior in the midst of a batch; a failure is noted, and what was learned counts all the same."""
@@ -377,12 +374,12 @@ class SiteStore(Store):
         those = np.sort(other._seen())
         steps: Steps = [
             partial(getattr(mine, name).__setitem__, slots, getattr(mine, name)[slots] + getattr(theirs, name)[those])
-            for name in ("contexts", "squares", "total")
+            for name in OF_PAIRS
         ]
         came = [in_order(theirs.rows, int(slot)) for slot in those]
         kept = np.array([places.size for places in came])
         rows = {name: getattr(theirs.rows, name)[np.concatenate([*came, []]).astype(np.int64)] for name in OF_ROWS}
-        steps.append(partial(self._keep_rows, slots, kept, theirs.rows.seen[those].copy(), rows))
+        steps.append(partial(keep_rows, mine.rows, slots, kept, theirs.rows.seen[those].copy(), rows))
         waits, places = other.waiting.counts(other.n_slots)[those], other.waiting.places(those)
         self.waiting.reserve(places.size)
         waiting = [getattr(other.waiting, name)[places] for name in OF_ROWS]
@@ -390,17 +387,34 @@ class SiteStore(Store):
             steps.append(partial(self.waiting.add, slot, *row))
         return steps
 
-    def _keep_rows(self, slots: IntArray, kept: IntArray, seen: IntArray, came: dict[str, Array]) -> None:
-        """Keep rows of slots, ``kept`` of each, as the last of ``seen``."""
-        rows = self.sites.parts.rows
-        for slot, n, more, last in zip(slots.tolist(), kept.tolist(), seen.tolist(), np.cumsum(kept), strict=True):
-            old, total = in_order(rows, slot), int(rows.seen[slot]) + more
-            count = min(total, KEPT)
-            targets = rows.first[slot] + (total - count + np.arange(count)) % KEPT
-            for name in OF_ROWS:
-                target = getattr(rows, name)
-                target[targets] = np.concatenate([target[old], came[name][last - n : last]])[-count:]
-            rows.seen[slot], rows.kept[slot] = total, count
+    # A copy, whose population is estimated while this one goes on.
+
+    def twin(self) -> SiteStore:
+        """Return a store that has learned the same."""
+        copy = SiteStore(start=self.start, family=self.family, growth=self.growth, rule=self.rule)
+        plain = (
+            "n_arms", "n_tasks", "n_slots", "experience", "_total", "stale", "looked_at", "replaced", "version",
+            "problem", "_failures", "_retry_at",
+        )  # fmt: skip
+        copy.__dict__.update({name: getattr(self, name) for name in plain})
+        copy.free_slots, copy.free_tasks = list(self.free_slots), list(self.free_tasks)
+        copy.memory, copy.waiting = copied(self.memory), self.waiting.copy()
+        copy.sites = Handle(SITES, copy_of_sites(self.sites.parts, self.n_slots))
+        copy._scores = np.empty_like(self._scores)
+        copy._show(copy_of_room(self._room, self.n_slots))
+        return copy
+
+    def catch_up(self, most: int, changes: deque[Batch | int]) -> None:
+        """Learn what another store has learned meanwhile, until no more than so many changes are left."""
+        while len(changes) > most:
+            change = changes.popleft()
+            if isinstance(change, int):
+                self.add_tasks(change)
+                continue
+            self.claim(change.tasks, change.arms)
+            old, waiting = change.old, change.waiting
+            rows = (change.tasks, change.arms, change.contexts, change.rewards)
+            commit(self.learning_in_turn(*rows, old=old, waiting=waiting))
 
     # Room.
 
@@ -415,47 +429,7 @@ class SiteStore(Store):
         have = sites.total.size
         if self.n_slots <= have:
             return
-        size = max(self.n_slots, 2 * have)
-        rows = sites.rows
-        more = new_sites(sites.family, 1, KEPT, self.n_features).rows
-        grown = rows._replace(
-            contexts=longer(rows.contexts, size * KEPT),
-            rewards=longer(rows.rewards, size * KEPT),
-            precision=longer(rows.precision, size * KEPT),
-            moment=longer(rows.moment, size * KEPT),
-            first=np.arange(size, dtype=np.int64) * KEPT,
-            room=np.full(size, more.room[0], dtype=np.int64),
-            kept=longer(rows.kept, size),
-            seen=longer(rows.seen, size),
-        )
-        self.sites = Handle(
-            SITES,
-            sites._replace(
-                rows=grown,
-                contexts=longer(sites.contexts, size),
-                squares=longer(sites.squares, size),
-                total=longer(sites.total, size),
-            ),
-        )
-
-
-def places_of(first: IntArray, kept: IntArray) -> IntArray:
-    """Return where the rows of slots stand that begin at ``first``, ``kept`` of each."""
-    before = np.cumsum(kept) - kept
-    places: IntArray = np.arange(int(kept.sum())) + np.repeat(first - before, kept)
-    return places
-
-
-def in_order(rows: KeptRows, slot: int) -> IntArray:
-    """Return where the kept rows of a slot stand, the oldest first."""
-    kept, room = rows.kept[slot], rows.room[slot]
-    return np.asarray(rows.first[slot] + (rows.seen[slot] - kept + np.arange(kept)) % room)
-
-
-def _stretches(new: BoolArray, rows: slice) -> Iterator[tuple[int, int]]:
-    """Yield where rows begin and end that are all new, or all not."""
-    changes = np.flatnonzero(np.diff(new[rows])) + rows.start + 1
-    yield from pairwise([rows.start, *changes.tolist(), rows.stop])
+        self.sites = Handle(SITES, with_more_slots(sites, max(self.n_slots, 2 * have)))
 
 
 def new_store(behaviour: Behaviour) -> Store:

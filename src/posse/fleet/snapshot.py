@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from posse.types import Array
 
 
+LONGEST_WAIT = 60.0  # seconds for an estimate of clicks or counts that is under way
+
+
 def freeze_fleet(
     fleet: Posse,
     *,
@@ -52,6 +55,9 @@ def freeze_fleet(
         Arrays that take the place of the fleet's own.
     """
     if isinstance(fleet._store, SiteStore):
+        estimating = fleet._background
+        if estimating is not None:
+            estimating.join(LONGEST_WAIT)  # here, and not while decisions wait for the lock
         return freeze_whole(fleet)
     with fleet._lock:
         fleet._require_whole()

@@ -37,6 +37,15 @@ class Waiting:
     def __len__(self) -> int:
         return self._used - len(self._free)
 
+    def copy(self) -> Waiting:
+        """Return the same rows once more."""
+        copy = Waiting(self.contexts.shape[1])
+        for name in ("contexts", "rewards", "precision", "moment"):
+            setattr(copy, name, getattr(self, name).copy())
+        copy._of = {slot: list(places) for slot, places in self._of.items()}
+        copy._free, copy._used = list(self._free), self._used
+        return copy
+
     def reserve(self, count: int) -> None:
         """Make room, so that adding so many cannot fail."""
         needed = self._used + max(count - len(self._free), 0)

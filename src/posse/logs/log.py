@@ -27,6 +27,8 @@ class Log:
         Further names that were found and left out.
     notes : tuple of Finding
         What reading from another format could not carry over; :func:`check_log` repeats it.
+    rewards : {"number", "binary", "count"}
+        What rewards are. Default: binary if they came as true and false, else numbers.
 
     Raises
     ------
@@ -47,14 +49,25 @@ class Log:
     frame: pl.DataFrame
     unknown: tuple[str, ...]
     notes: tuple[Finding, ...]
+    rewards: str
 
-    def __init__(self, frame: Any, unknown: tuple[str, ...] = (), notes: tuple[Finding, ...] = ()) -> None:
+    def __init__(
+        self,
+        frame: Any,
+        unknown: tuple[str, ...] = (),
+        notes: tuple[Finding, ...] = (),
+        rewards: str | None = None,
+    ) -> None:
         import polars as pl
 
         table = as_frame(frame, name="log")
         if type(frame).__module__.split(".")[0] == "pandas":
             table = table.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))  # how pandas says missing
+        if rewards is None:
+            truths = "reward" in table.columns and table["reward"].dtype == pl.Boolean()
+            rewards = "binary" if truths else "number"
         table, others = log_frame(table)
+        object.__setattr__(self, "rewards", rewards)
         object.__setattr__(self, "frame", table)
         object.__setattr__(self, "unknown", tuple(dict.fromkeys((*unknown, *others))))
         object.__setattr__(self, "notes", tuple(notes))

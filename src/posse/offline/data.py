@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from posse.checks import labels, real_array
 from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
+from posse.families import family_of
 from posse.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class LoggedBandit:
     contexts : ndarray of shape (n_rows, n_features)
         As the model sees them.
     rewards : ndarray of shape (n_rows,)
+    reward_family : {"number", "binary", "count"}, optional
+        What rewards are: the model of the rewards is one of the family. Default: binary for rewards of True and False,
+        else number.
     propensities : ndarray of shape (n_rows,)
         The probability with which each arm was chosen, above 0.
     eligible : bool ndarray of shape (n_rows, n_arms), optional
@@ -66,6 +70,7 @@ class LoggedBandit:
     task_labels: tuple[Any, ...] = ()
     arm_labels: tuple[Any, ...] = ()
     groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    reward_family: str = ""
     raw: pl.DataFrame | None = None
     rows_without_reward: int = 0
     rows_without_propensity: int = 0
@@ -75,10 +80,14 @@ class LoggedBandit:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)  # the class is frozen
 
+        if not self.reward_family:
+            put("reward_family", "binary" if np.asarray(self.rewards).dtype == np.bool_ else "number")
         for name in ("contexts", "rewards", "propensities"):
             put(name, real_array(getattr(self, name), name))
         if self.probabilities is not None:
             put("probabilities", real_array(self.probabilities, "probabilities"))
+        if self.reward_family != "number":
+            put("rewards", family_of(self.reward_family).check_many(self.rewards))
         put("task_labels", tuple(self.task_labels) or tuple(range(_count(self.tasks, "tasks"))))
         put("arm_labels", tuple(self.arm_labels) or tuple(range(self._arms_there_are())))
         put("tasks", labels(self.tasks, "task", below=len(self.task_labels), error=UnknownTask))

@@ -12,6 +12,7 @@ import numpy as np
 from posse._version import __version__
 from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
+from posse.families import family_of
 from posse.offline.bootstrap import RESAMPLES, Estimate, TaskSums, bootstrap, estimate
 from posse.offline.data import LoggedBandit
 from posse.offline.diagnostics import Limits, Refusal, missing_refusals
@@ -26,6 +27,7 @@ from posse.offline.targets import Fleet, Target, as_target
 from posse.types import Array, Settings
 
 if TYPE_CHECKING:
+    from posse.families import Rewards
     from posse.features import FeatureSpec
     from posse.logs import Log
 
@@ -43,6 +45,7 @@ def evaluate(
     estimators: Sequence[str] = ESTIMATORS,
     groups: Sequence[str] = (),
     features: FeatureSpec | None = None,
+    rewards: Rewards | None = None,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
     folds: int = FOLDS,
@@ -64,6 +67,9 @@ def evaluate(
         Columns of the log, or features, by which values are also divided.
     features : FeatureSpec, optional
         How the model of the rewards sees contexts. Default: inferred from the log.
+    rewards : {"number", "binary", "count"}, optional
+        What rewards are. DM, DR and SWITCH-DR use a model of the family, whose predictions are probabilities or rates.
+        Default: binary if the log has true and false, else numbers.
     confidence : float
         Of the intervals.
     resamples : int
@@ -81,6 +87,11 @@ def evaluate(
     -------
     Evaluation
         A target that the log cannot speak about has reasons in place of numbers.
+
+    Raises
+    ------
+    InvalidValue
+        If a reward is none of its family, or a setting is out of range.
     """
     rules = Limits() if limits is None else limits
     choices = _checked(estimators, confidence, resamples, folds, clip, seed)
@@ -102,6 +113,8 @@ def evaluate(
         if spoiled:
             return _refused_log(log, names, spoiled, notes, _settings(choices, rules))
         data = LoggedBandit.from_log(log, features, groups)
+    if rewards is not None:
+        data = replace(data, reward_family=family_of(rewards).name)
 
     @cache
     def model() -> Array:

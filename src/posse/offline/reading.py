@@ -45,6 +45,7 @@ def read_columns(log: Log, features: FeatureSpec | None, groups: Sequence[str]) 
         "arms": _codes(frame["arm"], arms),
         "contexts": encoded(raw, features, frame.height),
         "rewards": frame["reward"].to_numpy(),
+        "reward_family": log.rewards,
         "propensities": frame["propensity"].to_numpy(),
         "eligible": eligible,
         "probabilities": probabilities,

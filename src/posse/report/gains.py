@@ -15,6 +15,7 @@ from posse.offline import Always, Estimate, Evaluation, Learned, Logged, LoggedB
 from posse.offline.targets import as_target
 
 if TYPE_CHECKING:
+    from posse.families import Rewards
     from posse.logs import Log
 
 ESTIMATOR = "dr"
@@ -66,7 +67,9 @@ class Gains:
     notes: tuple[str, ...]
 
 
-def gains_of(log: Log, *, one_arm: Any = None, rule: Any = None, seed: int = 0) -> Gains:
+def gains_of(
+    log: Log, *, one_arm: Any = None, rule: Any = None, rewards: Rewards | None = None, seed: int = 0
+) -> Gains:
     """Return what the decisions of a log gained over random play, one arm for all, a rule and no sharing.
 
     The first three compare what was earned with what the other would have earned in the same contexts. The last
@@ -80,10 +83,12 @@ def gains_of(log: Log, *, one_arm: Any = None, rule: Any = None, seed: int = 0) 
         The arm to compare with, taken everywhere; left out where the log does not have it.
     rule : Target or function, optional
         As for :func:`posse.offline.evaluate`.
+    rewards : {"number", "binary", "count"}, optional
+        What rewards are. Default: what the log says.
     seed : int
         Of resamples and folds.
     """
-    settings: dict[str, Any] = {"estimators": (ESTIMATOR,), "confidence": CONFIDENCE, "seed": seed}
+    settings: dict[str, Any] = {"estimators": (ESTIMATOR,), "confidence": CONFIDENCE, "rewards": rewards, "seed": seed}
     others: list[tuple[str, Any]] = [(RANDOM, Uniform())]
     if rule is not None:
         others.append((RULE, as_target(rule)))

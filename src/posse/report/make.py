@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -110,7 +110,9 @@ def make_report(
         begin("checking the log")
         log_findings = check_log(log)
         begin("comparing with other ways to decide")
-        gains = gains_of(log, one_arm=best.arms[_best_for_all(best)], rule=rule, seed=seed)
+        gains = gains_of(
+            log, one_arm=best.arms[_best_for_all(best)], rule=rule, rewards=cast("Any", fleet.rewards), seed=seed
+        )
     return Report(
         title=title or "What the bandits have learned",
         made=datetime.datetime.now(datetime.UTC),

@@ -35,6 +35,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         Checked for types only; see :class:`posse.service.schemas.Definition`.
     limits : Limits
     """
+    given = complete(given)
     features = _features(given["features"], given["intercept"])
     for name in features.names:
         require_label(name, "a feature", limits)
