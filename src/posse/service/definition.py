@@ -17,8 +17,8 @@ SETTINGS = (
 )  # fmt: skip
 """What is passed on to the fleet as it is."""
 
-OF_REWARDS = ("reward_events", "reward_window")
-"""What the log makes of several rewards of one decision; the fleet is told the outcome."""
+OF_REWARDS = {"reward_events": "once", "reward_window": None}
+"""What the log makes of several rewards of one decision, and defaults; the fleet is told the outcome."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
@@ -59,9 +59,10 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         raise InvalidValue(
             "retention must be at least time_to_live, or decisions would go before their rewards can come"
         )
-    if given["reward_window"] is not None and given["reward_events"] == "once":
+    of_rewards = {name: given.get(name, default) for name, default in OF_REWARDS.items()}
+    if of_rewards["reward_window"] is not None and of_rewards["reward_events"] == "once":
         raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
-    if given["reward_events"] == "sum" and given.get("rewards") == "binary":
+    if of_rewards["reward_events"] == "sum" and given.get("rewards") == "binary":
         raise InvalidValue('rewards that are 0 or 1 cannot be added up; pass reward_events "last", or rewards "count"')
     definition = {
         "arms": list(given["arms"]),
@@ -69,7 +70,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         "first_arms": len(given["arms"]),
         "features": features.to_json(),
         "retention": retention,
-        **{name: given[name] for name in OF_REWARDS},
+        **of_rewards,
     }
     definition |= {name: given[name] for name in SETTINGS}
     fleet = new_replica(definition)
@@ -94,9 +95,7 @@ def require_cells(n_arms: int, n_columns: int, limits: Limits) -> None:
 
 def require_known(definition: dict[str, Any]) -> None:
     """Raise if a stored definition lacks something, or is of a posse that knew more policies: nothing serves it."""
-    missing = sorted(
-        {"arms", "retired", "first_arms", "features", "retention", *OF_REWARDS, *SETTINGS}.difference(definition)
-    )
+    missing = sorted({"arms", "retired", "first_arms", "features", "retention", *SETTINGS}.difference(definition))
     if missing:
         raise InvalidValue(
             f"expected a whole definition, got one without {', '.join(missing)}; repair it, or delete it"
