@@ -56,6 +56,12 @@ COMMANDS = {
     "serve": Home(
         "serve", "serve", SERVE, "Serve decisions over HTTP, with a durable log and a page that shows what was learned."
     ),
+    "ingest": Home(
+        "ingest",
+        "ingest",
+        SERVE,
+        "Take decisions and rewards from a file into the log of a running service; what came before counts once.",
+    ),
     "keys": Home("keys", "keys_app", SERVE, "API keys of a service: made, listed, rotated and revoked."),
     "verify": Home(
         "verify",

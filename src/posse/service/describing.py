@@ -13,7 +13,7 @@ from posse.service import schemas
 
 BODIES: tuple[type[BaseModel], ...] = (
     schemas.Definition, schemas.Ask, schemas.AskMany, schemas.RewardBody, schemas.RewardMany,
-    schemas.CorrectionBody, schemas.ArmBody, schemas.Failure,
+    schemas.CorrectionBody, schemas.LogEntries, schemas.ArmBody, schemas.Failure,
 )  # fmt: skip
 """What routes read and tell by hand, so that FastAPI does not see it."""
 
