@@ -75,6 +75,18 @@ COMMANDS = {
         SERVE,
         "Copy the SQLite file of a service, also while it runs; only its owner may read the copy.",
     ),
+    "restore": Home(
+        "restore",
+        "restore",
+        SERVE,
+        "Put a copy in the place of a service's SQLite file, whole and verified; stop the service first.",
+    ),
+    "doctor": Home(
+        "doctor",
+        "doctor",
+        SERVE,
+        "Check a deployment and say what is wrong and what to do. Exit status 1 if anything is.",
+    ),
     "warmup": Home(
         "warmup",
         "warmup",
