@@ -15,6 +15,7 @@ from posse.cli.load import serve
 from posse.cli.neighbours import neighbours
 from posse.cli.options import available_cores, make_folder
 from posse.cli.peers import peers
+from posse.cli.soak import soak
 from posse.cli.speed import scale, simulate, step
 from posse.errors import InvalidValue
 
@@ -30,6 +31,7 @@ app.command()(peers)
 app.command()(simulate)
 app.command()(serve)
 app.command()(neighbours)
+app.command()(soak)
 app.command()(calibration)
 
 LONGEST_NAME = 16  # of a setting: names are typed after --only, so they are never cut
