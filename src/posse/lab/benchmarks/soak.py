@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from posse.lab.benchmarks.bars import Bar
@@ -31,7 +32,8 @@ FLEET = "soak"
 DEFINITION = {"arms": [f"arm-{i}" for i in range(5)], "features": [f"x{i}" for i in range(5)], "time_to_live": None}
 AWAY_SECONDS = 30.0  # for which a service that was killed may be away
 DISTURBANCES = ("kill", "erase", "export", "fleet", "clock")
-GROWTH = 0.10  # of memory after the first quarter, beyond what tasks and rewards explain
+LONG_LIFE = 120  # seconds after which a life says something about memory
+GROWTH = 0.10  # of memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,17 +99,22 @@ class Soak:
 
     @property
     def growth(self) -> float | None:
-        """By which share memory grew from the first quarter to the last, of lives that were long enough."""
+        """By which share memory grew; None if it was not seen for long enough.
+
+        A service that is killed again and again has the most at the end of a life: the later half of lives is compared
+        with the earlier. One that lives for minutes is compared with itself, without the loading at its start.
+        """
         lives: dict[int, list[int]] = {}
         for _, life, size in self.memory:
             lives.setdefault(life, []).append(size)
-        # A life begins with loading: what it has after that is compared with what its last quarter has.
-        shares = [
-            max(sizes[-len(sizes) // 4 :]) / max(sizes[len(sizes) // 4 : len(sizes) // 2]) - 1
-            for sizes in lives.values()
-            if len(sizes) >= 20
-        ]
-        return max(shares) if shares else None
+        most = [max(sizes) for _, sizes in sorted(lives.items()) if len(sizes) >= 10]
+        if len(most) >= 4:
+            half = len(most) // 2
+            return median(most[half:]) / median(most[:half]) - 1
+        long = [sizes for sizes in lives.values() if len(sizes) >= LONG_LIFE]
+        if not long:
+            return None
+        return max(max(sizes[-len(sizes) // 4 :]) / max(sizes[: len(sizes) // 2]) - 1 for sizes in long)
 
     def bars(self) -> list[Bar]:
         """Return what was promised, beside what was seen."""
