@@ -70,6 +70,7 @@ ROUTES = {
     ("GET", "/v1/fleets/{fleet}/value"): ("read", "/v1/fleets/stores/value", {}),
     ("GET", "/v1/fleets/{fleet}/verify"): ("admin", "/v1/fleets/stores/verify", {}),
     ("GET", "/v1/fleets/{fleet}/log"): ("read", "/v1/fleets/stores/log", {}),
+    ("POST", "/v1/fleets/{fleet}/log"): ("admin", "/v1/fleets/stores/log", {"json": {"rows": []}}),
 }
 GUARDED = {route: found for route, found in ROUTES.items() if found[0] is not OPEN}
 AS_TEXT = {"ids": lambda route: " ".join(route)}

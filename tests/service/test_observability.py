@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from posse.cli.doctor import ask
 from posse.service.log_lines import JsonLines, TextLines, without_secrets
 from posse.service.measures import Measures
 
@@ -119,3 +120,13 @@ def test_workers_log_json_and_count_together(postgres_url, serve, keys, tmp_path
     words = served.errors.read_text()
     for secret in (key, "secret-task", "9.125"):
         assert secret not in words
+
+
+def test_the_doctor_asks_a_service(serve, keys, tmp_path):
+    (key,) = keys(str(tmp_path / "posse.db"), ("read", "admin"))
+    served = serve(key=key)
+    served.make_fleet()
+    found = {finding.what: finding for finding in ask(served.url, key)}
+    assert {finding.level for finding in found.values()} == {"ok"}
+    assert {"service, database", "service, disk", "service, leader"} <= set(found)
+    assert [finding.level for finding in ask(served.url, None)][-1] == "warning"

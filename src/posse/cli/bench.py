@@ -18,6 +18,7 @@ from posse.cli.load import serve
 from posse.cli.neighbours import neighbours
 from posse.cli.options import AddressOption, EngineOption, available_cores, make_folder
 from posse.cli.peers import peers
+from posse.cli.soak import soak
 from posse.cli.speed import scale, simulate, step
 from posse.errors import InvalidValue
 
@@ -33,6 +34,7 @@ app.command()(peers)
 app.command()(simulate)
 app.command()(serve)
 app.command()(neighbours)
+app.command()(soak)
 app.command()(calibration)
 app.command()(distributed)
 app.command()(drift)

@@ -57,6 +57,12 @@ COMMANDS = {
     "serve": Home(
         "serve", "serve", SERVE, "Serve decisions over HTTP, with a durable log and a page that shows what was learned."
     ),
+    "ingest": Home(
+        "ingest",
+        "ingest",
+        SERVE,
+        "Take decisions and rewards from a file into the log of a running service; what came before counts once.",
+    ),
     "keys": Home("keys", "keys_app", SERVE, "API keys of a service: made, listed, rotated and revoked."),
     "verify": Home(
         "verify",
@@ -69,6 +75,18 @@ COMMANDS = {
         "backup",
         SERVE,
         "Copy the SQLite file of a service, also while it runs; only its owner may read the copy.",
+    ),
+    "restore": Home(
+        "restore",
+        "restore",
+        SERVE,
+        "Put a copy in the place of a service's SQLite file, whole and verified; stop the service first.",
+    ),
+    "doctor": Home(
+        "doctor",
+        "doctor",
+        SERVE,
+        "Check a deployment and say what is wrong and what to do. Exit status 1 if anything is.",
     ),
     "warmup": Home(
         "warmup",

@@ -183,6 +183,13 @@ class AsyncClient:
         pairs = calls.rewards_of(rewards)
         return await self._ask(calls.reward_many(pairs)) if pairs else values.RewardCounts(0, 0)
 
+    async def ingest(self, fleet: str, rows: Sequence[Mapping[str, Any]]) -> values.IngestCounts:
+        """Take decisions that were made elsewhere into a fleet's log, with their rewards: rows as an export has them.
+
+        All or none; a row that was taken in before changes nothing.
+        """
+        return await self._ask(calls.ingest(fleet, rows))
+
     async def decision(self, decision_id: str) -> values.LogRow:
         """Return a decision as it is logged."""
         return await self._ask(calls.decision(decision_id))

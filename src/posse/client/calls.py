@@ -166,6 +166,12 @@ def reward_many(rewards: Sequence[tuple[str, float]]) -> Call[values.RewardCount
     return Call(method="POST", path="/v1/rewards", read=values.counts_of, body=body)
 
 
+def ingest(name: str, rows: Sequence[Mapping[str, Any]]) -> Call[values.IngestCounts]:
+    """Take in rows of a log: all or none."""
+    body = to_json({"rows": rows}, "the rows")
+    return Call(method="POST", path=f"{_fleet(name)}/log", read=values.ingested_of, body=body)
+
+
 def rewarded_id(decision: Decision | str) -> str | None:
     """Return the id that a reward names, or None for a fallback, which takes none."""
     if isinstance(decision, Decision):

@@ -245,6 +245,13 @@ class Client:
         pairs = calls.rewards_of(rewards)
         return self._ask(calls.reward_many(pairs)) if pairs else values.RewardCounts(0, 0)
 
+    def ingest(self, fleet: str, rows: Sequence[Mapping[str, Any]]) -> values.IngestCounts:
+        """Take decisions that were made elsewhere into a fleet's log, with their rewards: rows as an export has them.
+
+        All or none; a row that was taken in before changes nothing.
+        """
+        return self._ask(calls.ingest(fleet, rows))
+
     def decision(self, decision_id: str) -> values.LogRow:
         """Return a decision as it is logged."""
         return self._ask(calls.decision(decision_id))

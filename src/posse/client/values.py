@@ -279,6 +279,19 @@ def news_of(data: Mapping[str, Any]) -> bool:
     return bool(data["new"])
 
 
+class IngestCounts(NamedTuple):
+    """What became of rows that were taken in: new decisions, new rewards, and rows of which nothing was new."""
+
+    decisions: int
+    rewards: int
+    same: int
+
+
+def ingested_of(data: Mapping[str, Any]) -> IngestCounts:
+    """Read what became of rows that were taken in."""
+    return IngestCounts(int(data["decisions"]), int(data["rewards"]), int(data["same"]))
+
+
 def counts_of(data: Mapping[str, Any]) -> RewardCounts:
     """Read what became of a batch of rewards."""
     return RewardCounts(int(data["new"]), int(data["same"]))

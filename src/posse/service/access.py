@@ -13,6 +13,7 @@ from posse.logs.writer import moment
 from posse.service.audit import note_begun
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
+from posse.service.heads import head_of, heads_of
 from posse.service.keys import SCOPES
 from posse.storage import KeyRow
 
@@ -80,14 +81,15 @@ class Gate:
 
     def check(self, request: Request, scope: str) -> None:
         """Raise unless a request may do what the scope says."""
-        given = request.headers.get("authorization")
+        given = head_of(request, b"authorization")
         host = request.client.host if request.client is not None else "unknown"
         self._engine.require_keys()
         if self._open and not self._engine.keys.needed:
             self.check_host(request)
-            if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            heads = heads_of(request)
+            if heads.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
                 raise _for_this_machine()
-            if any(name in FORWARDED for name, _ in request.scope["headers"]):
+            if not FORWARDED.isdisjoint(heads):
                 raise _for_this_machine()
             who = host
         else:
@@ -121,7 +123,7 @@ class Gate:
 
     def check_host(self, request: Request) -> None:
         """Raise if a service for this machine alone is asked under another machine's name."""
-        if HERE.fullmatch(request.headers.get("host", "")) is None:
+        if HERE.fullmatch(head_of(request, b"host") or "") is None:
             raise _for_this_machine()
 
     def _holder(self, given: str | None, scope: str) -> KeyRow:

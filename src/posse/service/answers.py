@@ -83,7 +83,8 @@ def decision_body(decision: Decision, context: dict[str, Any], place: tuple[str,
 def decision_again(row: LoggedDecision) -> dict[str, Any]:
     """Return a decision that was made when this was asked before."""
     body = json.loads(row.body)
-    named = {name: dict(zip(body["eligible"], body[name], strict=True)) for name in ("probabilities", "mean", "sd")}
+    # Of a decision that was made elsewhere some are not known.
+    named = {name: dict(zip(body["eligible"], body[name], strict=False)) for name in ("probabilities", "mean", "sd")}
     return {
         "id": row.id,
         "fleet": row.fleet,
@@ -139,8 +140,8 @@ def log_record(row: LoggedDecision) -> dict[str, Any]:
         "task": row.task,
         "arm": row.arm,
         "eligible": body["eligible"],
-        "probabilities": body["probabilities"],
-        "expected_rewards": body["mean"],
+        "probabilities": body["probabilities"] or None,
+        "expected_rewards": body["mean"] or None,
         "propensity": row.propensity,
         "context": body["context"],
         "policy": row.policy,

@@ -38,6 +38,8 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
+HANDLER = "posse.handler"  # who answers a request that goes the short way
+
 ROUTES: tuple[Any, ...] = (decisions, rankings, fleets, tasks, looking, insights, log, verify, audit, health, page)
 
 Scope = MutableMapping[str, Any]
@@ -76,7 +78,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
             await run_in_threadpool(engine.stop)
             sys.setswitchinterval(before)
 
-    app = FastAPI(
+    app = Service(
         title="posse", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.engine, app.state.gate, app.state.metrics = engine, Gate(engine), Metrics(engine)
@@ -89,10 +91,26 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     app.add_exception_handler(RequestValidationError, _told)
     app.add_exception_handler(HTTPException, _told)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # as FastAPI's manual says
-    app.add_middleware(
-        Outside, measures=engine.measures, lane=Lane(decisions.hot_routes()), access_log=settings.access_log
-    )
+    app.add_middleware(Outside, measures=engine.measures, access_log=settings.access_log)
+    app.lane = Lane(decisions.hot_routes())
+    app.quick = Outside(None, measures=engine.measures, access_log=settings.access_log)
     return app
+
+
+class Service(FastAPI):
+    """The application, with a way around all of FastAPI for the routes that are asked most."""
+
+    lane: Lane
+    quick: Outside
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        handler = self.lane.find(scope) if scope["type"] == "http" else None
+        if handler is None:
+            await super().__call__(scope, receive, send)
+        else:
+            scope["app"], scope[HANDLER] = self, handler
+            await self.quick(scope, receive, send)
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
@@ -150,15 +168,13 @@ class Outside:
     ----------
     app : ASGI application
     measures : Measures
-    lane : Lane
-        What need not go through all of it.
     access_log : bool
         Whether every request is a line of the log ``posse.access``. Paths are not in it, since they hold names of
         tasks, but routes are.
     """
 
-    def __init__(self, app: Any, measures: Measures, lane: Lane, *, access_log: bool = False) -> None:
-        self._app, self._measures, self._lane, self._access_log = app, measures, lane, access_log
+    def __init__(self, app: Any, measures: Measures, *, access_log: bool = False) -> None:
+        self._app, self._measures, self._access_log = app, measures, access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -189,7 +205,7 @@ class Outside:
             await send(message)
 
         try:
-            handler = self._lane.find(scope)
+            handler = scope.get(HANDLER)
             if handler is None:
                 await self._app(scope, receive, send_with_headers)
             else:

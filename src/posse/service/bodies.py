@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from posse.service.errors import ApiError, invalid_field
+from posse.service.heads import head_of
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -16,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 async def read_body(request: Request) -> bytes:
     """Return the body, or raise before more of it is taken in than is allowed."""
     most = request.app.state.engine.settings.limits.body
-    length = request.headers.get("content-length", "")
+    length = head_of(request, b"content-length") or ""
     if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > most:
         raise _too_large(most)
     chunks, size = [], 0
@@ -35,7 +36,9 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """Return a dependency that reads a body of this shape."""
 
     async def read(request: Request) -> Model:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = head_of(request, b"content-type") or ""
+        if kind != "application/json":
+            kind = kind.partition(";")[0].strip().lower()
         if kind != "application/json":
             raise ApiError("media_type", f"send JSON with content-type application/json; {kind or 'none'} came")
         return parse(model, await read_body(request))

@@ -31,7 +31,7 @@ class Contexts:
     """
 
     def __init__(self, features: FeatureSpec, largest: float = 1e9) -> None:
-        self._features = features
+        self._features, self._largest = features, largest
         self._numbers = all(isinstance(feature, Numeric) for feature in features.features)
         self._columns: list[tuple[str, Callable[[Any], Any]]] = [
             (
@@ -45,6 +45,16 @@ class Contexts:
 
     def plain(self, context: Any) -> dict[str, float | str | int | bool | None]:
         """Return the raw values by name."""
+        if self._numbers and type(context) is dict and len(context) == len(self._columns):
+            # Nearly always there is nothing to turn; whatever is not a plain number of a moderate size is looked at.
+            found = {}
+            for name, _ in self._columns:
+                value = context.get(name)
+                if (type(value) is not float and type(value) is not int) or not abs(value) <= self._largest:
+                    break
+                found[name] = float(value)
+            else:
+                return found  # type: ignore[return-value]
         values = self._features.raw(context)
         return {name: turn(value) for (name, turn), value in zip(self._columns, values, strict=True)}
 

@@ -17,8 +17,8 @@ SETTINGS = (
 )  # fmt: skip
 """What is passed on to the fleet as it is."""
 
-OF_REWARDS = ("reward_events", "reward_window")
-"""What the log makes of several rewards of one decision; the fleet is told the outcome."""
+OF_REWARDS = {"reward_events": "once", "reward_window": None}
+"""What the log makes of several rewards of one decision, and defaults; the fleet is told the outcome."""
 OPTIONAL = ("drift",)
 """The same, where it is given: definitions from before do not have it."""
 
@@ -62,17 +62,18 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         raise InvalidValue(
             "retention must be at least time_to_live, or decisions would go before their rewards can come"
         )
-    if given["reward_window"] is not None and given["reward_events"] == "once":
+    of_rewards = {name: given.get(name, default) for name, default in OF_REWARDS.items()}
+    if of_rewards["reward_window"] is not None and of_rewards["reward_events"] == "once":
         raise InvalidValue('reward_window is for fleets that take several rewards; pass reward_events "sum" or "last"')
-    if given["reward_events"] != "once" and given.get("drift") is not None:
+    if of_rewards["reward_events"] != "once" and given.get("drift") is not None:
         raise InvalidValue(
-            f"expected reward_events 'once' with drift, got {given['reward_events']!r}: a reward that has faded cannot "
-            "be replaced exactly; leave one of them out"
+            f"expected reward_events 'once' with drift, got {of_rewards['reward_events']!r}: a reward that has faded "
+            "cannot be replaced exactly; leave one of them out"
         )
-    if given["reward_events"] != "once" and given.get("rewards", "number") != "number":
+    if of_rewards["reward_events"] != "once" and given.get("rewards", "number") != "number":
         raise InvalidValue(
-            f'expected reward_events "once" with rewards {given["rewards"]!r}, got {given["reward_events"]!r}: what a '
-            'click or count says depends on those before it, so it cannot be replaced; pass rewards "number"'
+            f"expected reward_events 'once' with rewards {given['rewards']!r}, got {of_rewards['reward_events']!r}: "
+            "what a click or count says depends on those before it, so it cannot be replaced; pass rewards 'number'"
         )
     definition = {
         "arms": list(given["arms"]),
@@ -80,10 +81,10 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
         "first_arms": len(given["arms"]),
         "features": features.to_json(),
         "retention": retention,
-        **{name: given[name] for name in OF_REWARDS},
+        **of_rewards,
     }
     definition |= {name: given[name] for name in SETTINGS}
-    definition |= {name: given[name] for name in OPTIONAL if given[name] is not None}
+    definition |= {name: given[name] for name in OPTIONAL if given.get(name) is not None}
     fleet = new_replica(definition)
     # What was left open is decided now, so that it stays the same when defaults change.
     behaviour = fleet._behaviour
@@ -111,7 +112,7 @@ def complete(definition: dict[str, Any]) -> dict[str, Any]:
 
 def require_known(definition: dict[str, Any]) -> None:
     """Raise if a stored definition lacks something, or is of a posse that knew more policies: nothing serves it."""
-    needed = {"arms", "retired", "first_arms", "features", "retention", *OF_REWARDS, *SETTINGS}
+    needed = {"arms", "retired", "first_arms", "features", "retention", *SETTINGS}
     missing = sorted(needed.difference(complete(definition)))
     if missing:
         raise InvalidValue(

@@ -69,9 +69,23 @@ def write_parquet(parts: Iterable[list[LoggedDecision]], path: Path) -> None:
             write_log(read_rows([]), path, "parquet")
             return
         context = [pl.col("context").cast(pl.Struct(kinds))] if kinds else []
-        pl.concat([pl.scan_parquet(piece).with_columns(context) for piece in pieces]).sink_parquet(
-            path, row_group_size=PIECE
-        )
+        _one_after_another(pieces, context).sink_parquet(path, row_group_size=PIECE)
+
+
+def _one_after_another(pieces: list[Path], columns: list[pl.Expr]) -> pl.LazyFrame:
+    """Return files as one table of which one file is in memory at a time; a plain concatenation reads many at once."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    def read(
+        with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        del with_columns, predicate, n_rows, batch_size  # all of it is asked for
+        for piece in pieces:
+            yield pl.read_parquet(piece).with_columns(columns)
+
+    schema = pl.read_parquet(pieces[0]).with_columns(columns).schema
+    return register_io_source(io_source=read, schema=schema)
 
 
 def batched(rows: Iterable[LoggedDecision], size: int) -> Iterator[list[LoggedDecision]]:

@@ -188,6 +188,49 @@ class RewardMany(Request):
     rewards: list[RewardOf]
 
 
+class LogEntry(Request):
+    """A decision that was made elsewhere, with its reward if it has one; the shape of an exported row."""
+
+    decision_id: str = Field(min_length=1, description="It counts once, whatever is sent again.")
+    time: str = Field(description="When it was made: 2026-01-31T09:30:00Z.")
+    task: str
+    arm: str
+    context: dict[str, Value]
+    propensity: float | None = Field(None, description="How probable the arm was; left out: by probabilities.")
+    eligible: list[str] | None = Field(None, description="Left out: the arm alone.")
+    probabilities: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
+    expected_rewards: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
+    reward: Number | None = None
+    reward_time: str | None = Field(None, description="Left out: that of the decision.")
+    policy: str | None = Field(None, description="Who decided.")
+    version: str | None = None
+
+
+class LogEntries(Request):
+    """Rows of a log."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "rows": [
+                        {
+                            "decision_id": "shop-2025-17",
+                            "time": "2025-11-02T09:30:00Z",
+                            "task": "store-17",
+                            "arm": "coffee",
+                            "context": {"hour": 9.5, "weather": "rain"},
+                            "propensity": 1.0,
+                            "reward": 3.2,
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+    rows: list[LogEntry]
+
+
 class ArmBody(Request):
     """An arm."""
 
@@ -276,6 +319,14 @@ class RewardAnswer(Answer):
     id: str = Field(examples=["3f1c0a9b2d4e-17"])
     reward: float = Field(examples=[3.2])
     new: bool = Field(description="False if the same had come before.")
+
+
+class IngestAnswer(Answer):
+    """Rows that are on disk."""
+
+    decisions: int = Field(description="Decisions that were new.", examples=[1])
+    rewards: int = Field(description="Rewards that were new.", examples=[1])
+    same: int = Field(description="Rows of which nothing was new.", examples=[0])
 
 
 class RewardEvent(Answer):

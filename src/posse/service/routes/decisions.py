@@ -22,6 +22,7 @@ from posse.service.definition import complete, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
+from posse.service.heads import head_of
 from posse.service.keys import FLEET_NAME
 from posse.service.live import LiveFleet
 from posse.service.roster import unknown_fleet
@@ -101,7 +102,7 @@ async def decide(request: Request) -> Response:
     await live_of(engine, name)
     body = await read_ask(request)
     live = await live_of(engine, name)  # a body may take its time, and the fleet be another by now
-    key = request.headers.get("idempotency-key")
+    key = head_of(request, b"idempotency-key")
     made, entry = await ask_fleet(live, partial(new_decision, engine, live, body, key, None))
     (outcome,) = await engine.writer.write([entry])
     if outcome.kind == ACCEPTED:

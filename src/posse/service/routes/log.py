@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from fastapi import Query
+from fastapi import Depends, Query
 from starlette.responses import Response, StreamingResponse
 
-from posse.service.describing import READING, failures
+from posse.service import schemas
+from posse.service.answers import answer
+from posse.service.bodies import json_body, json_request
+from posse.service.describing import READING, WRITING, failures, with_example
+from posse.service.errors import ApiError
 from posse.service.export import json_lines, rows_of, write_parquet
-from posse.service.routes.common import Ready, Stored, TakingTurns, new_router, scope
+from posse.service.ingesting import entries_of
+from posse.service.routes.common import Live, Ready, Stored, TakingTurns, ask_fleet, live_of, new_router, scope
+from posse.service.routes.decisions import REFUSED, require_batch, rewarded
+from posse.storage import ACCEPTED, NewDecision, NewReward
 
 router = new_router(tags=["log"])
 
@@ -60,3 +67,53 @@ async def log(
             yield from iter(lambda: stream.read(BLOCK), b"")
 
     return StreamingResponse(blocks(), media_type=PARQUET, headers=headers)
+
+
+@router.post(
+    "/fleets/{fleet}/log",
+    dependencies=scope("admin"),
+    summary="Take in decisions that were made elsewhere, with their rewards",
+    description="All or none; rows are those of an export. A row that was taken in before changes nothing.",
+    openapi_extra=json_request(schemas.LogEntries),
+    responses={200: with_example(schemas.IngestAnswer), **failures(*WRITING, 404, 409, 410)},
+)
+async def ingest(
+    engine: Ready, live: Live, body: Annotated[schemas.LogEntries, Depends(json_body(schemas.LogEntries))]
+) -> Response:
+    """Write rows to the log, and learn them."""
+    require_batch(engine, body.rows, "rows")
+    live = await live_of(engine, live.name)  # a body may take its time, and the fleet be another by now
+    if not body.rows:
+        return answer({"decisions": 0, "rewards": 0, "same": 0})
+
+    def make() -> list[list[NewDecision | NewReward]]:
+        return [entries_of(engine, live, row, f"rows.{i}") for i, row in enumerate(body.rows)]
+
+    groups = await ask_fleet(live, make, at_once=False)
+    entries = [entry for group in groups for entry in group]
+    outcomes = await engine.writer.write(entries)
+    for place, (entry, outcome) in enumerate(zip(entries, outcomes, strict=True)):
+        if outcome.kind in REFUSED:
+            field = f"rows.{_row_of(groups, place)}"
+            if isinstance(entry, NewReward):
+                rewarded(entry, outcome, field)
+            raise ApiError(
+                "reward_conflict",
+                f"there is another decision {entry.id!r} in the log; an id names one decision of all fleets",
+                f"{field}.decision_id",
+            )
+    new = [outcome.kind == ACCEPTED for outcome in outcomes]
+    decisions = sum(one for one, entry in zip(new, entries, strict=True) if isinstance(entry, NewDecision))
+    position, same = 0, 0
+    for group in groups:
+        same += not any(new[position : position + len(group)])
+        position += len(group)
+    return answer({"decisions": decisions, "rewards": sum(new) - decisions, "same": same})
+
+
+def _row_of(groups: list[list[NewDecision | NewReward]], place: int) -> int:
+    for number, group in enumerate(groups):
+        place -= len(group)
+        if place < 0:
+            return number
+    return len(groups) - 1

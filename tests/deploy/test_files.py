@@ -1,0 +1,97 @@
+"""What is in deploy/ fits together and fits the service."""
+
+import re
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from posse.cli.main import app as cli
+from posse.service.app import create_app
+from posse.service.settings import Limits, Settings, read_settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+
+
+@pytest.fixture(scope="module")
+def paths():
+    return set(create_app().openapi()["paths"])
+
+
+def manifests():
+    return {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes/posse.yml").read_text())}
+
+
+def options():
+    """Every option that posse serve knows."""
+    text = CliRunner().invoke(cli, ["serve", "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+    return set(re.findall(r"--[a-z-]+", re.sub(r"\x1b\[[0-9;]*m", "", text)))
+
+
+def test_the_image_copies_what_is_there_and_serves():
+    text = (DEPLOY / "Dockerfile").read_text()
+    for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE):
+        for source in sources.split():
+            assert (ROOT / source).exists(), source
+    assert set(re.findall(r'"(--[a-z-]+)"', text)) <= options()
+    extras = re.search(r'"/src\[(.*?)\]"', text)[1].split(",")
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras) <= set(known)
+    # What runs the same steps without an engine installs the same.
+    assert f'"$root[{",".join(extras)}]"' in (DEPLOY / "prove-image").read_text()
+    assert (DEPLOY / "prove-image").stat().st_mode & stat.S_IXUSR
+
+
+def test_probes_ask_for_paths_that_there_are(paths):
+    (container,) = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    ports = {port["name"] for port in container["ports"]}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container[probe]["httpGet"]
+        assert asked["path"] in paths
+        assert asked["port"] in ports
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert {word for word in container["args"] if word.startswith("--")} <= options()
+
+
+def test_manifests_name_each_other():
+    found = manifests()
+    assert set(found) == {"Deployment", "Service", "PodDisruptionBudget"}
+    pods = found["Deployment"]["spec"]["template"]
+    labels = pods["metadata"]["labels"]
+    assert found["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    assert found["Service"]["spec"]["selector"] == labels
+    budget = found["PodDisruptionBudget"]["spec"]
+    assert budget["selector"]["matchLabels"] == labels
+    assert budget["minAvailable"] < found["Deployment"]["spec"]["replicas"]
+    mounts = {mount["name"] for mount in pods["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts == {volume["name"] for volume in pods["spec"]["volumes"]}
+
+
+def test_compose_mounts_what_is_there():
+    compose = yaml.safe_load((DEPLOY / "compose.yml").read_text())
+    services = compose["services"]
+    assert set(services) == {"postgres", "posse", "prometheus", "grafana", "proxy"}
+    for service in services.values():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            assert (DEPLOY / source).exists() if source.startswith(".") else source in compose["volumes"], volume
+        assert set(service.get("secrets", [])) <= set(compose["secrets"])
+    command = services["posse"]["command"]
+    assert command[command.index("--workers") + 1] == "2"
+    assert {word for word in command if word.startswith("--")} <= options()
+    assert (DEPLOY / services["posse"]["build"]["context"] / services["posse"]["build"]["dockerfile"]).exists()
+    scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())
+    for file in scraped["rule_files"]:
+        assert (DEPLOY / "prometheus" / file).exists()
+    (job,) = scraped["scrape_configs"]
+    assert job["static_configs"][0]["targets"] == ["posse:8080"]
+    assert job["authorization"]["credentials_file"].removeprefix("/run/secrets/") in services["prometheus"]["secrets"]
+
+
+def test_the_settings_file_has_the_defaults():
+    found = read_settings(str(DEPLOY / "posse.toml"))
+    assert found == Settings(limits=Limits())
