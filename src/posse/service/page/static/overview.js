@@ -17,7 +17,7 @@ const RANGES = { hour: 60, day: 1440, week: 10080, "4 weeks": 40320 };
 function choice(chosen, changed) {
   const options = Object.keys(RANGES).map((range) => {
     const input = h("input", { type: "radio", name: "range", value: range, checked: range === chosen });
-    return h("label", null, input, h("span", null, `Last ${range}`));
+    return h("label", null, input, h("span", null, h("span", { class: "wide-only" }, "Last "), range));
   });
   const element = h("fieldset", { class: "segments" }, h("legend", { class: "hidden-text" }, "Time shown"), ...options);
   element.addEventListener("change", (event) => changed(event.target.value));

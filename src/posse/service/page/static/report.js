@@ -25,6 +25,8 @@ function clean(text) {
 export function reportPanel({ fleet }) {
   let shown = null; // the text of the report that is in the frame
   let page = "";
+  let styles = "";
+  let sheet = null;
   const frame = h("iframe", { class: "report", title: "Report", hidden: true });
   const missing = empty("", "");
   const save = h("button", { type: "button", onclick: download }, "Save as a file");
@@ -38,9 +40,13 @@ export function reportPanel({ fleet }) {
     if (root && !frame.hidden) frame.style.height = `${root.scrollHeight + 2}px`;
   }
 
+  // The report goes by what the system prefers; a choice that was made on this page wins.
   function themed() {
-    const root = frame.contentDocument?.documentElement;
-    if (root) root.dataset.theme = document.documentElement.dataset.theme ?? "";
+    if (!sheet) return;
+    const { theme } = document.documentElement.dataset;
+    const dark = { dark: "all", light: "not all" }[theme] ?? "(prefers-color-scheme: dark)";
+    sheet.replaceSync(styles.replaceAll("(prefers-color-scheme: dark)", dark));
+    frame.contentDocument.documentElement.style.colorScheme = theme ?? "";
   }
 
   function download() {
@@ -50,13 +56,13 @@ export function reportPanel({ fleet }) {
   }
 
   function draw(text) {
-    const { parsed, styles } = clean(text);
+    const cleaned = clean(text);
+    styles = cleaned.styles;
     const inside = frame.contentDocument;
-    const root = inside.importNode(parsed.documentElement, true);
+    const root = inside.importNode(cleaned.parsed.documentElement, true);
     inside.replaceChild(root, inside.documentElement);
     for (const node of inside.querySelectorAll("[data-style]")) node.style.cssText = node.dataset.style;
-    const sheet = new frame.contentWindow.CSSStyleSheet();
-    sheet.replaceSync(styles);
+    sheet = new frame.contentWindow.CSSStyleSheet();
     inside.adoptedStyleSheets = [sheet];
     const script = inside.createElement("script");
     script.src = new URL("static/report-page.js", location.href).href;

@@ -6,7 +6,7 @@ import { chance, number } from "./format.js";
 const HEADS = [
   ["Situation", "wide-name"],
   ["Best arm"],
-  ["Expected", "text"],
+  ["Earns", "text"],
   ["Ahead by", "text wide-only"],
   ["Is best", "text"],
 ];

@@ -43,7 +43,7 @@ export function timeAxis(start, end, width, x, bottom) {
   const name = step < 86400_000 ? hourMinute : end - start > 8 * 86400_000 ? shortDay : dayName;
   return times.flatMap((time) => [
     svg("line", { class: "tick", x1: x(time), x2: x(time), y1: bottom, y2: bottom + 4 }),
-    svg("text", { x: Math.min(x(time), width - 18), y: bottom + 17, "text-anchor": "middle" }, name(time)),
+    svg("text", { x: Math.min(x(time), width - 22), y: bottom + 17, "text-anchor": "middle" }, name(time)),
   ]);
 }
 

@@ -55,7 +55,7 @@ export function tryPanel({ fleet, latest, soon }) {
       ["Expected", (row) => number(row.value), "short"],
       [`${CONFIDENCE} interval`, (row) => between(row.low, row.high), "long wide-only"],
       ["Is best", (row) => chance(row.best), "short"],
-      ["Is chosen", (row) => chance(row.chosen), "short"],
+      ["Is chosen", (row) => chance(row.chosen), "short wide-only"],
     ],
   });
   const result = h(
@@ -67,7 +67,12 @@ export function tryPanel({ fleet, latest, soon }) {
       ["inner", `${CONFIDENCE} interval`],
     ]),
     graph.element,
-    h("p", { class: "hint" }, "Is best: how likely this arm earns most here. Is chosen: how likely it would be taken now, exploration included."),
+    h(
+      "p",
+      { class: "hint" },
+      "Is best: how likely this arm earns most here.",
+      h("span", { class: "wide-only" }, " Is chosen: how likely it would be taken now, exploration included."),
+    ),
   );
   const form = h(
     "form",
