@@ -101,7 +101,9 @@ def test_insights_are_made_again_when_there_is_news_and_not_before(shop, wait_fo
 
 def test_what_cannot_be_told_is_said(shop, wait_for):
     shop.make_fleet("young")
-    assert made_of(shop, wait_for, "young")["state"] == "empty"
+    shop.reward(shop.decide(fleet="young"), 1.0)
+    found = made_of(shop, wait_for, "young")
+    assert (found["state"], found["problem"]) == ("empty", "1 rewards are too few to tell; wait for 10 or more")
     answer = shop.get("/v1/fleets/young/report")
     assert (answer.status_code, answer.json()["state"]) == (202, "empty")
     shop.make_fleet("sure", policy="ebm-ucb")  # takes the best arm with probability 1: the log cannot tell
@@ -168,7 +170,8 @@ def test_what_goes_wrong_in_the_other_process_is_said(tmp_path, shop, wait_for, 
     with pytest.raises(InvalidValue, match="given up"):
         insights.run_work(str(tmp_path), lambda: False)
     shop.make_fleet("slow")
-    shop.reward(shop.decide(fleet="slow"), 1.0)
+    for _ in range(10):
+        shop.reward(shop.decide(fleet="slow"), 1.0)
     found = made_of(shop, wait_for, "slow")
     assert (found["state"], found["gains"]) == ("failed", [])
     assert "given up" in found["problem"]

@@ -43,8 +43,9 @@ def attack(served, folder, seconds, seed):
 
 
 def test_a_minute_of_requests_finds_nothing(serve, tmp_path):
-    said = attack(serve(), tmp_path, 55, seed=7)
-    assert "Tested: 26" in said
+    served = serve()
+    said = attack(served, tmp_path, 55, seed=7)
+    assert f"Tested: {len(list(operations(served.read('/openapi.json'))))}" in said
 
 
 @pytest.mark.slow

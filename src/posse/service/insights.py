@@ -25,7 +25,7 @@ from posse.service.export import AT_ONCE, json_lines
 from posse.service.insight_process import ANSWER, FLEET, LOG, REFUSED, REPORT, WORK
 from posse.service.live import LiveFleet
 from posse.service.slices import Slices
-from posse.service.value import final_rows
+from posse.service.value import FEWEST, final_rows
 from posse.storage import LoggedDecision, Storage, TaskRow
 
 if TYPE_CHECKING:
@@ -171,8 +171,9 @@ def make_insight(
     decisions = 0 if row is None else row.decisions
     rows, in_log = sample_rows(storage, live.name, stopped)
     answer: dict[str, Any] = {"state": "empty", "made": now, "rows": len(rows), "decisions": min(decisions, in_log)}
-    if not rows or not live.replica.tasks:
-        return answer, ""
+    known = sum(row.reward is not None for row in rows)
+    if known < FEWEST:
+        return answer | {"problem": f"{known} rewards are too few to tell; wait for {FEWEST} or more"}, ""
     with tempfile.TemporaryDirectory(prefix="posse-") as folder:
         write_work(folder, live, final_rows(rows, live.definition), storage.tasks(live.name, limit=MOST_TASKS))
         run_work(folder, stopped)

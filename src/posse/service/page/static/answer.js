@@ -78,11 +78,11 @@ export function answerCard() {
   }
 
   function draw(found) {
-    setHidden(element, found.state === "empty");
+    setHidden(element, found.state === "empty" && !found.decisions);
     element.setAttribute("aria-busy", String(found.state === "making"));
     if (found.state === "making") return unknown("Reading the log …");
     if (found.state === "failed") return unknown(`The log cannot say. ${sentence(found.problem ?? "")}`);
-    if (found.state === "empty") return unknown("");
+    if (found.state === "empty") return unknown(`Too early to tell. ${sentence(found.problem ?? "")}.`);
     const [first] = found.gains;
     const known = found.gains.filter((one) => one.gain);
     const told = first?.gain ? headline(first) : ["The log cannot say", " whether deciding earns more than choosing at random."];

@@ -5,7 +5,7 @@ import { open, path } from "./api.js";
 import { empty, h, setHidden, setText } from "./dom.js";
 import { sentence } from "./format.js";
 
-const WAIT = { making: ["The report is being made", "This takes some seconds, in the background."], empty: ["Nothing to report yet", "It needs decisions and their rewards."] };
+const WAIT = { making: ["The report is being made", "This takes some seconds, in the background."], empty: ["Nothing to report yet", "It needs ten rewards at least."] };
 
 // A parsed page obeys the rules of this one, so styles are taken out before. Quotes of labels are escaped in the report:
 // what looks like an attribute is one.
