@@ -183,6 +183,18 @@ def test_the_value_of_the_policy_or_why_there_is_none(client, busy):
     assert value.refusal or value.policy.low <= value.policy.value <= value.policy.high
 
 
+def test_a_situation_is_looked_at_and_insights_are_asked_for(client, busy):
+    row = client.history(busy, next(iter(client.tasks(busy))).task)
+    before = client.fleet(busy).decisions
+    last = next(iter(row))
+    arms = client.expected(busy, last.task, last.context)
+    assert [arm.arm for arm in arms] == list(client.fleet(busy).arms)
+    assert all(arm.low < arm.mean < arm.high for arm in arms)
+    assert sum(arm.probability_best for arm in arms) == pytest.approx(1.0)
+    assert client.fleet(busy).decisions == before
+    assert client.insights(busy)["state"] in ("making", "ready")
+
+
 def test_the_log_is_saved_as_it_is_read(client, busy, tmp_path):
     lines = client.log(busy, tmp_path / "log.jsonl")
     table = client.log(busy, str(tmp_path / "log.parquet"))

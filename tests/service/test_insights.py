@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from posse.errors import InvalidValue
+from posse.fleet.replica import Replica
 from posse.report import make_report
 from posse.service import insights
 from posse.service.export import read_rows
@@ -29,7 +31,7 @@ def shop(service):
         rewards = []
         for ask, one in zip(asked, made, strict=True):
             good = "coffee" if ask["context"]["weather"] == "rain" else "cake"
-            mean = float(one["arm"] == good) + (3.0 if (ask["task"], one["arm"]) == ("store-3", "newspaper") else 0.0)
+            mean = float(one["arm"] == good) + (4.0 if (ask["task"], one["arm"]) == ("store-3", "coffee") else 0.0)
             rewards.append({"id": one["id"], "reward": float(mean + rng.normal(0, 0.3))})
         assert service.post("/v1/rewards", json={"rewards": rewards}).status_code == 200
     return service
@@ -40,18 +42,22 @@ def made_of(service, wait_for, fleet="stores"):
         found = service.read(f"/v1/fleets/{fleet}/insights")
         return found if found["state"] != "making" else None
 
-    return wait_for(ready)
+    return wait_for(ready, 60)
 
 
-def test_insights_are_those_of_the_report(shop, wait_for):
+def test_insights_are_those_of_the_report(shop, wait_for, tmp_path):
     found = made_of(shop, wait_for)
     storage, live = shop.engine.storage, shop.live()
     rows = storage.decisions("stores", limit=1000)
-    report = make_report(insights.copy_of(live), read_rows([rows]))
+    live.replica.freeze()(tmp_path / "fleet")
+    report = make_report(Replica.load(tmp_path / "fleet"), read_rows([rows]))
     assert (found["state"], found["rows"], found["decisions"], found["rewards"]) == ("ready", 480, 480, 480)
     assert found["confidence"] == 0.9
     for told, gain in zip(found["gains"], report.gains.gains, strict=True):
         assert (told["over"], told["name"]) == (gain.over, gain.name)
+        if gain.refusals:
+            assert (told["gain"], len(told["refusals"])) == (None, len(gain.refusals))
+            continue
         assert told["gain"]["value"] == pytest.approx(gain.gain.value, rel=1e-6)
         assert told["gain"]["low"] == pytest.approx(gain.gain.low, rel=1e-6)
         assert told["refusals"] == []
@@ -90,12 +96,14 @@ def test_insights_are_made_again_when_there_is_news_and_not_before(shop, wait_fo
     monkeypatch.setattr(insights, "CALM", 0)
     assert shop.read("/v1/fleets/stores/insights")["made"] == first["made"]
     shop.reward(shop.decide("store-1"), 1.0)
-    wait_for(lambda: shop.read("/v1/fleets/stores/insights")["decisions"] == 481)
+    wait_for(lambda: shop.read("/v1/fleets/stores/insights")["decisions"] == 481, 60)
 
 
 def test_what_cannot_be_told_is_said(shop, wait_for):
     shop.make_fleet("young")
-    assert made_of(shop, wait_for, "young")["state"] == "empty"
+    shop.reward(shop.decide(fleet="young"), 1.0)
+    found = made_of(shop, wait_for, "young")
+    assert (found["state"], found["problem"]) == ("empty", "1 rewards are too few to tell; wait for 10 or more")
     answer = shop.get("/v1/fleets/young/report")
     assert (answer.status_code, answer.json()["state"]) == (202, "empty")
     shop.make_fleet("sure", policy="ebm-ucb")  # takes the best arm with probability 1: the log cannot tell
@@ -148,3 +156,24 @@ def test_a_long_log_is_sampled_evenly(tmp_path, monkeypatch):
     assert np.bincount([number * 20 // 5001 for number in numbers]).tolist() == [20] * 20
     assert insights.sample_rows(storage, "none") == ([], 0)
     storage.close()
+
+
+def test_what_goes_wrong_in_the_other_process_is_said(tmp_path, shop, wait_for, monkeypatch):
+    for name, data in ((insights.FLEET, b"not a fleet"), (insights.WORK, b"{"), (insights.LOG, b"")):
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(RuntimeError, match="JSONDecodeError"):
+        insights.run_work(str(tmp_path), lambda: False)
+    (tmp_path / insights.WORK).write_text('{"fleet": "stores", "counts": {}}')
+    with pytest.raises(InvalidValue, match="fleet"):
+        insights.run_work(str(tmp_path), lambda: False)
+    monkeypatch.setattr(insights, "LONGEST", 0.0)
+    with pytest.raises(InvalidValue, match="given up"):
+        insights.run_work(str(tmp_path), lambda: False)
+    shop.make_fleet("slow")
+    for _ in range(10):
+        shop.reward(shop.decide(fleet="slow"), 1.0)
+    found = made_of(shop, wait_for, "slow")
+    assert (found["state"], found["gains"]) == ("failed", [])
+    assert "given up" in found["problem"]
+    answer = shop.get("/v1/fleets/slow/report")
+    assert (answer.status_code, answer.json()["state"]) == (202, "failed")

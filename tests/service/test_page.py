@@ -41,6 +41,7 @@ HIDE = """hidden => {
 SOON = (
     15_000  # milliseconds in which the page must have seen what happened; its parts ask every 5 seconds at the latest
 )
+Z = 1.6449  # standard deviations of an interval of 90 %, to either side
 N_TASKS = 30  # more than a page of the list
 BUSY = "store-07"  # a task with more decisions than a page of its history
 HOSTILE = [
@@ -240,6 +241,19 @@ def shown(value):
     return f"{int(rounded):,}" if rounded == int(rounded) else np.format_float_positional(rounded, trim="-")
 
 
+def interval(mean, sd):
+    return f"{shown(mean - Z * sd)} to {shown(mean + Z * sd)}"
+
+
+def chance(share):
+    """A probability as the page writes it."""
+    return "<1%" if share < 0.01 else ">99%" if share > 0.99 else f"{int(share * 100 + 0.5)}%"
+
+
+def plain(column):
+    return "level" if column == "intercept" else column
+
+
 def percent(share):
     return f"{shown(share * 100)}%"
 
@@ -314,23 +328,24 @@ def test_fleets_and_counts_are_those_of_the_api(api, visit):
 def test_activity_adds_up_and_can_be_read_by_keyboard(api, visit):
     page = visit(api.address, "#/stores")
     fleet = api.read("/v1/fleets/stores")
-    page.locator(".timeline rect.decisions").first.wait_for()
-    page.get_by_text("As a table").click()
-    for choice in ("Last hour", "Last day", "Last week"):
+    activity = page.locator(".card", has=page.get_by_role("heading", name="Activity"))
+    activity.locator("rect.decisions").first.wait_for()
+    activity.get_by_text("As a table").click()
+    for choice in ("Last hour", "Last day", "Last 4 weeks", "Last week"):
         page.get_by_text(choice).click()
-        wait_for(lambda: page.locator(".chart tbody tr").count() > 0)
-        rows = [texts(row.locator("td")) for row in page.locator(".chart tbody tr").all()]
+        wait_for(lambda: activity.locator("tbody tr").count() > 0)
+        rows = [texts(row.locator("td")) for row in activity.locator("tbody tr").all()]
         assert sum(int(row[0].replace(",", "")) for row in rows) == fleet["decisions"]
         assert sum(int(row[1].replace(",", "")) for row in rows) == fleet["rewards"]
     assert page.url.endswith("#/stores?range=week")
     (bar,) = api.read("/v1/fleets/stores/activity", minutes=10080)["activity"][-1:]
     assert rows[0] == [shown(bar["decisions"]), shown(bar["rewards"]), shown(bar["mean_reward"])]
 
-    page.locator(".timeline-box").focus()
+    activity.locator(".timeline-box").focus()
     page.keyboard.press("ArrowLeft")
-    readout = page.locator(".chart .readout").text_content()
+    readout = activity.locator(".readout").text_content()
     assert f"{shown(bar['decisions'])} decisions, {shown(bar['rewards'])} rewards" in readout
-    assert page.locator(".timeline-box").get_attribute("aria-valuetext") == readout
+    assert activity.locator(".timeline-box").get_attribute("aria-valuetext") == readout
     picture(page, "overview")
 
 
@@ -340,7 +355,7 @@ def test_an_arm_shows_its_population(api, visit):
     open_tab(page, "Arms")
     population = api.read("/v1/fleets/stores/population")
     page.locator("table.choose tbody tr").first.wait_for()
-    rows = [texts(row.locator("td")) for row in page.locator("table.choose tbody tr").all()]
+    rows = [texts(row.locator("td"))[:3] for row in page.locator("table.choose tbody tr").all()]
     assert rows == [[shown(a["tasks"]), shown(a["rewards"]), shown(a["noise_sd"])] for a in population["arms"]]
     assert (
         page.locator("table.choose tr", has=page.get_by_text("retired", exact=True)).locator("a:visible").count() == 4
@@ -352,10 +367,12 @@ def test_an_arm_shows_its_population(api, visit):
     arm = next(arm for arm in population["arms"] if arm["arm"] == "ice cream")
     seen(page.locator(".card h2 .label").first, "ice cream")
     rows = page.locator("table.intervals tbody tr").all()
-    assert [texts(row.locator("th")) for row in rows] == [[name] for name in population["columns"]]
+    columns = [plain(name) for name in population["columns"]]
+    assert [texts(row.locator("th")) for row in rows] == [[name] for name in columns]
     for k, row in enumerate(rows):
         spread = shown(arm["covariance"][k][k] ** 0.5)
-        assert texts(row.locator("td.text")) == [f"{shown(arm['mean'][k])} ± {shown(arm['mean_sd'][k])}", spread]
+        ends = interval(arm["mean"][k], arm["mean_sd"][k])
+        assert texts(row.locator("td.text")) == [shown(arm["mean"][k]), ends, spread]
     cells = [texts(row.locator("td")) for row in page.locator("table.heat tbody tr").all()]
     assert cells == [[shown(value) for value in row] for row in arm["covariance"]]
     assert population["findings"] == ["arm 'tea' has no rewards yet"]
@@ -363,12 +380,11 @@ def test_an_arm_shows_its_population(api, visit):
     picture(page, "arms")
 
     page.locator("table.heat td[data-row='1'][data-column='2']").hover()
-    first, second = population["columns"][1:3]
+    first, second = columns[1:3]
     seen(page.locator(".heat-box .readout"), f"{first} × {second}: {shown(arm['covariance'][1][2])}")
     page.locator("table.heat td[data-row='0'][data-column='0']").focus()
     page.keyboard.press("ArrowRight")
-    intercept = population["columns"][0]
-    seen(page.locator(".heat-box .readout"), f"{intercept} × {first}: {shown(arm['covariance'][0][1])}")
+    seen(page.locator(".heat-box .readout"), f"{columns[0]} × {first}: {shown(arm['covariance'][0][1])}")
     page.get_by_label("Shown as").select_option("correlation")
     assert texts(page.locator("table.heat tbody tr").first.locator("td"))[0] == "1"
 
@@ -424,9 +440,9 @@ def test_a_task_shows_beliefs_borrowing_and_history(api, visit):
     assert [card.locator("h3 .label").text_content() for card in cards] == [arm["arm"] for arm in task["arms"]]
     for card, arm in zip(cards, task["arms"], strict=True):
         for k, row in enumerate(card.locator("tbody tr").all()):
-            assert row.locator("th").text_content() == task["columns"][k]
-            half = shown(1.96 * arm["sd"][k])
-            text = f"{shown(arm['mean'][k])} ± {half}, population {shown(arm['population_mean'][k])}"
+            assert row.locator("th").text_content() == plain(task["columns"][k])
+            ends = interval(arm["mean"][k], arm["sd"][k])
+            text = f"{shown(arm['mean'][k])} ({ends}), all tasks {shown(arm['population_mean'][k])}"
             assert row.locator("td.text").text_content() == text
         words = card.locator(".share-text").text_content()
         assert words.startswith(f"{percent(arm['own_share'])} own, {percent(1 - arm['own_share'])} borrowed.")
@@ -440,7 +456,7 @@ def test_a_task_shows_beliefs_borrowing_and_history(api, visit):
     line = cards[0].locator("tbody tr").first.locator("line.inner")
     arm = task["arms"][0]
     for name, sign in (("x1", -1), ("x2", 1)):
-        place = (arm["mean"][0] + sign * 1.96 * arm["sd"][0] - low) / (high - low)
+        place = (arm["mean"][0] + sign * Z * arm["sd"][0] - low) / (high - low)
         assert float(line.get_attribute(name).rstrip("%")) == pytest.approx(100 * place, abs=0.01)
 
     past = api.read(f"/v1/fleets/stores/history/{BUSY}", limit=1000)["decisions"]
@@ -472,7 +488,7 @@ def axis_of(task):
     ends = [0.0]
     for arm in task["arms"]:
         ends += arm["population_mean"]
-        ends += [m + sign * 1.96 * s for m, s in zip(arm["mean"], arm["sd"], strict=True) for sign in (-1, 1)]
+        ends += [m + sign * Z * s for m, s in zip(arm["mean"], arm["sd"], strict=True) for sign in (-1, 1)]
     air = 0.06 * (max(ends) - min(ends))
     return min(ends) - air, max(ends) + air
 
@@ -535,7 +551,7 @@ def test_rates_of_clicks_are_shown_with_intervals_inside_their_range(api, visit)
 
 
 def verdict(difference, than):
-    interval = f"(95% interval: {shown(difference['low'])} to {shown(difference['high'])})"
+    interval = f"(90% interval: {shown(difference['low'])} to {shown(difference['high'])})"
     size = shown(abs(difference["value"]))
     if difference["low"] > 0:
         return f"The policy earns {size} more per decision than {than} {interval}."
@@ -784,7 +800,7 @@ def test_labels_are_text_and_nothing_else(api, visit):
         wait_for(lambda arms=arms: sorted(texts(arms)) == sorted(HOSTILE))
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         page.go_back()
-    for tab in ("Overview", "Arms", "Pending", "Value", "Log"):
+    for tab in ("Overview", "Arms", "Try it", "Pending", "Value", "Log"):
         open_tab(page, tab)
         page.locator("#panel .card:visible").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, tab
@@ -800,7 +816,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(api, visit):
     page = visit(api.address, width=360, height=740, has_touch=True, is_mobile=True)
     page.locator(".fleet-card").first.wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    for hash_ in ("", "/arms", "/tasks", f"/tasks/{BUSY}", "/pending", "/value", "/log"):
+    for hash_ in ("", "/arms", "/tasks", f"/tasks/{BUSY}", "/try", "/pending", "/value", "/log"):
         page.goto(f"{api.address}/#/stores{hash_}")
         page.locator("#panel .card:visible").first.wait_for()
         page.wait_for_timeout(250)
@@ -810,7 +826,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(api, visit):
         assert tab["x"] + tab["width"] <= 360
         picture(page, f"phone{hash_.replace('/', '-')}")
     page.goto(f"{api.address}/#/wide/arms")
-    page.get_by_text("These are the 40 of 45 columns").wait_for()
+    page.get_by_text("These are the 40 of 45 features").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
@@ -820,7 +836,7 @@ def test_text_can_be_read_in_light_and_dark(api, visit, scheme):
     page = visit(api.address, "#/stores", scheme=scheme, reduced_motion="reduce")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (max(map(int, re.findall(r"\d+", ground))) < 80) == (scheme == "dark")
-    for tab in ("Overview", "Arms", "Tasks", "Pending", "Value", "Log"):
+    for tab in ("Overview", "Arms", "Tasks", "Try it", "Pending", "Value", "Log"):
         open_tab(page, tab)
         page.locator("#panel .card:visible").first.wait_for()
         page.wait_for_timeout(250)

@@ -50,8 +50,7 @@ def test_some_seconds_of_requests_find_nothing(serve, tmp_path):
 def test_a_minute_of_requests_finds_nothing(serve, tmp_path):
     served = serve()
     said = attack(served, tmp_path, 55, seed=7)
-    operations = sum(len(methods) for methods in served.read("/openapi.json")["paths"].values())
-    assert f"Tested: {operations}" in said
+    assert f"Tested: {len(list(operations(served.read('/openapi.json'))))}" in said
 
 
 @pytest.mark.slow

@@ -244,6 +244,18 @@ def value(name: str, baseline: str, rows: int) -> Call[values.Value]:
     return Call(method="GET", path=f"{_fleet(name)}/value", read=values.value_of, params=params)
 
 
+def expected(name: str, task: str, context: Context) -> Call[tuple[values.ExpectedArm, ...]]:
+    """Return what every arm is expected to earn in a situation; nothing is decided."""
+    asked = question(task, context, None, True)
+    body = to_json({"task": asked["task"], "context": asked["context"]}, "context")
+    return Call(method="POST", path=f"{_fleet(name)}/expected", read=values.expected_of, body=body)
+
+
+def insights(name: str) -> Call[dict[str, Any]]:
+    """Return what was found out about a fleet and its log."""
+    return Call(method="GET", path=f"{_fleet(name)}/insights", read=values.export_of)
+
+
 def log(name: str, path: str | Path) -> Call[None]:
     """Save the log to a file."""
     target = Path(path)

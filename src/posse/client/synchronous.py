@@ -301,6 +301,14 @@ class Client:
         """Return the value of the policy against ``"uniform"`` or ``"arm:NAME"``, from the newest rows of the log."""
         return self._ask(calls.value(fleet, baseline, rows))
 
+    def expected(self, fleet: str, task: str, context: calls.Context) -> tuple[values.ExpectedArm, ...]:
+        """Return what every arm is expected to earn in a situation, and how likely it is the best; decides nothing."""
+        return self._ask(calls.expected(fleet, task, context))
+
+    def insights(self, fleet: str) -> dict[str, Any]:
+        """Return what was found out about a fleet and its log, as JSON; its ``state`` is "making" at first."""
+        return self._ask(calls.insights(fleet))
+
     def log(self, fleet: str, path: str | Path) -> Path:
         """Save the log to a ``.jsonl`` or ``.parquet`` file, which is there when it is whole; return its path."""
         self._ask(calls.log(fleet, path))

@@ -241,6 +241,18 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedArm:
+    """One arm in a situation: its expected reward with an interval, and how likely it is the best, or taken."""
+
+    arm: str
+    mean: float
+    low: float
+    high: float
+    probability_best: float
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """Whether the service takes requests, how many fleets it has, and whether this process is the one that learns."""
 
@@ -336,6 +348,11 @@ def value_of(data: Mapping[str, Any]) -> Value:
     """Read the value of a policy."""
     estimate = _maybe(lambda one: _build(Estimate, one))
     return _build(Value, data, policy=estimate, baseline=estimate, difference=estimate)
+
+
+def expected_of(data: Mapping[str, Any]) -> tuple[ExpectedArm, ...]:
+    """Read what arms are expected to earn."""
+    return tuple(_build(ExpectedArm, one) for one in data["arms"])
 
 
 def export_of(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,12 +64,13 @@ class Helper:
 
 def help_with(parts: Mapping[str, Callable[[], None]]) -> None:
     """Load parts from the last to the first, and say which; end when whoever started this has ended."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     for name, load in reversed(list(parts.items())):
         print(name, flush=True)
         load()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End this process when whoever started it closes its standard input, or has ended."""
     sys.stdin.read()  # ends when the other end is closed
     os._exit(0)

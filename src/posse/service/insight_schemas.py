@@ -143,7 +143,7 @@ class InsightState(Answer):
     """Whether there is something to tell."""
 
     state: State = Field(
-        description="making: ask again in a second; empty: no decisions yet; failed: see problem.", examples=["ready"]
+        description="making: ask again in a second; empty: too few rewards; failed: see problem.", examples=["ready"]
     )
     problem: str | None = Field(examples=[None])
     made: str | None = Field(description="When.", examples=["2026-01-31T09:30:00.000000Z"])

@@ -6,26 +6,29 @@ leads with. Nobody waits for it: whoever asks gets what was made last, and has t
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posse.errors import PosseError
-from posse.service.export import read_rows
+from posse.errors import InvalidValue, PosseError
+from posse.service.export import AT_ONCE, json_lines
+from posse.service.insight_process import ANSWER, FLEET, LOG, REFUSED, REPORT, WORK
 from posse.service.live import LiveFleet
 from posse.service.slices import Slices
-from posse.service.value import final_rows
-from posse.storage import LoggedDecision, Storage
+from posse.service.value import FEWEST, final_rows
+from posse.storage import LoggedDecision, Storage, TaskRow
 
 if TYPE_CHECKING:
-    from posse.fleet import Posse
-    from posse.report import Report
     from posse.service.engine import Engine
 
 MOST_ROWS = 20_000  # of the log that are looked at
@@ -33,7 +36,8 @@ BLOCKS = 100  # in which they are taken from a longer log, evenly
 MOST_KEPT = 16  # fleets of which something is kept
 PAUSE = 20.0  # seconds after which another is made, at the earliest
 CALM = 20  # and at most in one part of so many of the time
-MOST_TASKS = 1000  # that are listed
+MOST_TASKS = 1000  # whose decisions and rewards are counted exactly
+LONGEST = 900.0  # seconds after which it is given up: the first of a machine may have to compile
 
 logger = logging.getLogger("posse.service")
 
@@ -65,7 +69,7 @@ class Insight:
 
 
 class Insights:
-    """Makes insights, one at a time, on a thread of its own that is started when the first is asked for.
+    """Has insights made, one at a time, by a thread of its own that is started when the first is asked for.
 
     Parameters
     ----------
@@ -146,6 +150,9 @@ def make_insight(
 ) -> tuple[dict[str, Any], str]:
     """Return what the page shows, and the report as HTML.
 
+    Here the log is read and the fleet copied; the rest is done by a process of its own, since it would keep the
+    interpreter from answering requests for tenths of seconds at a time.
+
     Parameters
     ----------
     storage : Storage
@@ -160,23 +167,55 @@ def make_insight(
     PosseError
         If the log cannot be read or nothing can be said.
     """
-    from posse.report import make_report
-    from posse.service.telling import told
-
     row = storage.fleet(live.name)
     decisions = 0 if row is None else row.decisions
     rows, in_log = sample_rows(storage, live.name, stopped)
-    if not rows:
-        return {"state": "empty", "made": now, "rows": 0, "decisions": decisions}, ""
-    fleet = copy_of(live)
-    log = read_rows([final_rows(rows, live.definition)])
-    if not fleet.tasks:
-        return {"state": "empty", "made": now, "rows": len(rows), "decisions": decisions}, ""
-    report = make_report(fleet, log, title=f"What the bandits of {live.name} have learned")
-    counts = _task_counts(storage, live.name, report)
-    answer = told(fleet, log, report, counts)
-    answer |= {"state": "ready", "made": now, "rows": len(rows), "decisions": min(decisions, in_log)}
-    return answer, report.html()
+    answer: dict[str, Any] = {"state": "empty", "made": now, "rows": len(rows), "decisions": min(decisions, in_log)}
+    known = sum(row.reward is not None for row in rows)
+    if known < FEWEST:
+        return answer | {"problem": f"{known} rewards are too few to tell; wait for {FEWEST} or more"}, ""
+    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+        write_work(folder, live, final_rows(rows, live.definition), storage.tasks(live.name, limit=MOST_TASKS))
+        run_work(folder, stopped)
+        made = json.loads(Path(folder, ANSWER).read_text("utf-8"))
+        return answer | made, Path(folder, REPORT).read_text("utf-8")
+
+
+def write_work(folder: str, live: LiveFleet, rows: list[LoggedDecision], tasks: list[TaskRow]) -> None:
+    """Write what the other process reads: a copy of the fleet, rows of its log, and counts of its tasks."""
+    live.replica.freeze()(os.path.join(folder, FLEET))
+    with open(os.path.join(folder, LOG), "wb") as stream:
+        for start in range(0, len(rows), AT_ONCE):
+            stream.writelines(json_lines([rows[start : start + AT_ONCE]]))
+    counts = {task.task: (task.decisions, task.rewards) for task in tasks}
+    Path(folder, WORK).write_text(json.dumps({"fleet": live.name, "counts": counts}), "utf-8")
+
+
+def run_work(folder: str, stopped: Callable[[], bool]) -> None:
+    """Run the other process to its end; it is ended if it takes too long, or if nobody wants it any more."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "posse.service.insight_process", folder],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    end = time.monotonic() + LONGEST
+    try:
+        while process.poll() is None and not stopped() and time.monotonic() < end:
+            time.sleep(0.05)
+        ended = process.poll()
+        if ended is None:
+            raise InvalidValue(f"it took more than {LONGEST:g} seconds, and was given up; ask again later")
+        assert process.stderr is not None
+        if ended == REFUSED:
+            raise InvalidValue(process.stderr.read().strip())
+        if ended:
+            raise RuntimeError(f"the process ended with {ended}: {process.stderr.read()[-2000:]}")
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def sample_rows(
@@ -206,22 +245,3 @@ def sample_rows(
         slices.run(read)
         found += block
     return found, total
-
-
-def copy_of(live: LiveFleet) -> Posse:
-    """Return a copy of what a fleet believes now, which nobody else waits for."""
-    from posse.fleet.replica import Replica
-
-    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
-        path = os.path.join(folder, "fleet")
-        live.replica.freeze()(path)
-        return Replica.load(path)
-
-
-def _task_counts(storage: Storage, fleet: str, report: Report) -> dict[str, tuple[int, int]]:
-    """Return how many decisions and rewards the tasks that are listed have in all."""
-    wanted = [str(report.best.tasks[task]) for task in report.listed.tolist()][:MOST_TASKS]
-    rows = storage.tasks(fleet, limit=MOST_TASKS)
-    if len(rows) == MOST_TASKS:
-        rows = [row for task in wanted if (row := storage.task(fleet, task)) is not None]
-    return {row.task: (row.decisions, row.rewards) for row in rows}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from posse.report import Report
     from posse.report.gains import Gain
 
+AS_EXPECTED = ("reward-censored",)  # findings of logs that every log has that still grows
 SHARES = 4  # digits of shares and of numbers in long lists
 
 
@@ -169,7 +170,12 @@ def _tasks(log: Log, report: Report, counts: dict[str, tuple[int, int]]) -> list
 def _findings(report: Report) -> list[dict[str, str]]:
     own = [{"about": "learning", "severity": "warning", "text": text, "what_to_do": ""} for text in report.findings]
     return own + [
-        {"about": "log", "severity": str(one.severity), "text": one.message, "what_to_do": one.what_to_do}
+        {
+            "about": "log",
+            "severity": "note" if one.code in AS_EXPECTED else one.severity,
+            "text": one.message,
+            "what_to_do": one.what_to_do,
+        }
         for one in report.log_findings
     ]
 

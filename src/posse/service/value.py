@@ -18,6 +18,7 @@ MOST_ROWS = 100_000
 AT_ONCE = 5000
 FRESH = 15.0  # seconds for which an answer is given again
 ESTIMATOR = "snips"
+FEWEST = 10  # rewards
 
 _one_at_a_time = threading.Lock()
 _answers: dict[tuple[Any, ...], tuple[float, dict[str, Any]]] = {}
@@ -96,8 +97,8 @@ def evaluate_rows(rows: list[LoggedDecision], target: Any, name: str) -> dict[st
         "difference": None,
         "refusal": None,
     }
-    if rewards < 10:
-        result["refusal"] = f"{rewards} rewards are too few to tell; wait for 10 or more"
+    if rewards < FEWEST:
+        result["refusal"] = f"{rewards} rewards are too few to tell; wait for {FEWEST} or more"
         return result
     try:
         found = evaluate(read_rows([rows]), [target], against=Logged(), estimators=(ESTIMATOR,), confidence=CONFIDENCE)

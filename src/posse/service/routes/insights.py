@@ -52,9 +52,13 @@ def _latest(request: Request, live: LiveFleet) -> tuple[Insight | None, dict[str
     ),
     responses={200: with_example(schemas.InsightsAnswer), **failures(*READING, 404)},
 )
-async def insights(request: Request, engine: Ready, live: Live) -> Response:  # noqa: ARG001
-    """Return what was found out last."""
-    return answer(_latest(request, live)[1])
+async def insights(request: Request, engine: Ready, live: Live) -> Response:
+    """Return what was found out last, and what is wrong now."""
+    told = _latest(request, live)[1]
+    clock = engine.steady.problem
+    own = [*([] if clock is None else [clock]), *engine.checker.findings(live.name)]
+    now = [{"about": "learning", "severity": "warning", "text": text, "what_to_do": ""} for text in own]
+    return answer({**told, "findings": [*now, *told["findings"]]})
 
 
 @router.get(

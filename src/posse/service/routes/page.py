@@ -38,6 +38,7 @@ def read_pages() -> dict[str, Page]:
     folder: Any = files("posse.service") / "page"
     found = {"index.html": folder / "index.html"}
     found |= {entry.name: entry for entry in (folder / "static").iterdir() if entry.is_file()}
+    found["report-page.js"] = files("posse.report") / "template" / "page.js"  # the one that a saved report has
     pages = {}
     for name, entry in found.items():
         kind = TYPES.get(name.rpartition(".")[2])

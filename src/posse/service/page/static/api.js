@@ -62,15 +62,20 @@ async function failure(response) {
   return new ApiError(response.status, error?.code ?? "", message, retryAfter);
 }
 
-// The answer to a GET, once it is known to be good.
-export async function open(address, { params = {}, signal, timeout = TIMEOUT } = {}) {
+// The answer to a request, once it is known to be good.
+export async function open(address, { params = {}, signal, timeout = TIMEOUT, method = "GET", body } = {}) {
   const query = new URLSearchParams(Object.entries(params).filter(([, value]) => value !== null && value !== ""));
   const key = storedKey();
   const signals = [signal, timeout ? AbortSignal.timeout(timeout) : null].filter(Boolean);
   let response;
   try {
     response = await fetch(query.size ? `${address}?${query}` : address, {
-      headers: key ? { Authorization: `Bearer ${key}` } : {},
+      method,
+      headers: {
+        ...(key ? { Authorization: `Bearer ${key}` } : {}),
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
       signal: AbortSignal.any(signals),
       cache: "no-store",
       credentials: "same-origin",
@@ -95,4 +100,10 @@ export async function get(address, options) {
     if (options?.signal?.aborted) throw error;
     throw new ApiError(0, "", "The answer of the service was cut off.");
   }
+}
+
+// A request that changes something, or that asks with a body; nothing comes back from what was deleted.
+export async function send(method, address, body, options = {}) {
+  const response = await open(address, { ...options, method, body });
+  return response.status === 204 ? null : response.json();
 }

@@ -8,13 +8,25 @@ import { loop } from "./live.js";
 import { logPanel } from "./log.js";
 import { overviewPanel } from "./overview.js";
 import { pendingPanel } from "./pending.js";
+import { reportPanel } from "./report.js";
 import { tabs } from "./tabs.js";
 import { taskPanel } from "./task.js";
 import { tasksPanel } from "./tasks.js";
 import { showTrouble, trouble } from "./trouble.js";
+import { tryPanel } from "./try.js";
 import { valuePanel } from "./value.js";
+import { policyWords } from "./words.js";
 
-const NAMES = { overview: "Overview", arms: "Arms", tasks: "Tasks", pending: "Pending", value: "Value", log: "Log" };
+const NAMES = {
+  overview: "Overview",
+  arms: "Arms",
+  tasks: "Tasks",
+  try: "Try it",
+  report: "Report",
+  value: "Value",
+  pending: "Pending",
+  log: "Log",
+};
 const COUNTS = [
   ["tasks", "Tasks"],
   ["decisions", "Decisions"],
@@ -26,6 +38,8 @@ const PANELS = {
   overview: overviewPanel,
   arms: armsPanel,
   tasks: tasksPanel,
+  try: tryPanel,
+  report: reportPanel,
   pending: pendingPanel,
   value: valuePanel,
   log: logPanel,
@@ -108,8 +122,8 @@ export function fleetView(report, route) {
     setHidden(known, false);
     setHidden(missing, true);
     for (const [key] of COUNTS) setText(numbers[key], count(fleet[key]));
-    const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}`;
-    setText(about, `${size}, policy ${fleet.definition.policy}`);
+    const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.definition.features.length, "feature")}`;
+    setText(about, `${size}; ${policyWords(fleet.definition.policy)}`);
     showTrouble(wrong, fleet);
     if (first) show(here);
     else part?.update?.(fleet);

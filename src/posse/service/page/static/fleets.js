@@ -1,11 +1,14 @@
 // The first thing to see: every fleet with its counts.
 
 import { get, path } from "./api.js";
+import { mayAdminister } from "./access.js";
 import { code, empty, h, keyed, label, setHidden, setText } from "./dom.js";
 import { count, plural } from "./format.js";
 import { loop } from "./live.js";
 import { showTrouble, trouble } from "./trouble.js";
+import { newFleetForm } from "./newfleet.js";
 import { href } from "./route.js";
+import { policyWords } from "./words.js";
 
 const COUNTS = ["tasks", "decisions", "rewards", "pending"];
 
@@ -26,8 +29,8 @@ function make(fleet) {
 
 function update(row, fleet) {
   COUNTS.forEach((name, k) => setText(row.numbers[k], count(fleet[name])));
-  const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.columns.length, "column")}`;
-  setText(row.about, `${size}, ${fleet.definition.policy}`);
+  const size = `${plural(fleet.arms.length, "arm")}, ${plural(fleet.definition.features.length, "feature")}`;
+  setText(row.about, `${size}; ${policyWords(fleet.definition.policy)}`);
   showTrouble(row.wrong, fleet);
 }
 
@@ -37,7 +40,10 @@ export function fleetsView(report) {
   none.append(code(EXAMPLE));
   none.hidden = true;
   const heading = h("h1", { tabindex: "-1", "data-heading": true }, "Fleets");
-  const element = h("div", { class: "view", "aria-busy": "true" }, heading, list, none);
+  const making = newFleetForm();
+  making.button.hidden = true;
+  const head = h("div", { class: "card-head" }, heading, making.button);
+  const element = h("div", { class: "view", "aria-busy": "true" }, head, making.form, list, none);
 
   const fresh = loop(
     async (signal) => {
@@ -45,6 +51,7 @@ export function fleetsView(report) {
       keyed(list, fleets, (fleet) => fleet.name, make, update);
       setHidden(none, fleets.length > 0);
       element.setAttribute("aria-busy", "false");
+      setHidden(making.button, !(await mayAdminister(signal)));
     },
     1,
     (error) => report("fleets", error),

@@ -1,5 +1,7 @@
 // Numbers and times as people read them.
 
+export const CONFIDENCE = "90%";
+export const Z = 1.6449; // standard deviations to either side of an interval
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 export const NONE = "–";
@@ -31,6 +33,19 @@ export function rate(family, { mean, low, high }) {
 // What coefficients are of.
 export function scale(family) {
   return { binary: "logit per unit", count: "log rate per unit" }[family] ?? "reward per unit";
+}
+
+// A number with its interval: 1.2 (0.9 to 1.5).
+export function between(low, high) {
+  return low === null || high === null || low === undefined ? NONE : `${number(low)} to ${number(high)}`;
+}
+
+// A probability as people say it: whole percents, and no certainty that there is not.
+export function chance(share) {
+  if (share === null || share === undefined || !Number.isFinite(share)) return NONE;
+  if (share < 0.01) return "<1%";
+  if (share > 0.99) return ">99%";
+  return `${whole.format(share * 100)}%`;
 }
 
 // Messages of the API begin small, as parts of a line of a log.
@@ -76,8 +91,18 @@ export function timeOf(iso) {
 }
 
 export const hourMinute = (time) => clock.format(time);
+export const shortDay = (time) => day.format(time);
 export const dayName = (time) => weekday.format(time);
 export const fullDay = (time) => (Number.isFinite(time) ? dayYear.format(time) : NONE);
+
+// The time zone that all times are shown in: that of whoever looks.
+export function zone() {
+  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+  const minutes = -new Date().getTimezoneOffset();
+  const size = Math.abs(minutes);
+  const rest = size % 60 ? `:${String(size % 60).padStart(2, "0")}` : "";
+  return `${timeZone}, UTC${minutes < 0 ? "−" : "+"}${Math.floor(size / 60)}${rest}`;
+}
 
 export function moment(time, seconds = true) {
   if (!Number.isFinite(time)) return NONE;

@@ -128,7 +128,7 @@ export function heatmap(name) {
       build(columns, kept, what);
       paint(matrix, kept, what);
       note.hidden = kept.length === columns.length;
-      setText(note, `These are the ${MOST} of ${columns.length} columns in which tasks differ most.`);
+      setText(note, `These are the ${MOST} of ${columns.length} features in which tasks differ most.`);
     },
   };
 }

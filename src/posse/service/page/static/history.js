@@ -2,7 +2,7 @@
 
 import { get, path, serverNow } from "./api.js";
 import { h, headRow, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
-import { age, moment, number, percent, timeOf } from "./format.js";
+import { CONFIDENCE, Z, age, between, moment, number, percent, timeOf } from "./format.js";
 import { report } from "./status.js";
 
 const PAGE = 25;
@@ -28,9 +28,10 @@ function chanceBar(row) {
 
 function more(row) {
   const arms = Object.entries(row.probabilities).sort((a, b) => b[1] - a[1]);
-  const head = headRow([["Arm"], ["Probability", "text"], ["Expected", "text"]]);
+  const head = headRow([["Arm"], ["Probability", "text"], [`Expected (${CONFIDENCE} interval)`, "text"]]);
   const lines = arms.map(([arm, chance]) => {
-    const sure = row.mean?.[arm] === undefined ? "–" : `${number(row.mean[arm])} ± ${number(row.sd?.[arm])}`;
+    const [mean, half] = [row.mean?.[arm], Z * (row.sd?.[arm] ?? NaN)];
+    const sure = mean === undefined ? "–" : `${number(mean)} (${between(mean - half, mean + half)})`;
     const cells = [percent(chance), sure].map((text) => h("td", { class: "text" }, text));
     return h("tr", { class: arm === row.arm ? "chosen" : null }, h("th", { scope: "row" }, label(arm)), ...cells);
   });

@@ -4,6 +4,7 @@ import { keepKey, storedKey } from "./api.js";
 import { fleetView } from "./fleet.js";
 import { fleetsView } from "./fleets.js";
 import { keyView } from "./key.js";
+import { zone } from "./format.js";
 import { parse } from "./route.js";
 import { report, waitForKey } from "./status.js";
 
@@ -61,6 +62,8 @@ forget.addEventListener("click", () => {
   show();
   main.focus();
 });
+
+document.getElementById("zone").textContent = `Times are in your time zone: ${zone()}.`;
 
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address belongs to the view

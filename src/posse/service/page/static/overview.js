@@ -1,17 +1,23 @@
-// Activity over time, and how the fleet was set up.
+// What it is worth, how it went, which arm is best where, what looks wrong; then activity and how it was set up.
 
+import { answerCard } from "./answer.js";
 import { get, path, serverNow } from "./api.js";
+import { curvesCard } from "./curves.js";
 import { code, empty, h, onChange, setHidden } from "./dom.js";
 import { age, moment, number, timeOf } from "./format.js";
+import { loadInsights } from "./insights.js";
+import { notableCard } from "./notable.js";
 import { amend, href } from "./route.js";
+import { segmentsCard } from "./segments.js";
 import { timeline } from "./timeline.js";
+import { featureWords, policyWords, priorWords } from "./words.js";
 
-const RANGES = { hour: 60, day: 1440, week: 10080 };
+const RANGES = { hour: 60, day: 1440, week: 10080, "4 weeks": 40320 };
 
 function choice(chosen, changed) {
   const options = Object.keys(RANGES).map((range) => {
     const input = h("input", { type: "radio", name: "range", value: range, checked: range === chosen });
-    return h("label", null, input, h("span", null, `Last ${range}`));
+    return h("label", null, input, h("span", null, h("span", { class: "wide-only" }, "Last "), range));
   });
   const element = h("fieldset", { class: "segments" }, h("legend", { class: "hidden-text" }, "Time shown"), ...options);
   element.addEventListener("change", (event) => changed(event.target.value));
@@ -21,10 +27,6 @@ function choice(chosen, changed) {
 const REWARDS = { number: "any numbers", binary: "0 or 1 (clicks, purchases)", count: "counts (0, 1, 2, …)" };
 
 const isNone = (value) => value === null || value === undefined;
-
-function featureText(feature) {
-  return typeof feature === "string" ? feature : `${feature.name} (${feature.kind.replaceAll("_", " ")})`;
-}
 
 function halfLife(drift) {
   if (isNone(drift)) return "";
@@ -38,14 +40,14 @@ function settings(fleet) {
   return [
     ["Arms", fleet.arms.join(", ")],
     ["Retired arms", fleet.retired_arms.join(", ")],
-    ["Features", definition.features.map(featureText).join(", ")],
+    ["A context has", definition.features.map(featureWords).join("; ")],
     ["Rewards", REWARDS[definition.rewards]],
-    ["Intercept", definition.intercept ? "yes" : "no"],
-    ["Policy", definition.policy],
-    ["Prior", definition.prior ?? "the policy’s own"],
-    ["Exploration", isNone(definition.exploration) ? "the policy’s own" : number(definition.exploration)],
+    ["A level of its own for every arm", definition.intercept ? "yes" : "no"],
+    ["How it decides", `${policyWords(definition.policy)} (${definition.policy})`],
+    ["What tasks have in common is learned", isNone(definition.prior) ? "as its way to decide says" : priorWords(definition.prior)],
+    ["Strength of exploration", isNone(definition.exploration) ? "as its way to decide says" : number(definition.exploration)],
     ["Least probability of an arm", number(definition.floor)],
-    ["Evaluation budget", `${number(100 * definition.evaluation_budget)} %`],
+    ["A log that can be evaluated may cost", `${number(100 * definition.evaluation_budget)}% of what deciding gains`],
     ["Half-life of what was learned", halfLife(definition.drift)],
     ["A decision waits for its reward", isNone(definition.time_to_live) ? "for ever" : age(definition.time_to_live)],
     ["If no reward comes", isNone(absent) ? "nothing is learned" : `it counts as ${number(absent)} ${until}`],
@@ -68,6 +70,10 @@ export function example(fleet) {
 export function overviewPanel({ fleet, route, soon }) {
   let range = route.query.range in RANGES ? route.query.range : "hour";
   const chart = timeline();
+  const worth = answerCard();
+  const curves = curvesCard();
+  const segments = segmentsCard();
+  const notable = notableCard(fleet);
   const list = h("dl", { class: "settings" });
   const none = empty("No decisions yet", `POST a task and its context to /v1/fleets/${fleet}/decisions:`);
   const quiet = h("p", { class: "hint", hidden: true });
@@ -80,7 +86,8 @@ export function overviewPanel({ fleet, route, soon }) {
   );
   none.hidden = true;
   const setup = h("div", { class: "card" }, h("h2", null, "Set-up"), list);
-  const element = h("div", { class: "stack" }, none, charts, setup);
+  const found = [worth, curves, segments, notable];
+  const element = h("div", { class: "stack" }, none, ...found.map((card) => card.element), charts, setup);
 
   function choose(next) {
     range = next;
@@ -104,7 +111,7 @@ export function overviewPanel({ fleet, route, soon }) {
       const wanted = next.query.range in RANGES ? next.query.range : "hour";
       if (wanted === range) return;
       range = wanted;
-      element.querySelector(`input[value=${range}]`).checked = true;
+      element.querySelector(`input[value="${range}"]`).checked = true;
     },
     update(now) {
       setUp(settings(now));
@@ -114,14 +121,22 @@ export function overviewPanel({ fleet, route, soon }) {
     },
     async load(signal) {
       const minutes = RANGES[range];
-      const answer = await get(path("fleets", fleet, "activity"), { signal, params: { minutes } });
+      const [answer, insights] = await Promise.all([
+        get(path("fleets", fleet, "activity"), { signal, params: { minutes } }),
+        loadInsights(fleet, signal),
+      ]);
+      for (const card of found) card.draw(insights);
       const activity = answer.activity.map((entry) => ({ ...entry, time: timeOf(entry.time) }));
       const end = Math.max(serverNow(), ...activity.map((entry) => entry.time));
       chart.draw({ stretch: answer.stretch, activity }, end - minutes * 60_000, end);
       const seen = activity.some((entry) => entry.decisions || entry.rewards);
       setHidden(quiet, seen);
       if (!seen) quiet.textContent = `Nothing happened in the last ${range}; choose a longer time.`;
+      return insights.state === "making" ? 1 : undefined;
     },
-    stop: chart.stop,
+    stop() {
+      chart.stop();
+      curves.stop();
+    },
   };
 }

@@ -1,19 +1,20 @@
 // One task: the posterior of every arm, how much of it is borrowed, and what happened.
 
-import { get, path } from "./api.js";
+import { mayAdminister } from "./access.js";
+import { get, path, send } from "./api.js";
+import { confirmed } from "./dialog.js";
 import { empty, h, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
-import { fullDay, number, percent, plural, rate, scale, sentence, timeOf } from "./format.js";
+import { CONFIDENCE, Z, between, fullDay, number, percent, plural, rate, scale, sentence, timeOf } from "./format.js";
 import { history } from "./history.js";
 import { domainOf, intervals, legend } from "./intervals.js";
 import { href } from "./route.js";
-
-const Z = 1.96;
+import { columnWords } from "./words.js";
 
 function rowsOf(columns, arm) {
   return columns.map((name, k) => {
     const [mean, sd] = [arm.mean[k], arm.sd[k]];
     const half = Z * sd;
-    return { name, label: true, value: mean, half, low: mean - half, high: mean + half, mark: arm.population_mean[k] };
+    return { name: columnWords(name), label: true, value: mean, low: mean - half, high: mean + half, mark: arm.population_mean[k] };
   });
 }
 
@@ -38,15 +39,15 @@ function armCard(arm) {
   const share = shareBar();
   const expected = h("p", { class: "rate", hidden: true });
   const graph = intervals({
-    caption: `Posterior of ${arm.arm}, one row per column`,
-    head: "Column",
+    caption: `What is believed about ${arm.arm}, one row per feature`,
+    head: "Feature",
     unit: "reward per unit",
     columns: [
       [
-        "Mean ± 1.96 sd",
-        (row) => `${number(row.value)} ± ${number(row.half)}`,
-        "",
-        (row) => `, population ${number(row.mark)}`,
+        `Mean (${CONFIDENCE} interval)`,
+        (row) => `${number(row.value)} (${between(row.low, row.high)})`,
+        "long",
+        (row) => `, all tasks ${number(row.mark)}`,
       ],
     ],
   });
@@ -73,17 +74,18 @@ export function taskPanel({ fleet, route }) {
     { class: "stack", hidden: true },
     h(
       "section",
-      { class: "posterior", "aria-label": "Posterior" },
+      { class: "posterior", "aria-label": "Beliefs" },
       h("h3", { class: "part" }, "What it believes about each arm"),
       legend([
         ["dot", "mean"],
-        ["inner", "95% interval"],
-        ["mark", "population mean"],
+        ["inner", `${CONFIDENCE} interval`],
+        ["mark", "mean of all tasks"],
       ]),
       arms,
     ),
     past.element,
   );
+  const erase = h("button", { type: "button", class: "danger", hidden: true, onclick: eraseTask }, "Erase this task");
   const element = h(
     "div",
     { class: "stack" },
@@ -96,7 +98,21 @@ export function taskPanel({ fleet, route }) {
     ),
     missing,
     known,
+    h("div", null, erase),
   );
+
+  async function eraseTask() {
+    await confirmed({
+      title: `Erase ${task}?`,
+      lines: [
+        "Its decisions and rewards leave the log, snapshots and all that was learned from them. This cannot be undone.",
+        "The task starts anew with its next decision.",
+      ],
+      action: "Erase it",
+      work: () => send("DELETE", path("fleets", fleet, "tasks", task), undefined, { timeout: 60_000 }),
+    });
+    location.hash = href(fleet, "tasks");
+  }
 
   function draw(found) {
     const counts = `${plural(found.decisions, "decision")}, ${plural(found.rewards, "reward")}`;
@@ -121,6 +137,7 @@ export function taskPanel({ fleet, route }) {
       try {
         const [found] = await Promise.all([get(path("fleets", fleet, "tasks", task), { signal }), past.load(signal)]);
         draw(found);
+        setHidden(erase, !(await mayAdminister(signal)));
         setHidden(known, false);
         setHidden(missing, true);
       } catch (error) {

@@ -1,11 +1,11 @@
 // Decisions and rewards over time, with the mean reward below on the same axis.
 
 import { freshId, h, headRow, keyed, setText, svg } from "./dom.js";
-import { count, dayName, hourMinute, moment, number, plural, stretch as stretchName } from "./format.js";
+import { count, dayName, hourMinute, moment, number, plural, shortDay, stretch as stretchName } from "./format.js";
 import { extent, ticks, timeTicks } from "./scale.js";
 
-const LEFT = 48;
-const RIGHT = 8;
+export const LEFT = 48;
+export const RIGHT = 8;
 const UPPER = { top: 10, height: 170 };
 const LOWER = { top: 10, height: 90 };
 const AXIS = 22;
@@ -29,7 +29,7 @@ function binned({ activity, stretch }, start, end, most) {
   return { size, bins: bins.map(({ total, ...bin }) => ({ ...bin, mean: bin.rewards ? total / bin.rewards : null })) };
 }
 
-function frame(part, width, domain, format) {
+export function frame(part, width, domain, format) {
   const y = (value) => part.top + part.height * (1 - (value - domain[0]) / (domain[1] - domain[0]));
   const lines = ticks(domain[0], domain[1], part.height > 120 ? 5 : 3).flatMap((tick) => [
     svg("line", { class: tick === 0 ? "zero" : "grid", x1: LEFT, x2: width - RIGHT, y1: y(tick), y2: y(tick) }),
@@ -38,12 +38,12 @@ function frame(part, width, domain, format) {
   return { y, lines };
 }
 
-function timeAxis(start, end, width, x, bottom) {
+export function timeAxis(start, end, width, x, bottom) {
   const { step, times } = timeTicks(start, end, Math.max(Math.floor((width - LEFT) / 76), 2));
-  const name = step >= 86400_000 ? dayName : hourMinute;
+  const name = step < 86400_000 ? hourMinute : end - start > 8 * 86400_000 ? shortDay : dayName;
   return times.flatMap((time) => [
     svg("line", { class: "tick", x1: x(time), x2: x(time), y1: bottom, y2: bottom + 4 }),
-    svg("text", { x: Math.min(x(time), width - 18), y: bottom + 17, "text-anchor": "middle" }, name(time)),
+    svg("text", { x: Math.min(x(time), width - 22), y: bottom + 17, "text-anchor": "middle" }, name(time)),
   ]);
 }
 

@@ -2,7 +2,7 @@
 
 import { get, path } from "./api.js";
 import { empty, h, keyed, setHidden, setText } from "./dom.js";
-import { NONE, count, number, percent, sentence } from "./format.js";
+import { CONFIDENCE, NONE, count, number, percent, sentence } from "./format.js";
 import { domainOf, intervals, legend } from "./intervals.js";
 import { amend, href } from "./route.js";
 
@@ -44,7 +44,7 @@ export function valuePanel({ fleet, route, latest, soon }) {
   const basis = h("p", { class: "hint" });
   const columns = [
     ["Value", (row) => number(row.value), "short"],
-    ["Interval", (row) => interval(row), "long wide-only"],
+    [`${CONFIDENCE} interval`, (row) => interval(row), "long wide-only"],
   ];
   const values = intervals({ caption: "Reward per decision", head: "", unit: "reward per decision", columns });
   const gap = intervals({ caption: "Difference", head: "", unit: "difference per decision", columns });
@@ -57,7 +57,7 @@ export function valuePanel({ fleet, route, latest, soon }) {
     { class: "stack", hidden: true },
     legend([
       ["dot", "estimate"],
-      ["inner", "interval"],
+      ["inner", `${CONFIDENCE} interval`],
     ]),
     values.element,
     gap.element,
@@ -65,7 +65,7 @@ export function valuePanel({ fleet, route, latest, soon }) {
   const card = h(
     "div",
     { class: "card stack value-card", hidden: true },
-    h("div", null, h("h2", null, "Value of the policy"), h("p", { class: "hint" }, ABOUT)),
+    h("div", null, h("h2", null, "Compare with any arm"), h("p", { class: "hint" }, ABOUT)),
     h("div", { class: "field" }, h("label", { for: "baseline" }, "Compare with"), select),
     text,
     refusal,
