@@ -5,7 +5,8 @@ The Python blocks of a page are one program, run in a folder of its own. Comment
 - ``<!-- run first: ... -->`` holds Python that the page takes for granted (a table, a fleet);
 - ``<!-- needs: package -->`` before a block leaves it out where that package is not installed;
 - ``<!-- needs: service -->`` has a decision service listen at the address that the page names;
-- ``<!-- needs: data -->`` leaves a block out where POSSE_DATA does not name the folder of the data sets.
+- ``<!-- needs: data -->`` leaves a block out where POSSE_DATA does not name the folder of the data sets, and
+  ``<!-- needs: cluster -->`` where RAY_ADDRESS names no cluster.
 
 Of shell blocks, every ``posse`` command must parse; in the pages of RUN they are also run.
 """
@@ -43,7 +44,7 @@ def blocks(page):
     text = page.read_text("utf-8")
     for found in BLOCK.finditer(text):
         needs, kind = found["needs"], found["kind"] or "python"
-        there = {"service": True, "data": "POSSE_DATA" in os.environ}
+        there = {"service": True, "data": "POSSE_DATA" in os.environ, "cluster": "RAY_ADDRESS" in os.environ}
         if needs and not (there[needs] if needs in there else find_spec(needs)):
             continue
         part = "code" if found["code"] is not None else "first"

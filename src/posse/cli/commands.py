@@ -92,7 +92,7 @@ COMMANDS = {
         "warmup",
         "warmup",
         SERVE,
-        "Compile and cache every kernel: afterwards a service, a notebook or a command starts without the compiler.",
+        "Compile and cache every kernel, on two cores: afterwards nothing that starts waits for the compiler.",
     ),
     "demo": Home(
         "demo",
