@@ -102,9 +102,10 @@ def regression(design: Array, information: Array, moment: Array) -> tuple[Array,
     -------
     tuple of ndarrays of shapes (p * d, p * d) and (p * d,)
     """
-    size = design.shape[1] * moment.shape[1]
-    precision = np.einsum("na,nb,nij->aibj", design, design, information, optimize=True).reshape(size, size)
-    return precision, np.einsum("na,ni->ai", design, moment).reshape(size)
+    (n, p), d = design.shape, moment.shape[1]
+    products = (design[:, :, None] * design[:, None, :]).reshape(n, p * p)
+    precision = (products.T @ information.reshape(n, d * d)).reshape(p, p, d, d).transpose(0, 2, 1, 3)
+    return precision.reshape(p * d, p * d), (design.T @ moment).reshape(p * d)
 
 
 def learn_effects(
