@@ -100,6 +100,8 @@ ELSEWHERE = {
     "bad_request",  # a body that ends early, below
     "head_too_large", "too_busy",  # test_wire.py
     "fleet_set_aside",  # test_failure_domains.py
+    "key_expired", "fleet_forbidden",  # test_fleet_keys.py
+    "not_rewarded", "event_required",  # test_reward_events.py
 }  # fmt: skip
 
 

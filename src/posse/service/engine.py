@@ -20,6 +20,7 @@ from posse.service.roster import Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.slices import Slices
 from posse.service.warming import Warming
+from posse.service.webhooks import Webhooks
 from posse.service.writer import Writer
 from posse.storage import Change, NewReward, Progress, Storage, Written, open_storage
 
@@ -63,6 +64,7 @@ class Engine:
         self._clock_kept_at = -KEEP_CLOCK_SECONDS
         self.checker = Checker()
         self.measures = Measures()
+        self.webhooks = Webhooks(self, settings.webhook) if settings.webhook else None
         self.keys = KeyRing(rule=settings.require_keys)
         self.ready = False
         self.leading, self.leader_known = False, False
@@ -93,10 +95,14 @@ class Engine:
             self.problem = AWAY
             logger.warning("%s; trying again", error)
         self._keeper.start()
+        if self.webhooks is not None:
+            self.webhooks.start()
 
     def stop(self) -> None:
         """Write what waits and a last snapshot, and close."""
         self._stop.set()
+        if self.webhooks is not None:
+            self.webhooks.stop()
         if self._keeper.ident is not None:
             self._keeper.join(STOP_SECONDS)
         if self._repairer is not None:

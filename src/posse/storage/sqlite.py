@@ -8,6 +8,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,9 @@ READERS = 8
 
 WAL_LIMIT = 64 * 2**20
 """Bytes that the file of recent writes may have before readers are waited for, so that it can start over."""
+
+FORGET_TRIES, FORGET_PAUSE = 40, 0.05
+"""How often, and after how many seconds again, the file of recent writes is asked to start over."""
 
 KEYED = STANDING.replace("SELECT f.name", "SELECT d.digest, f.name") + "f.name = ? AND d.key = ?"
 
@@ -272,9 +276,15 @@ class SqliteStorage(SqlStorage):
         # Rows are overwritten when they are deleted (secure_delete), but older copies of their pages are in the log.
         with suppress(sqlite3.Error, StorageUnavailable):
             self._checkpoints.make()  # most of it, while others write
-        with self._write_lock, suppress(sqlite3.Error):
-            if self._writer is not None:
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        for _ in range(FORGET_TRIES):
+            with self._write_lock, suppress(sqlite3.Error):
+                if self._writer is None:
+                    return
+                [(busy, *_)] = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                if not busy:
+                    return
+            # Somebody reads, or makes a checkpoint of its own: SQLite does not wait for that one.
+            time.sleep(FORGET_PAUSE)
 
     def _erased(self, task: str) -> None:
         super()._erased(task)

@@ -1,0 +1,12 @@
+"""Whether somebody traces this process with OpenTelemetry, which is an extra (``posse[otel]``)."""
+
+from __future__ import annotations
+
+
+def is_traced() -> bool:
+    """Return whether a provider of traces was set up, as ``opentelemetry-instrument posse serve`` does."""
+    try:
+        from opentelemetry import trace
+    except ImportError:
+        return False
+    return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
