@@ -24,6 +24,7 @@ function choice(chosen, changed) {
   return element;
 }
 
+const OWN = "as its way to decide says";
 const isNone = (value) => value === null || value === undefined;
 
 function settings(fleet) {
@@ -36,8 +37,8 @@ function settings(fleet) {
     ["A context has", definition.features.map(featureWords).join("; ")],
     ["A level of its own for every arm", definition.intercept ? "yes" : "no"],
     ["How it decides", `${policyWords(definition.policy)} (${definition.policy})`],
-    ["What tasks have in common is learned", isNone(definition.prior) ? "as its way to decide says" : priorWords(definition.prior)],
-    ["Strength of exploration", isNone(definition.exploration) ? "as its way to decide says" : number(definition.exploration)],
+    ["What tasks have in common is learned", isNone(definition.prior) ? OWN : priorWords(definition.prior)],
+    ["Strength of exploration", isNone(definition.exploration) ? OWN : number(definition.exploration)],
     ["Least probability of an arm", number(definition.floor)],
     ["A log that can be evaluated may cost", `${number(100 * definition.evaluation_budget)}% of what deciding gains`],
     ["A decision waits for its reward", isNone(definition.time_to_live) ? "for ever" : age(definition.time_to_live)],
