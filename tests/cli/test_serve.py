@@ -1,5 +1,6 @@
 """``posse serve`` starts, says where, and refuses what would not be safe or could not work."""
 
+import json
 import os
 import re
 import signal
@@ -264,3 +265,23 @@ def test_a_password_is_not_printed():
         assert "host" in _without_password(address)
     assert _without_password("some/posse.db") == "some/posse.db"
     assert "secret" not in _without_password("postgresql://host/name?user=me&password=secret")
+
+
+@pytest.mark.slow
+def test_the_demo_is_announced_and_its_history_written_once(launch):
+    for said in ("wrote 4 simulated weeks of 20 stores", "so no history is written"):
+        demo = launch("--demo", "--port", 0, "--database", "demo.db")
+        url = demo.url()
+        assert ask(f"{url}/readyz") == 200
+        assert said in "".join(demo.said)
+        with urllib.request.urlopen(f"{url}/v1/fleets/stores", timeout=20) as answer:
+            first = json.loads(answer.read())
+        assert first["arms"] == ["coffee", "croissant", "sandwich", "smoothie"]
+        end = time.monotonic() + 30
+        while True:  # customers go on coming
+            with urllib.request.urlopen(f"{url}/v1/fleets/stores", timeout=20) as answer:
+                if json.loads(answer.read())["decisions"] > first["decisions"]:
+                    break
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        assert demo.end(signal.SIGTERM) == 0

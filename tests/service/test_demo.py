@@ -5,9 +5,13 @@ import time
 
 import pytest
 
+from posse.fleet.replica import Replica
+from posse.report import make_report
 from posse.service.demo import make_history
 from posse.service.demo.business import DEFINITION, FLEET, LATE, NEW_ARM, NEW_OFFER, OPENING, STORES, UNUSUAL, WEEKS
 from posse.service.demo.history import DAY, _Past, announcement
+from posse.service.export import read_rows
+from posse.service.live import LiveFleet
 from posse.service.settings import Limits
 from posse.storage import open_storage
 
@@ -60,6 +64,20 @@ def test_four_weeks_are_written_once_and_learned_as_the_log_says(database, start
     assert service.put(f"/v1/fleets/{FLEET}", json=DEFINITION).status_code == 200
     assert service.read(f"/v1/fleets/{FLEET}")["arms"] == [*DEFINITION["arms"], NEW_ARM]
     assert service.decide(UNUSUAL, json.loads(rows[-1].body)["context"], fleet=FLEET)["arm"]
+
+
+@pytest.mark.slow
+def test_the_story_is_there_to_be_found(tmp_path):
+    storage = open_storage(str(tmp_path / "posse.db"))
+    make_history(storage, Limits())
+    live = LiveFleet(storage, storage.fleet(FLEET))
+    live.replica.freeze()(tmp_path / "fleet")
+    report = make_report(Replica.load(tmp_path / "fleet"), read_rows([rows_of(storage)]))
+    storage.close()
+    # 4.4 to 5.2 usual differences away in four histories; chance would put one of 20 stores at 3.2.
+    assert [one.task for one in report.unusual] == [UNUSUAL]
+    (gain,) = [one.gain for one in report.gains.gains if one.over == "random"]
+    assert gain.low > 0
 
 
 def test_a_history_that_fails_half_way_leaves_nothing(tmp_path, monkeypatch):

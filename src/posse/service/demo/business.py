@@ -44,9 +44,9 @@ TASTE = {
     "sandwich": (1.00, 0.28, 0.05, 0.00, -0.05, 0.10, -0.15),  # at lunch and later
     NEW_ARM: (0.62, 0.08, 0.55, -0.05, -0.30, 0.00, 0.05),  # when the sun shines
 }
-TRAVELLERS = {"coffee": (-0.35, 0.30), "croissant": (-0.25, 0.1), "sandwich": (0.75, -0.1), NEW_ARM: (0.1, 0.0)}
+TRAVELLERS = {"coffee": (-0.55, 0.30), "croissant": (-0.35, 0.1), "sandwich": (1.15, -0.1), NEW_ARM: (0.1, 0.0)}
 CHEAPER = -0.45  # euros that a sandwich is worth less from NEW_TASTE on
-SPREAD = (0.12, 0.08, 0.06, 0.04, 0.06, 0.04, 0.06)  # between stores
+SPREAD = (0.08, 0.06, 0.05, 0.04, 0.05, 0.04, 0.05)  # between stores
 
 
 class Visit(NamedTuple):

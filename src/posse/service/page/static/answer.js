@@ -19,10 +19,14 @@ function words({ over, name }) {
 export function headline({ gain }) {
   const { value, low, high } = gain;
   const size = number(Math.abs(value));
-  if (low === null) return [`Deciding seems to earn ${size} ${value < 0 ? "less" : "more"} per decision`, " than choosing at random."];
+  if (low === null) {
+    const than = `${size} ${value < 0 ? "less" : "more"} per decision than choosing at random`;
+    return ["Not yet clear:", ` deciding seems to earn ${than}, but these are too few tasks to be sure.`];
+  }
   if (low > 0) return [`Deciding earns ${size} more per decision`, " than choosing at random."];
   if (high < 0) return [`Deciding earns ${size} less per decision`, " than choosing at random."];
-  return ["Not yet clear:", ` so far, deciding cannot be told from choosing at random (${number(value)} per decision).`];
+  const found = `${number(value)} per decision`;
+  return ["Not yet clear:", ` so far, deciding cannot be told from choosing at random (${found}).`];
 }
 
 function tile(name) {
@@ -85,7 +89,8 @@ export function answerCard() {
     if (found.state === "empty") return unknown(`Too early to tell. ${sentence(found.problem ?? "")}.`);
     const [first] = found.gains;
     const known = found.gains.filter((one) => one.gain);
-    const told = first?.gain ? headline(first) : ["The log cannot say", " whether deciding earns more than choosing at random."];
+    const refusal = ["The log cannot say", " whether deciding earns more than choosing at random."];
+    const told = first?.gain ? headline(first) : refusal;
     setText(strong, told[0]);
     setText(rest, told[1]);
     setHidden(tiles, !first?.gain);
@@ -95,10 +100,12 @@ export function answerCard() {
       const part = base > 0 ? `; ${percent(Math.abs(value / base))} ${value < 0 ? "less" : "more"}` : "";
       show(gained, number(value), low === null ? "too few tasks for an interval" : `${between(low, high)}${part}`);
       const sum = [value, low, high].map((each) => (each === null ? null : each * found.decisions));
-      show(total, `about ${number(sum[0])}`, `${sum[1] === null ? "" : `${between(sum[1], sum[2])}; `}${count(found.decisions)} decisions`);
+      const ends = sum[1] === null ? "" : `${between(sum[1], sum[2])}; `;
+      show(total, `about ${number(sum[0])}`, `${ends}${count(found.decisions)} decisions`);
       const positive = first.probability;
       const more = positive === null || positive >= 0.5;
-      show(sure, positive === null ? "–" : chance(Math.max(positive, 1 - positive)), `that deciding earns ${more ? "more" : "less"}`);
+      const which = positive === null ? "too few tasks to say" : `that deciding earns ${more ? "more" : "less"}`;
+      show(sure, positive === null ? "–" : chance(Math.max(positive, 1 - positive)), which);
       show(earned, number(found.earned?.value), between(found.earned?.low ?? null, found.earned?.high ?? null));
     }
     const rows = known.map((one) => ({ name: words(one), ...one.gain }));
@@ -111,7 +118,7 @@ export function answerCard() {
       return { element: h("li", null, "Over ", label(words(one)), ": the log cannot tell.", ...texts) };
     });
     setHidden(refused, refusals.length === 0);
-    const sampled = found.rows < found.decisions ? `an even sample of ${count(found.rows)}` : `all ${count(found.rows)}`;
+    const sampled = `${found.rows < found.decisions ? "an even sample of" : "all"} ${count(found.rows)}`;
     setText(
       basis,
       `Estimated from ${sampled} decisions of the log, of which ${count(found.rewards)} have a reward, as of ` +

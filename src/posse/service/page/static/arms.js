@@ -71,7 +71,7 @@ export function armsPanel({ fleet, route, soon }) {
   const kinds = ["Covariance", "Correlation"].map((name) => h("option", { value: name.toLowerCase() }, name));
   const kind = h("select", { id: "heat-kind" }, ...kinds);
   kind.addEventListener("change", draw);
-  const none = empty("Nothing learned yet", "What is shown is believed before the first reward. It changes when rewards have come.");
+  const none = empty("Nothing learned yet", "What is shown is believed before the first reward, and changes with it.");
   none.hidden = true;
   const detail = h(
     "div",
@@ -84,7 +84,14 @@ export function armsPanel({ fleet, route, soon }) {
       h(
         "figure",
         { class: "chart" },
-        h("figcaption", null, ...about("What tasks have in common", "How much each feature adds to the reward, in a task without rewards of its own.")),
+        h(
+          "figcaption",
+          null,
+          ...about(
+            "What tasks have in common",
+            "How much each feature adds to the reward, in a task without rewards of its own.",
+          ),
+        ),
         legend([
           ["dot", "mean"],
           ["inner", `where the mean is (${CONFIDENCE})`],
@@ -197,7 +204,8 @@ export function armsPanel({ fleet, route, soon }) {
       setHidden(none, now.rewards > 0);
     },
     async load(signal) {
-      [population, administers] = await Promise.all([get(path("fleets", fleet, "population"), { signal }), mayAdminister(signal)]);
+      const asked = [get(path("fleets", fleet, "population"), { signal }), mayAdminister(signal)];
+      [population, administers] = await Promise.all(asked);
       setHidden(adding, !administers);
       draw();
     },

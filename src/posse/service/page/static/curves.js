@@ -1,7 +1,17 @@
 // How it went: what was earned, how often each arm was taken, and what each earned, over time.
 
 import { freshId, h, headRow, keyed, label, setHidden, setText, svg } from "./dom.js";
-import { CONFIDENCE, between, count, moment, number, percent, plural, stretch as stretchName, timeOf } from "./format.js";
+import {
+  CONFIDENCE,
+  between,
+  count,
+  moment,
+  number,
+  percent,
+  plural,
+  stretch as stretchName,
+  timeOf,
+} from "./format.js";
 import { extent } from "./scale.js";
 import { LEFT, RIGHT, frame, timeAxis } from "./timeline.js";
 
@@ -39,13 +49,14 @@ function lineOf(points) {
 
 function part(title, hint) {
   const graph = svg("svg", { class: "timeline", "aria-hidden": "true" });
-  const element = h("div", null, h("p", { class: "chart-title" }, title, " ", h("span", { class: "hint" }, hint)), graph);
-  return { element, graph };
+  const words = h("p", { class: "chart-title" }, title, " ", h("span", { class: "hint" }, hint));
+  return { element: h("div", null, words, graph), graph };
 }
 
 export function curvesCard() {
   const caption = freshId("curves");
-  const earned = part("Mean reward per decision", `with its ${CONFIDENCE} interval; dashed: what choosing at random would earn`);
+  const band = `with its ${CONFIDENCE} interval; dashed: what choosing at random would earn`;
+  const earned = part("Mean reward per decision", band);
   const shares = part("Share of each arm", "of all decisions");
   const means = part("Mean reward of each arm", "when it was taken");
   const key = h("ul", { class: "legend" });
@@ -81,7 +92,8 @@ export function curvesCard() {
   function say(entry) {
     const each = data.arms.map((one) => `${one.name} ${percent(valuesOf(one, entry).share)}`).join(", ");
     const range = entry.low === null ? "" : ` (${between(entry.low, entry.high)})`;
-    return `From ${moment(entry.start, false)}: ${plural(entry.decisions, "decision")}, mean reward ${number(entry.earned)}${range}; ${each}`;
+    const size = plural(entry.decisions, "decision");
+    return `From ${moment(entry.start, false)}: ${size}, mean reward ${number(entry.earned)}${range}; ${each}`;
   }
 
   function point() {
@@ -128,13 +140,14 @@ export function curvesCard() {
     const there = known.map((entry) => `${middle(entry).toFixed(1)},${above.y(entry.high).toFixed(1)}`);
     const back = known.map((entry) => `${middle(entry).toFixed(1)},${above.y(entry.low).toFixed(1)}`).reverse();
     const line = { class: "baseline", x1: LEFT, x2: width - RIGHT };
+    const places = entries.map((entry) => [middle(entry), entry.earned === null ? null : above.y(entry.earned)]);
     size(earned.graph, width, true);
     earned.graph.replaceChildren(
       ...above.lines,
       ...(known.length > 1 ? [svg("polygon", { class: "band", points: [...there, ...back].join(" ") })] : []),
       ...(random === null ? [] : [svg("line", { ...line, y1: above.y(random), y2: above.y(random) })]),
-      svg("path", { class: "mean", d: lineOf(entries.map((e) => [middle(e), e.earned === null ? null : above.y(e.earned)])) }),
-      ...entries.filter((e) => e.earned !== null).map((e) => svg("circle", { class: "mean-dot", cx: middle(e), cy: above.y(e.earned), r: 2 })),
+      svg("path", { class: "mean", d: lineOf(places) }),
+      ...places.filter(([, y]) => y !== null).map(([cx, cy]) => svg("circle", { class: "mean-dot", cx, cy, r: 2 })),
       ...axis(),
     );
 
@@ -146,13 +159,17 @@ export function curvesCard() {
         const y = whole.y(from + share);
         const height = Math.max(whole.y(from) - y, 0);
         from += share;
-        return svg("rect", { class: `arm-${one.colour}`, x: x(entry.start) + 0.5, width: Math.max(bar - 1, 0.5), y, height });
+        const across = { x: x(entry.start) + 0.5, width: Math.max(bar - 1, 0.5) };
+        return svg("rect", { class: `arm-${one.colour}`, ...across, y, height });
       });
     });
     size(shares.graph, width, true);
     shares.graph.replaceChildren(...whole.lines, ...bars, ...axis());
 
-    const rows = arms.map((one) => ({ one, points: entries.map((entry) => [middle(entry), valuesOf(one, entry).mean]) }));
+    const rows = arms.map((one) => {
+      const points = entries.map((entry) => [middle(entry), valuesOf(one, entry).mean]);
+      return { one, points };
+    });
     const values = rows.flatMap(({ points }) => points.map(([, value]) => value)).filter((value) => value !== null);
     const below = frame(PART, width, extent(values, 0.08), number);
     size(means.graph, width, true);
@@ -160,8 +177,9 @@ export function curvesCard() {
       ...(values.length ? below.lines : []),
       ...rows.flatMap(({ one, points }) => {
         const placed = points.map(([at, value]) => [at, value === null ? null : below.y(value)]);
-        const dots = placed.filter(([, y]) => y !== null).map(([cx, cy]) => svg("circle", { class: `arm-${one.colour}`, cx, cy, r: 2 }));
-        return [svg("path", { class: `line arm-${one.colour}`, d: lineOf(placed) }), ...dots];
+        const name = `arm-${one.colour}`;
+        const dots = placed.filter(([, y]) => y !== null).map(([cx, cy]) => svg("circle", { class: name, cx, cy, r: 2 }));
+        return [svg("path", { class: `line ${name}`, d: lineOf(placed) }), ...dots];
       }),
       ...axis(),
     );
@@ -204,8 +222,9 @@ export function curvesCard() {
     head.replaceChildren(...headRow([["From"], ["Decisions", "text"], ["Mean reward", "text"], ...names]).children);
     table.replaceChildren();
     const rows = [...data.entries].reverse().map((entry) => {
-      const cells = [count(entry.decisions), number(entry.earned), ...data.arms.map((one) => percent(valuesOf(one, entry).share))];
-      return h("tr", null, h("th", { scope: "row" }, moment(entry.start, false)), ...cells.map((text) => h("td", { class: "text" }, text)));
+      const parts = data.arms.map((one) => percent(valuesOf(one, entry).share));
+      const cells = [count(entry.decisions), number(entry.earned), ...parts].map((text) => h("td", { class: "text" }, text));
+      return h("tr", null, h("th", { scope: "row" }, moment(entry.start, false)), ...cells);
     });
     table.append(...rows);
   }

@@ -74,7 +74,7 @@ export function newFleetForm() {
       title: `Make the fleet ${name.value}?`,
       lines: [
         `Every task chooses among ${body.arms.join(", ")}.`,
-        context ? `A context has ${context}. This cannot be changed later.` : "There is no context. This cannot be changed later.",
+        `${context ? `A context has ${context}` : "There is no context"}. This cannot be changed later.`,
       ],
       action: "Make it",
       work: () => send("PUT", path("fleets", name.value), body),

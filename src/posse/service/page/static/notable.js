@@ -7,7 +7,8 @@ import { columnWords } from "./words.js";
 
 function unusual(fleet, one) {
   const link = h("a", { href: href(fleet, "tasks", one.task) }, label(one.task));
-  const differs = one.feature === null ? "in its level, whatever the situation" : `in how ${columnWords(one.feature)} counts`;
+  const level = "in its level, whatever the situation";
+  const differs = one.feature === null ? level : `in how ${columnWords(one.feature)} counts`;
   return h(
     "li",
     null,
@@ -28,7 +29,11 @@ export function notableCard(fleet) {
   const tasks = h("ul", { class: "findings" });
   const noTasks = h("p", { class: "hint" }, "No task is further from the others than chance would put one.");
   const findings = h("ul", { class: "findings" });
-  const fine = h("p", { class: "hint" }, "Nothing looks wrong: arms and features could be learned about, and the log holds no contradictions.");
+  const fine = h(
+    "p",
+    { class: "hint" },
+    "Nothing looks wrong: arms and features could be learned about, and the log holds no contradictions.",
+  );
   const notes = h("ul", { class: "findings" });
   const more = h("details", null, h("summary", null, "Good to know about the log"), notes);
   const element = h(

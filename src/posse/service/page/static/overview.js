@@ -26,6 +26,7 @@ function choice(chosen, changed) {
 
 const REWARDS = { number: "any numbers", binary: "0 or 1 (clicks, purchases)", count: "counts (0, 1, 2, …)" };
 
+const OWN = "as its way to decide says";
 const isNone = (value) => value === null || value === undefined;
 
 function halfLife(drift) {
@@ -44,8 +45,8 @@ function settings(fleet) {
     ["Rewards", REWARDS[definition.rewards]],
     ["A level of its own for every arm", definition.intercept ? "yes" : "no"],
     ["How it decides", `${policyWords(definition.policy)} (${definition.policy})`],
-    ["What tasks have in common is learned", isNone(definition.prior) ? "as its way to decide says" : priorWords(definition.prior)],
-    ["Strength of exploration", isNone(definition.exploration) ? "as its way to decide says" : number(definition.exploration)],
+    ["What tasks have in common is learned", isNone(definition.prior) ? OWN : priorWords(definition.prior)],
+    ["Strength of exploration", isNone(definition.exploration) ? OWN : number(definition.exploration)],
     ["Least probability of an arm", number(definition.floor)],
     ["A log that can be evaluated may cost", `${number(100 * definition.evaluation_budget)}% of what deciding gains`],
     ["Half-life of what was learned", halfLife(definition.drift)],

@@ -5,10 +5,14 @@ import { open, path } from "./api.js";
 import { empty, h, setHidden, setText } from "./dom.js";
 import { sentence } from "./format.js";
 
-const WAIT = { making: ["The report is being made", "This takes some seconds, in the background."], empty: ["Nothing to report yet", "It needs ten rewards at least."] };
+const WAIT = {
+  making: ["The report is being made", "This takes some seconds, in the background."],
+  empty: ["Nothing to report yet", "It needs ten rewards at least."],
+};
+const LEFT_OUT = "meta[http-equiv], link, script:not([type='application/json'])";
 
-// A parsed page obeys the rules of this one, so styles are taken out before. Quotes of labels are escaped in the report:
-// what looks like an attribute is one.
+// A parsed page obeys the rules of this one, so styles are taken out before. Quotes of labels are escaped in the
+// report: what looks like an attribute is one.
 function clean(text) {
   const styles = [];
   const plain = text
@@ -18,7 +22,7 @@ function clean(text) {
     })
     .replaceAll(' style="', ' data-style="');
   const parsed = new DOMParser().parseFromString(plain, "text/html");
-  for (const node of parsed.querySelectorAll("meta[http-equiv], link, script:not([type='application/json'])")) node.remove();
+  for (const node of parsed.querySelectorAll(LEFT_OUT)) node.remove();
   return { parsed, styles: styles.join("\n") };
 }
 

@@ -27,7 +27,9 @@ export function extent(values, air = 0.06) {
 }
 
 const MINUTE = 60_000;
-const TIMES = [1, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 4320, 10080, 20160, 40320, 131040, 524160].map((minutes) => minutes * MINUTE);
+const MINUTES = [1, 5, 10, 15, 30, 60, 120, 180, 360, 720];
+const DAYS = [1, 2, 3, 7, 14, 28, 91, 364];
+const TIMES = [...MINUTES, ...DAYS.map((days) => days * 1440)].map((minutes) => minutes * MINUTE);
 
 // Times on round hours or days of the reader's clock, at most so many.
 export function timeTicks(start, end, most) {

@@ -25,8 +25,8 @@ export function segmentsCard() {
     h(
       "p",
       { class: "hint" },
-      "Averages over the decisions that have this in common, by what is believed now: the reward per decision that the " +
-        "best arm is expected to earn, by how much that is more than the next best arm, and how likely it is the best one in such a decision.",
+      "Averages over the decisions that have this in common, by what is believed now: what the best arm is expected to " +
+        "earn per decision, how much more that is than of the next best arm, and how likely it is the best one.",
     ),
     groups,
   );

@@ -14,7 +14,8 @@ function rowsOf(columns, arm) {
   return columns.map((name, k) => {
     const [mean, sd] = [arm.mean[k], arm.sd[k]];
     const half = Z * sd;
-    return { name: columnWords(name), label: true, value: mean, low: mean - half, high: mean + half, mark: arm.population_mean[k] };
+    const ends = { low: mean - half, high: mean + half };
+    return { name: columnWords(name), label: true, value: mean, ...ends, mark: arm.population_mean[k] };
   });
 }
 

@@ -21,6 +21,10 @@ const COLUMNS = [
   { key: "distance", name: "Unusual", kind: "text" },
 ];
 
+const ABOUT =
+  "How sure: how likely that arm is the best one, at the average context of the task. Unusual: how far a task is from " +
+  "the others, in units of the usual difference between tasks; ▲ is further than chance would put any.";
+
 function compared(key) {
   return (a, b) => {
     if (typeof a[key] === "string") return a[key].localeCompare(b[key], undefined, { numeric: true });
@@ -82,7 +86,8 @@ export function tasksPanel({ fleet, route, latest, soon }) {
 
   function kept() {
     const rises = COLUMNS.find((one) => one.key === sort).rises ?? false;
-    amend(href(fleet, "tasks", null, { search, sort: sort === "task" ? null : sort, order: up === rises ? null : up ? "up" : "down" }));
+    const order = up === rises ? null : up ? "up" : "down";
+    amend(href(fleet, "tasks", null, { search, sort: sort === "task" ? null : sort, order }));
   }
 
   function choose({ key, rises = false }) {
@@ -165,8 +170,8 @@ export function tasksPanel({ fleet, route, latest, soon }) {
       }
       keyed(body, rows, (task) => task.task, make, fill);
       const some = insights.tasks.length < latest().tasks;
-      const which = some ? ` Sorted by anything but the name, these are the ${count(insights.tasks.length)} tasks with most rewards and the unusual ones.` : "";
-      setText(about, `How sure: how likely that arm is the best one, at the average context of the task. Unusual: how far a task is from the others, in units of the usual difference between tasks; ▲ is further than chance would put any.${which}`);
+      const which = ` Sorted by anything but the name: ${plural(insights.tasks.length, "task")} that were looked at.`;
+      setText(about, some ? `${ABOUT}${which}` : ABOUT);
       const page = starts.length;
       const only = page === 1 && next === null;
       previous.disabled = page === 1;

@@ -15,22 +15,29 @@ function fieldOf(feature, changed) {
   const id = freshId("try");
   const categories = feature.categories ?? null;
   let field;
-  if (categories) field = h("select", { id }, ...categories.map((value, k) => h("option", { value: k }, String(value))));
+  const options = categories?.map((value, k) => h("option", { value: k }, String(value)));
+  if (categories) field = h("select", { id }, ...options);
   else if (feature.kind === "hashed") field = h("input", { id, autocomplete: "off", maxlength: "1000" });
-  else field = h("input", { id, type: "number", step: "any", inputmode: "decimal", value: String(feature.center ?? 0) });
+  else {
+    const start = String(feature.center ?? 0);
+    field = h("input", { id, type: "number", step: "any", inputmode: "decimal", value: start });
+  }
   field.addEventListener("input", changed);
   const read = () => {
     if (categories) return categories[Number(field.value)];
     if (feature.kind === "hashed") return field.value;
     return field.value === "" ? null : Number(field.value);
   };
-  return { name, read, field, element: h("div", { class: "field" }, h("label", { for: id }, h("bdi", null, name)), field) };
+  const title = h("label", { for: id }, h("bdi", null, name));
+  return { name, read, field, element: h("div", { class: "field" }, title, field) };
 }
 
 function verdict({ arms, task, known }) {
   const best = arms.reduce((one, other) => (other.mean > one.mean ? other : one));
   const where = known ? `In ${task}` : task ? `In a task that has no rewards yet (${task})` : "In a new task";
-  return [`${where}, `, best.arm, ` is expected to earn most: ${number(best.mean)} (${between(best.low, best.high)}); it is the best with probability ${chance(best.probability_best)}.`];
+  const earns = `${number(best.mean)} (${between(best.low, best.high)})`;
+  const sure = `it is the best with probability ${chance(best.probability_best)}`;
+  return [`${where}, `, best.arm, ` is expected to earn most: ${earns}; ${sure}.`];
 }
 
 export function tryPanel({ fleet, latest, soon }) {
@@ -42,7 +49,13 @@ export function tryPanel({ fleet, latest, soon }) {
     timer = setTimeout(soon, PAUSE);
   };
   const list = h("datalist", { id: "try-tasks" });
-  const task = h("input", { id: "try-task", list: "try-tasks", autocomplete: "off", maxlength: "1000", placeholder: "A new task" });
+  const task = h("input", {
+    id: "try-task",
+    list: "try-tasks",
+    autocomplete: "off",
+    maxlength: "1000",
+    placeholder: "A new task",
+  });
   task.addEventListener("input", changed);
   const fields = latest().definition.features.map((feature) => fieldOf(feature, changed));
   const said = h("p", { class: "verdict", role: "status" });
@@ -78,7 +91,12 @@ export function tryPanel({ fleet, latest, soon }) {
     "form",
     { class: "card stack" },
     h("div", null, h("h2", null, "Try a context"), h("p", { class: "hint" }, "Nothing is decided, learned or logged.")),
-    h("div", { class: "fields" }, h("div", { class: "field" }, h("label", { for: "try-task" }, "Task"), task, list), ...fields.map((one) => one.element)),
+    h(
+      "div",
+      { class: "fields" },
+      h("div", { class: "field" }, h("label", { for: "try-task" }, "Task"), task, list),
+      ...fields.map((one) => one.element),
+    ),
     problem,
   );
   form.addEventListener("submit", (event) => {
@@ -90,7 +108,9 @@ export function tryPanel({ fleet, latest, soon }) {
     const [before, arm, after] = verdict(found);
     said.replaceChildren(before, h("strong", null, h("bdi", null, arm)), after);
     const rows = found.arms
-      .map((one) => ({ name: one.arm, label: true, value: one.mean, low: one.low, high: one.high, best: one.probability_best, chosen: one.probability }))
+      .map(({ arm, mean, low, high, probability_best: best, probability: chosen }) => {
+        return { name: arm, label: true, value: mean, low, high, best, chosen };
+      })
       .sort((a, b) => b.value - a.value);
     graph.draw(rows, domainOf(rows));
     setHidden(result, false);
@@ -105,7 +125,8 @@ export function tryPanel({ fleet, latest, soon }) {
       const context = Object.fromEntries(fields.map((one) => [one.name, one.read()]));
       const name = task.value.trim();
       try {
-        const found = await send("POST", path("fleets", fleet, "expected"), { task: name || "a new task", context }, { signal });
+        const body = { task: name || "a new task", context };
+        const found = await send("POST", path("fleets", fleet, "expected"), body, { signal });
         draw({ ...found, task: name, known: found.known && name !== "" });
         setHidden(problem, true);
       } catch (error) {
