@@ -39,11 +39,11 @@ LONG = (
 @pytest.fixture(scope="session")
 def compiled():
     """What a service needs is compiled, so that those which tests start are ready in seconds; one worker does it."""
-    from posse.service.warming import warm_all
+    from posse.service.warming import Warming
 
     with open(Path(tempfile.gettempdir()) / f"posse-tests-{os.getuid()}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        warm_all()
+        Warming().run(lambda: None)  # on two cores: other workers wait for the lock
 
 
 def pytest_collection_modifyitems(items):

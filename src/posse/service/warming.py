@@ -20,6 +20,7 @@ from numba.core import event
 from posse.families import Rewards
 from posse.fleet import loading
 from posse.fleet.replica import Replica
+from posse.fleet.site_store import load_sites
 from posse.kernels import estimators
 from posse.kernels.fleet import decide
 from posse.service.helping import Helper, help_with
@@ -125,14 +126,8 @@ def large_parts() -> dict[str, Callable[[], None]]:
         "deciding": _decide,
         "estimating": _estimate,
         "least squares": _least_squares,
+        "sites": load_sites,
     }
-
-
-def warm_all() -> None:
-    """Load all parts, without a word and without help."""
-    share_cache()
-    for load in parts().values():
-        load()
 
 
 @cache
