@@ -27,7 +27,7 @@ def two(start, tmp_path):
     database = str(tmp_path / "posse.db")
     everything = add(database, SCOPES)
     one = add(database, SCOPES, fleets=["mine"])
-    service = start(database)
+    service = start(database, limits={"refusals": 1e6})  # every route is refused here, one after another
     service.client.headers.update(bearer(everything))
     service.make_fleet("mine")
     service.make_fleet("theirs")
