@@ -24,6 +24,7 @@ def run(monkeypatch):
     return call
 
 
+@pytest.mark.slow
 def test_the_table_shows_the_settings_that_were_asked_for(run):
     done = run("--only", "uniform", "--only", "one-task")
 

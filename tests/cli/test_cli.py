@@ -30,6 +30,7 @@ def test_simulate_prints_every_policy_with_its_settings(run):
     assert "3 tasks, 2 arms, 2 features, 40 steps, 3 seeds" in output
 
 
+@pytest.mark.slow
 def test_simulate_compares_policies_for_clicks_where_the_world_pays_clicks(run):
     done = run(*SMALL, "--rewards", "binary", "--contexts", "intercept", "--base-rate", "0.2", "--json")
     policies = {row["policy"] for row in json.loads(done.stdout)["policies"]}

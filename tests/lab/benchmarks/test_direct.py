@@ -21,6 +21,7 @@ def test_it_pulls_the_arms_that_the_rank_one_step_pulls(seed):
     assert_array_equal(direct.arms, quick.arms)
 
 
+@pytest.mark.slow
 def test_another_estimator_pulls_others():
     # So that the test above can fail.
     draw = SyntheticWorld(**SIZE).draw(0, 300)
