@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -281,7 +282,17 @@ def connect(narrow):
 
 def get(connection, path=b"/healthz"):
     connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-    return connection.recv(65536)
+    answer = connection.recv(65536)
+    # Head and body may come one after the other; what is left would be taken for the next answer.
+    while b"content-length: " in answer.lower() and not _whole(answer):
+        answer += connection.recv(65536)
+    return answer
+
+
+def _whole(answer):
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", head, re.IGNORECASE)[1])
+    return len(body) >= length
 
 
 def test_connections_that_ask_nothing_shut_out_nobody(connect):
