@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.compiler import inner_kernel, woven_kernel
 from posse.kernels.linalg import dot, factor, invert, log_determinant, multiply
 from posse.kernels.posterior import Buffers
 from posse.types import Array
@@ -27,7 +27,7 @@ NARROW = 8.0  # the arms' variance over the squared width of the law of their co
 SLOPE, INFORMATION, POOLED = 0, 1, 2  # of the log scale of the arms' spread; what pooling adds to the log evidence
 
 
-@kernel
+@inner_kernel
 def invert_sum(matrix: Array, diagonal: Array, scale: float, buffers: Buffers, out: Array) -> bool:
     """Write ``(matrix + scale diag(diagonal))^-1`` to ``out``; a little more is added if rounding asks for it."""
     d = matrix.shape[0]
@@ -44,7 +44,7 @@ def invert_sum(matrix: Array, diagonal: Array, scale: float, buffers: Buffers, o
     return False
 
 
-@kernel
+@inner_kernel
 def pass_on(
     precision: Array, moment: Array, diagonal: Array, scale: float, buffers: Buffers, inverse: Array, out: Array
 ) -> None:
@@ -102,7 +102,7 @@ def set_width(evidence: Any) -> None:
         evidence.arm_precision[i] = scale / (1.0 + scale * square)
 
 
-@kernel
+@inner_kernel
 def pool_arms(evidence: Any, buffers: Buffers) -> None:
     """Learn the common mean of the arms from what their tasks say, and how the evidence asks for their spread.
 
@@ -153,7 +153,7 @@ def pool_arms(evidence: Any, buffers: Buffers) -> None:
     evidence.arm_summary[POOLED] = 0.5 * gained
 
 
-@kernel
+@inner_kernel
 def share_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
     """Set the prior of every arm's shared mean to what all other arms say about it."""
     n_arms, d = evidence.moment.shape

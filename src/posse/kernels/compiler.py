@@ -10,6 +10,8 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
+from posse.kernels.llvm.inner import inner
+
 AGAIN = 10  # seconds after which it says that it goes on
 
 COUNTED: Any = {"_nrt": True}  # whether references to arrays are counted; Numba's types do not know of it
@@ -27,9 +29,13 @@ allocating_kernel = njit(cache=True, nogil=True, error_model="numpy", **COUNTED)
 # small step, and while other threads are busy the wait for it may cost a thousand times that.
 short_kernel = njit(cache=True, error_model="numpy")
 
+# For pieces that only other kernels call, and tests.
+inner_kernel = inner(nogil=True, error_model="numpy", **UNCOUNTED)
+allocating_inner_kernel = inner(nogil=True, error_model="numpy", **COUNTED)
+
 # For small pieces that every step calls, and for those that look at how many axes an array has: they become part of
 # their caller when it is optimised.
-inlined_kernel = njit(cache=True, nogil=True, error_model="numpy", forceinline=True, **UNCOUNTED)
+inlined_kernel = inner(nogil=True, error_model="numpy", forceinline=True, **UNCOUNTED)
 
 # For larger pieces, and those that take a whole belief: they become part of their caller before anything is compiled.
 # Every level of calls is otherwise compiled once more with all that it calls, and passing some hundred words of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inner_kernel, kernel
 from posse.types import IntArray
 
 
-@kernel
+@inner_kernel
 def mix(value: int) -> int:
     """Return a number whose every bit depends on all bits of ``value``."""
     mixed = np.uint64(value)

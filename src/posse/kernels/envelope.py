@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import inlined_kernel, inner_kernel
 from posse.types import Array
 
 
@@ -29,7 +29,7 @@ def mass_between(low: float, high: float) -> float:
     return 1.0 - upper_tail(-low) - upper_tail(high)
 
 
-@kernel
+@inner_kernel
 def envelope_probabilities(mean: Array, width: Array, centre: float, spread: float, out: Array) -> None:
     """Write the probability that each arm has the highest ``mean + max(0, centre + spread z) * width``.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.compiler import inner_kernel, woven_kernel
 from posse.kernels.evidence import Evidence, evidence_due, new_evidence
 from posse.kernels.levels import QUIET
 from posse.kernels.linalg import (
@@ -65,7 +65,7 @@ def new_memory(n_arms: int, n_tasks: int, n_features: int, robust: float = 0.0) 
     )
 
 
-@kernel
+@inner_kernel
 def floor_eigenvalues(matrix: Array, scale: float, buffers: Buffers) -> int:
     """Raise eigenvalues below a millionth of ``scale`` to that; return how many there were."""
     return raise_eigenvalues(
@@ -73,7 +73,7 @@ def floor_eigenvalues(matrix: Array, scale: float, buffers: Buffers) -> int:
     )
 
 
-@kernel
+@inner_kernel
 def mean_diagonal(matrix: Array) -> float:
     """Return trace / d."""
     total = 0.0
@@ -82,7 +82,7 @@ def mean_diagonal(matrix: Array) -> float:
     return total / matrix.shape[0]
 
 
-@kernel
+@inner_kernel
 def estimate_paper(
     belief: Belief, memory: Memory, arm: int, literal: bool, thresholded: bool, buffers: Buffers, n_tasks: int
 ) -> None:
@@ -152,7 +152,7 @@ def estimate_paper(
     memory.covariance_learned[arm] = True
 
 
-@kernel
+@inner_kernel
 def estimate_moments(belief: Belief, memory: Memory, arm: int, buffers: Buffers) -> None:
     """Swamy's estimate: covariance of the OLS estimates less what their noise explains.
 

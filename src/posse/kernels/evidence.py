@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posse.kernels.arms import INFORMATION, POOLED, SLOPE, gather_arms, pool_arms, set_width
-from posse.kernels.compiler import allocating_kernel, kernel, woven_kernel
+from posse.kernels.compiler import allocating_inner_kernel, inner_kernel, kernel, woven_kernel
 from posse.kernels.lanes import Pairs
 from posse.kernels.levels import (
     COUNT,
@@ -196,7 +196,7 @@ def set_measures(measures: Array, rewards: float, evidence: Evidence) -> None:
     evidence.reward_scatter[0] = scatter_of(measures, rewards)
 
 
-@allocating_kernel
+@allocating_inner_kernel
 def scatter_of(measures: Array, rewards: float) -> float:
     """Return the variance of the rewards around one regression for all arms and tasks.
 
@@ -244,7 +244,7 @@ def finish_arms(belief: Any, evidence: Evidence, buffers: Buffers) -> None:
         finish(belief, arm, precision, buffers)
 
 
-@kernel
+@inner_kernel
 def set_start(belief: Belief, evidence: Evidence) -> None:
     """Set the prior to its start, which has the size of the data; the posterior is not rebuilt."""
     n_arms, d = belief.shared_mean.shape
@@ -299,7 +299,7 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
     return any_new
 
 
-@kernel
+@inner_kernel
 def standardised_trace(matrix: Array, feature_square: Array) -> float:
     """Return the trace of a covariance in standardised features."""
     total = 0.0
@@ -308,13 +308,13 @@ def standardised_trace(matrix: Array, feature_square: Array) -> float:
     return total
 
 
-@kernel
+@inner_kernel
 def level_of(covariance: Array, feature_square: Array) -> float:
     """Return the mean variance of a covariance in standardised features."""
     return standardised_trace(covariance, feature_square) / covariance.shape[0]
 
 
-@kernel
+@inner_kernel
 def set_target(belief: Belief, evidence: Evidence) -> None:
     """Learn the shape that arms are drawn to, how strongly they are, and how strongly it is to the identity.
 
@@ -383,13 +383,13 @@ def set_target(belief: Belief, evidence: Evidence) -> None:
             target[i, j] /= level
 
 
-@kernel
+@inner_kernel
 def target_weight(d: int) -> float:
     """Return the weight of the common shape in an arm's covariance, in tasks, while nothing else is known."""
     return 3.0 * d + 6.0
 
 
-@kernel
+@inner_kernel
 def shrinkage(surplus: float, noise: float, pairs: float, start: float) -> float:
     """Return how many pairs a shape is worth that others are drawn to.
 
@@ -399,7 +399,7 @@ def shrinkage(surplus: float, noise: float, pairs: float, start: float) -> float
     return noise * (pairs + PRIOR_PAIRS) / (max(surplus, 0.0) + PRIOR_PAIRS * noise / start)
 
 
-@kernel
+@inner_kernel
 def improve_arm(belief: Belief, evidence: Evidence, arm: int, level: float, buffers: Buffers) -> float:
     """One EM step of the shape of an arm's covariance, at a new level; return its largest relative move."""
     covariance, inverse = belief.covariance[arm], evidence.inverse[arm]
@@ -434,7 +434,7 @@ def improve_arm(belief: Belief, evidence: Evidence, arm: int, level: float, buff
     return move
 
 
-@kernel
+@inner_kernel
 def overdispersion(summaries: Array) -> float:
     """Return how much more squared residuals scatter over pairs than Gaussian ones would, over all arms; at least 1."""
     scatter, expected = GAUSSIAN, GAUSSIAN
@@ -444,7 +444,7 @@ def overdispersion(summaries: Array) -> float:
     return max(scatter / expected, 1.0)
 
 
-@kernel
+@inner_kernel
 def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     """Improve the whole prior once from the summaries of all arms; return the largest relative move."""
     n_arms, d = belief.shared_mean.shape
@@ -488,7 +488,7 @@ def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     return move
 
 
-@kernel
+@inner_kernel
 def keep_regular(covariance: Array, root: Array) -> None:
     """Make a covariance that is singular, or nearly so, regular enough to be inverted.
 
@@ -515,7 +515,7 @@ def add_distances(pairs: Pairs, distance: Array, d: int, freedom: Array, total: 
             total[task] += distance[position]
 
 
-@kernel
+@inner_kernel
 def set_weights(freedom: Array, total: Array, robust: float, weight: Array) -> float:
     """Set the weight of every task that was looked at; return the largest relative change."""
     move = 0.0
@@ -566,7 +566,7 @@ def total_rewards(belief: Belief) -> float:
     return total
 
 
-@kernel
+@inner_kernel
 def starts_again(rewards: Array, refreshed_at: Array, reward_scatter: Array, scatter: float) -> bool:
     """Whether the prior is to be learned from its start: before every arm can have a reward, or on another scale.
 

@@ -21,7 +21,7 @@ from posse.kernels.arms import (
     set_width,
     share_arms,
 )
-from posse.kernels.compiler import allocating_kernel, kernel, woven_kernel
+from posse.kernels.compiler import allocating_inner_kernel, allocating_kernel, inner_kernel, kernel, woven_kernel
 from posse.kernels.evidence import (
     Evidence,
     admit_features,
@@ -62,7 +62,7 @@ EARLY = 50.0  # rewards per arm, until when all sites are made again in every st
 COMMON_SQUARE = 16.0  # of a common predictor: rates from 1 in 3,000 on are ordinary, and none is certain
 
 
-@kernel
+@inner_kernel
 def size_of(family: int) -> float:
     """Return what stands for the scatter of the rewards: how much predictors differ, arms and tasks taken together."""
     return 5.0 if family == BINARY else 2.5
@@ -95,7 +95,7 @@ def set_family_start(belief: Belief, evidence: Evidence) -> None:
         belief.noise_variance[arm] = 1.0
 
 
-@kernel
+@inner_kernel
 def set_family_width(evidence: Evidence) -> None:
     """Set how far from 0 the common mean is believed to be: as for numbers, but never wider than a predictor may be.
 
@@ -106,13 +106,13 @@ def set_family_width(evidence: Evidence) -> None:
         evidence.arm_precision[i] = max(evidence.arm_precision[i], evidence.feature_square[i] / COMMON_SQUARE)
 
 
-@kernel
+@inner_kernel
 def pulled_less(distance: float, d: int) -> float:
     """Return the share of its pull to the centre that an arm at this distance keeps: 1 at the centre, 0 far away."""
     return 1.0 / (1.0 + 0.25 * d * distance * distance)
 
 
-@kernel
+@inner_kernel
 def move_known_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
     """Move the log levels of all arms and their centre one step; return the largest move of any.
 
@@ -139,7 +139,7 @@ def move_known_levels(slopes: Array, centre: Array, size: float, d: int) -> floa
     return move
 
 
-@allocating_kernel
+@allocating_inner_kernel
 def summarise(belief: Belief, evidence: Evidence, arm: int, buffers: Buffers) -> None:
     """Sum what the step below needs over the tasks of one arm, from the posterior in force."""
     root, shared_root, moments = buffers.matrices[1], buffers.matrices[2], buffers.matrices[3]

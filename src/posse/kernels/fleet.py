@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from posse.kernels.compiler import allocating_kernel, inlined_kernel, kernel, woven_kernel
+from posse.kernels.compiler import allocating_kernel, kernel, woven_kernel
 from posse.kernels.ground import Ground, open_ground, predict_arms, settle
 from posse.kernels.lanes import Lanes
 from posse.kernels.llvm.vector import fetch
@@ -23,7 +23,7 @@ from posse.types import Array, BoolArray, IntArray
 AHEAD = 12  # rows of a batch after the present one whose sums are asked for
 
 
-@inlined_kernel
+@kernel
 def pick(probabilities: Array, uniform: float) -> int:
     """Return the arm that a uniform number in [0, 1) falls on; never one with probability 0."""
     total = 0.0
@@ -37,7 +37,7 @@ def pick(probabilities: Array, uniform: float) -> int:
     return last
 
 
-@inlined_kernel
+@kernel
 def numbers(mean: Array, sd: Array) -> bool:
     """Whether all of these are finite."""
     for i in range(mean.shape[0]):  # noqa: SIM110 -- a generator does not compile

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inner_kernel
 from posse.kernels.linalg import dot
 from posse.kernels.select import best
 from posse.types import Array
 
 
-@kernel
+@inner_kernel
 def forced_arm(clock: int, n_arms: int, pulls: int) -> int:
     """Return the arm that round ``clock`` (from 1) must pull, or -1 if it is free.
 
@@ -25,7 +25,7 @@ def forced_arm(clock: int, n_arms: int, pulls: int) -> int:
     return -1
 
 
-@kernel
+@inner_kernel
 def prune_then_pick(
     forced: Array, estimates: Array, task: int, x: Array, gap: float, draws: Array, scores: Array
 ) -> int:

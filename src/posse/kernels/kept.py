@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inner_kernel, kernel
 from posse.kernels.sums import Sums
 from posse.types import Array, IntArray
 
@@ -30,7 +30,7 @@ def new_block(n_rows: int, n_features: int) -> Block:
     return Block(new_sums(n_rows, n_features), np.ones(n_rows), np.arange(n_rows))
 
 
-@kernel
+@inner_kernel
 def copy_row(source: Sums, row: int, target: Sums, place: int) -> None:
     """Copy the sums of one slot."""
     for i in range(source.gram.shape[1]):

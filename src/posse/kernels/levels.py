@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inner_kernel, kernel
 from posse.types import Array
 
 NOISE, LEVEL = 0, 1  # of a centre
@@ -38,13 +38,13 @@ SCARCE = 30.0  # rewards: with n of them an arm's noise is at least the share SC
 QUIET = 1e-9  # the least noise, as a share of the rewards' scatter: quieter rewards leave no digits to work with
 
 
-@kernel
+@inner_kernel
 def clip(move: float) -> float:
     """Return a move of a logarithm, kept within bounds."""
     return min(max(move, -LARGEST_MOVE), LARGEST_MOVE)
 
 
-@kernel
+@inner_kernel
 def curvature(information: float, slope: float) -> float:
     """Return by how much the slope of a log variance falls per unit of it.
 
@@ -54,7 +54,7 @@ def curvature(information: float, slope: float) -> float:
     return max(information, -slope)
 
 
-@kernel
+@inner_kernel
 def ordinary(at_noise: float, at_level: float, d: int) -> float:
     """Return the share of its pull to the centre that an arm at these distances keeps: 1 at the centre, 0 far away."""
     return 1.0 / (1.0 + at_noise * at_noise + LEVEL_PULL * d / NOISE_PULL * at_level * at_level)
@@ -66,7 +66,7 @@ def least_noise(centre: float, rewards: float, size: float) -> float:
     return max(centre + math.log(SCARCE / (rewards + SCARCE)), math.log(QUIET * size))
 
 
-@kernel
+@inner_kernel
 def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
     """Move the logarithms of all arms and their centres one step; return the largest move of any.
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import inlined_kernel, inner_kernel, kernel
 from posse.kernels.llvm.blocks import add_outer_rows, multiply_rows
 from posse.types import Array
 
@@ -109,7 +109,7 @@ def moderate(values: Array) -> bool:
     return True
 
 
-@kernel
+@inner_kernel
 def mirror_upper(matrix: Array) -> None:
     """Copy the upper triangle onto the lower one."""
     d = matrix.shape[0]
@@ -118,7 +118,7 @@ def mirror_upper(matrix: Array) -> None:
             matrix[j, i] = matrix[i, j]
 
 
-@kernel
+@inner_kernel
 def multiply(left: Array, right: Array, out: Array) -> None:
     """Write ``left @ right`` to ``out``."""
     for i in range(out.shape[0]):
@@ -130,7 +130,7 @@ def multiply(left: Array, right: Array, out: Array) -> None:
                 out[i, j] += weight * right[k, j]
 
 
-@kernel
+@inner_kernel
 def multiply_upper(upper: Array, right: Array, out: Array) -> None:
     """Write ``upper @ right`` to ``out`` for an upper triangular matrix."""
     d = upper.shape[0]
@@ -167,7 +167,7 @@ def eliminate(upper: Array, k: int) -> None:
             upper[i, j] -= weight * upper[k, j]
 
 
-@kernel
+@inner_kernel
 def factor(matrix: Array, out: Array) -> bool:
     """Write the upper R with ``matrix = R'R`` to ``out``; False if the matrix is not positive definite.
 
@@ -182,7 +182,7 @@ def factor(matrix: Array, out: Array) -> bool:
     return True
 
 
-@kernel
+@inner_kernel
 def factor_at_least(matrix: Array, least: float, out: Array) -> None:
     """Write the upper R with ``matrix = R'R`` to ``out``, given that no eigenvalue is below ``least``.
 
@@ -211,7 +211,7 @@ def factor_semidefinite(matrix: Array, out: Array) -> None:
                 out[k, j] = 0.0
 
 
-@kernel
+@inner_kernel
 def solve_transposed(upper: Array, rhs: Array) -> None:
     """Replace the rows of ``rhs`` by the solution Y of ``upper' Y = rhs``."""
     d = upper.shape[0]
@@ -226,7 +226,7 @@ def solve_transposed(upper: Array, rhs: Array) -> None:
             rhs[i, j] *= scale
 
 
-@kernel
+@inner_kernel
 def invert_factor(upper: Array, out: Array) -> None:
     """Write the lower triangular inverse of ``upper'`` to ``out``."""
     d = upper.shape[0]
@@ -243,7 +243,7 @@ def invert_factor(upper: Array, out: Array) -> None:
             out[i, j] *= scale
 
 
-@kernel
+@inner_kernel
 def cross_product(rows: Array, out: Array) -> None:
     """Write ``rows' rows`` to ``out``."""
     d = rows.shape[1]
@@ -268,7 +268,7 @@ def invert(matrix: Array, root: Array, inverse_root: Array, out: Array) -> bool:
     return True
 
 
-@kernel
+@inner_kernel
 def log_determinant(upper: Array) -> float:
     """Return log det(R'R)."""
     total = 0.0
@@ -277,7 +277,7 @@ def log_determinant(upper: Array) -> float:
     return 2.0 * total
 
 
-@kernel
+@inner_kernel
 def eigen(matrix: Array, values: Array, vectors: Array) -> None:
     """Diagonalise a symmetric matrix by cyclic Jacobi rotations.
 
@@ -323,7 +323,7 @@ def eigen(matrix: Array, values: Array, vectors: Array) -> None:
         values[i] = matrix[i, i]
 
 
-@kernel
+@inner_kernel
 def raise_eigenvalues(matrix: Array, floor: float, values: Array, vectors: Array, work: Array) -> int:
     """Raise every eigenvalue of ``matrix`` below ``floor`` to it, in place; return how many there were."""
     d = matrix.shape[0]
@@ -355,7 +355,7 @@ def raise_eigenvalues(matrix: Array, floor: float, values: Array, vectors: Array
     return raised
 
 
-@kernel
+@inner_kernel
 def least_squares(gram: Array, moment: Array, out: Array, work: Array, values: Array, vectors: Array) -> int:
     """Write the minimum-norm solution of ``gram @ beta = moment`` to ``out``; return the rank of ``gram``."""
     d = moment.shape[0]
@@ -378,7 +378,7 @@ def least_squares(gram: Array, moment: Array, out: Array, work: Array, values: A
     return rank
 
 
-@kernel
+@inner_kernel
 def ordinary_least_squares(
     gram: Array, moment: Array, out: Array, root: Array, inverse_root: Array, condition_limit: float
 ) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.compiler import inner_kernel, kernel, woven_kernel
 from posse.kernels.forced import forced_arm, prune_then_pick
 from posse.kernels.linalg import least_squares, ordinary_least_squares
 from posse.kernels.posterior import Buffers
@@ -35,7 +35,7 @@ def forced_at(clock: int, n_arms: int, n_features: int, pulls: int, start: int) 
     return forced_arm(clock, n_arms, pulls)
 
 
-@kernel
+@inner_kernel
 def fit(gram: Array, moment: Array, count: float, start: int, buffers: Buffers, out: Array) -> None:
     """Write least-squares coefficients; what stands in for them while the Gram matrix is singular is ``start``."""
     d = moment.shape[0]

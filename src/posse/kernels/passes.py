@@ -7,7 +7,7 @@ that only know the arm.
 from __future__ import annotations
 
 from posse.kernels import lanes
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import inlined_kernel, inner_kernel, kernel
 from posse.kernels.linalg import factor, solve_transposed
 from posse.kernels.posterior import Buffers
 from posse.types import Array
@@ -56,7 +56,7 @@ def unwhiten(root: Array, information: Array, precision: Array, moment: Array) -
         moment[i] /= root[i, i]
 
 
-@kernel
+@inner_kernel
 def prepare_moments(
     shared_covariance: Array, shared_mean: Array, root: Array, shared_root: Array, start: Array
 ) -> None:
@@ -90,7 +90,7 @@ def scatter_of_squares(counts: Array) -> tuple[float, float]:
     return max(scatter + counts[lanes.FREEDOM_SQUARE], 0.0), 2.0 * counts[lanes.FREEDOM]
 
 
-@kernel
+@inner_kernel
 def finish_moments(
     rewards: float,
     noise_variance: float,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import kernel, woven_kernel
+from posse.kernels.compiler import inner_kernel, kernel, woven_kernel
 from posse.kernels.lanes import Lanes, new_lanes
 from posse.kernels.linalg import (
     EPSILON,
@@ -194,7 +194,7 @@ def rebuild(belief: Belief, arm: int, buffers: Buffers) -> None:
     finish(belief, arm, precision, buffers)
 
 
-@kernel
+@inner_kernel
 def whiten(gram: Array, root: Array, lower: Array, s2: float, middle: Array, whitened: Array, explained: Array) -> None:
     """Condition one task: with Sigma = R'R, write M, Y and Y A such that M'M = s2 I + R A R' and Ct = Y'Y.
 
@@ -222,7 +222,7 @@ def whiten(gram: Array, root: Array, lower: Array, s2: float, middle: Array, whi
     solve_transposed(middle, explained)
 
 
-@kernel
+@inner_kernel
 def sum_over_tasks(
     belief: Belief, arm: int, first: int, last: int, buffers: Buffers, precision: Array, moment: Array
 ) -> None:
@@ -271,7 +271,7 @@ def sum_over_tasks(
                 precision[i, j] += gram[i, j] / s2
 
 
-@kernel
+@inner_kernel
 def add_information(
     gram: Array,
     own_moment: Array,
@@ -353,7 +353,7 @@ def finish_shared(
     multiply_symmetric(covariance, moment, mean)
 
 
-@kernel
+@inner_kernel
 def residual_sum_of_squares(belief: Belief, arm: int, buffers: Buffers) -> float:
     """Return the squared residuals of all rewards of one arm around the posterior means of their tasks."""
     leaning, coefficients = buffers.vectors[0], buffers.vectors[1]

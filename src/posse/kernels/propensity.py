@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import inlined_kernel, inner_kernel, kernel
 from posse.kernels.llvm.vector import LANES, add_products, load_vector, scale_row, store_vector
 from posse.types import Array
 
@@ -34,7 +34,7 @@ SMALLEST = 1e-150  # spread whose inverse may not be squared: certain as well
 NARROWEST = 1e-12  # spread over the largest |mean| or spread below which a score counts as certain
 
 
-@inlined_kernel
+@kernel
 def score_room(n_arms: int) -> int:
     """Return how many columns the scratch of so many arms needs."""
     return LANES * max(n_arms, 2)
@@ -124,7 +124,7 @@ normal: Any = intrinsic(_normal)
 """``normal(at, mean, inverse_sd, table, density, chance, o)``: density and distribution function at eight nodes."""
 
 
-@kernel
+@inner_kernel
 def win_probabilities(mean: Array, sd: Array, scratch: Array, out: Array) -> None:
     """Write the probability that each arm has the highest score; ``scratch`` has four rows of :func:`score_room`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import allocating_kernel, kernel, woven_kernel
+from posse.kernels.compiler import allocating_inner_kernel, inner_kernel, kernel, woven_kernel
 from posse.kernels.forced import forced_arm, prune_then_pick
 from posse.kernels.linalg import ordinary_least_squares
 from posse.kernels.posterior import Buffers
@@ -48,7 +48,7 @@ class RmSettings(NamedTuple):
     refresh_every: int
 
 
-@allocating_kernel
+@allocating_inner_kernel
 def trimmed_mean(rows: Array, count: int, trim: float, column: Array, out: Array) -> None:
     """Write the coordinate-wise mean of ``count`` rows without the ``floor(trim * count)`` ends on either side."""
     cut = int(trim * count)
@@ -65,7 +65,7 @@ def trimmed_mean(rows: Array, count: int, trim: float, column: Array, out: Array
         out[i] = total / (count - 2 * cut)
 
 
-@kernel
+@inner_kernel
 def lasso_towards(
     gram: Array, moment: Array, count: float, penalty: float, centre: Array, out: Array, pull: Array
 ) -> None:
@@ -100,7 +100,7 @@ def lasso_towards(
         out[i] += centre[i]
 
 
-@kernel
+@inner_kernel
 def robust_estimate(
     sums: Sums,
     arm: int,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from posse.kernels.compiler import inlined_kernel, short_kernel
+from posse.kernels.compiler import inlined_kernel, kernel, short_kernel
 from posse.kernels.linalg import moderate
 from posse.types import Array
 
@@ -60,7 +60,7 @@ def growth(exploration: Exploration, step: int) -> float:
     return math.sqrt(math.log(max(step, 2))) if exploration.growing else 1.0
 
 
-@inlined_kernel
+@kernel
 def explore(mean: Array, sd: Array, step: int, exploration: Exploration, draws: Array) -> int:
     """Return the arm with the highest score. Overwrites ``mean`` with the scores."""
     factor = growth(exploration, step)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from posse.kernels import binary, count
-from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.compiler import inlined_kernel, inner_kernel
 
 NUMBER, BINARY, COUNT = 0, 1, 2  # families, as kernels know them
 
@@ -37,7 +37,7 @@ def expectations(family: int, mean: float, variance: float) -> tuple[float, floa
     return count_expectations(mean, variance)
 
 
-@kernel
+@inner_kernel
 def site(family: int, reward: float, m: float, v: float, e: float, q: float, close: float) -> tuple[float, float]:
     """Return precision w and moment h of the site of a reward under the belief N(m, v); the search starts at N(e, q).
 
@@ -72,7 +72,7 @@ def site(family: int, reward: float, m: float, v: float, e: float, q: float, clo
     return w, h
 
 
-@kernel
+@inner_kernel
 def site_again(family: int, reward: float, e: float, q: float, w: float, h: float) -> tuple[float, float]:
     """Return the site of a reward anew, where N(e, q) is believed with the site (w, h) counted in."""
     share = 1.0 - q * w

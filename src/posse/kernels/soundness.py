@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from posse.kernels.compiler import kernel
+from posse.kernels.compiler import inner_kernel, kernel
 from posse.kernels.linalg import LARGEST, whole
 from posse.kernels.posterior import Belief, Buffers
 from posse.types import Array, BoolArray
@@ -48,7 +48,7 @@ def solves(matrix: Array, x: Array, y: Array, unit: float) -> bool:
     return True
 
 
-@kernel
+@inner_kernel
 def sound_sums(belief: Belief, row: int, room: Array, faded: bool) -> bool:
     """Whether the sums of one pair can be sums over rewards; where they have ``faded``, counts need not be whole."""
     gram, moment = whole(belief.sums.gram[row], room), belief.sums.moment[row]
@@ -67,7 +67,7 @@ def sound_sums(belief: Belief, row: int, room: Array, faded: bool) -> bool:
     return True
 
 
-@kernel
+@inner_kernel
 def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, invertible: bool, buffers: Buffers) -> bool:
     """Whether the local part of one pair solves its equations; ``leaning`` is the row sums of Sigma^-1."""
     gram, moment = whole(belief.sums.gram[row], buffers.matrices[0]), belief.sums.moment[row]
