@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-import posse.fleet.store
+import posse.engine.store
 from posse import FeatureSpec, Posse
-from posse.fleet.store import Store
+from posse.engine.store import Store
 from posse.undisturbed import undisturbed
 
 
@@ -98,7 +98,7 @@ def test_a_fleet_is_whole_after_an_interrupt(kernel, monkeypatch):
     # An interrupt that came while compiled code ran is raised as soon as that is over.
     fleet = Posse(arms=["red", "green"], features=FeatureSpec(["a"]), seed=1)
     fleet.learn_many(rows_of(60, 0))
-    plain = getattr(posse.fleet.store, kernel)
+    plain = getattr(posse.engine.store, kernel)
 
     def interrupted(*arguments):
         result = plain(*arguments)
@@ -107,7 +107,7 @@ def test_a_fleet_is_whole_after_an_interrupt(kernel, monkeypatch):
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(posse.fleet.store, kernel, interrupted)
+        patch.setattr(posse.engine.store, kernel, interrupted)
         with pytest.raises(KeyboardInterrupt):
             CALLS[kernel](fleet)
     fleet.learn_many(rows_of(500, 2))

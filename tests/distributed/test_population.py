@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.refresh
+import posse.model.refresh
 from posse import Posse
 from posse.distributed.population import estimate, follow, published
 from posse.distributed.shard_fleet import ShardFleet
@@ -30,7 +30,7 @@ def require_same(one, other):
 
 @pytest.mark.parametrize("coarse", [8192, 20], ids=["all tasks", "some tasks first"])
 def test_sums_of_shards_give_the_population_of_one_fleet(log, monkeypatch, coarse):
-    monkeypatch.setattr(posse.engine.refresh, "COARSE", coarse)
+    monkeypatch.setattr(posse.model.refresh, "COARSE", coarse)
     table = log(6000, 300)
     one = Posse(arms=ARMS, features=FEATURES, seed=1)
     one.learn_many(table)

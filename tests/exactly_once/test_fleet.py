@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-import posse.fleet.store
+import posse.engine.store
 from posse import Posse
 from posse.fleet.ledger import REWARDED
 
@@ -210,7 +210,7 @@ OPERATIONS = {
 def inject(tmp_path, kind, what, monkeypatch, **where):
     """Put an exception into one call after another until none is left; return how many were put in."""
     # Batches of a few rows are spread over threads.
-    monkeypatch.setattr(posse.fleet.store, "MANY_ROWS", 5)
+    monkeypatch.setattr(posse.engine.store, "MANY_ROWS", 5)
     world, count, quiet = World(tmp_path, **KINDS[kind]), 0, 0
     world.fleet.learn_many(first := world.table(30))
     world.learned_table(first)
@@ -349,7 +349,7 @@ def break_estimates(patch, error):
     def fail(*_, **__):
         raise error
 
-    patch.setattr("posse.engine.refresh.Refresh.run", fail)
+    patch.setattr("posse.model.refresh.Refresh.run", fail)
     patch.setattr("posse.kernels.estimators.refresh", fail)
 
 

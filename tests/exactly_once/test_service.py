@@ -422,7 +422,7 @@ def test_a_refresh_that_fails_repeats_nothing(logged, monkeypatch, caplog):
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as broken:
-        broken.setattr("posse.engine.refresh.Refresh.run", fail)
+        broken.setattr("posse.model.refresh.Refresh.run", fail)
         for _ in range(10):
             written = logged.write(1)
             live.apply(written.before["f"], written.changes["f"])

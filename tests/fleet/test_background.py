@@ -14,14 +14,14 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.refresh
-import posse.fleet.background
+import posse.engine.background
+import posse.model.refresh
 from posse import FeatureSpec, Posse
-from posse.engine.refresh import Refresh
-from posse.fleet.kept import Frozen, Kept
+from posse.engine.kept import Frozen, Kept
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.refresh import LOOP
 from posse.model import posterior
+from posse.model.refresh import Refresh
 
 X = np.array([0.3, -0.8])
 NEVER = 1e12  # rewards never grow by so much: a refresh comes when it is asked for
@@ -52,7 +52,7 @@ def hold(monkeypatch):
     def at(point):
         gate = Held()
         gates.append(gate)
-        run, sum_moments, add = Refresh.run, Refresh._sum_moments, posse.fleet.background._add
+        run, sum_moments, add = Refresh.run, Refresh._sum_moments, posse.engine.background._add
 
         def held_run(self, source, **settings):
             if point == "begin":
@@ -82,7 +82,7 @@ def hold(monkeypatch):
         monkeypatch.setattr(Refresh, "run", only_there(held_run, run))
         if point == "middle":
             monkeypatch.setattr(Refresh, "_sum_moments", only_there(held_moments, sum_moments))
-        monkeypatch.setattr(posse.fleet.background, "_add", held_add)
+        monkeypatch.setattr(posse.engine.background, "_add", held_add)
         return gate
 
     yield at
@@ -168,7 +168,7 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
     fleet_of, table, hold, monkeypatch, same_prefixes, point, robust
 ):
     if point == "catching up":
-        monkeypatch.setattr(posse.fleet.background, "FEW", 3)
+        monkeypatch.setattr(posse.engine.background, "FEW", 3)
     settings = {"background": True, "refresh_growth": NEVER, "robust": robust}
     fleet, plain = fleet_of(60, **settings), fleet_of(60, **settings)
     for each in (fleet, plain):
@@ -207,10 +207,10 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
 
 def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     # Rewards that come as fast as they are caught up with: after some rounds, those left are added under the lock.
-    monkeypatch.setattr(posse.fleet.background, "FEW", 0)
-    monkeypatch.setattr(posse.fleet.background, "ROUNDS", 3)
+    monkeypatch.setattr(posse.engine.background, "FEW", 0)
+    monkeypatch.setattr(posse.engine.background, "ROUNDS", 3)
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
-    add, rounds = posse.fleet.background._add, []
+    add, rounds = posse.engine.background._add, []
 
     def busy(fleet, refresh, kept, then, now, source):
         add(fleet, refresh, kept, then, now, source)
@@ -222,7 +222,7 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     fleet.refresh(wait=False)
     gate.wait()
     live(fleet, table, 2)
-    monkeypatch.setattr(posse.fleet.background, "_add", busy)
+    monkeypatch.setattr(posse.engine.background, "_add", busy)
     generation = int(fleet._store._room.generation[0])
     finish(fleet, gate)
 
@@ -233,9 +233,9 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
 
 @pytest.mark.parametrize("threads", [2, 4])
 def test_more_threads_find_the_same(fleet_of, table, hold, monkeypatch, threads):
-    monkeypatch.setattr(posse.engine.refresh, "MANY", 0)
-    monkeypatch.setattr(posse.engine.refresh, "BLOCK", 4)
-    monkeypatch.setattr(posse.fleet.background, "workers", lambda: threads)
+    monkeypatch.setattr(posse.model.refresh, "MANY", 0)
+    monkeypatch.setattr(posse.model.refresh, "BLOCK", 4)
+    monkeypatch.setattr(posse.engine.background, "workers", lambda: threads)
     fleet, plain = (fleet_of(300, background=True, refresh_growth=NEVER) for _ in range(2))
     for each in (fleet, plain):
         live(each, table, 1)
@@ -353,7 +353,7 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
     go_on(twin)
     fleet = build()
     if point == "catching up":
-        monkeypatch.setattr(posse.fleet.background, "FEW", 3)
+        monkeypatch.setattr(posse.engine.background, "FEW", 3)
         first = hold("end")
     gate = hold(point)
     fleet.refresh(wait=False)
@@ -391,7 +391,7 @@ def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table
         started.append((refresh, n_tasks))
         return refresh
 
-    monkeypatch.setattr(posse.fleet.background, "Refresh", run_later)
+    monkeypatch.setattr(posse.engine.background, "Refresh", run_later)
     gate = hold("begin")
     fleet.refresh(wait=False)
     gate.wait()
@@ -464,7 +464,7 @@ def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, cap
         if what == "Thread":
             patched.setattr(threading.Thread, "start", start)
         else:
-            patched.setattr(posse.fleet.background, what, refuse)
+            patched.setattr(posse.engine.background, what, refuse)
         calls[update]()
     assert "could not be started" in caplog.text
     assert fleet.n_rewards == (60 if update == "refresh" else 80)
@@ -701,7 +701,7 @@ def test_it_stands_back_behind_decisions():
 
     def look():
         before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        posse.fleet.background._stand_back()
+        posse.engine.background._stand_back()
         found.extend([before, os.getpriority(os.PRIO_PROCESS, threading.get_native_id())])
 
     mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
@@ -743,12 +743,12 @@ def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, mon
 ENDING = """
 import concurrent.futures.thread as futures, threading, time
 import numpy as np
-import posse.fleet.background, posse.engine.refresh
+import posse.engine.background, posse.model.refresh
 from posse import Posse
-from posse.engine.refresh import Refresh
+from posse.model.refresh import Refresh
 
-posse.fleet.background.workers = lambda: 4
-posse.engine.refresh.MANY, posse.engine.refresh.BLOCK = 0, 4
+posse.engine.background.workers = lambda: 4
+posse.model.refresh.MANY, posse.model.refresh.BLOCK = 0, 4
 fleet = Posse(arms=["x", "y"], features=["a"], background=True, refresh_growth=1e12, seed=1)
 n = 60
 fleet.learn_many({"task": [f"t{i % 20}" for i in range(n)], "arm": ["x", "y"] * (n // 2), "a": np.sin(np.arange(n)),

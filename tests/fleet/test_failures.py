@@ -6,16 +6,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-import posse.engine.refresh
+import posse.engine.kept
+import posse.engine.room
+import posse.engine.store
 import posse.fleet.core
-import posse.fleet.kept
 import posse.fleet.ledger
 import posse.fleet.merge
 import posse.fleet.posse
-import posse.fleet.room
-import posse.fleet.store
 import posse.kernels.llvm.handle
+import posse.model.refresh
 from posse import FeatureSpec, Posse
+from posse.engine.kept import Kept
+from posse.engine.store import FIRST_ARMS, FIRST_ROOM
 from posse.errors import (
     ExpiredDecision,
     InvalidValue,
@@ -28,8 +30,6 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import numeric
-from posse.fleet.kept import Kept
-from posse.fleet.store import FIRST_ARMS, FIRST_ROOM
 from posse.kernels import estimators
 
 X = np.array([0.3, -0.8])
@@ -278,18 +278,18 @@ def memory(monkeypatch):
     """Let memory end: set ``left`` to the number of arrays that can still be made."""
     ending = Ending()
     for module in (
-        posse.fleet.core, posse.fleet.kept, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse,
-        posse.engine.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.llvm.handle,
+        posse.fleet.core, posse.engine.kept, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse,
+        posse.model.refresh, posse.engine.room, posse.engine.store, posse.kernels.llvm.handle,
     ):  # fmt: skip
         monkeypatch.setattr(module, "np", ending)
     for module, name in [
-        (posse.fleet.core, "new_lanes"), (posse.fleet.kept, "new_sums"), (posse.engine.refresh, "new_buffers"),
-        (posse.engine.refresh, "new_block"), (estimators, "new_memory"),
+        (posse.fleet.core, "new_lanes"), (posse.engine.kept, "new_sums"), (posse.model.refresh, "new_buffers"),
+        (posse.model.refresh, "new_block"), (estimators, "new_memory"),
     ]:  # fmt: skip
         monkeypatch.setattr(module, name, ending.wrapped(getattr(module, name)))
     # A batch is large from a few rows on, and copies of what is about to change soon need more room.
-    monkeypatch.setattr(posse.fleet.store, "MANY_ROWS", 100)
-    monkeypatch.setattr(posse.fleet.kept, "FIRST_ROOM", 2)
+    monkeypatch.setattr(posse.engine.store, "MANY_ROWS", 100)
+    monkeypatch.setattr(posse.engine.kept, "FIRST_ROOM", 2)
     return ending
 
 

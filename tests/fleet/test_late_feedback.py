@@ -272,7 +272,7 @@ def test_a_population_is_estimated_when_rewards_replace_zeros(fleet_of):
 
 
 def test_zeros_alone_are_not_estimated_at_every_decision(fleet_of, monkeypatch):
-    from posse.fleet.store import Store
+    from posse.engine.store import Store
 
     counted = []
     whole = Store.refresh
@@ -287,7 +287,7 @@ def test_zeros_alone_are_not_estimated_at_every_decision(fleet_of, monkeypatch):
 def test_a_refresh_in_the_background_is_exact_while_rewards_replace_what_counted(fleet_of, monkeypatch):
     import threading
 
-    from posse.engine.refresh import Refresh
+    from posse.model.refresh import Refresh
 
     fleet = fleet_of(400, absent_reward=0.25, background=True)
     rng = np.random.default_rng(6)

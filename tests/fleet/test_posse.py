@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import posse.fleet.core
 from posse import FeatureSpec, Posse
+from posse.engine.store import Store
 from posse.errors import (
     InvalidValue,
     NotFinite,
@@ -21,7 +22,6 @@ from posse.errors import (
 )
 from posse.features import numeric, one_hot
 from posse.fleet.core import FIT_SETTLED
-from posse.fleet.store import Store
 from posse.kernels.posterior import rebuild
 from posse.model import posterior
 

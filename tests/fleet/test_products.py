@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
+from posse.engine.kept import SLICE_BYTES
 from posse.fleet import products
 from posse.fleet.products import products_of, slice_rows, squares_of
 from posse.model.borrowing import feature_squares
@@ -37,7 +38,7 @@ def test_slices_let_go_of_the_lock(fleet_of, monkeypatch, prior, counted_lock):
 
 
 def test_a_slice_is_a_few_megabytes_however_wide_its_rows():
-    assert [slice_rows(d) * 4 * d * (d + 1) <= products.SLICE_BYTES for d in (1, 10, 100, 500)] == [True] * 4
+    assert [slice_rows(d) * 4 * d * (d + 1) <= SLICE_BYTES for d in (1, 10, 100, 500)] == [True] * 4
     assert slice_rows(100_000) == 1
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.distributed.shard_fleet import OF_ARMS, ROOTS, evidence_names
-from posse.engine.refresh import Live, Refresh
 from posse.fleet.posse import Posse
 from posse.kernels import refresh as loops
+from posse.model.refresh import Live, Refresh
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.engine.refresh import POPULATION, Live, Refresh, chosen_rows
+from posse.engine.commit import Step, Steps, commit
+from posse.engine.loading import require_loaded
+from posse.engine.store import Store
 from posse.errors import InvalidValue
 from posse.fleet.behaviour import ALONE
-from posse.fleet.commit import Step, Steps, commit
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
-from posse.fleet.loading import require_loaded
 from posse.fleet.merge import prepare
 from posse.fleet.posse import Posse
-from posse.fleet.store import Store
 from posse.kernels import estimators
 from posse.kernels import refresh as loops
+from posse.model.refresh import POPULATION, Live, Refresh, chosen_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt

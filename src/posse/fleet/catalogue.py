@@ -13,14 +13,14 @@ import numpy as np
 
 from posse._version import __version__
 from posse.checks import one_of, whole_number
+from posse.engine.commit import Steps, commit
+from posse.engine.loading import require_loaded
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.fleet.commit import Steps, commit
 from posse.fleet.core import MONTH, no_belief, require_truth_value
 from posse.fleet.decision import Decision, Expectation, Ranking
 from posse.fleet.labels import Label, Labels, require_one_by_one
 from posse.fleet.ledger import PENDING, REWARDED
-from posse.fleet.loading import require_loaded
 from posse.fleet.menu import Menu, read_menu
 from posse.fleet.overview import Coefficients, coefficients_of
 from posse.fleet.posse import Posse

@@ -15,6 +15,11 @@ import numpy as np
 
 from posse._version import __version__
 from posse.checks import number
+from posse.engine.commit import Steps, commit
+from posse.engine.known import Known
+from posse.engine.loading import require_loaded
+from posse.engine.room import memory
+from posse.engine.site_store import SiteStore
 from posse.errors import (
     ExpiredDecision,
     InvalidValue,
@@ -27,18 +32,13 @@ from posse.errors import (
 )
 from posse.families import Rewards
 from posse.features import FeatureSpec
-from posse.fleet.behaviour import Behaviour, new_behaviour
-from posse.fleet.commit import Steps, commit
+from posse.fleet.behaviour import Behaviour, new_behaviour, new_store
 from posse.fleet.decision import Decision
 from posse.fleet.fading import HalfLife, new_fading
-from posse.fleet.known import Known
 from posse.fleet.labels import Label, Labels
 from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
-from posse.fleet.loading import require_loaded
 from posse.fleet.menu import read_menu
-from posse.fleet.room import memory
 from posse.fleet.rows import label_codes, listed, required, sequence_codes
-from posse.fleet.site_store import SiteStore, new_store
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide, decide_rows, pick
@@ -52,9 +52,9 @@ from posse.keywords import KnownKeywords
 from posse.threads import MANY_ROWS, spread_parts, workers
 
 if TYPE_CHECKING:
-    from posse.engine.refresh import Refresh
     from posse.logs.writer import Record
     from posse.model.prior import Prior
+    from posse.model.refresh import Refresh
     from posse.types import Array, BoolArray, IntArray
 
 MONTH = 30 * 24 * 3600.0
@@ -576,7 +576,7 @@ class Core(KnownKeywords):
             return
         self._store.kept = None
         try:
-            from posse.fleet.background import run_beside, run_later
+            from posse.engine.background import run_beside, run_later
 
             if isinstance(self._store, SiteStore):
                 run_beside(self, steps=steps, settled=settled)
@@ -589,7 +589,7 @@ class Core(KnownKeywords):
     def _end_beside(self) -> None:
         """Wait for an estimate of clicks or counts that is under way, and go on from there."""
         if isinstance(self._store, SiteStore) and self._store.beside is not None:
-            from posse.fleet.background import end_beside
+            from posse.engine.background import end_beside
 
             end_beside(self)
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posse.checks import number
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
 from posse.fleet.core import require_beliefs
 from posse.fleet.rows import sequence_codes
-from posse.fleet.site_store import SiteStore
 from posse.kernels.packing import whole_matrix
 from posse.kernels.rule import score_probabilities_rows
 from posse.kernels.select import SAMPLING

@@ -13,8 +13,8 @@ import numpy as np
 
 from posse.checks import number
 from posse.engine import drift as engine
+from posse.engine.commit import commit
 from posse.errors import InvalidValue
-from posse.fleet.commit import commit
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide, observe_one
 from posse.policies.fading import population_of

@@ -16,16 +16,16 @@ import numpy as np
 
 from posse._version import __version__
 from posse.container import Container, Streamed, open_container, write_container
+from posse.engine.commit import commit
+from posse.engine.site_store import SiteStore
 from posse.errors import DamagedFile, InvalidValue, NotFinite, PosseError, UnknownTask
 from posse.features import FeatureSpec
-from posse.fleet.commit import commit
 from posse.fleet.fading_file import drift_in, fading_state, restore_fading
 from posse.fleet.known_file import declared, known_state, restore_known
 from posse.fleet.labels import Label, Labels, checked_label
 from posse.fleet.ledger import FORGOTTEN, MOST, PENDING, REWARDED, Ledger
 from posse.fleet.rows import listed
 from posse.fleet.site_file import restore_sites, rewards_in, site_state
-from posse.fleet.site_store import SiteStore
 from posse.fleet.soundness import beliefs_follow, contradiction, ledger_contradiction, uncounted
 from posse.kernels.evidence import WORKING_ROOM
 from posse.kernels.fleet import list_first

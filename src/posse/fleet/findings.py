@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posse.engine.site_store import SiteStore
 from posse.features.categories import OneHot
 from posse.fleet.products import products_of
-from posse.fleet.site_store import SiteStore
 from posse.fleet.unseen import unseen_categories
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED

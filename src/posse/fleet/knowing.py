@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.commit import commit
 from posse.errors import InvalidValue
-from posse.fleet.commit import commit
 from posse.fleet.menu import read_menu
 
 if TYPE_CHECKING:
-    from posse.fleet.commit import Steps
+    from posse.engine.commit import Steps
     from posse.fleet.core import Core
 
 

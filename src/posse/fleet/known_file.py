@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.commit import commit
 from posse.features import FeatureSpec
-from posse.fleet.commit import commit
 from posse.model.effects import Effects
 
 if TYPE_CHECKING:
+    from posse.engine.known import Known, Side
     from posse.fleet.core import Core
     from posse.fleet.file import _Reader
-    from posse.fleet.known import Known, Side
     from posse.types import IntArray
 
 

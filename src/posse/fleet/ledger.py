@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.fleet.commit import Steps, commit
+from posse.engine.commit import Steps, commit
 from posse.fleet.labels import Label
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Ledger:
         return first
 
     def rewarding(self, rows: IntArray, rewards: Array) -> Steps:
-        """Give decisions their rewards; see :func:`posse.fleet.commit.commit`."""
+        """Give decisions their rewards; see :func:`posse.engine.commit.commit`."""
         return [partial(self.status.__setitem__, rows, REWARDED), partial(self.reward.__setitem__, rows, rewards)]
 
     def _not_before(self, time: float) -> float:

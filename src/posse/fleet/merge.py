@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posse.engine.commit import Steps, commit
+from posse.engine.loading import require_loaded
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
-from posse.fleet.commit import Steps, commit
 from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
-from posse.fleet.loading import require_loaded
-from posse.fleet.site_store import SiteStore
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
-    from posse.engine.refresh import Refresh
+    from posse.model.refresh import Refresh
 
 
 def merge_fleet(mine: Core, other: Core) -> None:

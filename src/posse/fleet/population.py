@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.engine.refresh import Live, Refresh
 from posse.errors import InvalidValue
 from posse.kernels import estimators
 from posse.kernels.evidence import WORKING_ROOM
+from posse.model.refresh import Live, Refresh
 
 if TYPE_CHECKING:
     import numpy.typing as npt

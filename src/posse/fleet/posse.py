@@ -14,8 +14,10 @@ import numpy as np
 
 from posse.batches import is_many
 from posse.checks import one_of, whole_number
+from posse.engine.commit import Step, Steps, commit
+from posse.engine.loading import require_loaded
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
-from posse.fleet.commit import Step, Steps, commit
 from posse.fleet.core import (
     FIT_SETTLED,
     FIT_STEPS,
@@ -29,7 +31,6 @@ from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
 from posse.fleet.fading import NoticedChange, times_of
 from posse.fleet.labels import Label, checked_label, require_one_by_one
 from posse.fleet.ledger import PENDING, REWARDED, Pending, parse_id
-from posse.fleet.loading import require_loaded
 from posse.fleet.overview import (
     ArmOverview,
     Coefficients,
@@ -46,7 +47,6 @@ from posse.fleet.products import squares_of
 from posse.fleet.ranking import rank_arms
 from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
 from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, without_missing
-from posse.fleet.site_store import SiteStore
 from posse.kernels import estimators
 from posse.kernels.fleet import decide, observe_one
 from posse.kernels.packing import whole_matrices

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.fleet.site_store import SiteStore
+from posse.engine.kept import slice_rows
+from posse.engine.site_store import SiteStore
 from posse.kernels import estimators
 from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import mean_squares
@@ -14,8 +15,6 @@ from posse.model.borrowing import mean_squares
 if TYPE_CHECKING:
     from posse.fleet.core import Core
     from posse.types import Array
-
-SLICE_BYTES = 4 << 20  # of sums that are read while decisions wait: about a millisecond
 
 
 class Products(NamedTuple):
@@ -50,11 +49,6 @@ def products_of(fleet: Core) -> Products:
             products[d, d] += sums.sum_of_squares[some].sum()
             rewards += float(sums.counts[some].sum())
     return Products(products, rewards)
-
-
-def slice_rows(n_features: int) -> int:
-    """Return how many pairs are read at a time."""
-    return max(1, SLICE_BYTES // (8 * n_features * (n_features + 1) // 2))
 
 
 def squares_of(fleet: Core) -> Array:

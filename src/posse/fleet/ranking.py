@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.checks import whole_number
+from posse.engine.commit import commit
 from posse.errors import InvalidValue
-from posse.fleet.commit import commit
 from posse.fleet.core import no_belief
 from posse.fleet.decision import Decision, Ranking
 

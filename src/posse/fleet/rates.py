@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from posse.engine.site_store import SiteStore
 from posse.fleet.expecting import BORROWED_CONTEXTS, CONFIDENCE
 from posse.fleet.overview import coefficients_of
-from posse.fleet.site_store import SiteStore
 
 if TYPE_CHECKING:
     from posse.fleet.core import Core

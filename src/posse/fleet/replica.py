@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.commit import commit
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
-from posse.fleet.commit import commit
 from posse.fleet.core import no_belief, require_truth_value
 from posse.fleet.decision import Decision
 from posse.fleet.fading import Event
 from posse.fleet.labels import Label
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.posse import Posse
-from posse.fleet.site_store import SiteStore
 from posse.fleet.snapshot import freeze_fleet
 from posse.kernels.fleet import decide
 from posse.kernels.sums import Sums

@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posse.container import Streamed
+from posse.engine.kept import FrozenSums
+from posse.engine.site_store import SiteStore
 from posse.fleet.file import (
     FADING_SUMS,
     KIND,
@@ -18,8 +20,6 @@ from posse.fleet.file import (
     state_but_pairs,
     write_fleet,
 )
-from posse.fleet.kept import FrozenSums
-from posse.fleet.site_store import SiteStore
 
 if TYPE_CHECKING:
     from posse.fleet.posse import Posse

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posse.batches import ROWS, TableFiles
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue, PosseError
 from posse.features.quantities import CONSTANT, SMALLEST_SPREAD, Numeric
 from posse.features.spec import FeatureSpec
 from posse.fleet.file import load_fleet
-from posse.fleet.site_store import SiteStore
 from posse.fleet.snapshot import freeze_fleet
 from posse.kernels.linalg import LARGEST
 from posse.tables import as_frame

@@ -10,11 +10,10 @@ from weakref import WeakSet
 
 import numpy as np
 
+from posse.engine.commit import Step, Steps, commit
 from posse.engine.drift import LEAST, scale_sums
-from posse.engine.refresh import POPULATION, Live, Refresh
+from posse.engine.room import Room, new_room, with_more_arms, with_more_slots, with_more_tasks
 from posse.errors import InvalidValue
-from posse.fleet.commit import Step, Steps, commit
-from posse.fleet.room import Room, new_room, with_more_arms, with_more_slots, with_more_tasks
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
 from posse.kernels.estimators import Memory
@@ -40,6 +39,7 @@ from posse.kernels.sums import Sums
 from posse.model.belief import prior_of
 from posse.model.evidence import STUDENT_FREEDOM, expected_arm
 from posse.model.prior import one_arm
+from posse.model.refresh import POPULATION, Live, Refresh
 from posse.threads import MANY_ROWS, pool, spread, workers
 from posse.undisturbed import undisturbed
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from posse.fleet.kept import Kept
+    from posse.engine.kept import Kept
     from posse.model.prior import Prior
     from posse.types import Array, IntArray
 
@@ -74,7 +74,7 @@ class Store:
 
     Everything is by number: arms, tasks, and slots (rows of one (arm, task) each). Nothing is checked here, and
     nothing locked. Methods named after what is being done (``adding_rows``) do all of it that can fail and return the
-    steps that are left, for :func:`posse.fleet.commit.commit`; nothing else may change between the two.
+    steps that are left, for :func:`posse.engine.commit.commit`; nothing else may change between the two.
 
     Parameters
     ----------

@@ -12,10 +12,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
+from posse.engine.site_rows import KEPT
+from posse.engine.site_store import SiteStore
 from posse.errors import DamagedFile, InvalidValue
 from posse.fleet.replica import Replica
-from posse.fleet.site_rows import KEPT
-from posse.fleet.site_store import SiteStore
 
 N = 600
 RNG = np.random.default_rng(5)

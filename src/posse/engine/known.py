@@ -19,10 +19,10 @@ from posse.kernels.packing import whole_matrices, whole_matrix
 from posse.model.effects import Effects, learn_effects, no_effects, regression, task_information
 
 if TYPE_CHECKING:
+    from posse.engine.commit import Steps
+    from posse.engine.store import Store
     from posse.features import FeatureSpec
-    from posse.fleet.commit import Steps
     from posse.fleet.overview import ArmOverview
-    from posse.fleet.store import Store
     from posse.kernels.sums import Sums
     from posse.types import Array, BoolArray, IntArray
 

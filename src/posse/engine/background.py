@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.engine.refresh import COARSE, Live, Refresh
-from posse.fleet.batch import Batch
-from posse.fleet.kept import Copies, Frozen, Kept
-from posse.fleet.site_store import SiteStore
+from posse.engine.batch import Batch
+from posse.engine.kept import Copies, Frozen, Kept
+from posse.engine.site_store import SiteStore
+from posse.model.refresh import COARSE, Live, Refresh
 from posse.threads import workers
 from posse.undisturbed import undisturbed
 
