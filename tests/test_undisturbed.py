@@ -89,7 +89,7 @@ CALLS = {
     "count_rows": lambda fleet: fleet.learn_many(rows_of(500, 1), refresh=False),
     "observe_rows": lambda fleet: fleet.learn_many(rows_of(5, 1)),
     "set_triangles": lambda fleet: fleet.refresh(),
-    "sum_information": lambda fleet: fleet._store.settle(),
+    "sum_information": lambda fleet: fleet._engine.store.settle(),
 }
 
 
@@ -112,7 +112,7 @@ def test_a_fleet_is_whole_after_an_interrupt(kernel, monkeypatch):
             CALLS[kernel](fleet)
     fleet.learn_many(rows_of(500, 2))
 
-    store = fleet._store
+    store = fleet._engine.store
     belief = store.belief
     for arm in range(store.n_arms):
         listed = belief.seen[arm, : belief.n_seen[arm]]
@@ -148,7 +148,7 @@ def test_fleets_are_merged_or_not(where, monkeypatch):
 
     merged = where == "refresh"
     assert fleet.n_rewards == (120 if merged else 60)
-    assert fleet._store.n_arms == len(fleet.arms) == (3 if merged else 2)
+    assert fleet._engine.store.n_arms == len(fleet.arms) == (3 if merged else 2)
     if not merged:
         fleet.merge(other)
     assert fleet.decide(60, [0.1]).probabilities.keys() == {"red", "green", "blue"}

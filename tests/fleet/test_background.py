@@ -92,23 +92,23 @@ def hold(monkeypatch):
 
 def finish(fleet, gate=None):
     """Let a refresh go and wait for its end."""
-    thread = fleet._background
+    thread = fleet._engine.thread
     if gate is not None:
         gate.go.set()
     if thread is not None:
         thread.join(60)
         assert not thread.is_alive()
     assert not fleet.refreshing
-    assert fleet._store.kept is None
+    assert fleet._engine.store.kept is None
 
 
 def parts(fleet, names):
-    return {name: getattr(fleet._store.belief, name).copy() for name in names}
+    return {name: getattr(fleet._engine.store.belief, name).copy() for name in names}
 
 
 def require_rebuilt(fleet, tolerance=1e-8):
     """The posterior is the one that follows from all sums under the prior in force."""
-    store = fleet._store
+    store = fleet._engine.store
     before = parts(fleet, SHARED)
     store.settle()
     slots = np.concatenate([store.belief.seen[arm, : store.belief.n_seen[arm]] for arm in range(store.n_arms)])
@@ -202,7 +202,7 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
         assert found[name].tobytes() == expected[name].tobytes(), name
         assert found[name].tobytes() != old[name].tobytes(), name
     require_rebuilt(fleet)
-    assert fleet._store.memory.evidence.refreshed_at[0] == plain.n_rewards
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == plain.n_rewards
 
 
 def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
@@ -223,11 +223,11 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     gate.wait()
     live(fleet, table, 2)
     monkeypatch.setattr(posse.engine.background, "_add", busy)
-    generation = int(fleet._store._room.generation[0])
+    generation = int(fleet._engine.store._room.generation[0])
     finish(fleet, gate)
 
     assert rounds == ["Frozen", "Frozen", "Frozen", "Live"]
-    assert fleet._store._room.generation[0] == generation + 1
+    assert fleet._engine.store._room.generation[0] == generation + 1
     require_rebuilt(fleet)
 
 
@@ -368,11 +368,11 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
     assert differences(snapshot(fleet), snapshot(twin)) == []
     require_rebuilt(fleet)
     # And it can be done again.
-    generation = int(fleet._store._room.generation[0])
+    generation = int(fleet._engine.store._room.generation[0])
     fleet.refresh(wait=False)
     twin.refresh()
     finish(fleet)
-    assert fleet._store._room.generation[0] == generation + 1
+    assert fleet._engine.store._room.generation[0] == generation + 1
     for name in PRIOR[:3]:
         assert parts(fleet, [name])[name].tobytes() == parts(twin, [name])[name].tobytes()
 
@@ -403,7 +403,7 @@ def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table
     finish(fleet, gate)
 
     ((refresh, n_tasks),) = started
-    assert fleet._store.n_tasks > n_tasks
+    assert fleet._engine.store.n_tasks > n_tasks
     for array in (refresh._loop.freedom, refresh._loop.distance):
         assert (array.base[n_tasks:] == 7.0).all()
     require_rebuilt(fleet)
@@ -469,13 +469,13 @@ def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, cap
     assert "could not be started" in caplog.text
     assert fleet.n_rewards == (60 if update == "refresh" else 80)
     assert not fleet.refreshing
-    assert fleet._store.kept is None
+    assert fleet._engine.store.kept is None
     require_rebuilt(fleet)
 
     # It is due with the next reward.
     fleet.reward(fleet.decide("t2", X).id, 0.5)
     if update != "refresh":
-        assert fleet._store.memory.evidence.refreshed_at[0] in (60, 81)
+        assert fleet._engine.store.memory.evidence.refreshed_at[0] in (60, 81)
     fleet.refresh(wait=False)
     finish(fleet)
     require_rebuilt(fleet)
@@ -484,7 +484,7 @@ def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, cap
 def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     fleet = fleet_of(60, background=True, refresh_growth=0.5)
     gate = hold("begin")
-    generation = int(fleet._store._room.generation[0])
+    generation = int(fleet._engine.store._room.generation[0])
     for i in range(29):
         fleet.reward(fleet.decide(f"t{i % 5}", X).id, 0.1 * i)
     assert not fleet.refreshing
@@ -492,15 +492,15 @@ def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     assert fleet.refreshing
     gate.wait()
     # One is under way: others wait until it is over.
-    thread = fleet._background
+    thread = fleet._engine.thread
     fleet.reward(fleet.decide("t2", X).id, 0.7)
     fleet.refresh(wait=False)
     fleet.learn_many(table(20, 3))
-    assert fleet._background is thread
+    assert fleet._engine.thread is thread
     finish(fleet, gate)
 
-    assert fleet._store._room.generation[0] == generation + 1
-    assert fleet._store.memory.evidence.refreshed_at[0] == 90
+    assert fleet._engine.store._room.generation[0] == generation + 1
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 90
     assert fleet.n_rewards == 111
     require_rebuilt(fleet)
 
@@ -508,15 +508,15 @@ def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
 @pytest.mark.parametrize("rows", [20, 60])
 def test_a_batch_that_does_not_outweigh_what_is_known_is_learned_at_once(fleet_of, table, hold, rows):
     fleet = fleet_of(60, background=True, refresh_growth=0.1)
-    gate, version = hold("begin"), fleet._store.version
+    gate, version = hold("begin"), fleet._engine.store.version
     fleet.learn_many(table(rows, 3))
 
-    assert fleet._store.version == version
+    assert fleet._engine.store.version == version
     assert fleet.refreshing
     assert fleet.n_rewards == 60 + rows
     require_rebuilt(fleet)
     finish(fleet, gate)
-    assert fleet._store.memory.evidence.refreshed_at[0] == 60 + rows
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 60 + rows
 
 
 def test_a_fleet_with_nothing_in_it_is_refreshed_as_well(fleet_of, table):
@@ -546,7 +546,7 @@ def test_sums_that_no_decision_has_seen_are_estimated_at_once(fleet_of, table):
     fleet.learn_many(table(30, 5), refresh=False)
     fleet.refresh(wait=False)
     assert not fleet.refreshing
-    assert not fleet._store.stale
+    assert not fleet._engine.store.stale
     require_rebuilt(fleet)
 
 
@@ -610,7 +610,7 @@ def test_rewards_that_are_refused_by_the_log_leave_no_trace(fleet_of, table, hol
 def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
     fleet = fleet_of(40, background=True, refresh_growth=0.05, robust=robust)
     before = fleet.statistics
-    installed = int(fleet._store._room.generation[0])
+    installed = int(fleet._engine.store._room.generation[0])
     rows, failures = [], []
     interval = sys.getswitchinterval()
 
@@ -637,14 +637,14 @@ def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
                 thread.start()
             for thread in threads:
                 thread.join(120)
-            if fleet._store._room.generation[0] > installed + 1:
+            if fleet._engine.store._room.generation[0] > installed + 1:
                 break  # estimates stand back behind decisions: on a busy machine one may take all this time
     finally:
         sys.setswitchinterval(interval)
     assert not failures
     finish(fleet)
 
-    assert fleet._store._room.generation[0] > installed + 1  # they did come in between
+    assert fleet._engine.store._room.generation[0] > installed + 1  # they did come in between
     stats, tasks = fleet.statistics, list(fleet.tasks)
     known = before.gram.shape[1]
     gram, moment, count = np.zeros_like(stats.gram), np.zeros_like(stats.moment), np.zeros_like(stats.count)
@@ -715,7 +715,7 @@ def test_it_stands_back_behind_decisions():
 def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, monkeypatch):
     # Every block that the estimate reads, after rewards of all tasks have come, is that of the beginning.
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
-    store = fleet._store
+    store = fleet._engine.store
     before = [field[: store.n_slots].copy() for field in store.belief.sums]
     read, blocks = Frozen.pairs, []
 
@@ -763,7 +763,7 @@ def after_the_end(self, source, rows):
 Refresh._sum_moments = after_the_end
 fleet.refresh(wait=False)
 # The interpreter waits for this one, and so does not kill the other.
-threading.Thread(target=fleet._background.join, args=(30,)).start()
+threading.Thread(target=fleet._engine.thread.join, args=(30,)).start()
 """
 
 

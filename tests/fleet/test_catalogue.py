@@ -61,7 +61,7 @@ def test_propensities_add_up_to_1_and_are_those_of_the_arms_that_come():
 
 def test_one_reward_is_learned_exactly(monkeypatch):
     catalogue = Catalogue(FEATURES, ARM_FEATURES, seed=1)
-    monkeypatch.setattr(catalogue._fleet, "_estimate_one", lambda _: None)  # the population stays as it is
+    monkeypatch.setattr(catalogue._fleet._engine, "estimate_after_one", lambda _: None)  # the population stays as it is
     monkeypatch.setattr(catalogue._residuals, "estimate", lambda _: None)
     x, rows = [0.5, -1.0], {"a": [0.3, 0.7], "b": [0.3, 0.7], "c": [-0.4, 0.1]}
     before = catalogue.expected("t", x, rows)

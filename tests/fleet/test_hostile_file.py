@@ -355,7 +355,7 @@ def test_beliefs_that_do_not_follow_from_the_sums_are_not_believed(states, path,
             fleet = Posse.load(path)
         except DamagedFile:
             continue
-        weights = fleet._store.belief.task_weight[: len(fleet.tasks)]
+        weights = fleet._engine.store.belief.task_weight[: len(fleet.tasks)]
         post = posterior(fleet.statistics, fleet.prior, weights)
         for position, task in enumerate(fleet.tasks):
             found = fleet.coefficients(task)

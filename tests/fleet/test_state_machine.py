@@ -448,7 +448,7 @@ class FleetMachine(RuleBasedStateMachine):
     @invariant()
     def predictions_are_those_of_the_model(self):
         stats, prior = self.fleet.statistics, self.fleet.prior
-        weights = self.fleet._store.belief.task_weight[list(self.fleet._tasks.numbers.values())]
+        weights = self.fleet._engine.store.belief.task_weight[list(self.fleet._tasks.numbers.values())]
         post = posterior(stats, prior, weights if self.tasks else None)
         for probe in PROBES:
             x = full(probe)

@@ -88,7 +88,7 @@ def encode_frame(frame: pl.DataFrame, fleet: Posse, columns: Columns, home: IntA
     """Return rows as every shard gets them."""
     task, arm, reward, missing = columns
     if missing != "error":
-        frame = without_missing(frame, reward, fleet._absent_reward if missing == "absent" else None)
+        frame = without_missing(frame, reward, fleet._late.absent_reward if missing == "absent" else None)
     labels, codes, arms, X, y = encode_rows(fleet, frame, task, arm, reward)
     homes = home[buckets_of(labels)][codes] if labels else np.empty(0, dtype=np.int64)
     order = np.argsort(homes, kind="stable")
@@ -109,7 +109,7 @@ def encode_rows(
     y = rewards_of(required(frame, reward, "reward"))
     labels, codes = label_codes(required(frame, task, "task"), template._tasks)
     arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), template._arms)
-    numbers = np.array([template._arm_number(label) for label in arm_labels], dtype=np.int64)
+    numbers = np.array([template._arms.number(label) for label in arm_labels], dtype=np.int64)
     X = template.features.encode_many(contexts_of(frame, template.features.names))
     return labels, codes, numbers[arm_codes], X, y
 

@@ -126,7 +126,7 @@ def load_shards(cls: type[Any], path: str | os.PathLike[str], clock: Callable[[]
         add_shard(fleet, cls.load(file, clock=clock))
     if manifest.population is not None:
         adopt_alone(fleet, manifest.population)
-        store = fleet._store
+        store = fleet._engine.store
         refresh = Refresh(store.belief, store.memory.evidence)
         refresh.look_from(Live(store.belief))
         store.install(refresh)

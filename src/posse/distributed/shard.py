@@ -215,10 +215,10 @@ class Shard:
         fleet = self.fleet
         return {
             "tasks": len(fleet),
-            "pairs": int(fleet._store.belief.n_seen.sum()),
+            "pairs": int(fleet._engine.store.belief.n_seen.sum()),
             "rewards": fleet.n_rewards,
             "decisions": fleet.n_decisions,
-            "pending": fleet._n_pending(),
+            "pending": sum(ledger.n_pending for ledger in fleet._ledgers()),
             "arms": list(fleet._arms),
             "retired": list(fleet.retired_arms),
             "kind": fleet._tasks.kind,
@@ -232,7 +232,7 @@ class Shard:
     def sums(self) -> tuple[list[Label], Arrays]:
         """Return tasks, and arms and sums of every pair with rewards."""
         with self.fleet._lock:
-            tasks, arms, sums = self.fleet._store.copy_of_sums()
+            tasks, arms, sums = self.fleet._engine.store.copy_of_sums()
             labels = [self.fleet._tasks.label(task) for task in tasks.tolist()]
         return labels, {"arms": arms, **dict(zip(sums._fields, sums, strict=True))}
 
@@ -311,7 +311,7 @@ class Shard:
             fleet.forget(*facts["tasks"])
         else:
             with fleet._lock:
-                fleet._store.reset_prior()
+                fleet._engine.store.reset_prior()
 
     def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
         if self._journal is not None:
@@ -370,7 +370,7 @@ class Shard:
             assert place is not None
             positions: dict[Label, int] = {}
             codes = [positions.setdefault(task, len(positions)) for task in facts["tasks"]]
-            arms = np.array([fleet._arm_number(arm) for arm in facts["arms"]], dtype=np.int64)
+            arms = np.array([fleet._arms.number(arm) for arm in facts["arms"]], dtype=np.int64)
             if record.what == "decide":
                 X = np.array([fleet.features.encode(context) for context in facts["contexts"]])
             else:
@@ -410,7 +410,7 @@ class Shard:
 
     def _own_totals(self) -> dict[str, Array]:
         """Return what a file of this shard alone may say: it has no more rewards than its own."""
-        at = self.fleet._store.memory.evidence.refreshed_at
+        at = self.fleet._engine.store.memory.evidence.refreshed_at
         return {"evidence_refreshed_at": np.minimum(at, self.fleet.n_rewards)}
 
     def _numbers(self, pattern: re.Pattern[str]) -> list[int]:

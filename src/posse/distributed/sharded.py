@@ -22,9 +22,10 @@ from posse.distributed.coordinator import Coordinator
 from posse.distributed.fit import distinct, encode_rows, learn_files
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
 from posse.distributed.shard import Shard
+from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue, UnknownDecision, UnknownTask
 from posse.features import FeatureSpec
-from posse.fleet.core import FIT_SETTLED, FIT_STEPS, require_truth_value
+from posse.fleet.checking import require_truth_value
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label
 from posse.fleet.posse import Posse
@@ -293,7 +294,7 @@ class ShardedPosse:
         template = self._template
         labels, codes, _ = template._rows(tasks, contexts)  # whatever is wrong is found before any shard is asked
         eligible = None if eligible is None else list(eligible)
-        template._mask(eligible, len(codes))
+        template._arms.mask(eligible, len(codes))
         frame = as_frame(contexts) if not isinstance(contexts, np.ndarray) else None
         calls, places = [], []
         buckets = buckets_of(labels)
@@ -409,7 +410,7 @@ class ShardedPosse:
 
         one_of(missing_reward, "missing_reward", ("error", "skip", "absent"))
         require_truth_value(refresh, "refresh")
-        if missing_reward == "absent" and self._template._absent_reward is None:
+        if missing_reward == "absent" and self._template._late.absent_reward is None:
             raise InvalidValue(
                 "missing_reward='absent' learns absent_reward where there is none, but this fleet has none"
             )
@@ -420,7 +421,7 @@ class ShardedPosse:
         else:
             frame = as_frame(table)
             if missing_reward != "error" and reward in frame.columns:
-                absent = self._template._absent_reward if missing_reward == "absent" else None
+                absent = self._template._late.absent_reward if missing_reward == "absent" else None
                 frame = without_missing(frame, reward, absent)
             if not self._template.features.ready:
                 self._template._features = self._template.features.learn_scaling(

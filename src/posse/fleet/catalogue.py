@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from posse._version import __version__
 from posse.checks import one_of, whole_number
 from posse.engine.commit import Steps, commit
+from posse.engine.learn import prepare_one
 from posse.engine.loading import require_loaded
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.fleet.core import MONTH, no_belief, require_truth_value
+from posse.fleet.checking import no_belief, require_truth_value
 from posse.fleet.decision import Decision, Expectation, Ranking
 from posse.fleet.labels import Label, Labels, require_one_by_one
+from posse.fleet.late import MONTH
 from posse.fleet.ledger import PENDING, REWARDED
 from posse.fleet.menu import Menu, read_menu
 from posse.fleet.overview import Coefficients, coefficients_of
@@ -149,7 +150,7 @@ class Catalogue(KnownKeywords):
         fleet = self._fleet
         return (
             f"<Catalogue: {len(fleet)} tasks, {len(self._arms)} arms so far, {fleet.n_rewards:g} rewards, "
-            f"{fleet._n_pending()} pending>"
+            f"{sum(ledger.n_pending for ledger in fleet._ledgers())} pending>"
         )
 
     def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
@@ -248,7 +249,7 @@ class Catalogue(KnownKeywords):
             now = fleet._clock()
             if record:
                 fleet._expire(now)
-            fleet._look()
+            fleet._engine.ensure_fresh()
             mean, sd = self._believe(number, x, menu)
             if not numbers(mean, sd):
                 raise no_belief(label)
@@ -266,7 +267,7 @@ class Catalogue(KnownKeywords):
         left, arms, chosen, decisions = np.arange(len(menu)), menu.arms, [], []
         for place, uniform in enumerate(uniforms.tolist()):
             probabilities, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
-            step = max(fleet._decided + place, fleet._store.experience) + 1
+            step = max(fleet._decided + place, fleet._engine.store.experience) + 1
             action_probabilities(mean, sd, step, rule, explore, scratch, probabilities)
             position = int(pick(probabilities, uniform))
             chances = probabilities.tolist()
@@ -297,7 +298,7 @@ class Catalogue(KnownKeywords):
         return f @ (joint.T @ mean) + residual, np.sqrt(np.maximum(variance, 0.0) + own)
 
     def _coefficients(self, task: int | None) -> tuple[Array, Array]:
-        store = self._fleet._store
+        store = self._fleet._engine.store
         if task is not None:
             store.settle([task])
         return coefficients_of(store.belief, -1 if task is None else task, 0)
@@ -320,7 +321,7 @@ class Catalogue(KnownKeywords):
         fleet, n = self._fleet, len(chosen)
         ledger = fleet._ledger
         ledger.reserve(n)
-        new = [] if number is not None else [(label, fleet._store.reserve_tasks(1)[0])]
+        new = [] if number is not None else [(label, fleet._engine.store.reserve_tasks(1)[0])]
         task = new[0][1] if number is None else number
         if len(self._arms) + n > self.max_arms:
             self._drop_arms(n)
@@ -328,7 +329,7 @@ class Catalogue(KnownKeywords):
         joint = menu.encoded[chosen] @ self._joint(x).T
         ledger.write_many(np.full(n, task, dtype=np.int64), arms, now, joint)
         steps = [
-            *fleet._taking(new),
+            *fleet._tasks.taking(fleet._engine.store, new),
             *self._arms.adding(named),
             partial(self._used.update, dict.fromkeys(arms.tolist(), fleet._decided + n)),
             partial(fleet.__dict__.update, _decided=fleet._decided + n, _rng=rng),
@@ -350,35 +351,18 @@ class Catalogue(KnownKeywords):
         self, context: Any, menu: Menu, chosen: list[int], decisions: list[Decision], now: float, ranking: bool
     ) -> None:
         """Write decisions to the log; their context has the features of the arm that was taken, too."""
-        from posse.logs.writer import moment
+        from posse.fleet.notes import decision_records
 
         assert self._fleet._log is not None
         known = dict(zip(self.features.names, self.features.raw(context), strict=True))
-        self._fleet._log(
-            [
-                {
-                    "decision_id": decision.id,
-                    "time": moment(now),
-                    "task": decision.task,
-                    "arm": decision.arm,
-                    "eligible": list(decision.probabilities),
-                    "probabilities": list(decision.probabilities.values()),
-                    "expected_rewards": list(decision.mean.values()),
-                    "propensity": decision.propensity,
-                    "context": known | menu.raw(position),
-                    "policy": "catalogue",
-                    "version": __version__,
-                    **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),
-                }
-                for place, (decision, position) in enumerate(zip(decisions, chosen, strict=True))
-            ]
-        )
+        contexts = [known | menu.raw(position) for position in chosen]
+        self._fleet._log(decision_records(decisions, contexts, now, "catalogue", ranking=ranking))
 
     def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
         """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
         menu, x = self.menu(eligible), self.features.encode(context)
         with self._fleet._lock:
-            self._fleet._look()
+            self._fleet._engine.ensure_fresh()
             mean, sd = self._believe(self._fleet._tasks.get(task), x, menu)
         return Expectation(
             dict(zip(menu.arms, mean.tolist(), strict=True)), dict(zip(menu.arms, sd.tolist(), strict=True))
@@ -387,7 +371,7 @@ class Catalogue(KnownKeywords):
     def coefficients(self, task: Label) -> Coefficients:
         """Return the posterior of a task's coefficients of :attr:`columns`; one never seen has the population's."""
         with self._fleet._lock:
-            self._fleet._look()
+            self._fleet._engine.ensure_fresh()
             mean, covariance = self._coefficients(self._fleet._tasks.get(task))
         return Coefficients(self.columns, {"reward": mean}, {"reward": covariance})
 
@@ -451,12 +435,12 @@ class Catalogue(KnownKeywords):
             for row, value in enumerate(y):
                 fleet = self._fleet
                 number = fleet._tasks.get(tasks[row])
-                new = [] if number is not None else [(tasks[row], fleet._store.reserve_tasks(1)[0])]
+                new = [] if number is not None else [(tasks[row], fleet._engine.store.reserve_tasks(1)[0])]
                 if len(self._arms) + 1 > self.max_arms:
                     self._drop_arms(1)
                 (at,), named = self._number_arms([arms[row]])
                 steps = [
-                    *fleet._taking(new),
+                    *fleet._tasks.taking(fleet._engine.store, new),
                     *self._arms.adding(named),
                     partial(self._used.__setitem__, int(at), fleet._decided),
                 ]
@@ -469,9 +453,9 @@ class Catalogue(KnownKeywords):
     ) -> None:
         """Learn one reward; ``steps`` go with it."""
         require_loaded()
-        fleet, store = self._fleet, self._fleet._store
-        fleet._look()
-        due, refresh = fleet._ready_for_one(task, 0)
+        fleet, store = self._fleet, self._fleet._engine.store
+        fleet._engine.ensure_fresh()
+        due, refresh = prepare_one(fleet._engine, task, 0)
         out = np.empty((3, 1))
         decide(store.address, task if task < store.n_tasks else -1, joint, ONLY, 1, False, 0.0, out)
         mean, variance = out[1, 0], out[2, 0] ** 2
@@ -486,24 +470,24 @@ class Catalogue(KnownKeywords):
             note,
         )
         if due:
-            fleet._estimate_one(refresh)
+            fleet._engine.estimate_after_one(refresh)
             self._residuals.estimate(float(store.belief.noise_variance[0]))
 
     def refresh(self) -> None:
         """Estimate the population anew from all that was learned, and how far arms are from their features."""
         with self._fleet._lock:
             self._fleet.refresh()
-            self._residuals.estimate(float(self._fleet._store.belief.noise_variance[0]))
+            self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
 
     def forget(self, *tasks: Label) -> None:
         """Remove all data of some tasks, as if they had never been; the population is learned again without them."""
         with self._fleet._lock:
             require_one_by_one(tasks)
-            numbers = [self._fleet._task_number(self._fleet._tasks.checked(task)) for task in tasks]
+            numbers = [self._fleet._tasks.number(self._fleet._tasks.checked(task)) for task in tasks]
             if numbers:
                 self._fleet.forget(*tasks)
                 self._residuals.keep(~np.isin(self._residuals.pairs[0], numbers))
-                self._residuals.estimate(float(self._fleet._store.belief.noise_variance[0]))
+                self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
 
     def _drop_arms(self, room: int) -> None:
         """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""

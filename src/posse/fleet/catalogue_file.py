@@ -28,7 +28,7 @@ def save_catalogue(catalogue: Catalogue, path: str | os.PathLike[str]) -> None:
     fleet, residuals = catalogue._fleet, catalogue._residuals
     with fleet._lock:
         header, arrays = _state(fleet)
-        place = np.full(fleet._store.n_tasks + 1, -1, dtype=np.int64)
+        place = np.full(fleet._engine.store.n_tasks + 1, -1, dtype=np.int64)
         order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
         place[order] = np.arange(order.size)
         tasks, arms, sums = residuals.pairs

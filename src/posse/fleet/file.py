@@ -34,7 +34,7 @@ from posse.model.prior import Prior
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from posse.fleet.posse import Posse
+    from posse.fleet.fleet import Fleet
     from posse.types import IntArray
 
 KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS = "fleet", 2, 3, 4, 5, 6, 7
@@ -65,33 +65,33 @@ BUFFERS = (
     *WORKING_ROOM,
 )  # not worth a place
 
-Fleet = TypeVar("Fleet", bound="Posse")
+AnyFleet = TypeVar("AnyFleet", bound="Fleet")
 
 
 Arrays = dict[str, Any]
 
 
-def save_fleet(fleet: Posse, path: str | os.PathLike[str]) -> None:
+def save_fleet(fleet: Fleet, path: str | os.PathLike[str]) -> None:
     """Write a fleet; deciding goes on while the file is written, not while the arrays are copied."""
     freeze_whole(fleet)(path)
 
 
-def freeze_whole(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
+def freeze_whole(fleet: Fleet) -> Callable[[str | os.PathLike[str]], None]:
     """Return what writes the state that a fleet is in now to a file, all of it copied."""
     with fleet._lock:
         fleet._require_whole()
-        fleet._end_beside()
+        fleet._engine.finish_background()
         header, arrays = _state(fleet)
     return partial(write_fleet, version=version_of(fleet), header=header, arrays=arrays)
 
 
-def version_of(fleet: Posse) -> int:
+def version_of(fleet: Fleet) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
-    if fleet._fading is not None:
+    if fleet._engine.fading is not None:
         return FADING
-    if fleet._known is not None:
+    if fleet._engine.known is not None:
         return WITH_KNOWN
-    return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
+    return WITH_SITES if isinstance(fleet._engine.store, SiteStore) else VERSION
 
 
 def require_finite(name: str, array: npt.NDArray[Any]) -> None:
@@ -123,13 +123,13 @@ def write_fleet(
 
 
 def load_fleet(
-    cls: type[Fleet],
+    cls: type[AnyFleet],
     path: str | os.PathLike[str],
     *,
     tasks: Iterable[Label] | None = None,
     clock: Callable[[], float],
     kind: str = KIND,
-) -> Fleet:
+) -> AnyFleet:
     """Read a fleet, or some of its tasks."""
     if tasks is not None:
         if isinstance(tasks, str):
@@ -147,19 +147,19 @@ def load_fleet(
             ) from None
 
 
-def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
+def _state(fleet: Fleet) -> tuple[dict[str, Any], Arrays]:
     """Return all of a fleet, as it stands in a file."""
-    fleet._look()
-    fleet._store.settle()
-    belief = fleet._store.belief
-    slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(fleet._store.n_arms)])
+    fleet._engine.ensure_fresh()
+    fleet._engine.store.settle()
+    belief = fleet._engine.store.belief
+    slots = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(fleet._engine.store.n_arms)])
     header, arrays = state_but_pairs(fleet)
-    if isinstance(fleet._store, SiteStore):
-        more, rows = site_state(fleet._store, slots)
+    if isinstance(fleet._engine.store, SiteStore):
+        more, rows = site_state(fleet._engine.store, slots)
         header, arrays = header | more, arrays | rows
-    if fleet._known is not None:
+    if fleet._engine.known is not None:
         order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
-        more, rows = known_state(fleet._known, order, fleet._store.n_arms)
+        more, rows = known_state(fleet._engine.known, order, fleet._engine.store.n_arms)
         header, arrays = header | more, arrays | rows
     arrays |= {
         "pair_gram": belief.sums.gram[slots],
@@ -172,9 +172,9 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
     return header, arrays | label_arrays(list(fleet._tasks), fleet._tasks.kind)
 
 
-def state_but_pairs(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
+def state_but_pairs(fleet: Fleet) -> tuple[dict[str, Any], Arrays]:
     """Return what does not grow with the sums of pairs, names of tasks left out."""
-    store, behaviour = fleet._store, fleet._behaviour
+    store, behaviour = fleet._engine.store, fleet._behaviour
     belief = store.belief
     n_arms = store.n_arms
     seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(n_arms)]
@@ -211,7 +211,7 @@ def state_but_pairs(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
         "posse": __version__,
         "features": fleet._features.to_json(),
         "arms": list(fleet._arms),
-        "retired": sorted(fleet._retired),
+        "retired": sorted(fleet._arms.retired),
         "seen": [rows.size for rows in seen],
         "n_tasks": len(fleet._tasks),
         "task_names": {str: "text", int: "number", None: "none"}[fleet._tasks.kind],
@@ -226,16 +226,16 @@ def state_but_pairs(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
         "seed": str(fleet._seed),
         "decided": fleet._decided,
         "experience": store.experience,
-        "time_to_live": fleet._time_to_live,
-        "absent_reward": fleet._absent_reward,
-        "count_pending": fleet._count_pending,
+        "time_to_live": fleet._late.time_to_live,
+        "absent_reward": fleet._late.absent_reward,
+        "count_pending": fleet._late.count_pending,
         "looked_at": store.looked_at,
         "replaced": store.replaced,
         "ledgers": ledgers,
         "origins": sorted(fleet._origins),
     }
-    if fleet._fading is not None:
-        more, faded = fading_state(fleet._fading, place)
+    if fleet._engine.fading is not None:
+        more, faded = fading_state(fleet._engine.fading, place)
         header, arrays = header | more, arrays | faded
     return header, arrays
 
@@ -294,7 +294,9 @@ class _Reader:
         return DamagedFile(f"{self.path} is damaged or was not written by posse: {what}; restore it from a backup")
 
 
-def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, clock: Callable[[], float]) -> Fleet:
+def _restore(
+    cls: type[AnyFleet], reader: _Reader, tasks: Iterable[Label] | None, clock: Callable[[], float]
+) -> AnyFleet:
     header = reader.header
     spec = FeatureSpec.from_json(header["features"])
     d, n_tasks = spec.n_features, reader.whole("n_tasks", 0, MOST_TASKS)
@@ -340,7 +342,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     for position in retired:
         if type(position) is not int or not 0 <= position < len(names):
             raise reader.damaged(f"retired is {retired!r}")
-        fleet._retired.add(position)
+        fleet._arms.retired.add(position)
     fleet._list_active()
     fleet._decided = reader.whole("decided")
     labels = _labels(reader, n_tasks)
@@ -349,40 +351,42 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         chosen = _chosen(reader, labels, tasks)
         everyone = frozenset(labels)
         labels = [labels[position] for position in chosen.tolist()]
-    numbers, new = fleet._numbers(labels, np.full(len(labels), -1))
-    commit(fleet._taking(new))
+    numbers, new = fleet._tasks.numbered(fleet._engine.store, labels, np.full(len(labels), -1))
+    commit(fleet._tasks.taking(fleet._engine.store, new))
     if len(fleet._tasks) != len(labels):
         raise reader.damaged("two tasks have one name")
     _restore_pairs(fleet, reader, n_tasks, chosen)
-    if fleet._known is not None:
+    if fleet._engine.known is not None:
         restore_known(fleet, reader, numbers, n_tasks, chosen)
     weight = reader.array("task_weight", (n_tasks,), rows=chosen)
     if not (weight > 0).all():
         raise reader.damaged("task_weight has numbers that are not greater than 0")
-    fleet._store.belief.task_weight[numbers] = weight
+    fleet._engine.store.belief.task_weight[numbers] = weight
     _restore_arms(fleet, reader)
     if chosen is None:
         _restore_ledgers(fleet, reader, n_tasks)
-    if fleet._fading is not None:
-        restore_fading(fleet._fading, reader, n_tasks, None if chosen is None else chosen.size)
-    fleet._store.experience = reader.whole("experience")
-    fleet._store.replaced = reader.whole("replaced")
+    if fleet._engine.fading is not None:
+        restore_fading(fleet._engine.fading, reader, n_tasks, None if chosen is None else chosen.size)
+    fleet._engine.store.experience = reader.whole("experience")
+    fleet._engine.store.replaced = reader.whole("replaced")
     looked_at = header["looked_at"]
     if type(looked_at) is not float or not 0 <= looked_at <= MOST:
         raise reader.damaged(f"looked_at is {looked_at!r}")
-    fleet._store.looked_at = looked_at
-    fleet._partial = chosen is not None
+    fleet._engine.store.looked_at = looked_at
     if chosen is not None:
-        fleet._elsewhere = everyone - frozenset(labels)
+        fleet._partial, fleet._counts_pending = True, False
+        if fleet._engine.fading is not None:
+            fleet._engine.fading.stopped = True
+        fleet._tasks.elsewhere = everyone - frozenset(labels)
     beliefs = reader.box.version not in (SUMS_ONLY, FADING_SUMS)
-    wrong = contradiction(fleet._store, whole=chosen is None, faded=fleet._fading is not None)
+    wrong = contradiction(fleet._engine.store, whole=chosen is None, faded=fleet._engine.fading is not None)
     if wrong is not None:
         raise reader.damaged(wrong)
-    fleet._store.take_over(beliefs=beliefs)
-    if not beliefs_follow(fleet._store, beliefs=beliefs):
+    fleet._engine.store.take_over(beliefs=beliefs)
+    if not beliefs_follow(fleet._engine.store, beliefs=beliefs):
         if chosen is not None:
             raise reader.damaged("its beliefs do not follow from its sums; load all of it")
-        fleet._store.rebuild()
+        fleet._engine.store.rebuild()
     fleet._seek()
     return fleet
 
@@ -414,9 +418,9 @@ def _chosen(reader: _Reader, labels: list[Label], tasks: Iterable[Label]) -> Int
     return np.array(chosen, dtype=np.int64)
 
 
-def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray | None) -> None:
+def _restore_pairs(fleet: Fleet, reader: _Reader, n_tasks: int, chosen: IntArray | None) -> None:
     """Put sums and beliefs of all pairs, or of those of the chosen tasks, into their arrays."""
-    store = fleet._store
+    store = fleet._engine.store
     n_arms, d = store.n_arms, store.n_features
     seen = reader.header["seen"]
     if not isinstance(seen, list) or len(seen) != n_arms or not all(type(n) is int and 0 <= n <= n_tasks for n in seen):
@@ -461,15 +465,15 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
     store.count_rewards()
 
 
-def _restore_arms(fleet: Posse, reader: _Reader) -> None:
-    belief, memory = fleet._store.belief, fleet._store.memory
+def _restore_arms(fleet: Fleet, reader: _Reader) -> None:
+    belief, memory = fleet._engine.store.belief, fleet._engine.store.memory
     for name in PER_ARM:
         target = getattr(belief, name)
         target[...] = reader.array(f"arm_{name}", target.shape)
     if not ((belief.noise_variance > 0).all()):
         raise reader.damaged("a noise variance of an arm is not greater than 0")
     # The population must be one: a Prior checks that.
-    _ = fleet._store.prior
+    _ = fleet._engine.store.prior
     parts: tuple[tuple[str, Any], ...] = (("memory", memory), ("evidence", memory.evidence))
     for prefix, part in parts:
         for name, target in zip(part._fields, part, strict=True):
@@ -477,11 +481,11 @@ def _restore_arms(fleet: Posse, reader: _Reader) -> None:
                 target[...] = reader.array(f"{prefix}_{name}", target.shape, target.dtype.type)
 
 
-def _restore_ledgers(fleet: Posse, reader: _Reader, n_tasks: int) -> None:
+def _restore_ledgers(fleet: Fleet, reader: _Reader, n_tasks: int) -> None:
     entries = reader.header["ledgers"]
-    if not isinstance(entries, list) or not entries:
-        raise reader.damaged("it has no ledger of decisions")
-    d, n_arms = fleet._store.n_features, fleet._store.n_arms
+    if not isinstance(entries, list):
+        raise reader.damaged("it has no ledgers of decisions")
+    d, n_arms = fleet._engine.store.n_features, fleet._engine.store.n_arms
     ledgers: dict[str, Ledger] = {}
     for number, entry in enumerate(entries):
         prefix, size = entry["prefix"], reader.whole("size", place=entry)
@@ -512,9 +516,8 @@ def _restore_ledgers(fleet: Posse, reader: _Reader, n_tasks: int) -> None:
     if not set(ledgers) <= set(origins):
         raise reader.damaged(f"origins is {origins!r}")
     if fleet._counts_pending:
-        wrong = uncounted(fleet._store, list(ledgers.values()))
+        wrong = uncounted(fleet._engine.store, list(ledgers.values()))
         if wrong is not None:
             raise reader.damaged(wrong)
-    # Whoever wrote the file may have decided more since, so new decisions get ids of their own.
-    fleet._adopted = {prefix: ledger for prefix, ledger in ledgers.items() if ledger.size}
+    fleet._adopt_ledgers(ledgers.values())
     fleet._origins |= set(origins)

@@ -13,8 +13,8 @@ from posse.model.effects import Effects
 
 if TYPE_CHECKING:
     from posse.engine.known import Known, Side
-    from posse.fleet.core import Core
     from posse.fleet.file import _Reader
+    from posse.fleet.fleet import Fleet
     from posse.types import IntArray
 
 
@@ -49,13 +49,13 @@ def declared(header: dict[str, Any]) -> dict[str, Any]:
     return {name: None if known[name] is None else FeatureSpec.from_json(known[name]) for name in names}
 
 
-def restore_known(fleet: Core, reader: _Reader, numbers: IntArray, n_tasks: int, chosen: IntArray | None) -> None:
+def restore_known(fleet: Fleet, reader: _Reader, numbers: IntArray, n_tasks: int, chosen: IntArray | None) -> None:
     """Know again what was known; ``numbers`` are those of the tasks that are loaded."""
-    known = fleet._known
+    known = fleet._engine.known
     assert known is not None
     tasks = (numbers, np.arange(n_tasks) if chosen is None else chosen)
-    arms = np.arange(fleet._store.n_arms)
-    known.tasks.reserve(fleet._store.n_tasks)
+    arms = np.arange(fleet._engine.store.n_arms)
+    known.tasks.reserve(fleet._engine.store.n_tasks)
     known.arms.reserve(arms.size)
     _restore_side(known.tasks, reader, "task", *tasks, n_tasks, known.n_features)
     _restore_side(known.arms, reader, "arm", arms, arms, arms.size, known.n_features)
