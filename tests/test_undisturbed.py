@@ -7,6 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+import posse.engine.arrays
+import posse.engine.posteriors
 import posse.engine.store
 from posse import FeatureSpec, Posse
 from posse.engine.store import Store
@@ -98,7 +100,9 @@ def test_a_fleet_is_whole_after_an_interrupt(kernel, monkeypatch):
     # An interrupt that came while compiled code ran is raised as soon as that is over.
     fleet = Posse(arms=["red", "green"], features=FeatureSpec(["a"]), seed=1)
     fleet.learn_many(rows_of(60, 0))
-    plain = getattr(posse.engine.store, kernel)
+    modules = (posse.engine.arrays, posse.engine.posteriors, posse.engine.store)
+    module = next(module for module in modules if hasattr(module, kernel))
+    plain = getattr(module, kernel)
 
     def interrupted(*arguments):
         result = plain(*arguments)
@@ -107,7 +111,7 @@ def test_a_fleet_is_whole_after_an_interrupt(kernel, monkeypatch):
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(posse.engine.store, kernel, interrupted)
+        patch.setattr(module, kernel, interrupted)
         with pytest.raises(KeyboardInterrupt):
             CALLS[kernel](fleet)
     fleet.learn_many(rows_of(500, 2))

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import posse.engine.room
+from posse.engine.arrays import FIRST_ROOM
 from posse.engine.room import SMALL, longer, memory, new_room, with_more_arms, with_more_slots, with_more_tasks
-from posse.engine.store import FIRST_ROOM, Store
+from posse.engine.store import Store
 from posse.kernels import estimators
 from posse.model import Prior
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import posse.engine.arrays
 import posse.engine.store
 import posse.threads
-from posse.engine.store import FIRST_ARMS, FIRST_ROOM, Store
+from posse.engine.arrays import FIRST_ARMS, FIRST_ROOM
+from posse.engine.store import Store
 from posse.errors import InvalidValue
 from posse.kernels import estimators
 from posse.kernels.fleet import decide
@@ -460,13 +462,13 @@ def test_forgotten_slots_are_given_out_one_after_another(taken, monkeypatch):
     learn(store, some_rows(80, 10))
     store.drop_tasks(np.array([2, 7]), store.new_memory())
     free, n_slots = list(store.free_slots), store.n_slots
-    looked_at, claim_rows = [], posse.engine.store.claim_rows
+    looked_at, claim_rows = [], posse.engine.arrays.claim_rows
 
     def counting(index, tasks, arms, free, *rest):
         looked_at.append(free.size)
         return claim_rows(index, tasks, arms, free, *rest)
 
-    monkeypatch.setattr(posse.engine.store, "claim_rows", counting)
+    monkeypatch.setattr(posse.engine.arrays, "claim_rows", counting)
 
     slots = store.claim(np.array(store.add_tasks(taken)), np.zeros(taken, dtype=np.int64))
 

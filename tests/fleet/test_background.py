@@ -212,8 +212,8 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
     add, rounds = posse.engine.background._add, []
 
-    def busy(fleet, refresh, kept, then, now, source):
-        add(fleet, refresh, kept, then, now, source)
+    def busy(engine, refresh, kept, then, now, source):
+        add(engine, refresh, kept, then, now, source)
         rounds.append(type(source).__name__)
         if isinstance(source, Frozen):
             live(fleet, table, 10 + len(rounds))

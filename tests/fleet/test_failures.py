@@ -6,9 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+import posse.engine.arrays
 import posse.engine.decide
 import posse.engine.kept
 import posse.engine.learn
+import posse.engine.posteriors
 import posse.engine.room
 import posse.engine.store
 import posse.fleet.arms
@@ -26,8 +28,8 @@ import posse.fleet.tasks
 import posse.kernels.llvm.handle
 import posse.model.refresh
 from posse import FeatureSpec, Posse
+from posse.engine.arrays import FIRST_ARMS, FIRST_ROOM
 from posse.engine.kept import Kept
-from posse.engine.store import FIRST_ARMS, FIRST_ROOM
 from posse.errors import (
     ExpiredDecision,
     InvalidValue,
@@ -288,7 +290,8 @@ def memory(monkeypatch):
     """Let memory end: set ``left`` to the number of arrays that can still be made."""
     ending = Ending()
     for module in (
-        posse.engine.decide, posse.engine.kept, posse.engine.learn, posse.engine.room, posse.engine.store,
+        posse.engine.arrays, posse.engine.decide, posse.engine.kept, posse.engine.learn, posse.engine.posteriors,
+        posse.engine.room, posse.engine.store,
         posse.fleet.arms, posse.fleet.deciding, posse.fleet.fleet, posse.fleet.late, posse.fleet.ledger,
         posse.fleet.looking, posse.fleet.merge, posse.fleet.posse, posse.fleet.ranking, posse.fleet.rewarding,
         posse.fleet.table, posse.fleet.tasks, posse.kernels.llvm.handle, posse.model.refresh,

@@ -16,6 +16,7 @@ import numpy as np
 
 from posse.engine.batch import Batch, one_row
 from posse.engine.commit import Steps, commit
+from posse.engine.posteriors import NO_FAILURES
 from posse.engine.room import copied, copy_of_room
 from posse.engine.site_rows import (
     KEPT,
@@ -28,7 +29,7 @@ from posse.engine.site_rows import (
     with_more_slots,
     with_waiting,
 )
-from posse.engine.store import NO_FAILURES, Store
+from posse.engine.store import Store
 from posse.engine.waiting import Waiting
 from posse.errors import InvalidValue
 from posse.families import RewardFamily

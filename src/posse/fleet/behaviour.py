@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from posse.checks import number, one_of
-from posse.engine.site_store import SiteStore
-from posse.engine.store import Store
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.families import RewardFamily, family_of
 from posse.kernels import estimators
@@ -181,18 +179,3 @@ def _population(prior: Any, isotropic: Prior) -> tuple[str, Prior]:
             f"prior must be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, but {type(prior).__name__} came"
         )
     return one_of(prior, "prior", tuple(POLICY_METHODS)), isotropic
-
-
-def new_store(behaviour: Behaviour) -> Store:
-    """Return the arrays that a fleet of this behaviour needs."""
-    if behaviour.family.name != "number":
-        return SiteStore(
-            start=behaviour.start, family=behaviour.family, growth=behaviour.refresh_growth, rule=behaviour.rule
-        )
-    return Store(
-        start=behaviour.start,
-        method=behaviour.method,
-        robust=behaviour.robust,
-        extendable=behaviour.policy in (*ALONE, "random"),
-        rule=behaviour.rule,
-    )

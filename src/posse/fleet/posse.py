@@ -311,7 +311,6 @@ class Posse(Fleet):
             at = ledger._head + row - (ledger.first - first)  # of older ones, which may have gone
             engine, task, arm, x = self._engine, entry.task, entry.arm, entry.context
             store, held = engine.store, not self._late.count_pending
-            ground, status, rewards = store.ground, ledger._status, ledger._reward
             due, refresh, steps = False, None, None
             if not held:
                 due, refresh = prepare_one(engine, task, arm)
@@ -322,6 +321,8 @@ class Posse(Fleet):
                 )
             elif not held and (engine.known is not None or isinstance(store, SiteStore)):
                 steps = store.learning_one(task, arm, x, value - shift_of(engine, task, arm, x))
+            # After what may have made the arrays larger.
+            ground, status, rewards = store.ground, ledger._status, ledger._reward
             with undisturbed():
                 if self._log is not None:
                     self._note_rewards([decision_id], [value], now)
