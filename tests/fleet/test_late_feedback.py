@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from posse import Posse
 from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict
-from posse.fleet.file import _state
+from posse.fleet.file_state import state_of
 from posse.logs import read_log
 
 X = np.array([0.3, -0.8])
@@ -406,7 +406,7 @@ def test_a_fleet_whose_every_reward_was_replaced_by_another_can_be_loaded(fleet_
     fleet.reward_many(made.ids, [0.0] * 300)
     fleet.save(tmp_path / "fleet.posse")
     back = Posse.load(tmp_path / "fleet.posse", clock=fleet._clock)
-    assert _state(back)[0]["replaced"] == fleet._engine.store.replaced
+    assert state_of(back)[0]["replaced"] == fleet._engine.store.replaced
     assert back.n_rewards == 300
 
 

@@ -30,7 +30,7 @@ from posse.errors import (
     UnknownDecision,
     UnknownTask,
 )
-from posse.fleet.file import _state
+from posse.fleet.file_state import state_of
 from posse.model import Prior, posterior
 
 D = 3
@@ -85,7 +85,7 @@ def full(context):
 
 
 def bits(fleet):
-    header, arrays = _state(fleet)
+    header, arrays = state_of(fleet)
     # A loaded fleet begins a new ledger, so decisions are compared whichever they stand in.
     names = ("time", "task", "arm", "status", "reward", "context")
     decisions = sorted(

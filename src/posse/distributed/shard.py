@@ -22,7 +22,8 @@ from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.errors import PosseError
 from posse.fleet.decision import Decision, Decisions
-from posse.fleet.file import KIND, SUMS_ONLY, VERSION, load_fleet
+from posse.fleet.file import load_fleet
+from posse.fleet.file_format import KIND, SUMS_ONLY, VERSION
 from posse.fleet.labels import Label
 from posse.fleet.ledger import parse_id
 from posse.fleet.posse import Posse

@@ -13,7 +13,7 @@ from posse.model.effects import Effects
 
 if TYPE_CHECKING:
     from posse.engine.known import Known, Side
-    from posse.fleet.file import _Reader
+    from posse.fleet.file_format import Reader
     from posse.fleet.fleet import Fleet
     from posse.types import IntArray
 
@@ -49,7 +49,7 @@ def declared(header: dict[str, Any]) -> dict[str, Any]:
     return {name: None if known[name] is None else FeatureSpec.from_json(known[name]) for name in names}
 
 
-def restore_known(fleet: Fleet, reader: _Reader, numbers: IntArray, n_tasks: int, chosen: IntArray | None) -> None:
+def restore_known(fleet: Fleet, reader: Reader, numbers: IntArray, n_tasks: int, chosen: IntArray | None) -> None:
     """Know again what was known; ``numbers`` are those of the tasks that are loaded."""
     known = fleet._engine.known
     assert known is not None
@@ -61,7 +61,7 @@ def restore_known(fleet: Fleet, reader: _Reader, numbers: IntArray, n_tasks: int
     _restore_side(known.arms, reader, "arm", arms, arms, arms.size, known.n_features)
 
 
-def _restore_side(side: Side, reader: _Reader, name: str, numbers: IntArray, places: IntArray, n: int, d: int) -> None:
+def _restore_side(side: Side, reader: Reader, name: str, numbers: IntArray, places: IntArray, n: int, d: int) -> None:
     ends = reader.array(f"known_{name}_end", (n,), np.int64)
     text = reader.array(f"known_{name}_text", reader.box.shape(f"known_{name}_text"), np.uint8).tobytes()
     starts = np.concatenate([[0], ends[:-1]]) if n else ends

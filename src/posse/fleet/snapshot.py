@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any
 from posse.container import Streamed
 from posse.engine.kept import FrozenSums
 from posse.engine.site_store import SiteStore
-from posse.fleet.file import (
-    FADING_SUMS,
-    KIND,
-    SUMS_ONLY,
-    freeze_whole,
-    label_arrays,
-    require_finite,
-    state_but_pairs,
-    write_fleet,
-)
+from posse.fleet.file import freeze_whole, write_fleet
+from posse.fleet.file_format import FADING_SUMS, KIND, SUMS_ONLY, require_finite
+from posse.fleet.file_state import label_arrays, state_but_pairs
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet

@@ -197,7 +197,7 @@ def _save(
 def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.PathLike[str]) -> tuple[int, int]:
     """Go on where a checkpoint ends; return the rows that were read before it, and how many of them were learned."""
     from posse.container import open_container
-    from posse.fleet.file import SUMS_ONLY
+    from posse.fleet.file_format import SUMS_ONLY
 
     with open_container(path, kind=KIND, versions=(SUMS_ONLY,)) as box:
         entry = box.header["fit"]
