@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.distributed.shard_fleet import OF_ARMS, ROOTS, evidence_names
+from posse.errors import InvalidValue
 from posse.fleet.posse import Posse
+from posse.kernels import estimators
 from posse.kernels import refresh as loops
 from posse.model.refresh import Live, Refresh
 
@@ -121,3 +123,18 @@ def adopt_alone(fleet: Posse, population: Arrays) -> None:
         getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
     refresh.root[...] = population["root"]
     fleet._engine.store.install(refresh)
+
+
+def require_shardable(fleet: Posse) -> None:
+    """Raise unless a fleet's population can be estimated from sums of its tasks."""
+    behaviour = fleet._behaviour
+    if behaviour.family.name != "number":
+        raise InvalidValue(f"expected rewards='number' for a sharded fleet, got {behaviour.family.name!r}; use Posse")
+    if behaviour.robust:
+        raise InvalidValue("expected robust=False for a sharded fleet, got True; use Posse")
+    alone = behaviour.policy in ("lin-ts", "lin-ucb", "random")
+    if behaviour.method != estimators.EVIDENCE and not alone:
+        raise InvalidValue(
+            f"expected prior='evidence' for a sharded fleet, got {behaviour.prior!r}: its shared means would be those "
+            "of each shard alone; use Posse, or leave the prior out"
+        )
