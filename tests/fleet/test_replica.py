@@ -54,6 +54,17 @@ def test_a_replica_has_no_decide_and_no_reward_that_it_must_not_use():
         assert not hasattr(Replica, name)
 
 
+@pytest.mark.parametrize("rewards", ["number", "binary"])
+def test_a_file_of_a_replica_whose_decisions_count_from_the_start_is_read_again(tmp_path, rewards):
+    ours = Replica(arms=["a", "b"], features=["x"], rewards=rewards, absent_reward=0.0, seed=1)
+    ours.learn(["t", "t"], ["a", "b"], [[1.0], [2.0]], [0.0, 1.0], provisional=True)
+    ours.freeze()(tmp_path / "fleet")
+
+    for back in (Replica.load(tmp_path / "fleet"), Posse.load(tmp_path / "fleet")):
+        assert back.expected("t", [1.0]) == ours.expected("t", [1.0])
+        assert back.n_rewards == 2
+
+
 @pytest.mark.parametrize("catching_up", [False, True])
 def test_rewards_that_replace_what_decisions_counted_as(catching_up):
     """As a service follows its log: decisions and rewards mixed, some of both kinds of one decision in one call."""

@@ -19,6 +19,7 @@ from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.checking import no_belief, require_truth_value
 from posse.fleet.decision import Decision, Expectation, Ranking
+from posse.fleet.joint import JointFeatures
 from posse.fleet.labels import Label, Labels, require_one_by_one
 from posse.fleet.late import MONTH
 from posse.fleet.ledger import PENDING, REWARDED
@@ -114,29 +115,8 @@ class Catalogue(KnownKeywords):
 
     def _declare(self, features: Any, arm_features: Any, interactions: bool, max_arms: int) -> None:
         """Check what contexts and arms are made of."""
-        self.features = features if isinstance(features, FeatureSpec) else FeatureSpec(features)
-        self.arm_features = arm_features if isinstance(arm_features, FeatureSpec) else FeatureSpec(arm_features)
-        require_truth_value(interactions, "interactions")
-        self.interactions, self.max_arms = bool(interactions), whole_number(max_arms, "max_arms", at_least=1)
-        for spec, what in ((self.features, "features"), (self.arm_features, "arm_features")):
-            if not spec.intercept:
-                raise InvalidValue(f"expected {what} with an intercept, got a FeatureSpec without; leave it in")
-            if not spec.ready:
-                raise InvalidValue(
-                    f"expected {what} whose scaling is known, got one that has not been learned; pass what "
-                    "learn_scaling(table) returns"
-                )
-        both = set(self.features.names) & set(self.arm_features.names)
-        if both:
-            raise InvalidValue(
-                f"expected names of features and arm_features that differ, got {min(both)!r} in both; rename one"
-            )
-        contexts, arms = self.features.columns, self.arm_features.columns
-        if self.interactions:
-            pairs = [(x, f) for x in contexts for f in arms]
-            self.columns = tuple(f if x == contexts[0] else x if f == arms[0] else f"{x}*{f}" for x, f in pairs)
-        else:
-            self.columns = (*contexts, *arms[1:])
+        self._joint = JointFeatures(features, arm_features, interactions)
+        self.max_arms = whole_number(max_arms, "max_arms", at_least=1)
 
     def _start(self, fleet: Posse) -> None:
         # The fleet inside has one arm, whose contexts are joint features, and everything that a fleet does: names of
@@ -156,6 +136,26 @@ class Catalogue(KnownKeywords):
     def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
         """Note decisions and rewards here from now on; None is nowhere."""
         self._fleet.log_to(log)
+
+    @property
+    def features(self) -> FeatureSpec:
+        """What a context is made of."""
+        return self._joint.features
+
+    @property
+    def arm_features(self) -> FeatureSpec:
+        """What is known about an arm."""
+        return self._joint.arm_features
+
+    @property
+    def interactions(self) -> bool:
+        """Whether there are products of a context's and an arm's columns."""
+        return self._joint.interactions
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What coefficients belong to: the joint features of context and arm."""
+        return self._joint.columns
 
     @property
     def tasks(self) -> tuple[Label, ...]:
@@ -291,7 +291,7 @@ class Catalogue(KnownKeywords):
     def _believe(self, task: int | None, x: Array, menu: Menu) -> tuple[Array, Array]:
         """Return mean and standard deviation of every arm's expected reward; the lock must be held."""
         mean, covariance = self._coefficients(task)
-        joint, f = self._joint(x), menu.encoded
+        joint, f = self._joint.at(x), menu.encoded
         known = np.fromiter(map(self._arms.numbers.get, menu.arms, repeat(-1)), np.int64, len(menu))
         residual, own = self._residuals.of(known)
         variance = np.einsum("ai,ai->a", f @ (joint.T @ covariance @ joint), f)
@@ -302,16 +302,6 @@ class Catalogue(KnownKeywords):
         if task is not None:
             store.settle([task])
         return coefficients_of(store.belief, -1 if task is None else task, 0)
-
-    def _joint(self, x: Array) -> Array:
-        """Return what turns an arm's columns into joint features under this context, (n_joint, n_arm_columns)."""
-        n = self.arm_features.n_features
-        if self.interactions:
-            return (x[:, None, None] * np.eye(n)).reshape(-1, n)
-        joint: Array = np.zeros((x.size + n - 1, n))
-        joint[: x.size, 0] = x
-        joint[x.size :, 1:] = np.eye(n - 1)
-        return joint
 
     def _record(
         self, number: int | None, label: Label, context: Any, x: Array, menu: Menu, chosen: list[int],
@@ -326,7 +316,7 @@ class Catalogue(KnownKeywords):
         if len(self._arms) + n > self.max_arms:
             self._drop_arms(n)
         arms, named = self._number_arms([menu.arms[place] for place in chosen])
-        joint = menu.encoded[chosen] @ self._joint(x).T
+        joint = menu.encoded[chosen] @ self._joint.at(x).T
         ledger.write_many(np.full(n, task, dtype=np.int64), arms, now, joint)
         steps = [
             *fleet._tasks.taking(fleet._engine.store, new),
@@ -445,7 +435,7 @@ class Catalogue(KnownKeywords):
                     partial(self._used.__setitem__, int(at), fleet._decided),
                 ]
                 place = new[0][1] if number is None else number
-                self._learn(place, int(at), self._joint(X[row]) @ F[row], value, steps)
+                self._learn(place, int(at), self._joint.at(X[row]) @ F[row], value, steps)
         return len(y)
 
     def _learn(

@@ -261,7 +261,7 @@ def _restore_ledgers(fleet: Fleet, reader: Reader, n_tasks: int) -> None:
         raise reader.damaged(f"origins is {origins!r}")
     if not set(ledgers) <= set(origins):
         raise reader.damaged(f"origins is {origins!r}")
-    if fleet._counts_pending:
+    if fleet._counts_pending and ledgers:
         wrong = uncounted(fleet._engine.store, list(ledgers.values()))
         if wrong is not None:
             raise reader.damaged(wrong)
