@@ -70,7 +70,7 @@ def test_a_fleet(prior, d, kind):
         refresh_growth=1e12,
         seed=1,
     )
-    store = fleet._store
+    store = fleet._engine.store
     store.add_tasks(N_TASKS)
     for task in range(N_TASKS):
         fleet._tasks.add(task, task)
@@ -101,9 +101,9 @@ def test_a_table_of_a_million_rows_is_learned_one_by_one():
         arm=pl.Series(["a0", "a1", "a2"])[pl.Series(rows[1])]
     )
     fleet.learn_many(frame.head(10))
-    refreshed = fleet._store.version
+    refreshed = fleet._engine.store.version
     fleet.learn_many(frame.tail(-10))
-    assert fleet._store.version == refreshed
+    assert fleet._engine.store.version == refreshed
 
     def predict(task, x):
         found = fleet.expected(task, x)

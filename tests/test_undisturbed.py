@@ -7,9 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-import posse.fleet.store
+import posse.engine.arrays
+import posse.engine.posteriors
+import posse.engine.store
 from posse import FeatureSpec, Posse
-from posse.fleet.store import Store
+from posse.engine.store import Store
 from posse.undisturbed import undisturbed
 
 
@@ -89,7 +91,7 @@ CALLS = {
     "count_rows": lambda fleet: fleet.learn_many(rows_of(500, 1), refresh=False),
     "observe_rows": lambda fleet: fleet.learn_many(rows_of(5, 1)),
     "set_triangles": lambda fleet: fleet.refresh(),
-    "sum_information": lambda fleet: fleet._store.settle(),
+    "sum_information": lambda fleet: fleet._engine.store.settle(),
 }
 
 
@@ -98,7 +100,9 @@ def test_a_fleet_is_whole_after_an_interrupt(kernel, monkeypatch):
     # An interrupt that came while compiled code ran is raised as soon as that is over.
     fleet = Posse(arms=["red", "green"], features=FeatureSpec(["a"]), seed=1)
     fleet.learn_many(rows_of(60, 0))
-    plain = getattr(posse.fleet.store, kernel)
+    modules = (posse.engine.arrays, posse.engine.posteriors, posse.engine.store)
+    module = next(module for module in modules if hasattr(module, kernel))
+    plain = getattr(module, kernel)
 
     def interrupted(*arguments):
         result = plain(*arguments)
@@ -107,12 +111,12 @@ def test_a_fleet_is_whole_after_an_interrupt(kernel, monkeypatch):
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(posse.fleet.store, kernel, interrupted)
+        patch.setattr(module, kernel, interrupted)
         with pytest.raises(KeyboardInterrupt):
             CALLS[kernel](fleet)
     fleet.learn_many(rows_of(500, 2))
 
-    store = fleet._store
+    store = fleet._engine.store
     belief = store.belief
     for arm in range(store.n_arms):
         listed = belief.seen[arm, : belief.n_seen[arm]]
@@ -148,7 +152,7 @@ def test_fleets_are_merged_or_not(where, monkeypatch):
 
     merged = where == "refresh"
     assert fleet.n_rewards == (120 if merged else 60)
-    assert fleet._store.n_arms == len(fleet.arms) == (3 if merged else 2)
+    assert fleet._engine.store.n_arms == len(fleet.arms) == (3 if merged else 2)
     if not merged:
         fleet.merge(other)
     assert fleet.decide(60, [0.1]).probabilities.keys() == {"red", "green", "blue"}

@@ -40,7 +40,7 @@ def pair_sums():
         if hasattr(fleet, "_ask"):
             parts = fleet._ask("sums")
         else:
-            tasks, arms, sums = fleet._store.copy_of_sums()
+            tasks, arms, sums = fleet._engine.store.copy_of_sums()
             labels = [fleet._tasks.label(task) for task in tasks.tolist()]
             parts = [(labels, {"arms": arms, **sums._asdict()})]
         return {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.refresh
+import posse.model.refresh
 from posse import Posse
 from posse.distributed.population import estimate, follow, published
 from posse.distributed.shard_fleet import ShardFleet
@@ -25,12 +25,14 @@ def shards_of(table, count=3):
 def require_same(one, other):
     for name in ("covariance", "noise_variance", "shared_precision", "shared_location"):
         assert_allclose(getattr(one.prior, name), getattr(other.prior, name), rtol=TOLERANCE, atol=1e-12)
-    assert_allclose(one._store.belief.shared_mean, other._store.belief.shared_mean, rtol=TOLERANCE, atol=1e-12)
+    assert_allclose(
+        one._engine.store.belief.shared_mean, other._engine.store.belief.shared_mean, rtol=TOLERANCE, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("coarse", [8192, 20], ids=["all tasks", "some tasks first"])
 def test_sums_of_shards_give_the_population_of_one_fleet(log, monkeypatch, coarse):
-    monkeypatch.setattr(posse.engine.refresh, "COARSE", coarse)
+    monkeypatch.setattr(posse.model.refresh, "COARSE", coarse)
     table = log(6000, 300)
     one = Posse(arms=ARMS, features=FEATURES, seed=1)
     one.learn_many(table)
@@ -67,17 +69,19 @@ def test_what_a_shard_learned_since_counts(log):
     again[0]._own, again[0]._own_at = shards[0]._own, ()
     again[0].learn_many(more.filter(homes == 0), refresh=False)
     again[0].adopt(found)
-    assert_allclose(again[0]._store.belief.shared_mean, shards[0]._store.belief.shared_mean, rtol=1e-9, atol=1e-12)
+    assert_allclose(
+        again[0]._engine.store.belief.shared_mean, shards[0]._engine.store.belief.shared_mean, rtol=1e-9, atol=1e-12
+    )
     # And the coordinator finds it when it asks again.
     shared = follow(coordinator, ask).population.shared_mean
-    assert_allclose(shared, shards[0]._store.belief.shared_mean, rtol=1e-9, atol=1e-12)
+    assert_allclose(shared, shards[0]._engine.store.belief.shared_mean, rtol=1e-9, atol=1e-12)
 
 
 def test_a_shard_explores_by_the_steps_of_all(log):
     shards, ask = shards_of(log(3000))
     for shard in shards:
         shard.adopt(published(estimate(Posse(arms=ARMS, features=FEATURES), ask, steps=3, settled=0.2), 7000))
-    assert [shard._step() for shard in shards] == [7001] * 3
+    assert [max(shard._steps()) for shard in shards] == [7001] * 3
 
 
 def test_a_new_arm_and_a_forgotten_task(log):
@@ -96,7 +100,7 @@ def test_a_new_arm_and_a_forgotten_task(log):
     one.forget(task)
     shards[0].forget(task)
     for fleet in (coordinator, *shards[1:]):
-        fleet._store.reset_prior()
+        fleet._engine.store.reset_prior()
     again = published(estimate(coordinator, ask, steps=30, settled=1e-2))
     for shard in shards:
         shard.adopt(again)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from posse import Posse
+from posse.distributed.actors import file_of
 from posse.distributed.journal import Journal, read_journal
 from posse.distributed.population import estimate, published
 from posse.distributed.shard import Shard
-from posse.distributed.sharded import _file_of
 from posse.errors import DamagedFile
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
@@ -22,7 +22,7 @@ def new_shard(tmp_path):
     alive = []
 
     def make(**settings):
-        template = _file_of(Posse(arms=ARMS, features=FEATURES, seed=3, **settings))
+        template = file_of(Posse(arms=ARMS, features=FEATURES, seed=3, **settings))
         for one in alive:
             one.let_go()  # as its process would by dying
         alive.append(Shard(template, 5, str(tmp_path / "shard"), fsync=False))

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-import posse.fleet.store
+import posse.engine.store
 from posse import Posse
 from posse.fleet.ledger import REWARDED
 
@@ -97,7 +97,7 @@ class World:
         for pair, sums in expected.items():
             np.testing.assert_allclose(found[pair], sums, **EXACT, err_msg=str(pair))
         total = sum(sums[0] for sums in expected.values())
-        assert fleet.n_rewards == fleet._store._total == fleet._store.experience == total
+        assert fleet.n_rewards == fleet._engine.store._total == fleet._engine.store.experience == total
         assert fleet.n_decisions == len(self.decided)
         assert set(fleet.tasks) == {task for task, _ in self.tables} | {one["task"] for one in self.decided.values()}
         assert fleet._rng.bit_generator.state == fleet._stream(fleet._decided).bit_generator.state
@@ -210,13 +210,13 @@ OPERATIONS = {
 def inject(tmp_path, kind, what, monkeypatch, **where):
     """Put an exception into one call after another until none is left; return how many were put in."""
     # Batches of a few rows are spread over threads.
-    monkeypatch.setattr(posse.fleet.store, "MANY_ROWS", 5)
+    monkeypatch.setattr(posse.engine.store, "MANY_ROWS", 5)
     world, count, quiet = World(tmp_path, **KINDS[kind]), 0, 0
     world.fleet.learn_many(first := world.table(30))
     world.learned_table(first)
     for injection in places(**where):
         # Another try at every refresh, which would otherwise wait for more rewards after one that failed.
-        world.fleet._store.__dict__.update(_retry_at=0.0, _failures=0)
+        world.fleet._engine.store.__dict__.update(_retry_at=0.0, _failures=0)
         OPERATIONS[what](world, injection)
         count += injection.fired
         world.check(restart=injection.place % 5 == 0)
@@ -226,10 +226,10 @@ def inject(tmp_path, kind, what, monkeypatch, **where):
     while world.fleet.refreshing:
         pass
     world.check(restart=True)
-    world.fleet._look()
-    before = world.fleet._store.belief.shared_mean.copy()
-    world.fleet._store.rebuild()
-    np.testing.assert_allclose(before, world.fleet._store.belief.shared_mean, rtol=1e-6, atol=1e-9)
+    world.fleet._engine.ensure_fresh()
+    before = world.fleet._engine.store.belief.shared_mean.copy()
+    world.fleet._engine.store.rebuild()
+    np.testing.assert_allclose(before, world.fleet._engine.store.belief.shared_mean, rtol=1e-6, atol=1e-9)
     return count
 
 
@@ -277,7 +277,7 @@ def other_fleet(kind):
 
 def state_of(fleet):
     """Return what callers see of names and counts, and whether the arrays fit them."""
-    store = fleet._store
+    store = fleet._engine.store
     assert len(fleet._arms) == store.n_arms == len(store.belief.n_seen) == len(store.memory.threshold)
     assert len(store.belief.slot) == store.n_tasks == len(fleet._tasks) + len(store.free_tasks)
     sums = {pair: np.round(values, 9).tolist() for pair, values in sums_of(fleet).items()}
@@ -302,7 +302,7 @@ def change(tmp_path, kind, what, **where):
     before, plain = lived(tmp_path, kind), lived(tmp_path, kind)
     CHANGES[what](plain, other_fleet(kind))
     allowed, count, quiet = (state_of(before), state_of(plain)), 0, 0
-    priors = [fleet._store.prior.covariance for fleet in (before, plain)]
+    priors = [fleet._engine.store.prior.covariance for fleet in (before, plain)]
     for injection in places(**where):
         fleet, other = lived(tmp_path, kind), other_fleet(kind)
         injection.run(lambda: CHANGES[what](fleet, other))  # noqa: B023
@@ -310,7 +310,7 @@ def change(tmp_path, kind, what, **where):
         assert found in allowed, injection.raised
         # In the background it depends on the machine which decisions a population knows of.
         if injection.raised is not None and what == "refresh" and kind != "counting, background":
-            assert any(np.array_equal(fleet._store.prior.covariance, one) for one in priors)
+            assert any(np.array_equal(fleet._engine.store.prior.covariance, one) for one in priors)
         if found == allowed[0] != allowed[1]:
             CHANGES[what](fleet, other)
         assert state_of(fleet) == allowed[1]
@@ -349,7 +349,7 @@ def break_estimates(patch, error):
     def fail(*_, **__):
         raise error
 
-    patch.setattr("posse.engine.refresh.Refresh.run", fail)
+    patch.setattr("posse.model.refresh.Refresh.run", fail)
     patch.setattr("posse.kernels.estimators.refresh", fail)
 
 

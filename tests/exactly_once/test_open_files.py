@@ -16,7 +16,7 @@ pytest.importorskip("resource")
 LEARNING = """
     import os, resource
     from posse import Posse
-    from posse.fleet import loading
+    from posse.engine import loading
 
     log = []
     fleet = Posse(arms=["red", "green"], features=["a"], seed=1, refresh_growth=0.0, log=log.extend)
@@ -50,7 +50,7 @@ LEARNING = """
 ESTIMATING = """
     import json, os, resource, tempfile
     import numpy as np
-    from posse.fleet.loading import require_loaded
+    from posse.engine.loading import require_loaded
     from posse.service.definition import new_definition
     from posse.service.live import LiveFleet
     from posse.service.settings import Limits
@@ -83,7 +83,7 @@ ESTIMATING = """
     for attempt in range(20):
         live.follow()
     assert live.replica.n_rewards == 5, live.replica.n_rewards
-    assert "Too many open files" in live.replica._store.problem
+    assert "Too many open files" in live.replica._engine.store.problem
     for file in held:
         os.close(file)
     live.write_snapshot(lambda job: job(), 12.0)

@@ -106,7 +106,7 @@ class Logged:
         assert found.keys() == expected.keys()
         for pair, sums in expected.items():
             np.testing.assert_allclose(found[pair], sums, **EXACT, err_msg=str(pair))
-        assert replica._store._total == replica.n_rewards
+        assert replica._engine.store._total == replica.n_rewards
 
     def check_all(self, live):
         self.check(live.replica)
@@ -218,7 +218,7 @@ def inject(tmp_path, caplog, kind, what, **where):
         logged.write(20)
         live = LiveFleet(logged.storage, logged.row)
         for injection in places(**where):
-            live.replica._store.__dict__.update(_retry_at=0.0, _failures=0)
+            live.replica._engine.store.__dict__.update(_retry_at=0.0, _failures=0)
             if logged.absent is not None and injection.place % 2:
                 logged.expire(kept=3)
                 live.follow()
@@ -416,22 +416,22 @@ def test_a_wrong_snapshot_of_a_pruned_log_is_kept_and_said(logged, caplog):
 
 def test_a_refresh_that_fails_repeats_nothing(logged, monkeypatch, caplog):
     live = LiveFleet(logged.storage, logged.row)
-    live.replica._in_background = False
+    live.replica._engine.in_background = False
 
     def fail(*_, **__):
         raise OSError(24, "Too many open files")
 
     with monkeypatch.context() as broken:
-        broken.setattr("posse.engine.refresh.Refresh.run", fail)
+        broken.setattr("posse.model.refresh.Refresh.run", fail)
         for _ in range(10):
             written = logged.write(1)
             live.apply(written.before["f"], written.changes["f"])
             live.replica.propose("t1", {"a": 1.0})
-        assert live.replica._store.problem == "OSError: [Errno 24] Too many open files"
+        assert live.replica._engine.store.problem == "OSError: [Errno 24] Too many open files"
         # After 1, 2, 4 and 8 rewards, not after every one.
         assert caplog.text.count("could not be estimated") <= 5
     logged.check_all(live)
     logged.write(40)
     live.follow()
-    assert live.replica._store.problem is None
+    assert live.replica._engine.store.problem is None
     logged.check_all(live)

@@ -52,9 +52,9 @@ def live(logged):
 def slot_of(live):
     task, arm = PAIR
     fleet = live.replica
-    slot = int(fleet._store.belief.slot[fleet._tasks.get(task), fleet._arms.get(arm)])
+    slot = int(fleet._engine.store.belief.slot[fleet._tasks.get(task), fleet._arms.get(arm)])
     assert slot >= 0
-    return fleet._store.belief.sums, slot
+    return fleet._engine.store.belief.sums, slot
 
 
 @pytest.mark.parametrize("kind", KINDS)

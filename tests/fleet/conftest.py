@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from posse import FeatureSpec, Posse
-from posse.fleet.file import _state
+from posse.fleet.file_state import state_of
 from posse.model import Prior
 
 ARMS = ("red", "green", "blue")
@@ -95,7 +95,7 @@ def decisions_of(header, arrays):
 
 def take_snapshot(fleet):
     """Return everything that a file would hold, to the last bit, and where the random stream stands."""
-    header, arrays = _state(fleet)
+    header, arrays = state_of(fleet)
     decisions = decisions_of(header, arrays)
     header = {name: value for name, value in header.items() if name not in ("ledgers", "origins")}
     arrays = {name: array for name, array in arrays.items() if not name.startswith("ledger")}

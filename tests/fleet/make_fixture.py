@@ -18,7 +18,7 @@ import numpy as np
 
 from posse import FeatureSpec, Posse
 from posse.features import numeric, one_hot
-from posse.fleet.file import VERSION
+from posse.fleet.file_format import VERSION
 
 FOLDER = Path(__file__).parent / "fixtures"
 NOW = 1_700_000_000.0

@@ -14,14 +14,14 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.refresh
-import posse.fleet.background
+import posse.engine.background
+import posse.model.refresh
 from posse import FeatureSpec, Posse
-from posse.engine.refresh import Refresh
-from posse.fleet.kept import Frozen, Kept
+from posse.engine.kept import Frozen, Kept
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.refresh import LOOP
 from posse.model import posterior
+from posse.model.refresh import Refresh
 
 X = np.array([0.3, -0.8])
 NEVER = 1e12  # rewards never grow by so much: a refresh comes when it is asked for
@@ -52,7 +52,7 @@ def hold(monkeypatch):
     def at(point):
         gate = Held()
         gates.append(gate)
-        run, sum_moments, add = Refresh.run, Refresh._sum_moments, posse.fleet.background._add
+        run, sum_moments, add = Refresh.run, Refresh._sum_moments, posse.engine.background._add
 
         def held_run(self, source, **settings):
             if point == "begin":
@@ -82,7 +82,7 @@ def hold(monkeypatch):
         monkeypatch.setattr(Refresh, "run", only_there(held_run, run))
         if point == "middle":
             monkeypatch.setattr(Refresh, "_sum_moments", only_there(held_moments, sum_moments))
-        monkeypatch.setattr(posse.fleet.background, "_add", held_add)
+        monkeypatch.setattr(posse.engine.background, "_add", held_add)
         return gate
 
     yield at
@@ -92,23 +92,23 @@ def hold(monkeypatch):
 
 def finish(fleet, gate=None):
     """Let a refresh go and wait for its end."""
-    thread = fleet._background
+    thread = fleet._engine.thread
     if gate is not None:
         gate.go.set()
     if thread is not None:
         thread.join(60)
         assert not thread.is_alive()
     assert not fleet.refreshing
-    assert fleet._store.kept is None
+    assert fleet._engine.store.kept is None
 
 
 def parts(fleet, names):
-    return {name: getattr(fleet._store.belief, name).copy() for name in names}
+    return {name: getattr(fleet._engine.store.belief, name).copy() for name in names}
 
 
 def require_rebuilt(fleet, tolerance=1e-8):
     """The posterior is the one that follows from all sums under the prior in force."""
-    store = fleet._store
+    store = fleet._engine.store
     before = parts(fleet, SHARED)
     store.settle()
     slots = np.concatenate([store.belief.seen[arm, : store.belief.n_seen[arm]] for arm in range(store.n_arms)])
@@ -168,7 +168,7 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
     fleet_of, table, hold, monkeypatch, same_prefixes, point, robust
 ):
     if point == "catching up":
-        monkeypatch.setattr(posse.fleet.background, "FEW", 3)
+        monkeypatch.setattr(posse.engine.background, "FEW", 3)
     settings = {"background": True, "refresh_growth": NEVER, "robust": robust}
     fleet, plain = fleet_of(60, **settings), fleet_of(60, **settings)
     for each in (fleet, plain):
@@ -202,18 +202,18 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
         assert found[name].tobytes() == expected[name].tobytes(), name
         assert found[name].tobytes() != old[name].tobytes(), name
     require_rebuilt(fleet)
-    assert fleet._store.memory.evidence.refreshed_at[0] == plain.n_rewards
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == plain.n_rewards
 
 
 def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     # Rewards that come as fast as they are caught up with: after some rounds, those left are added under the lock.
-    monkeypatch.setattr(posse.fleet.background, "FEW", 0)
-    monkeypatch.setattr(posse.fleet.background, "ROUNDS", 3)
+    monkeypatch.setattr(posse.engine.background, "FEW", 0)
+    monkeypatch.setattr(posse.engine.background, "ROUNDS", 3)
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
-    add, rounds = posse.fleet.background._add, []
+    add, rounds = posse.engine.background._add, []
 
-    def busy(fleet, refresh, kept, then, now, source):
-        add(fleet, refresh, kept, then, now, source)
+    def busy(engine, refresh, kept, then, now, source):
+        add(engine, refresh, kept, then, now, source)
         rounds.append(type(source).__name__)
         if isinstance(source, Frozen):
             live(fleet, table, 10 + len(rounds))
@@ -222,20 +222,20 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     fleet.refresh(wait=False)
     gate.wait()
     live(fleet, table, 2)
-    monkeypatch.setattr(posse.fleet.background, "_add", busy)
-    generation = int(fleet._store._room.generation[0])
+    monkeypatch.setattr(posse.engine.background, "_add", busy)
+    generation = int(fleet._engine.store._room.generation[0])
     finish(fleet, gate)
 
     assert rounds == ["Frozen", "Frozen", "Frozen", "Live"]
-    assert fleet._store._room.generation[0] == generation + 1
+    assert fleet._engine.store._room.generation[0] == generation + 1
     require_rebuilt(fleet)
 
 
 @pytest.mark.parametrize("threads", [2, 4])
 def test_more_threads_find_the_same(fleet_of, table, hold, monkeypatch, threads):
-    monkeypatch.setattr(posse.engine.refresh, "MANY", 0)
-    monkeypatch.setattr(posse.engine.refresh, "BLOCK", 4)
-    monkeypatch.setattr(posse.fleet.background, "workers", lambda: threads)
+    monkeypatch.setattr(posse.model.refresh, "MANY", 0)
+    monkeypatch.setattr(posse.model.refresh, "BLOCK", 4)
+    monkeypatch.setattr(posse.engine.background, "workers", lambda: threads)
     fleet, plain = (fleet_of(300, background=True, refresh_growth=NEVER) for _ in range(2))
     for each in (fleet, plain):
         live(each, table, 1)
@@ -353,7 +353,7 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
     go_on(twin)
     fleet = build()
     if point == "catching up":
-        monkeypatch.setattr(posse.fleet.background, "FEW", 3)
+        monkeypatch.setattr(posse.engine.background, "FEW", 3)
         first = hold("end")
     gate = hold(point)
     fleet.refresh(wait=False)
@@ -368,11 +368,11 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
     assert differences(snapshot(fleet), snapshot(twin)) == []
     require_rebuilt(fleet)
     # And it can be done again.
-    generation = int(fleet._store._room.generation[0])
+    generation = int(fleet._engine.store._room.generation[0])
     fleet.refresh(wait=False)
     twin.refresh()
     finish(fleet)
-    assert fleet._store._room.generation[0] == generation + 1
+    assert fleet._engine.store._room.generation[0] == generation + 1
     for name in PRIOR[:3]:
         assert parts(fleet, [name])[name].tobytes() == parts(twin, [name])[name].tobytes()
 
@@ -391,7 +391,7 @@ def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table
         started.append((refresh, n_tasks))
         return refresh
 
-    monkeypatch.setattr(posse.fleet.background, "Refresh", run_later)
+    monkeypatch.setattr(posse.engine.background, "Refresh", run_later)
     gate = hold("begin")
     fleet.refresh(wait=False)
     gate.wait()
@@ -403,7 +403,7 @@ def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table
     finish(fleet, gate)
 
     ((refresh, n_tasks),) = started
-    assert fleet._store.n_tasks > n_tasks
+    assert fleet._engine.store.n_tasks > n_tasks
     for array in (refresh._loop.freedom, refresh._loop.distance):
         assert (array.base[n_tasks:] == 7.0).all()
     require_rebuilt(fleet)
@@ -464,18 +464,18 @@ def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, cap
         if what == "Thread":
             patched.setattr(threading.Thread, "start", start)
         else:
-            patched.setattr(posse.fleet.background, what, refuse)
+            patched.setattr(posse.engine.background, what, refuse)
         calls[update]()
     assert "could not be started" in caplog.text
     assert fleet.n_rewards == (60 if update == "refresh" else 80)
     assert not fleet.refreshing
-    assert fleet._store.kept is None
+    assert fleet._engine.store.kept is None
     require_rebuilt(fleet)
 
     # It is due with the next reward.
     fleet.reward(fleet.decide("t2", X).id, 0.5)
     if update != "refresh":
-        assert fleet._store.memory.evidence.refreshed_at[0] in (60, 81)
+        assert fleet._engine.store.memory.evidence.refreshed_at[0] in (60, 81)
     fleet.refresh(wait=False)
     finish(fleet)
     require_rebuilt(fleet)
@@ -484,7 +484,7 @@ def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, cap
 def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     fleet = fleet_of(60, background=True, refresh_growth=0.5)
     gate = hold("begin")
-    generation = int(fleet._store._room.generation[0])
+    generation = int(fleet._engine.store._room.generation[0])
     for i in range(29):
         fleet.reward(fleet.decide(f"t{i % 5}", X).id, 0.1 * i)
     assert not fleet.refreshing
@@ -492,15 +492,15 @@ def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     assert fleet.refreshing
     gate.wait()
     # One is under way: others wait until it is over.
-    thread = fleet._background
+    thread = fleet._engine.thread
     fleet.reward(fleet.decide("t2", X).id, 0.7)
     fleet.refresh(wait=False)
     fleet.learn_many(table(20, 3))
-    assert fleet._background is thread
+    assert fleet._engine.thread is thread
     finish(fleet, gate)
 
-    assert fleet._store._room.generation[0] == generation + 1
-    assert fleet._store.memory.evidence.refreshed_at[0] == 90
+    assert fleet._engine.store._room.generation[0] == generation + 1
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 90
     assert fleet.n_rewards == 111
     require_rebuilt(fleet)
 
@@ -508,15 +508,15 @@ def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
 @pytest.mark.parametrize("rows", [20, 60])
 def test_a_batch_that_does_not_outweigh_what_is_known_is_learned_at_once(fleet_of, table, hold, rows):
     fleet = fleet_of(60, background=True, refresh_growth=0.1)
-    gate, version = hold("begin"), fleet._store.version
+    gate, version = hold("begin"), fleet._engine.store.version
     fleet.learn_many(table(rows, 3))
 
-    assert fleet._store.version == version
+    assert fleet._engine.store.version == version
     assert fleet.refreshing
     assert fleet.n_rewards == 60 + rows
     require_rebuilt(fleet)
     finish(fleet, gate)
-    assert fleet._store.memory.evidence.refreshed_at[0] == 60 + rows
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 60 + rows
 
 
 def test_a_fleet_with_nothing_in_it_is_refreshed_as_well(fleet_of, table):
@@ -546,7 +546,7 @@ def test_sums_that_no_decision_has_seen_are_estimated_at_once(fleet_of, table):
     fleet.learn_many(table(30, 5), refresh=False)
     fleet.refresh(wait=False)
     assert not fleet.refreshing
-    assert not fleet._store.stale
+    assert not fleet._engine.store.stale
     require_rebuilt(fleet)
 
 
@@ -610,7 +610,7 @@ def test_rewards_that_are_refused_by_the_log_leave_no_trace(fleet_of, table, hol
 def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
     fleet = fleet_of(40, background=True, refresh_growth=0.05, robust=robust)
     before = fleet.statistics
-    installed = int(fleet._store._room.generation[0])
+    installed = int(fleet._engine.store._room.generation[0])
     rows, failures = [], []
     interval = sys.getswitchinterval()
 
@@ -637,14 +637,14 @@ def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
                 thread.start()
             for thread in threads:
                 thread.join(120)
-            if fleet._store._room.generation[0] > installed + 1:
+            if fleet._engine.store._room.generation[0] > installed + 1:
                 break  # estimates stand back behind decisions: on a busy machine one may take all this time
     finally:
         sys.setswitchinterval(interval)
     assert not failures
     finish(fleet)
 
-    assert fleet._store._room.generation[0] > installed + 1  # they did come in between
+    assert fleet._engine.store._room.generation[0] > installed + 1  # they did come in between
     stats, tasks = fleet.statistics, list(fleet.tasks)
     known = before.gram.shape[1]
     gram, moment, count = np.zeros_like(stats.gram), np.zeros_like(stats.moment), np.zeros_like(stats.count)
@@ -701,7 +701,7 @@ def test_it_stands_back_behind_decisions():
 
     def look():
         before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        posse.fleet.background._stand_back()
+        posse.engine.background._stand_back()
         found.extend([before, os.getpriority(os.PRIO_PROCESS, threading.get_native_id())])
 
     mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
@@ -715,7 +715,7 @@ def test_it_stands_back_behind_decisions():
 def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, monkeypatch):
     # Every block that the estimate reads, after rewards of all tasks have come, is that of the beginning.
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
-    store = fleet._store
+    store = fleet._engine.store
     before = [field[: store.n_slots].copy() for field in store.belief.sums]
     read, blocks = Frozen.pairs, []
 
@@ -743,12 +743,12 @@ def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, mon
 ENDING = """
 import concurrent.futures.thread as futures, threading, time
 import numpy as np
-import posse.fleet.background, posse.engine.refresh
+import posse.engine.background, posse.model.refresh
 from posse import Posse
-from posse.engine.refresh import Refresh
+from posse.model.refresh import Refresh
 
-posse.fleet.background.workers = lambda: 4
-posse.engine.refresh.MANY, posse.engine.refresh.BLOCK = 0, 4
+posse.engine.background.workers = lambda: 4
+posse.model.refresh.MANY, posse.model.refresh.BLOCK = 0, 4
 fleet = Posse(arms=["x", "y"], features=["a"], background=True, refresh_growth=1e12, seed=1)
 n = 60
 fleet.learn_many({"task": [f"t{i % 20}" for i in range(n)], "arm": ["x", "y"] * (n // 2), "a": np.sin(np.arange(n)),
@@ -763,7 +763,7 @@ def after_the_end(self, source, rows):
 Refresh._sum_moments = after_the_end
 fleet.refresh(wait=False)
 # The interpreter waits for this one, and so does not kill the other.
-threading.Thread(target=fleet._background.join, args=(30,)).start()
+threading.Thread(target=fleet._engine.thread.join, args=(30,)).start()
 """
 
 

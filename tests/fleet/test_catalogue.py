@@ -61,7 +61,7 @@ def test_propensities_add_up_to_1_and_are_those_of_the_arms_that_come():
 
 def test_one_reward_is_learned_exactly(monkeypatch):
     catalogue = Catalogue(FEATURES, ARM_FEATURES, seed=1)
-    monkeypatch.setattr(catalogue._fleet, "_estimate_one", lambda _: None)  # the population stays as it is
+    monkeypatch.setattr(catalogue._fleet._engine, "estimate_after_one", lambda _: None)  # the population stays as it is
     monkeypatch.setattr(catalogue._residuals, "estimate", lambda _: None)
     x, rows = [0.5, -1.0], {"a": [0.3, 0.7], "b": [0.3, 0.7], "c": [-0.4, 0.1]}
     before = catalogue.expected("t", x, rows)
@@ -85,12 +85,12 @@ def test_one_reward_is_learned_exactly(monkeypatch):
 def test_columns_without_interactions_are_those_of_context_and_arm():
     catalogue = Catalogue(FEATURES, ARM_FEATURES, interactions=False, seed=1)
     assert catalogue.columns == ("intercept", "x", "y", "price", "size")
-    assert_allclose(catalogue._joint(np.array([1.0, 2.0, 3.0])) @ [1.0, 4.0, 5.0], [1, 2, 3, 4, 5])
+    assert_allclose(catalogue._joint.at(np.array([1.0, 2.0, 3.0])) @ [1.0, 4.0, 5.0], [1, 2, 3, 4, 5])
     full = Catalogue(FEATURES, ARM_FEATURES, seed=1)
     assert full.columns == (
         "intercept", "price", "size", "x", "x*price", "x*size", "y", "y*price", "y*size",
     )  # fmt: skip
-    assert_allclose(full._joint(np.array([1.0, 2.0, 3.0])) @ [1.0, 4.0, 5.0], np.kron([1, 2, 3], [1, 4, 5]))
+    assert_allclose(full._joint.at(np.array([1.0, 2.0, 3.0])) @ [1.0, 4.0, 5.0], np.kron([1, 2, 3], [1, 4, 5]))
 
 
 def test_arms_never_seen_are_judged_by_their_features():

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import chisquare, norm
 
-import posse.fleet.core
+import posse.engine.decide
 from posse import Posse
 from posse.errors import InvalidValue
 from posse.fleet.behaviour import POLICIES
@@ -283,15 +283,15 @@ def test_the_order_of_eligible_arms_does_not_matter(fleet_of):
 
 
 def test_large_batches_with_threads_are_small_ones(fleet_of, monkeypatch):
-    monkeypatch.setattr(posse.fleet.core, "workers", lambda: 3)
+    monkeypatch.setattr(posse.engine.decide, "workers", lambda: 3)
     rng = np.random.default_rng(4)
     tasks, contexts = [f"t{i}" for i in rng.integers(40, size=900)], rng.normal(size=(900, 2))
     eligible = [[None, ["red", "blue"], ["green"]][i] for i in rng.integers(3, size=900)]
     fleets = [fleet_of(policy="ebm-ts") for _ in range(2)]
 
-    monkeypatch.setattr(posse.fleet.core, "MANY_ROWS", 10**9)
+    monkeypatch.setattr(posse.engine.decide, "MANY_ROWS", 10**9)
     small = fleets[0].decide_many(tasks, contexts, eligible)
-    monkeypatch.setattr(posse.fleet.core, "MANY_ROWS", 100)
+    monkeypatch.setattr(posse.engine.decide, "MANY_ROWS", 100)
     large = fleets[1].decide_many(tasks, contexts, eligible)
 
     for name in ("chosen", "propensity", "probabilities", "mean", "sd"):

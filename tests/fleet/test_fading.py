@@ -394,11 +394,13 @@ def test_what_cannot_be_is_refused(settings):
     ],
 )
 def test_a_file_that_posse_did_not_write_is_refused(tmp_path, clock, name, change):
-    from posse.fleet.file import FADING, _state, write_fleet
+    from posse.fleet.file import write_fleet
+    from posse.fleet.file_format import FADING
+    from posse.fleet.file_state import state_of
 
     fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
     live(fleet, clock, world(), 60)
-    header, arrays = _state(fleet)
+    header, arrays = state_of(fleet)
     if name in header:
         header[name] = change
     else:

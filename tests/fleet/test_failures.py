@@ -6,16 +6,30 @@ import numpy as np
 import polars as pl
 import pytest
 
-import posse.engine.refresh
-import posse.fleet.core
-import posse.fleet.kept
+import posse.engine.arrays
+import posse.engine.decide
+import posse.engine.kept
+import posse.engine.learn
+import posse.engine.posteriors
+import posse.engine.room
+import posse.engine.store
+import posse.fleet.arms
+import posse.fleet.deciding
+import posse.fleet.fleet
+import posse.fleet.late
 import posse.fleet.ledger
+import posse.fleet.looking
 import posse.fleet.merge
 import posse.fleet.posse
-import posse.fleet.room
-import posse.fleet.store
+import posse.fleet.ranking
+import posse.fleet.rewarding
+import posse.fleet.table
+import posse.fleet.tasks
 import posse.kernels.llvm.handle
+import posse.model.refresh
 from posse import FeatureSpec, Posse
+from posse.engine.arrays import FIRST_ARMS, FIRST_ROOM
+from posse.engine.kept import Kept
 from posse.errors import (
     ExpiredDecision,
     InvalidValue,
@@ -28,8 +42,6 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import numeric
-from posse.fleet.kept import Kept
-from posse.fleet.store import FIRST_ARMS, FIRST_ROOM
 from posse.kernels import estimators
 
 X = np.array([0.3, -0.8])
@@ -278,18 +290,21 @@ def memory(monkeypatch):
     """Let memory end: set ``left`` to the number of arrays that can still be made."""
     ending = Ending()
     for module in (
-        posse.fleet.core, posse.fleet.kept, posse.fleet.ledger, posse.fleet.merge, posse.fleet.posse,
-        posse.engine.refresh, posse.fleet.room, posse.fleet.store, posse.kernels.llvm.handle,
+        posse.engine.arrays, posse.engine.decide, posse.engine.kept, posse.engine.learn, posse.engine.posteriors,
+        posse.engine.room, posse.engine.store,
+        posse.fleet.arms, posse.fleet.deciding, posse.fleet.fleet, posse.fleet.late, posse.fleet.ledger,
+        posse.fleet.looking, posse.fleet.merge, posse.fleet.posse, posse.fleet.ranking, posse.fleet.rewarding,
+        posse.fleet.table, posse.fleet.tasks, posse.kernels.llvm.handle, posse.model.refresh,
     ):  # fmt: skip
         monkeypatch.setattr(module, "np", ending)
     for module, name in [
-        (posse.fleet.core, "new_lanes"), (posse.fleet.kept, "new_sums"), (posse.engine.refresh, "new_buffers"),
-        (posse.engine.refresh, "new_block"), (estimators, "new_memory"),
+        (posse.engine.decide, "new_lanes"), (posse.engine.kept, "new_sums"), (posse.model.refresh, "new_buffers"),
+        (posse.model.refresh, "new_block"), (estimators, "new_memory"),
     ]:  # fmt: skip
         monkeypatch.setattr(module, name, ending.wrapped(getattr(module, name)))
     # A batch is large from a few rows on, and copies of what is about to change soon need more room.
-    monkeypatch.setattr(posse.fleet.store, "MANY_ROWS", 100)
-    monkeypatch.setattr(posse.fleet.kept, "FIRST_ROOM", 2)
+    monkeypatch.setattr(posse.engine.store, "MANY_ROWS", 100)
+    monkeypatch.setattr(posse.engine.kept, "FIRST_ROOM", 2)
     return ending
 
 
@@ -302,12 +317,12 @@ def crowded(clock, kind):
     n = FIRST_ROOM
     rows = {"task": [f"t{i}" for i in range(n)], "arm": [NAMES[i % 4] for i in range(n)], "a": np.sin(np.arange(n))}
     fleet.learn_many(rows | {"reward": np.cos(np.arange(n))})
-    assert fleet._store.n_slots == fleet._store._room.settled.size
+    assert fleet._engine.store.n_slots == fleet._engine.store._room.settled.size
     for i in range(n):
         fleet.decide(f"t{i % 8}", [0.1 * i], [NAMES[4 + i % 4]])
     if kind == "read by a refresh":
         # As if one were under way: what is about to change is copied first.
-        fleet._store.kept = Kept(fleet._store.n_slots, fleet._store.n_features)
+        fleet._engine.store.kept = Kept(fleet._engine.store.n_slots, fleet._engine.store.n_features)
     return fleet
 
 
@@ -365,7 +380,7 @@ UPDATES = (
 
 def unsound(fleet):
     """What compiled code relies on and would not check: without it, going on may overwrite other memory."""
-    store = fleet._store
+    store = fleet._engine.store
     belief, room, ground = store.belief, store._room, store.ground.parts
     slots = belief.slot[: store.n_tasks, : store.n_arms]
     task, arm = np.nonzero(slots >= 0)

@@ -330,6 +330,6 @@ def test_only_what_is_asked_for_is_read(fleet_of, table, tmp_path):
     fleet.save(path)
     one = Posse.load(path, tasks=["t1000"])
     assert one.expected("t1000", X) == fleet.expected("t1000", X)
-    assert one._store.n_slots == 3
+    assert one._engine.store.n_slots == 3
     with pytest.raises(PosseError):
         Posse.load(path, tasks=["t2000"])

@@ -127,7 +127,7 @@ def test_a_fleet_without_a_population_says_nothing_about_one(healthy, policy):
 
 def test_an_estimate_that_moves_or_is_late_is_said(healthy):
     fleet = fleet_with(healthy)
-    evidence = fleet._store.memory.evidence
+    evidence = fleet._engine.store.memory.evidence
     evidence.last_move[0] = 0.3  # beyond what a refresh calls settled
     assert said(fleet, "did not come to rest") == 1
     evidence.last_move[0], evidence.refreshed_at[0] = 0.0, 900.0  # as if all estimates since had failed
@@ -137,9 +137,14 @@ def test_an_estimate_that_moves_or_is_late_is_said(healthy):
 def test_a_replica_that_adopts_a_population_looks_at_its_own_sums(healthy):
     zero = healthy.with_columns(a=pl.lit(0.0))
     leader, follower = (Replica(arms=ARMS, features=["a", "b"], seed=1) for _ in range(2))
-    leader.learn_many(healthy)
-    follower.learn_many(zero.head(3))  # what it estimated itself, when feature a had always been 0
-    follower.learn_many(healthy, refresh=False)
+
+    def learn(replica, table, *, catching_up=False):
+        columns = (table[name].to_list() for name in ("task", "arm"))
+        replica.learn(*columns, table.select("a", "b"), table["reward"].to_list(), catching_up=catching_up)
+
+    learn(leader, healthy)
+    learn(follower, zero.head(3))  # what it estimated itself, when feature a had always been 0
+    learn(follower, healthy, catching_up=True)
     assert follower.adopt(leader.dump_population())
     assert not said(follower, "always 0")
 

@@ -18,7 +18,8 @@ from posse import FeatureSpec, Posse
 from posse.container import DamagedFile, SavedFileError, write_container
 from posse.errors import PosseError, UnknownTask
 from posse.features import hashed, one_hot
-from posse.fleet.file import KIND, VERSION, WITH_SITES, _state
+from posse.fleet.file_format import KIND, VERSION, VERSIONS
+from posse.fleet.file_state import state_of
 from posse.model import Prior, posterior
 
 # What follows from the rest of a file, so that it need not be believed.
@@ -58,14 +59,14 @@ def build(kind="evidence", clock=lambda: 1000.0):
     return fleet
 
 
-def state_of(kind="evidence"):
-    header, arrays = _state(build(kind))
+def saved_state(kind="evidence"):
+    header, arrays = state_of(build(kind))
     return json.loads(json.dumps(header)), {name: array.copy() for name, array in arrays.items()}
 
 
 @pytest.fixture(scope="module")
 def states():
-    return {kind: state_of(kind) for kind in KINDS}
+    return {kind: saved_state(kind) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +356,7 @@ def test_beliefs_that_do_not_follow_from_the_sums_are_not_believed(states, path,
             fleet = Posse.load(path)
         except DamagedFile:
             continue
-        weights = fleet._store.belief.task_weight[: len(fleet.tasks)]
+        weights = fleet._engine.store.belief.task_weight[: len(fleet.tasks)]
         post = posterior(fleet.statistics, fleet.prior, weights)
         for position, task in enumerate(fleet.tasks):
             found = fleet.coefficients(task)
@@ -454,7 +455,7 @@ def test_a_flipped_bit_anywhere_is_found(states, path):
 
 def test_other_kinds_and_versions_are_refused(states, path):
     header, arrays = states["evidence"]
-    for kind, version in (("result", VERSION), (KIND, WITH_SITES + 1), (KIND, 0)):
+    for kind, version in (("result", VERSION), (KIND, max(VERSIONS) + 1), (KIND, min(VERSIONS) - 1)):
         write_container(path, kind=kind, version=version, header=header, arrays=arrays)
         with pytest.raises(DamagedFile):
             Posse.load(path)

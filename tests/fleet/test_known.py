@@ -64,8 +64,8 @@ def test_new_tasks_start_where_their_regions_are():
     assert stranger.mean["red"] == pytest.approx(average.mean["red"], abs=0.2)
     found = fleet.coefficients("stranger").covariance["red"]
     assert [1.0, 0.5] @ found @ [1.0, 0.5] == pytest.approx(stranger.sd["red"] ** 2)
-    assert fleet._known.tasks.effects.variance[0] > 0.2
-    assert fleet._known.tasks.effects.variance[1] == 0.0  # sizes say nothing
+    assert fleet._engine.known.tasks.effects.variance[0] > 0.2
+    assert fleet._engine.known.tasks.effects.variance[1] == 0.0  # sizes say nothing
 
 
 def test_a_fleet_that_knows_nothing_decides_as_one_without_features():
@@ -85,14 +85,14 @@ def test_features_that_say_nothing_change_nothing():
     one.set_task_features(known_tasks())
     for fleet in (one, other):
         fleet.learn_many(table(600, matter=0.0)[0])
-    assert not one._known.tasks.effects.mean.any()
+    assert not one._engine.known.tasks.effects.mean.any()
     assert one.expected("t3", [0.3]) == other.expected("t3", [0.3])
 
 
 def test_beliefs_are_those_of_the_whole_model():
     """Two roads: the fleet, and the posterior of all coefficients at once under its population and effects."""
     fleet = fleet_of(120)
-    store, known = fleet._store, fleet._known
+    store, known = fleet._engine.store, fleet._engine.known
     rows, x = table(120)[0].to_dicts(), np.array([1.0, 0.7])
     for place, arm in enumerate(ARMS):
         belief = store.belief
@@ -201,7 +201,7 @@ def test_a_saved_fleet_knows_the_same(tmp_path):
 
 def test_a_damaged_file_is_refused(tmp_path):
     fleet = fleet_of()
-    fleet._known.tasks.raw[0] = ["nowhere"]  # one value in place of two
+    fleet._engine.known.tasks.raw[0] = ["nowhere"]  # one value in place of two
     fleet.save(tmp_path / "fleet.posse")
     with pytest.raises(DamagedFile):
         Posse.load(tmp_path / "fleet.posse")
@@ -237,7 +237,7 @@ def test_a_forgotten_task_is_known_no_more():
     fleet.forget("t3")
     fleet.decide("t3", [0.1])
     assert fleet.export("t3")["features"] is None
-    assert not fleet._known.tasks.has(np.array([fleet._tasks.get("t3")])).any()
+    assert not fleet._engine.known.tasks.has(np.array([fleet._tasks.get("t3")])).any()
 
 
 def arm_table(n, seed=0):
@@ -272,7 +272,7 @@ def test_a_scaling_is_learned_once():
     spec = FeatureSpec([numeric("price", scale="standard")])
     fleet = Posse(arms={"a": {"price": 1.0}, "b": {"price": 3.0}}, features=["x"], arm_features=spec)
     fleet.add_arm("c", {"price": 4.0})
-    assert_allclose(fleet._known.arms.rows[:3, 0], [-1.0, 1.0, 2.0])
+    assert_allclose(fleet._engine.known.arms.rows[:3, 0], [-1.0, 1.0, 2.0])
     bare = Posse(arms=["a", "b"], features=["x"], arm_features=spec)
     with pytest.raises(InvalidValue, match="has not been learned"):
         bare.add_arm("c", {"price": 4.0})
@@ -281,7 +281,7 @@ def test_a_scaling_is_learned_once():
     stores = Posse(arms=ARMS, features=["x"], task_features=[numeric("size", scale="standard")])
     stores.set_task_features({"s": {"size": 10.0}, "t": {"size": 30.0}})
     stores.set_task_features({"u": {"size": 40.0}})
-    assert_allclose(stores._known.tasks.rows[:3, 0], [-1.0, 1.0, 2.0])
+    assert_allclose(stores._engine.known.tasks.rows[:3, 0], [-1.0, 1.0, 2.0])
 
 
 def test_a_new_arm_may_be_anything_in_any_region():

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from posse import Posse
 from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict
-from posse.fleet.file import _state
+from posse.fleet.file_state import state_of
 from posse.logs import read_log
 
 X = np.array([0.3, -0.8])
@@ -261,18 +261,18 @@ def test_a_population_is_estimated_when_rewards_replace_zeros(fleet_of):
     fleet = fleet_of(0, absent_reward=0.0, refresh_growth=0.1)
     rng = np.random.default_rng(2)
     decisions = fleet.decide_many([f"t{i % 10}" for i in range(400)], rng.normal(size=(400, 2)))
-    assert fleet._store.memory.evidence.refreshed_at[0] == 0  # nothing but zeros: no population yet
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 0  # nothing but zeros: no population yet
     fleet.reward(decisions.ids[0], 1.0)
-    assert fleet._store.memory.evidence.refreshed_at[0] == 400
+    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 400
     for i in range(1, 39):
         fleet.reward(decisions.ids[i], 1.0)
-    assert (fleet._store.memory.evidence.refreshed_at[0], fleet._store.replaced) == (400, 38)
+    assert (fleet._engine.store.memory.evidence.refreshed_at[0], fleet._engine.store.replaced) == (400, 38)
     fleet.reward_many(decisions.ids[39:42], [1.0] * 3)  # a tenth of 400 is news
-    assert fleet._store.replaced == 0
+    assert fleet._engine.store.replaced == 0
 
 
 def test_zeros_alone_are_not_estimated_at_every_decision(fleet_of, monkeypatch):
-    from posse.fleet.store import Store
+    from posse.engine.store import Store
 
     counted = []
     whole = Store.refresh
@@ -287,13 +287,13 @@ def test_zeros_alone_are_not_estimated_at_every_decision(fleet_of, monkeypatch):
 def test_a_refresh_in_the_background_is_exact_while_rewards_replace_what_counted(fleet_of, monkeypatch):
     import threading
 
-    from posse.engine.refresh import Refresh
+    from posse.model.refresh import Refresh
 
     fleet = fleet_of(400, absent_reward=0.25, background=True)
     rng = np.random.default_rng(6)
     old = fleet.decide_many([f"t{i % 6}" for i in range(20)], rng.normal(size=(20, 2)))
     while fleet.refreshing:
-        fleet._background.join()
+        fleet._engine.thread.join()
     steps = [threading.Event() for _ in range(4)]
     whole = Refresh.run
 
@@ -307,7 +307,7 @@ def test_a_refresh_in_the_background_is_exact_while_rewards_replace_what_counted
 
     monkeypatch.setattr(Refresh, "run", slow)
     fleet.refresh(wait=False)
-    thread = fleet._background
+    thread = fleet._engine.thread
     for half, (begun, go) in enumerate((steps[:2], steps[2:])):
         assert begun.wait(60)
         fleet.reward_many(old.ids[10 * half : 10 * half + 5], rng.normal(size=5))
@@ -320,7 +320,7 @@ def test_a_refresh_in_the_background_is_exact_while_rewards_replace_what_counted
         go.set()
     thread.join()
 
-    store = fleet._store
+    store = fleet._engine.store
     assert store.replaced == 20  # since the estimate began
     store.settle()
     carried = {name: getattr(store.belief, name).copy() for name in ("local_mean", "shared_mean", "shared_covariance")}
@@ -406,7 +406,7 @@ def test_a_fleet_whose_every_reward_was_replaced_by_another_can_be_loaded(fleet_
     fleet.reward_many(made.ids, [0.0] * 300)
     fleet.save(tmp_path / "fleet.posse")
     back = Posse.load(tmp_path / "fleet.posse", clock=fleet._clock)
-    assert _state(back)[0]["replaced"] == fleet._store.replaced
+    assert state_of(back)[0]["replaced"] == fleet._engine.store.replaced
     assert back.n_rewards == 300
 
 

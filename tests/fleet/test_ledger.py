@@ -117,7 +117,7 @@ def test_late_are_those_decided_before():
     assert ledger.late(12.5).tolist() == [0, 1, 2, 3]
     assert ledger.late(99).tolist() == [0, 1, 2, 3, 4]
     assert Ledger("abc", 1).late(99).tolist() == []
-    assert (ledger.has_late(10), ledger.has_late(10.5), Ledger("abc", 1).has_late(99)) == (False, True, False)
+    assert (ledger.is_late(0, 10), ledger.is_late(0, 10.5), Ledger("abc", 1).is_late(0, 99)) == (False, True, False)
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 10))

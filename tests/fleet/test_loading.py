@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from posse import FeatureSpec, Posse
-from posse.fleet import loading
+from posse.engine import loading
 from posse.fleet.replica import Replica
 from posse.kernels import fleet as kernels
 from posse.kernels.ground import set_triangles
@@ -78,7 +78,7 @@ def test_a_decision_that_counts_is_not_made_if_that_cannot_be_loaded(fleet_of, s
 
     monkeypatch.setattr(loading, "loaded", set())
     with monkeypatch.context() as patch:
-        patch.setattr("posse.fleet.store.replace_rows", no_file)
+        patch.setattr("posse.engine.store.replace_rows", no_file)
         for decide in (lambda: fleet.decide("new", [0.1, 0.2]), lambda: fleet.decide_many(["new"], [[0.1, 0.2]])):
             with pytest.raises(OSError, match="open files"):
                 decide()
@@ -96,8 +96,8 @@ def test_what_cannot_be_loaded_changes_nothing(fleet_of, snapshot, monkeypatch):
 
     monkeypatch.setattr(loading, "loaded", set())
     with monkeypatch.context() as patch:
-        patch.setattr("posse.fleet.store.observe_rows", no_file)
-        patch.setattr("posse.fleet.store.observe_one", no_file)
+        patch.setattr("posse.engine.store.observe_rows", no_file)
+        patch.setattr("posse.engine.store.observe_one", no_file)
         for learn in (
             lambda: fleet.reward(decision.id, 1.0),
             lambda: fleet.reward_many([decision.id], [1.0]),

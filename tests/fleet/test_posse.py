@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.fleet.core
+import posse.engine.decide
 from posse import FeatureSpec, Posse
+from posse.engine.engine import FIT_SETTLED
+from posse.engine.store import Store
 from posse.errors import (
     InvalidValue,
     NotFinite,
@@ -20,8 +22,6 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import numeric, one_hot
-from posse.fleet.core import FIT_SETTLED
-from posse.fleet.store import Store
 from posse.kernels.posterior import rebuild
 from posse.model import posterior
 
@@ -469,7 +469,7 @@ def test_a_table_in_pieces_is_the_table(
     for first, end in itertools.pairwise(cuts):
         refresh = last and end == 500
         assert pieces.learn_many(rows[first:end], refresh=refresh) == end - first
-        assert pieces._store.stale == (not refresh)
+        assert pieces._engine.store.stale == (not refresh)
     assert pieces.n_rewards == known + 500
 
     decisions = [[each.decide(task, X) for task in ("t1", "t7", "nobody")] for each in (whole, pieces)]
@@ -516,7 +516,7 @@ def test_whoever_looks_first_after_the_pieces_sees_all_of_them(
     if exact:
         assert differences(snapshot(pieces), snapshot(whole)) == []
     assert_allclose(pieces.prior.covariance, whole.prior.covariance, rtol=0.1, atol=0.02)
-    assert not pieces._store.stale
+    assert not pieces._engine.store.stale
 
 
 def test_a_reward_between_pieces_is_learned_with_them(fleet_of, table):
@@ -542,7 +542,7 @@ def test_a_reward_after_the_pieces_leaves_no_half_an_estimate(fleet_of, table):
     fleet.learn_many(table(3000, 3, n_tasks=40), refresh=False)
     fleet.reward(decision.id, 1.0)
     fleet.expected("t1", X)
-    assert fleet._store.memory.evidence.last_move[0] < FIT_SETTLED
+    assert fleet._engine.store.memory.evidence.last_move[0] < FIT_SETTLED
 
 
 @pytest.mark.parametrize("wrong", [None, 1, "yes"])
@@ -572,13 +572,13 @@ def test_looking_changes_nothing_that_is_believed(fleet_of, table):
     tasks = [*fleet.tasks, "nobody"]
     before = [fleet.expected(task, X) for task in tasks[:2]]
     fleet.refresh()
-    fleet._store.settle([fleet._tasks.numbers["t1"]])
+    fleet._engine.store.settle([fleet._tasks.numbers["t1"]])
     some = [fleet.expected(task, X) for task in tasks]
-    fleet._store.settle()
+    fleet._engine.store.settle()
 
     assert [fleet.expected(task, X) for task in tasks] == some
     assert some[:2] != before
-    fleet._store.rebuild()
+    fleet._engine.store.rebuild()
     for task, found in zip(tasks, some, strict=True):
         again = fleet.expected(task, X)
         assert_allclose(list(again.mean.values()), list(found.mean.values()), rtol=1e-10)
@@ -595,10 +595,10 @@ def test_threads_settle_what_a_batch_looks_at(fleet_of, table, monkeypatch):
         fleet.learn_many(table(600, n_tasks=40))
         fleet.refresh()
         if threads > 1:
-            monkeypatch.setattr(posse.fleet.core, "MANY_ROWS", 10)
-            monkeypatch.setattr(posse.fleet.core, "workers", lambda: 3)
+            monkeypatch.setattr(posse.engine.decide, "MANY_ROWS", 10)
+            monkeypatch.setattr(posse.engine.decide, "workers", lambda: 3)
         made = fleet.decide_many(tasks, contexts)
-        store = fleet._store
+        store = fleet._engine.store
         store.settle()
         local = store.belief.local_mean[: store.n_slots], store.belief.local_covariance[: store.n_slots]
         found.append([made.mean, made.sd, made.probabilities, made.chosen, *local])
@@ -608,7 +608,7 @@ def test_threads_settle_what_a_batch_looks_at(fleet_of, table, monkeypatch):
 
 
 def test_a_fleet_that_does_not_fit_in_memory_is_refused(monkeypatch):
-    monkeypatch.setattr("posse.fleet.core.memory", lambda: 5 * 4**2 * 110)
+    monkeypatch.setattr("posse.fleet.checking.memory", lambda: 5 * 4**2 * 110)
     fleet = Posse(arms=range(5), features=["a", "b", "c"])
     with pytest.raises(InvalidValue, match=r"expected a fleet that fits in .* got 6 arms x 4 columns"):
         fleet.add_arm(5)

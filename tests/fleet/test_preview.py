@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from posse import Posse
 from posse.errors import InvalidValue
 
 X = np.array([[0.3, -0.8], [0.1, 0.2], [1.0, 2.0], [0.0, 0.5]])
@@ -46,3 +47,13 @@ def test_the_next_numbers_of_the_stream_are_used_and_left(fleet_of):
     assert len(set(many)) == 3
     assert first == many[0]
     assert many == fleet.decide_many(["a"] * 40, rows).arm
+
+
+@pytest.mark.parametrize("rewards", ["binary", "count"])
+def test_what_would_be_decided_about_clicks_and_counts_has_expected_rewards(rewards):
+    fleet = Posse(arms=["red", "green"], features=["a", "b"], rewards=rewards, seed=3)
+    for row in range(20):
+        fleet.reward(fleet.decide(f"t{row % 3}", X[row % 4]), row % 2)
+    shown = fleet.decide("t1", X[0], record=False)
+    assert shown.mean == fleet.expected("t1", X[0]).mean  # and not logits or logarithms
+    assert shown[1:] == fleet.decide("t1", X[0])[1:]

@@ -3,8 +3,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
+from posse.engine.kept import FrozenSums
 from posse.errors import InvalidValue, UnknownArm
-from posse.fleet.kept import FrozenSums
 from posse.fleet.replica import Replica
 
 ARMS = ("red", "green", "blue")
@@ -45,8 +45,24 @@ def test_a_replica_keeps_no_decision_and_no_task_without_rewards():
 
     assert len(ids) == 200
     assert ours.tasks == ()
-    assert ours.pending() == []
-    assert ours._ledger.size == 0
+    assert ours._ledgers() == []
+
+
+def test_a_replica_has_no_decide_and_no_reward_that_it_must_not_use():
+    for name in ("decide", "decide_many", "reward", "reward_many", "pending", "learn_many", "merge", "made"):
+        assert hasattr(Posse, name)
+        assert not hasattr(Replica, name)
+
+
+@pytest.mark.parametrize("rewards", ["number", "binary"])
+def test_a_file_of_a_replica_whose_decisions_count_from_the_start_is_read_again(tmp_path, rewards):
+    ours = Replica(arms=["a", "b"], features=["x"], rewards=rewards, absent_reward=0.0, seed=1)
+    ours.learn(["t", "t"], ["a", "b"], [[1.0], [2.0]], [0.0, 1.0], provisional=True)
+    ours.freeze()(tmp_path / "fleet")
+
+    for back in (Replica.load(tmp_path / "fleet"), Posse.load(tmp_path / "fleet")):
+        assert back.expected("t", [1.0]) == ours.expected("t", [1.0])
+        assert back.n_rewards == 2
 
 
 @pytest.mark.parametrize("catching_up", [False, True])
@@ -144,11 +160,11 @@ def test_what_is_no_population_is_refused(data):
 @pytest.mark.parametrize("settings", [{}, {"robust": True}, {"prior": "paper"}, {"policy": "lin-ts"}])
 def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings, monkeypatch):
     """Whatever is learned, forgotten or added before it is written, and between two pieces of it."""
-    monkeypatch.setattr("posse.fleet.kept.BLOCK", 8)
+    monkeypatch.setattr("posse.engine.kept.BLOCK", 8)
     ours = replica(**settings)
     ours.learn(*rows(100))
     before, names = beliefs(ours), ours.tasks
-    write, sums = ours.freeze(), FrozenSums(ours._store, ours._lock)
+    write, sums = ours.freeze(), FrozenSums(ours._engine.store, ours._lock)
     ours.learn(*rows(100, seed=9))
     ours.learn(*rows(100, seed=10), catching_up=True)
     grams = []
@@ -164,23 +180,23 @@ def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings, monkeypatch):
     assert_allclose(beliefs(back), before, rtol=1e-8, atol=1e-10)
     assert abs(beliefs(ours) - before).max() > 1e-3
     assert len(grams) > 3
-    assert_allclose(np.concatenate(grams), back._store.belief.sums.gram[: back._store.n_slots], rtol=0)
+    assert_allclose(np.concatenate(grams), back._engine.store.belief.sums.gram[: back._engine.store.n_slots], rtol=0)
     back.learn(*rows(100, seed=9))
     assert back.n_rewards == 200
 
 
 def test_a_frozen_state_is_written_in_slices_and_let_go_of(tmp_path, monkeypatch, counted_lock):
-    monkeypatch.setattr("posse.fleet.kept.BLOCK", 4)
+    monkeypatch.setattr("posse.engine.kept.BLOCK", 4)
     ours = replica()
     ours.learn(*rows(100))
     ours._lock = counted_lock(ours._lock)
     write = ours.freeze()
-    before, pairs = ours._lock.taken, int(ours._store.belief.n_seen.sum())
+    before, pairs = ours._lock.taken, int(ours._engine.store.belief.n_seen.sum())
     write(tmp_path / "frozen")
     assert ours._lock.taken - before == 4 * -(-pairs // 4), "sums are copied some pairs at a time, once for every field"
-    assert ours._store.is_read
+    assert ours._engine.store.is_read
     del write
-    assert not ours._store.is_read, "nothing is kept for a snapshot that is written, or never will be"
+    assert not ours._engine.store.is_read, "nothing is kept for a snapshot that is written, or never will be"
 
 
 def test_two_replicas_of_one_file_do_not_draw_the_same_numbers(tmp_path):

@@ -30,7 +30,7 @@ from posse.errors import (
     UnknownDecision,
     UnknownTask,
 )
-from posse.fleet.file import _state
+from posse.fleet.file_state import state_of
 from posse.model import Prior, posterior
 
 D = 3
@@ -85,7 +85,7 @@ def full(context):
 
 
 def bits(fleet):
-    header, arrays = _state(fleet)
+    header, arrays = state_of(fleet)
     # A loaded fleet begins a new ledger, so decisions are compared whichever they stand in.
     names = ("time", "task", "arm", "status", "reward", "context")
     decisions = sorted(
@@ -448,7 +448,7 @@ class FleetMachine(RuleBasedStateMachine):
     @invariant()
     def predictions_are_those_of_the_model(self):
         stats, prior = self.fleet.statistics, self.fleet.prior
-        weights = self.fleet._store.belief.task_weight[list(self.fleet._tasks.numbers.values())]
+        weights = self.fleet._engine.store.belief.task_weight[list(self.fleet._tasks.numbers.values())]
         post = posterior(stats, prior, weights if self.tasks else None)
         for probe in PROBES:
             x = full(probe)

@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from posse.engine.refresh import Live, Refresh
 from posse.kernels import arms, evidence
 from posse.kernels.posterior import new_buffers
 from posse.model import Prior, Statistics, new_belief, posterior
 from posse.model import log_evidence as plain_log_evidence
+from posse.model.refresh import Live, Refresh
 
 K, N, D = 3, 4, 2
 SPREAD = 0.7  # precision of the shared means around the common one, in standardised features

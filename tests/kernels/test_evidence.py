@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.engine.refresh import Live, Refresh
 from posse.kernels import evidence
 from posse.kernels.passes import GAUSSIAN_SCATTER, SCATTER
 from posse.kernels.posterior import new_buffers
 from posse.kernels.refresh import INFORMATION
 from posse.model import Prior, Statistics, new_belief
+from posse.model.refresh import Live, Refresh
 
 D = 3
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.fleet.store import Store
+from posse.engine.store import Store
 from posse.kernels import estimators
 from posse.kernels.packing import whole_matrices
 from posse.model import Prior, posterior

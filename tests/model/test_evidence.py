@@ -3,7 +3,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from posse.engine.refresh import Live, Refresh
 from posse.environments import SyntheticWorld
 from posse.kernels import evidence as kernels
 from posse.kernels.posterior import new_buffers, rebuild
@@ -11,6 +10,7 @@ from posse.kernels.refresh import INFORMATION
 from posse.model import Prior, Statistics, estimate_prior, log_evidence, new_belief, posterior
 from posse.model.belief import prior_of
 from posse.model.evidence import _climb
+from posse.model.refresh import Live, Refresh
 
 
 def draw_log(n_rows=600, *, n_tasks=12, n_arms=2, d=3, seed=0, covariance=None, noise=0.8, shared=1.5):

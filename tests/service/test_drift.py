@@ -75,7 +75,7 @@ def test_old_rewards_fade_and_agree_with_the_log(start):
     assert (found["tasks"], found["different"]) == (4, 0)
     # Sums that are larger than the log allows are noticed.
     replica = service.live("stores").replica
-    replica._store.belief.sums.counts[0] += 100.0
+    replica._engine.store.belief.sums.counts[0] += 100.0
     assert service.read("/v1/fleets/stores/verify")["different"] == 1
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue, StorageUnavailable
-from posse.fleet.core import FIT_SETTLED, FIT_STEPS
 
 ARMS = ["coffee", "cake", "newspaper"]
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -397,9 +397,9 @@ def test_the_others_believe_as_if_an_erased_task_had_never_been(start, tmp_path,
     require_same(statistics_of(service, "with"), statistics_of(service, "without"))
     # The one that forgot estimated the population anew; so does the other, which leads both to the same.
     plain, forgot = service.live("without").replica, service.live("with").replica
-    fresh, refresh = plain._store.new_memory(), plain._store.new_refresh()
-    plain._store.reset_prior(fresh)
-    plain._store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
+    fresh, refresh = plain._engine.store.new_memory(), plain._engine.store.new_refresh()
+    plain._engine.store.reset_prior(fresh)
+    plain._engine.store.refresh(refresh, steps=FIT_STEPS, settled=FIT_SETTLED)
     for name in ("covariance", "noise_variance", "shared_precision"):
         assert_allclose(getattr(forgot.prior, name), getattr(plain.prior, name), rtol=1e-6, atol=1e-9, err_msg=name)
     # With one population, beliefs are the same to the last digits.

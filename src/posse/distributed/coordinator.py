@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from posse.distributed.cluster import gather, require_ray
 from posse.distributed.population import adopt_alone, estimate, follow, published
 from posse.distributed.shard import load_template
-from posse.fleet.core import FIT_SETTLED, FIT_STEPS
+from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.fleet.posse import Posse
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Coordinator:
         populations = [one for one in self.ask("population") if one is not None]
         if populations:
             newest = max(populations, key=lambda one: float(one["evidence_refreshed_at"][0]))
-            if len(newest["noise_variance"]) == self._fleet._store.n_arms:
+            if len(newest["noise_variance"]) == self._fleet._engine.store.n_arms:
                 adopt_alone(self._fleet, {name: array.copy() for name, array in newest.items()})
 
     def ask(self, method: str, *arguments: Any) -> list[Any]:
@@ -72,7 +72,7 @@ class Coordinator:
 
     def reset(self) -> None:
         """Go back to before the first estimate."""
-        self._fleet._store.reset_prior()
+        self._fleet._engine.store.reset_prior()
 
     def take(self, population: Arrays | None) -> None:
         """Put a population of a file in force, and publish what follows from it."""
@@ -88,7 +88,7 @@ class Coordinator:
 
     def refreshed_at(self) -> float:
         """Return how many rewards the population was estimated from."""
-        return float(self._fleet._store.memory.evidence.refreshed_at[0])
+        return float(self._fleet._engine.store.memory.evidence.refreshed_at[0])
 
     def prior(self) -> Any:
         """Return the population in force."""

@@ -28,8 +28,9 @@ from posse.distributed.shard import load_template
 from posse.errors import InvalidValue
 from posse.fleet.labels import Label
 from posse.fleet.posse import Posse
-from posse.fleet.rows import contexts_of, label_codes, required, rewards_of, without_missing
+from posse.fleet.rows import contexts_of, label_codes, required, rewards_of
 from posse.fleet.streaming import Columns, Progress, learn_scaling, wanted_columns
+from posse.fleet.table import rewarded_rows
 from posse.fleet.task_keys import buckets_of
 
 if TYPE_CHECKING:
@@ -86,10 +87,8 @@ def encode_pieces(
 
 def encode_frame(frame: pl.DataFrame, fleet: Posse, columns: Columns, home: IntArray, n_shards: int) -> list[bytes]:
     """Return rows as every shard gets them."""
-    task, arm, reward, missing = columns
-    if missing != "error":
-        frame = without_missing(frame, reward, fleet._absent_reward if missing == "absent" else None)
-    labels, codes, arms, X, y = encode_rows(fleet, frame, task, arm, reward)
+    frame = rewarded_rows(frame, columns, fleet._late.absent_reward)
+    labels, codes, arms, X, y = encode_rows(fleet, frame, columns.task, columns.arm, columns.reward)
     homes = home[buckets_of(labels)][codes] if labels else np.empty(0, dtype=np.int64)
     order = np.argsort(homes, kind="stable")
     cuts = np.searchsorted(homes[order], np.arange(n_shards + 1))
@@ -109,7 +108,7 @@ def encode_rows(
     y = rewards_of(required(frame, reward, "reward"))
     labels, codes = label_codes(required(frame, task, "task"), template._tasks)
     arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), template._arms)
-    numbers = np.array([template._arm_number(label) for label in arm_labels], dtype=np.int64)
+    numbers = np.array([template._arms.number(label) for label in arm_labels], dtype=np.int64)
     X = template.features.encode_many(contexts_of(frame, template.features.names))
     return labels, codes, numbers[arm_codes], X, y
 

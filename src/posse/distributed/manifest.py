@@ -17,12 +17,12 @@ from posse._version import __version__
 from posse.container.replace import replacing
 from posse.distributed.journal import Record, decode, encode
 from posse.distributed.population import adopt_alone
-from posse.engine.refresh import Live, Refresh
+from posse.engine.commit import commit
+from posse.engine.loading import require_loaded
 from posse.errors import DamagedFile, MissingFile
-from posse.fleet.commit import commit
-from posse.fleet.loading import require_loaded
 from posse.fleet.merge import prepare
 from posse.fleet.task_keys import N_BUCKETS
+from posse.model.refresh import Live, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ def load_shards(cls: type[Any], path: str | os.PathLike[str], clock: Callable[[]
         add_shard(fleet, cls.load(file, clock=clock))
     if manifest.population is not None:
         adopt_alone(fleet, manifest.population)
-        store = fleet._store
+        store = fleet._engine.store
         refresh = Refresh(store.belief, store.memory.evidence)
         refresh.look_from(Live(store.belief))
         store.install(refresh)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.distributed.shard_fleet import OF_ARMS, ROOTS, evidence_names
-from posse.engine.refresh import Live, Refresh
+from posse.errors import InvalidValue
 from posse.fleet.posse import Posse
+from posse.kernels import estimators
 from posse.kernels import refresh as loops
+from posse.model.refresh import Live, Refresh
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,7 +47,7 @@ class RemoteRefresh(Refresh):
     """
 
     def __init__(self, fleet: Posse, ask: Ask) -> None:
-        super().__init__(fleet._store.belief, fleet._store.memory.evidence, threads=1)
+        super().__init__(fleet._engine.store.belief, fleet._engine.store.memory.evidence, threads=1)
         self._ask = ask
         counts = ask("counts")
         self.population.n_seen[:] = sum(pairs for pairs, _ in counts)
@@ -91,8 +93,8 @@ class RemoteRefresh(Refresh):
 def estimate(fleet: Posse, ask: Ask, *, steps: int, settled: float, sample: int | None = None) -> RemoteRefresh:
     """Estimate the population of all shards, put it in force in ``fleet``, and return how that was found."""
     refresh = RemoteRefresh(fleet, ask)
-    refresh.run(Live(fleet._store.belief), steps=steps, settled=settled, sample=sample)
-    fleet._store.install(refresh)
+    refresh.run(Live(fleet._engine.store.belief), steps=steps, settled=settled, sample=sample)
+    fleet._engine.store.install(refresh)
     return refresh
 
 
@@ -107,17 +109,32 @@ def published(refresh: RemoteRefresh, decided: int = 0) -> Arrays:
 def follow(fleet: Posse, ask: Ask) -> RemoteRefresh:
     """Compute what follows from the population in force in ``fleet`` and the sums of all shards, and return it."""
     refresh = RemoteRefresh(fleet, ask)
-    refresh.look_from(Live(fleet._store.belief))
-    fleet._store.install(refresh)
+    refresh.look_from(Live(fleet._engine.store.belief))
+    fleet._engine.store.install(refresh)
     return refresh
 
 
 def adopt_alone(fleet: Posse, population: Arrays) -> None:
     """Put a published population in force in a coordinator's fleet, which has no tasks."""
-    refresh = Refresh(fleet._store.belief, fleet._store.memory.evidence)
+    refresh = Refresh(fleet._engine.store.belief, fleet._engine.store.memory.evidence)
     for name in OF_ARMS:
         getattr(refresh.population, name)[...] = population[name]
     for name in evidence_names(refresh):
         getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
     refresh.root[...] = population["root"]
-    fleet._store.install(refresh)
+    fleet._engine.store.install(refresh)
+
+
+def require_shardable(fleet: Posse) -> None:
+    """Raise unless a fleet's population can be estimated from sums of its tasks."""
+    behaviour = fleet._behaviour
+    if behaviour.family.name != "number":
+        raise InvalidValue(f"expected rewards='number' for a sharded fleet, got {behaviour.family.name!r}; use Posse")
+    if behaviour.robust:
+        raise InvalidValue("expected robust=False for a sharded fleet, got True; use Posse")
+    alone = behaviour.policy in ("lin-ts", "lin-ucb", "random")
+    if behaviour.method != estimators.EVIDENCE and not alone:
+        raise InvalidValue(
+            f"expected prior='evidence' for a sharded fleet, got {behaviour.prior!r}: its shared means would be those "
+            "of each shard alone; use Posse, or leave the prior out"
+        )

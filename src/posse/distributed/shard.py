@@ -7,22 +7,23 @@ snapshot and what the journal has since; a call that is made again because its a
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import threading
-from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posse.container import open_container
+from posse.distributed.answers import Answers
+from posse.distributed.folder import ShardFolder
 from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.errors import PosseError
 from posse.fleet.decision import Decision, Decisions
-from posse.fleet.file import KIND, SUMS_ONLY, VERSION, load_fleet
+from posse.fleet.file import load_fleet
+from posse.fleet.file_format import KIND, SUMS_ONLY, VERSION
 from posse.fleet.labels import Label
 from posse.fleet.ledger import parse_id
 from posse.fleet.posse import Posse
@@ -36,11 +37,7 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, npt.NDArray[Any]]
 
-SNAPSHOT = re.compile(r"snapshot-(\d{9})\.posse")
-JOURNAL = re.compile(r"journal-(\d{9})\.log")
 PUBLISHED = "published_"  # arrays of a snapshot that a fleet's file does not have
-ANSWERS = 2000  # that are remembered, for calls that are made again
-ANSWER_ROWS, FEWEST_ANSWERS = 200_000, 16  # decisions in them, unless there are few answers
 
 
 class Shard:
@@ -69,26 +66,20 @@ class Shard:
         fsync: bool = True,
         snapshot_bytes: int = 64 << 20,
     ) -> None:
-        self._answers: OrderedDict[str, Any] = OrderedDict()
-        self._answer_rows = 0
+        self._answers = Answers()
         self._now: float | None = None  # the time of what is done again
         self._request = ""
         self._fsync, self._limit = fsync, snapshot_bytes
-        self._folder = None if folder is None else Path(folder)
+        self._folder = None if folder is None else ShardFolder(Path(folder))
         self._journal: Journal | None = None
         self._writing: threading.Thread | None = None
-        self._held: BinaryIO | None = None
         self._number = 0
         if self._folder is None:
             self.fleet = _new_fleet(template, seed)
         else:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock_folder()
-            if not self._numbers(SNAPSHOT):
-                fleet = _new_fleet(template, seed)
-                freeze_fleet(fleet)(self._snapshot_path(0))
-            self._restore()
-        if self._folder is not None:
+            if not self._folder.snapshots():
+                freeze_fleet(_new_fleet(template, seed))(self._folder.snapshot(0))
+            self._restore(self._folder)
             self.fleet.write_to(self._write)
 
     # Deciding and learning, once for every request.
@@ -215,10 +206,10 @@ class Shard:
         fleet = self.fleet
         return {
             "tasks": len(fleet),
-            "pairs": int(fleet._store.belief.n_seen.sum()),
+            "pairs": int(fleet._engine.store.belief.n_seen.sum()),
             "rewards": fleet.n_rewards,
             "decisions": fleet.n_decisions,
-            "pending": fleet._n_pending(),
+            "pending": sum(ledger.n_pending for ledger in fleet._ledgers()),
             "arms": list(fleet._arms),
             "retired": list(fleet.retired_arms),
             "kind": fleet._tasks.kind,
@@ -232,7 +223,7 @@ class Shard:
     def sums(self) -> tuple[list[Label], Arrays]:
         """Return tasks, and arms and sums of every pair with rewards."""
         with self.fleet._lock:
-            tasks, arms, sums = self.fleet._store.copy_of_sums()
+            tasks, arms, sums = self.fleet._engine.store.copy_of_sums()
             labels = [self.fleet._tasks.label(task) for task in tasks.tolist()]
         return labels, {"arms": arms, **dict(zip(sums._fields, sums, strict=True))}
 
@@ -245,12 +236,13 @@ class Shard:
 
     def snapshot(self, wait: bool = True) -> None:
         """Write a snapshot, from which on a new journal counts."""
-        if self._folder is None:
+        folder = self._folder
+        if folder is None:
             return
         if self._writing is not None:
             self._writing.join()
         number = self._number + 1
-        journal = Journal(self._journal_path(number), fsync=self._fsync)
+        journal = Journal(folder.journal(number), fsync=self._fsync)
         population = {f"{PUBLISHED}{name}": array for name, array in (self.fleet.population() or {}).items()}
         write = freeze_fleet(
             self.fleet, more={"others": list(self.fleet._others)}, replaced=self._own_totals() | population
@@ -260,12 +252,9 @@ class Shard:
             old.close()
 
         def work() -> None:
-            write(self._snapshot_path(number))
+            write(folder.snapshot(number))
             # The journal before it stays: answers that were lost on the way may still be asked for.
-            for pattern, last in ((SNAPSHOT, number), (JOURNAL, number - 1)):
-                for known in self._numbers(pattern):
-                    if known < last:
-                        self._path(pattern, known).unlink(missing_ok=True)
+            folder.drop_before(snapshot=number, journal=number - 1)
 
         self._writing = threading.Thread(target=work, name="posse-snapshot")
         self._writing.start()
@@ -275,26 +264,19 @@ class Shard:
     def _once(self, request: str, do: Any) -> Any:
         """Answer a request; one that was answered before gets the same answer."""
         if request in self._answers:
-            return self._answers[request]
+            return self._answers.of(request)
         self._request = request
         try:
             answer = do()
         finally:
             self._request = ""
-        self._remember(request, answer)
+        self._answers.remember(request, answer)
         if self._journal is not None and self._journal.size > self._limit and not self._busy():
             self.snapshot(wait=False)
         return answer
 
     def _busy(self) -> bool:
         return self._writing is not None and self._writing.is_alive()
-
-    def _remember(self, request: str, answer: Any) -> None:
-        self._answers[request] = answer
-        self._answer_rows += _rows_in(answer)
-        while len(self._answers) > ANSWERS or (self._answer_rows > ANSWER_ROWS and len(self._answers) > FEWEST_ANSWERS):
-            _, old = self._answers.popitem(last=False)
-            self._answer_rows -= _rows_in(old)
 
     def _change(self, what: str, facts: dict[str, Any]) -> None:
         """Make a change that is noted first; one that is refused is refused again when it is made again."""
@@ -311,7 +293,7 @@ class Shard:
             fleet.forget(*facts["tasks"])
         else:
             with fleet._lock:
-                fleet._store.reset_prior()
+                fleet._engine.store.reset_prior()
 
     def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
         if self._journal is not None:
@@ -323,21 +305,12 @@ class Shard:
         """Let another process have the folder; nothing may be done here any more."""
         if self._writing is not None:
             self._writing.join()
-        if self._held is not None:
-            self._held.close()
+        if self._folder is not None:
+            self._folder.let_go()
 
-    def _lock_folder(self) -> None:
-        """Wait until nobody else writes here: a shard that was taken for dead may live a little longer."""
-        import fcntl
-
-        assert self._folder is not None
-        # Kept open for as long as this process lives; the system lets it go with the process.
-        self._held = open(self._folder / "lock", "wb")  # noqa: SIM115
-        fcntl.flock(self._held, fcntl.LOCK_EX)
-
-    def _restore(self) -> None:
-        number = self._numbers(SNAPSHOT)[-1]
-        path = self._snapshot_path(number)
+    def _restore(self, folder: ShardFolder) -> None:
+        number = folder.snapshots()[-1]
+        path = folder.snapshot(number)
         with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY)) as box:
             others = box.header.get("others", [0, 0])
             names = [name for name in box.names if name.startswith(PUBLISHED)]
@@ -346,16 +319,16 @@ class Shard:
         if population:
             self.fleet.adopt(population)
         self.fleet._others = (int(others[0]), int(others[1]))
-        for known in self._numbers(JOURNAL):
-            for record in read_journal(self._journal_path(known)):
+        for known in folder.journals():
+            for record in read_journal(folder.journal(known)):
                 if known < number:
-                    self._remember_again(record)
+                    self._answers.remember_record(record)
                 else:
                     self._now = record.facts["now"]
                     self._do_again(record)
         self._now = None
-        self._number = max([number, *self._numbers(JOURNAL)])
-        self._journal = Journal(self._journal_path(self._number), fsync=self._fsync)
+        self._number = max([number, *folder.journals()])
+        self._journal = Journal(folder.journal(self._number), fsync=self._fsync)
 
     def _clock(self) -> float:
         import time
@@ -370,7 +343,7 @@ class Shard:
             assert place is not None
             positions: dict[Label, int] = {}
             codes = [positions.setdefault(task, len(positions)) for task in facts["tasks"]]
-            arms = np.array([fleet._arm_number(arm) for arm in facts["arms"]], dtype=np.int64)
+            arms = np.array([fleet._arms.number(arm) for arm in facts["arms"]], dtype=np.int64)
             if record.what == "decide":
                 X = np.array([fleet.features.encode(context) for context in facts["contexts"]])
             else:
@@ -386,48 +359,12 @@ class Shard:
         else:
             with suppress(PosseError):  # what was refused then is refused again
                 self._apply(record.what, facts)
-        self._remember_again(record)
-
-    def _remember_again(self, record: Record) -> None:
-        """Know the answer of a request of a journal."""
-        facts = record.facts
-        if not facts.get("request"):
-            return
-        answer: Any = None
-        if record.what == "decide":
-            beliefs = (dict(map(tuple, part)) for part in facts["beliefs"][0])
-            answer = Decision(facts["first"], facts["tasks"][0], facts["arms"][0], facts["propensity"][0], *beliefs)
-        elif record.what == "decide_many":
-            place = parse_id(facts["first"])
-            assert place is not None
-            ids = [f"{place[0]}-{place[1] + row}" for row in range(len(facts["tasks"]))]
-            answer = {"ids": ids, "arms": tuple(facts["arms"]), **{name: record.arrays[name] for name in COLUMNS}}
-        elif record.what == "reward":
-            answer = len(facts["ids"])
-        elif record.what == "learn":
-            answer = len(record.arrays["rewards"])
-        self._remember(facts["request"], answer)
+        self._answers.remember_record(record)
 
     def _own_totals(self) -> dict[str, Array]:
         """Return what a file of this shard alone may say: it has no more rewards than its own."""
-        at = self.fleet._store.memory.evidence.refreshed_at
+        at = self.fleet._engine.store.memory.evidence.refreshed_at
         return {"evidence_refreshed_at": np.minimum(at, self.fleet.n_rewards)}
-
-    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
-        assert self._folder is not None
-        found = (pattern.fullmatch(path.name) for path in self._folder.iterdir())
-        return sorted(int(match[1]) for match in found if match)
-
-    def _path(self, pattern: re.Pattern[str], number: int) -> Path:
-        return self._snapshot_path(number) if pattern is SNAPSHOT else self._journal_path(number)
-
-    def _snapshot_path(self, number: int) -> Path:
-        assert self._folder is not None
-        return self._folder / f"snapshot-{number:09d}.posse"
-
-    def _journal_path(self, number: int) -> Path:
-        assert self._folder is not None
-        return self._folder / f"journal-{number:09d}.log"
 
 
 def load_template(cls: type[Any], template: bytes | str) -> Any:
@@ -449,7 +386,3 @@ def _new_fleet(template: bytes | str, seed: int) -> ShardFleet:
 
 def _columns(decisions: Decisions) -> dict[str, Any]:
     return {"ids": decisions.ids, "arms": decisions.arms, **{name: getattr(decisions, name) for name in COLUMNS}}
-
-
-def _rows_in(answer: Any) -> int:
-    return len(answer["ids"]) if isinstance(answer, dict) else 1

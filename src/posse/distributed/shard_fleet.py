@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.engine.refresh import POPULATION, Live, Refresh, chosen_rows
+from posse.engine.commit import Step, Steps, commit
+from posse.engine.learn import prepare_rows
+from posse.engine.loading import require_loaded
+from posse.engine.store import Store
 from posse.errors import InvalidValue
 from posse.fleet.behaviour import ALONE
-from posse.fleet.commit import Step, Steps, commit
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
-from posse.fleet.loading import require_loaded
 from posse.fleet.merge import prepare
 from posse.fleet.posse import Posse
-from posse.fleet.store import Store
 from posse.kernels import estimators
 from posse.kernels import refresh as loops
+from posse.model.refresh import POPULATION, Live, Refresh, chosen_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,20 +81,19 @@ class ShardStore(Store):
 class ShardFleet(Posse):
     """Some of the tasks of a fleet. Parameters are those of :class:`posse.Posse`."""
 
-    _store: ShardStore
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+    def _begin(self) -> None:
+        super()._begin()
         behaviour = self._behaviour
-        self._store = ShardStore(
+        self._shard = ShardStore(
             start=behaviour.start,
             method=behaviour.method,
             robust=behaviour.robust,
             extendable=behaviour.policy in (*ALONE, "random"),
             rule=behaviour.rule,
         )
-        self._store.task_keys = self._tasks.keys
-        self._own = self._store._nothing(self._store.n_arms)
+        self._shard.task_keys = self._tasks.keys
+        self._engine.store = self._shard
+        self._own = self._shard._nothing(self._shard.n_arms)
         self._own_at: tuple[float, ...] = ()
         self._others = (0, 0)  # decisions and rewards of other shards, as published last
         self._journal: Callable[[str, dict[str, Any], Arrays], None] | None = None
@@ -156,7 +156,7 @@ class ShardFleet(Posse):
 
     def _version(self) -> tuple[float, ...]:
         """Return numbers that are others when sums have changed."""
-        store = self._store
+        store = self._shard
         return store._total, store.version, store.replaced
 
     # What the coordinator asks.
@@ -169,7 +169,7 @@ class ShardFleet(Posse):
     def counts(self) -> tuple[IntArray, Array]:
         """Return pairs with rewards, and rewards, of every arm."""
         with self._lock:
-            belief = self._store.belief
+            belief = self._engine.store.belief
             return belief.n_seen.copy(), belief.rewards.copy()
 
     def take_sums(self, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
@@ -185,7 +185,7 @@ class ShardFleet(Posse):
             What the sum is taken with.
         """
         with self._lock:
-            store = self._store
+            store = self._shard
             refresh = Refresh(store.belief, store.memory.evidence)
             loop = refresh._loop
             rows = refresh.rows
@@ -222,7 +222,7 @@ class ShardFleet(Posse):
             rewards) are those of all shards. With ``elsewhere``, they are those of all but this one.
         """
         with self._lock:
-            store = self._store
+            store = self._shard
             elsewhere = population.get("elsewhere")
             known = elsewhere is None and self._own_at == self._version()
             if elsewhere is None:
@@ -248,7 +248,7 @@ class ShardFleet(Posse):
     def population(self) -> Arrays | None:
         """Return the population in force as :meth:`adopt` takes it, None before the first."""
         with self._lock:
-            store = self._store
+            store = self._shard
             if not (self.estimates and store.memory.evidence.refreshed_at[0] > 0):
                 return None
             refresh = Refresh(store.belief, store.memory.evidence)
@@ -266,7 +266,7 @@ class ShardFleet(Posse):
         with self._lock:
             now = self._clock()
             self._expire(now)
-            numbers, new = self._numbers(labels, self._tasks.known(labels))
+            numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
             ledger = self._ledger if prefix == self._prefix else self._adopted.get(prefix)
             if ledger is None:
                 ledger = self._adopted[prefix] = Ledger(prefix, self._features.n_features, first)
@@ -276,10 +276,14 @@ class ShardFleet(Posse):
             ledger.write_many(rows, arms, now, X)
             learning: Steps = []
             if self._counts_pending and len(rows):
-                absent = np.full(len(rows), self._absent_reward)
-                learning = self._lesson(rows, arms, X, absent, provisional=True).steps
+                absent = np.full(len(rows), self._late.absent_reward)
+                learning = prepare_rows(self._engine, rows, arms, X, absent, provisional=True).steps
             # After what may have made the arrays larger.
-            steps = [*self._taking(new), partial(ledger.__dict__.update, size=ledger.size + len(rows)), *learning]
+            steps = [
+                *self._tasks.taking(self._engine.store, new),
+                partial(ledger.__dict__.update, size=ledger.size + len(rows)),
+                *learning,
+            ]
             self._decided = decided
             self._seek()
             commit(steps)
@@ -288,15 +292,15 @@ class ShardFleet(Posse):
         """Learn rows that were checked and encoded elsewhere; only their sums are taken."""
         with self._lock:
             self._require_whole()
-            numbers, new = self._numbers(labels, self._tasks.known(labels))
-            lesson = self._lesson(numbers[codes], arms, X, y, refresh=False)
+            numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
+            update = prepare_rows(self._engine, numbers[codes], arms, X, y, refresh=False)
             note = None
             if self._journal is not None:
                 facts = {"now": self._clock(), "tasks": labels}
                 note = partial(
                     self._journal, "learn", facts, {"codes": codes, "arms": arms, "contexts": X, "rewards": y}
                 )
-            commit([*self._taking(new), *lesson.steps], note)
+            commit([*self._tasks.taking(self._engine.store, new), *update.steps], note)
             return len(y)
 
     def take_over(self, other: Posse, wanted: list[Label], *, decided: int) -> None:

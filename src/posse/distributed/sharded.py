@@ -9,58 +9,37 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
-from posse.checks import one_of, whole_number
+from posse.checks import whole_number
 from posse.container.replace import replacing
-from posse.distributed.cluster import gather, start
-from posse.distributed.coordinator import Coordinator
-from posse.distributed.fit import distinct, encode_rows, learn_files
+from posse.distributed.actors import MANIFEST, RESOURCES, Place, end_actors, file_of, require_new, start_actors
+from posse.distributed.cluster import gather
+from posse.distributed.fit import encode_rows, learn_files
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
-from posse.distributed.shard import Shard
-from posse.errors import InvalidValue, UnknownDecision, UnknownTask
+from posse.distributed.population import require_shardable
+from posse.distributed.rows import decide_many, forget_tasks, learn_rows, reward_many
+from posse.distributed.spreading import homes_of, place_of, spread_buckets
+from posse.engine.engine import FIT_SETTLED, FIT_STEPS
+from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.fleet.core import FIT_SETTLED, FIT_STEPS, require_truth_value
+from posse.fleet.checking import require_truth_value
 from posse.fleet.decision import Decision, Decisions, Expectation
 from posse.fleet.labels import Label
 from posse.fleet.posse import Posse
-from posse.fleet.rewarding import Rewarded, Skipped, id_of, listed_rewards
-from posse.fleet.rows import contexts_of, without_missing
-from posse.fleet.task_keys import N_BUCKETS, buckets_of
+from posse.fleet.rewarding import Rewarded, id_of
+from posse.fleet.rows import contexts_of
+from posse.fleet.table import require_learnable, rewarded_rows
+from posse.fleet.task_keys import buckets_of
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
-from posse.tables import as_frame, library_of
 
 if TYPE_CHECKING:
     from posse.fleet.streaming import Progress
     from posse.model.prior import Prior
-    from posse.types import Array, IntArray
 
-MANIFEST = "fleet.shards"  # of a folder
-NAMESPACE = "posse"  # of the actors' names
 SNAPSHOT_BYTES = 64 << 20  # of a journal
-RESOURCES = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
-"""Of an actor. No CPU is set aside: on a small cluster, nobody could then read what shards wait for."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GatheredDecisions(Decisions):
-    """Decisions of several shards, whose ids do not follow on each other."""
-
-    gathered: tuple[str, ...] = ()
-
-    @property
-    def ids(self) -> list[str]:
-        """What rewards name the decisions by."""
-        return list(self.gathered)
-
-    def __getitem__(self, row: int) -> Decision:
-        one = Decisions.__getitem__(self, row)
-        return one._replace(id=self.gathered[row])
 
 
 class ShardedPosse:
@@ -131,7 +110,7 @@ class ShardedPosse:
         template = Posse(arms, features, policy, seed, **settings)  # type: ignore[arg-type]
         count = whole_number(shards, "shards", at_least=1)
         if folder is not None:
-            _require_new(folder)
+            require_new(folder)
         require_shardable(template)
         self._snapshot_bytes = whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
         self._begin(template, spread_buckets(count), folder, address, fsync=fsync, resources=resources)
@@ -149,53 +128,22 @@ class ShardedPosse:
         generation: str | None = None,
     ) -> None:
         """Start the actors; a ``manifest`` fills new ones, ``generation`` names those that a folder has."""
-        ray = start(address)
         self._template = template
         self._folder = None if folder is None else Path(folder).absolute()
-        self._fsync, self._resources = fsync, RESOURCES | (resources or {})
+        self._resources = RESOURCES | (resources or {})
         self._client, self._counter = secrets.token_hex(6), itertools.count()
-        data = _file_of(template)
-        lives = {"max_restarts": -1, "max_task_retries": -1} if folder is not None else {}
-        shard_class = ray.remote(**(self._resources | lives))(Shard)
-        self._generation = generation or secrets.token_hex(4)
-        names = [f"{self._generation}-{number:04d}" for number in range(len(buckets))]
-        # Small arguments only: large ones would be in the memory of a machine, which may die before the actor.
-        source: bytes | str = data if self._folder is None else str(self._settings())
+        self._place = Place(self._folder, generation or secrets.token_hex(4), fsync, self._snapshot_bytes)
         if self._folder is not None and generation is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            template.save(self._settings())
-        try:
-            shards = [
-                shard_class.options(name=name, namespace=NAMESPACE).remote(
-                    source,
-                    _seed_of(template._seed, number),
-                    self._shard_folder(number),
-                    fsync=fsync,
-                    snapshot_bytes=self._snapshot_bytes,
-                )
-                for number, name in enumerate(names)
-            ]
-        except ValueError as error:  # the name is taken
-            raise InvalidValue(
-                f"expected a folder that no running fleet uses, got {folder}, whose shards are running; "
-                "close that fleet first"
-            ) from error
-        if manifest is not None:
-            _fill(shards, buckets, manifest)
-        coordinator_class = ray.remote(num_cpus=0, **({"max_restarts": -1, "max_task_retries": -1} if lives else {}))
-        coordinator = coordinator_class(Coordinator).remote(source, names)
-        if manifest is not None and manifest.population is not None:
-            gather([coordinator.take.remote(manifest.population)])
-        self._use(buckets, shards, coordinator)
+            template.save(self._place.settings)
+        self._use(buckets, *start_actors(template, buckets, self._place, address, self._resources, manifest))
         # From here on the folder is that of these shards.
         if self._folder is not None and generation is None:
             self._describe()
 
     def _use(self, buckets: list[list[int]], shards: list[Any], coordinator: Any) -> None:
         self._buckets, self._shards, self._coordinator = buckets, shards, coordinator
-        self._home = np.empty(N_BUCKETS, dtype=np.int64)
-        for number, some in enumerate(buckets):
-            self._home[some] = number
+        self._home = homes_of(buckets)
         states = gather([shard.state.remote() for shard in shards])
         self._rewards = [float(state["rewards"]) for state in states]
         self._refreshed_at = float(gather([coordinator.refreshed_at.remote()])[0])
@@ -203,18 +151,13 @@ class ShardedPosse:
             if state["kind"] is not None:
                 self._template._tasks._kind = state["kind"]
 
-    def _shard_folder(self, number: int) -> str | None:
-        return None if self._folder is None else str(self._folder / f"shard-{number:04d}-{self._generation}")
-
-    def _settings(self) -> Path:
-        assert self._folder is not None
-        return self._folder / f"settings-{self._generation}.posse"
-
     def _describe(self) -> None:
         """Write to the folder what is needed to open it again."""
         assert self._folder is not None
-        self._template.save(self._settings())
-        content = {"settings": self._settings().name, "generation": self._generation, "buckets": self._buckets}
+        self._template.save(self._place.settings)
+        content = {
+            "settings": self._place.settings.name, "generation": self._place.generation, "buckets": self._buckets
+        }  # fmt: skip
         with replacing(self._folder / MANIFEST) as file:
             file.write(json.dumps(content).encode())
 
@@ -290,43 +233,7 @@ class ShardedPosse:
     ) -> Decisions:
         """Choose an arm for every row. See :meth:`posse.Posse.decide_many`."""
         require_truth_value(explore)
-        template = self._template
-        labels, codes, _ = template._rows(tasks, contexts)  # whatever is wrong is found before any shard is asked
-        eligible = None if eligible is None else list(eligible)
-        template._mask(eligible, len(codes))
-        frame = as_frame(contexts) if not isinstance(contexts, np.ndarray) else None
-        calls, places = [], []
-        buckets = buckets_of(labels)
-        for shard, rows in self._split(self._home[buckets][codes]):
-            names = [labels[code] for code in codes[rows].tolist()]
-            part = contexts[rows] if frame is None else frame[rows]
-            some = None if eligible is None else [eligible[row] for row in rows.tolist()]
-            calls.append(self._shards[shard].decide_many.remote(self._request(), names, part, some, explore))
-            places.append(rows)
-        answers = gather(calls)
-        n, arms = len(codes), template.arms
-        ids = np.empty(n, dtype=object)
-        chosen, propensity = np.empty(n, dtype=np.int64), np.empty(n)
-        probabilities, mean, sd = (np.empty((n, len(arms))) for _ in range(3))
-        for rows, answer in zip(places, answers, strict=True):
-            ids[rows] = [f"{bucket}.{inner}" for bucket, inner in zip(buckets[codes[rows]], answer["ids"], strict=True)]
-            chosen[rows], propensity[rows] = answer["chosen"], answer["propensity"]
-            probabilities[rows], mean[rows], sd[rows] = answer["probabilities"], answer["mean"], answer["sd"]
-        if labels:
-            template._tasks._kind = type(labels[0])
-        return GatheredDecisions(
-            prefix="sharded",
-            first=0,
-            tasks=[labels[code] for code in codes.tolist()],
-            arms=arms,
-            chosen=chosen,
-            propensity=propensity,
-            probabilities=probabilities,
-            mean=mean,
-            sd=sd,
-            library=library_of(contexts),
-            gathered=tuple(ids.tolist()),
-        )
+        return decide_many(self, tasks, contexts, eligible, explore)
 
     def expected(self, task: Label, context: Any) -> Expectation:
         """Return what is believed about every active arm's expected reward. See :meth:`posse.Posse.expected`."""
@@ -339,7 +246,7 @@ class ShardedPosse:
 
     def reward(self, decision: Decision | str, value: float) -> bool:
         """Learn the reward of a decision, or of the id of one; True if it is news. See :meth:`posse.Posse.reward`."""
-        shard, inner = self._place(id_of(decision))
+        shard, inner = place_of(id_of(decision), self._home)
         value = self._template._checked_reward(value)
         news = bool(gather([self._shards[shard].reward.remote(self._request(), inner, value)])[0])
         if news:
@@ -351,43 +258,10 @@ class ShardedPosse:
         self, decisions: Decisions | Iterable[Decision | str], values: Iterable[float], *, errors: str = "raise"
     ) -> Rewarded:
         """Learn many rewards; return how many are news. See :meth:`posse.Posse.reward_many`."""
-        one_of(errors, "errors", ("raise", "skip"))
-        ids, amounts = listed_rewards(decisions, values)
-        rows_of: dict[int, list[int]] = {}
-        inner: list[Any] = []
-        skipped: list[Skipped] = []
-        for row, given in enumerate(ids):
-            try:
-                shard, name = self._place(id_of(given))
-            except UnknownDecision as error:
-                if errors == "raise":
-                    raise
-                skipped.append(Skipped(row, given, f"UnknownDecision: {error}"))
-                inner.append(None)
-                continue
-            inner.append(name)
-            rows_of.setdefault(shard, []).append(row)
-        parts = [
-            (shard, rows, [inner[row] for row in rows], [amounts[row] for row in rows])
-            for shard, rows in rows_of.items()
-        ]
-        if errors == "raise" and len(parts) > 1:
-            # All or none: nobody learns before everybody has looked.
-            gather([self._shards[shard].check_rewards.remote(some, given) for shard, _, some, given in parts])
-        answers = gather(
-            [
-                self._shards[shard].reward_many.remote(self._request(), some, given, errors)
-                for shard, _, some, given in parts
-            ]
-        )
-        news = 0
-        for (shard, rows, _, _), (count, left_out) in zip(parts, answers, strict=True):
-            news += count
-            self._rewards[shard] += count
-            skipped += [Skipped(rows[row], ids[rows[row]], reason) for row, _, reason in left_out]
-        if news:
+        found = reward_many(self, decisions, values, errors)
+        if found:
             self._refresh_if_due(STEPS, SETTLED)
-        return Rewarded(news, sorted(skipped))
+        return found
 
     def learn_many(
         self,
@@ -406,44 +280,20 @@ class ShardedPosse:
         are added in their order, so sums are those of one fleet to the last bit.
         """
         from posse.batches import is_many
+        from posse.fleet.streaming import Columns
 
-        one_of(missing_reward, "missing_reward", ("error", "skip", "absent"))
-        require_truth_value(refresh, "refresh")
-        if missing_reward == "absent" and self._template._absent_reward is None:
-            raise InvalidValue(
-                "missing_reward='absent' learns absent_reward where there is none, but this fleet has none"
-            )
+        columns, template = Columns(task, arm, reward, missing_reward), self._template
+        require_learnable(columns, template._late.absent_reward, refresh)
         if is_many(table):
-            from posse.fleet.streaming import Columns
-
-            learned = learn_files(self, table, Columns(task, arm, reward, missing_reward), progress)
+            learned = learn_files(self, table, columns, progress)
         else:
-            frame = as_frame(table)
-            if missing_reward != "error" and reward in frame.columns:
-                absent = self._template._absent_reward if missing_reward == "absent" else None
-                frame = without_missing(frame, reward, absent)
-            if not self._template.features.ready:
-                self._template._features = self._template.features.learn_scaling(
-                    contexts_of(frame, self._template.features.names)
-                )
-            labels, codes, arms, X, y = encode_rows(self._template, frame, task, arm, reward)
-            learned = self._learn_rows(labels, codes, arms, X, y)
+            frame = rewarded_rows(table, columns, template._late.absent_reward)
+            if not template.features.ready:
+                template._features = template.features.learn_scaling(contexts_of(frame, template.features.names))
+            learned = learn_rows(self, *encode_rows(template, frame, task, arm, reward))
         if refresh and learned:
             self._refresh_if_due(FIT_STEPS, FIT_SETTLED)
         return learned
-
-    def _learn_rows(self, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
-        if not len(y):
-            return 0
-        calls = []
-        for shard, rows in self._split(self._home[buckets_of(labels)][codes]):
-            names, own = distinct(labels, codes[rows])
-            calls.append(
-                self._shards[shard].learn_rows.remote(self._request(), names, own, arms[rows], X[rows], y[rows])
-            )
-            self._rewards[shard] += rows.size
-        self._template._tasks._kind = type(labels[0])
-        return int(sum(gather(calls)))
 
     def refresh(self, sample: int | None = None) -> dict[str, float]:
         """Estimate the population anew from all that was learned; return how many messages and steps that took."""
@@ -482,14 +332,7 @@ class ShardedPosse:
         labels = list(dict.fromkeys(self._template._tasks.checked(task) for task in tasks))
         if not labels:
             return
-        homes = self._home[buckets_of(labels)]
-        parts = {shard: [labels[row] for row in rows.tolist()] for shard, rows in self._split(homes)}
-        known = gather([self._shards[shard].knows.remote(some) for shard, some in parts.items()])
-        for some, there in zip(parts.values(), known, strict=True):
-            for label, found in zip(some, there, strict=True):
-                if not found:
-                    raise UnknownTask(f"no task {label!r} among the tasks of this fleet")
-        gather([self._shards[shard].forget.remote(self._request(), some) for shard, some in parts.items()])
+        parts = forget_tasks(self, labels)
         gather([shard.reset_population.remote() for number, shard in enumerate(self._shards) if number not in parts])
         gather([self._coordinator.reset.remote()])
         self._count_rewards()
@@ -544,7 +387,7 @@ class ShardedPosse:
             As in :class:`ShardedPosse`.
         """
         if folder is not None:
-            _require_new(folder)
+            require_new(folder)
         manifest = read_manifest(path)
         count = len(manifest.shards) if shards is None else whole_number(shards, "shards", at_least=1)
         return cls._from(manifest, count, folder, address, fsync=fsync, resources=resources)
@@ -602,11 +445,11 @@ class ShardedPosse:
             path = Path(place) / "moving"
             self.save(path)
             new = ShardedPosse._from(
-                read_manifest(path), count, self._folder, None, fsync=self._fsync, resources=self._resources
+                read_manifest(path), count, self._folder, None, fsync=self._place.fsync, resources=self._resources
             )
-        folders = [self._shard_folder(number) for number in range(len(self._shards))]
+        folders = [self._place.shard(number) for number in range(len(self._shards))]
         new._snapshot_bytes = self._snapshot_bytes
-        _end(self._shards, self._coordinator)
+        end_actors(self._shards, self._coordinator)
         self.__dict__.update(new.__dict__)
         for folder in folders:
             if folder is not None:
@@ -616,7 +459,7 @@ class ShardedPosse:
         """End the actors; what a folder has stays, see :meth:`open`."""
         if self._folder is not None:
             gather([shard.snapshot.remote() for shard in self._shards])
-        _end(self._shards, self._coordinator)
+        end_actors(self._shards, self._coordinator)
 
     # Inside.
 
@@ -627,7 +470,7 @@ class ShardedPosse:
         return self._ask("state")
 
     def _template_bytes(self) -> bytes:
-        return _file_of(self._template)
+        return file_of(self._template)
 
     def _count_rewards(self) -> None:
         """Ask all shards how many rewards they have."""
@@ -636,77 +479,3 @@ class ShardedPosse:
     def _request(self) -> str:
         """Return the name of a call: one that Ray makes again has the same, and is done once."""
         return f"{self._client}-{next(self._counter)}"
-
-    def _split(self, homes: IntArray) -> list[tuple[int, IntArray]]:
-        """Return the rows of every shard that has any, in their order."""
-        order = np.argsort(homes, kind="stable")
-        found, first = np.unique(homes[order], return_index=True)
-        return list(zip(found.tolist(), np.split(order, first[1:]), strict=True)) if len(homes) else []
-
-    def _place(self, decision_id: Any) -> tuple[int, str]:
-        """Return the shard of a decision, and its id there."""
-        bucket, _, inner = decision_id.partition(".") if isinstance(decision_id, str) else ("", "", "")
-        if not (bucket.isascii() and bucket.isdigit() and int(bucket) < N_BUCKETS) or not inner:
-            raise UnknownDecision(f"no decision {decision_id!r} was made by this fleet; pass the id of a Decision")
-        return int(self._home[int(bucket)]), inner
-
-
-def require_shardable(fleet: Posse) -> None:
-    """Raise unless a fleet's population can be estimated from sums of its tasks."""
-    behaviour = fleet._behaviour
-    if behaviour.family.name != "number":
-        raise InvalidValue(f"expected rewards='number' for a sharded fleet, got {behaviour.family.name!r}; use Posse")
-    if behaviour.robust:
-        raise InvalidValue("expected robust=False for a sharded fleet, got True; use Posse")
-    alone = behaviour.policy in ("lin-ts", "lin-ucb", "random")
-    if behaviour.method != estimators.EVIDENCE and not alone:
-        raise InvalidValue(
-            f"expected prior='evidence' for a sharded fleet, got {behaviour.prior!r}: its shared means would be those "
-            "of each shard alone; use Posse, or leave the prior out"
-        )
-
-
-def spread_buckets(count: int) -> list[list[int]]:
-    """Return the buckets of so many shards, evenly spread."""
-    if count > N_BUCKETS:
-        raise InvalidValue(f"expected at most {N_BUCKETS} shards, got {count}")
-    return [list(range(number, N_BUCKETS, count)) for number in range(count)]
-
-
-def _require_new(folder: str | os.PathLike[str]) -> None:
-    if (Path(folder) / MANIFEST).exists():
-        raise InvalidValue(f"expected a new folder, got {folder}, which has a fleet; open it with ShardedPosse.open")
-
-
-def _fill(actors: list[Any], buckets: list[list[int]], manifest: Manifest) -> None:
-    """Let new shards take their tasks from the files of a manifest."""
-    calls = []
-    for actor, mine in zip(actors, buckets, strict=True):
-        wanted = set(mine)
-        files = [place for place, some in enumerate(manifest.buckets) if wanted & set(some)]
-        # Decisions are counted once: by the shard that has the first bucket of a file.
-        counted = [
-            at for at, place in enumerate(files) if manifest.buckets[place] and manifest.buckets[place][0] in wanted
-        ]
-        calls.append(actor.take_over.remote([str(manifest.shards[place]) for place in files], mine, counted))
-    gather(calls)
-
-
-def _end(shards: list[Any], coordinator: Any) -> None:
-    from posse.distributed.cluster import require_ray
-
-    ray = require_ray()
-    for actor in (*shards, coordinator):
-        ray.kill(actor)
-
-
-def _file_of(fleet: Posse) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "template.posse"
-        fleet.save(path)
-        return path.read_bytes()
-
-
-def _seed_of(seed: int, number: int) -> int:
-    words = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)
-    return int(words[0] >> np.uint64(1))

@@ -25,7 +25,7 @@ one.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -392,3 +392,12 @@ def log_density(value: float, mean: float, variance: float) -> float:
     """Return the logarithm of a normal density, less a constant."""
     error = value - mean
     return -0.5 * (error * error / variance + math.log(variance))
+
+
+def population_of(belief: Any, arm: int) -> Population:
+    """Return what is believed about the tasks of one arm."""
+    return Population(
+        mean=belief.shared_mean[arm],
+        covariance=belief.covariance[arm],
+        noise_variance=float(belief.noise_variance[arm]),
+    )

@@ -16,16 +16,10 @@ from posse.kernels.rule import Rule
 from posse.kernels.select import OPTIMISTIC
 from posse.model.estimation import POLICY_METHODS
 from posse.model.prior import Prior
-from posse.policies.ebm import (
-    EVIDENCE_REFRESH,
-    PAPER_EXPLORATION,
-    PAPER_SHARED_PRECISION,
-    EbmRandUCB,
-    EbmTS,
-    EbmUCB,
-)
+from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 from posse.policies.hier_ts import HierTS
+from posse.policies.hierarchical import EVIDENCE_REFRESH, PAPER_EXPLORATION, PAPER_SHARED_PRECISION
 from posse.policies.lin import LinTS, LinUCB
 
 LEARNING = {"ebm-rand-ucb": EbmRandUCB, "ebm-ts": EbmTS, "ebm-ucb": EbmUCB}

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from posse._version import __version__
 from posse.checks import one_of, whole_number
+from posse.engine.commit import Steps, commit
+from posse.engine.learn import prepare_one
+from posse.engine.loading import require_loaded
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.fleet.commit import Steps, commit
-from posse.fleet.core import MONTH, no_belief, require_truth_value
+from posse.fleet.checking import no_belief, require_truth_value
 from posse.fleet.decision import Decision, Expectation, Ranking
+from posse.fleet.joint import JointFeatures
 from posse.fleet.labels import Label, Labels, require_one_by_one
+from posse.fleet.late import MONTH
 from posse.fleet.ledger import PENDING, REWARDED
-from posse.fleet.loading import require_loaded
 from posse.fleet.menu import Menu, read_menu
 from posse.fleet.overview import Coefficients, coefficients_of
 from posse.fleet.posse import Posse
@@ -113,29 +115,8 @@ class Catalogue(KnownKeywords):
 
     def _declare(self, features: Any, arm_features: Any, interactions: bool, max_arms: int) -> None:
         """Check what contexts and arms are made of."""
-        self.features = features if isinstance(features, FeatureSpec) else FeatureSpec(features)
-        self.arm_features = arm_features if isinstance(arm_features, FeatureSpec) else FeatureSpec(arm_features)
-        require_truth_value(interactions, "interactions")
-        self.interactions, self.max_arms = bool(interactions), whole_number(max_arms, "max_arms", at_least=1)
-        for spec, what in ((self.features, "features"), (self.arm_features, "arm_features")):
-            if not spec.intercept:
-                raise InvalidValue(f"expected {what} with an intercept, got a FeatureSpec without; leave it in")
-            if not spec.ready:
-                raise InvalidValue(
-                    f"expected {what} whose scaling is known, got one that has not been learned; pass what "
-                    "learn_scaling(table) returns"
-                )
-        both = set(self.features.names) & set(self.arm_features.names)
-        if both:
-            raise InvalidValue(
-                f"expected names of features and arm_features that differ, got {min(both)!r} in both; rename one"
-            )
-        contexts, arms = self.features.columns, self.arm_features.columns
-        if self.interactions:
-            pairs = [(x, f) for x in contexts for f in arms]
-            self.columns = tuple(f if x == contexts[0] else x if f == arms[0] else f"{x}*{f}" for x, f in pairs)
-        else:
-            self.columns = (*contexts, *arms[1:])
+        self._joint = JointFeatures(features, arm_features, interactions)
+        self.max_arms = whole_number(max_arms, "max_arms", at_least=1)
 
     def _start(self, fleet: Posse) -> None:
         # The fleet inside has one arm, whose contexts are joint features, and everything that a fleet does: names of
@@ -149,12 +130,32 @@ class Catalogue(KnownKeywords):
         fleet = self._fleet
         return (
             f"<Catalogue: {len(fleet)} tasks, {len(self._arms)} arms so far, {fleet.n_rewards:g} rewards, "
-            f"{fleet._n_pending()} pending>"
+            f"{sum(ledger.n_pending for ledger in fleet._ledgers())} pending>"
         )
 
     def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
         """Note decisions and rewards here from now on; None is nowhere."""
         self._fleet.log_to(log)
+
+    @property
+    def features(self) -> FeatureSpec:
+        """What a context is made of."""
+        return self._joint.features
+
+    @property
+    def arm_features(self) -> FeatureSpec:
+        """What is known about an arm."""
+        return self._joint.arm_features
+
+    @property
+    def interactions(self) -> bool:
+        """Whether there are products of a context's and an arm's columns."""
+        return self._joint.interactions
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What coefficients belong to: the joint features of context and arm."""
+        return self._joint.columns
 
     @property
     def tasks(self) -> tuple[Label, ...]:
@@ -248,7 +249,7 @@ class Catalogue(KnownKeywords):
             now = fleet._clock()
             if record:
                 fleet._expire(now)
-            fleet._look()
+            fleet._engine.ensure_fresh()
             mean, sd = self._believe(number, x, menu)
             if not numbers(mean, sd):
                 raise no_belief(label)
@@ -266,7 +267,7 @@ class Catalogue(KnownKeywords):
         left, arms, chosen, decisions = np.arange(len(menu)), menu.arms, [], []
         for place, uniform in enumerate(uniforms.tolist()):
             probabilities, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
-            step = max(fleet._decided + place, fleet._store.experience) + 1
+            step = max(fleet._decided + place, fleet._engine.store.experience) + 1
             action_probabilities(mean, sd, step, rule, explore, scratch, probabilities)
             position = int(pick(probabilities, uniform))
             chances = probabilities.tolist()
@@ -290,27 +291,17 @@ class Catalogue(KnownKeywords):
     def _believe(self, task: int | None, x: Array, menu: Menu) -> tuple[Array, Array]:
         """Return mean and standard deviation of every arm's expected reward; the lock must be held."""
         mean, covariance = self._coefficients(task)
-        joint, f = self._joint(x), menu.encoded
+        joint, f = self._joint.at(x), menu.encoded
         known = np.fromiter(map(self._arms.numbers.get, menu.arms, repeat(-1)), np.int64, len(menu))
         residual, own = self._residuals.of(known)
         variance = np.einsum("ai,ai->a", f @ (joint.T @ covariance @ joint), f)
         return f @ (joint.T @ mean) + residual, np.sqrt(np.maximum(variance, 0.0) + own)
 
     def _coefficients(self, task: int | None) -> tuple[Array, Array]:
-        store = self._fleet._store
+        store = self._fleet._engine.store
         if task is not None:
             store.settle([task])
         return coefficients_of(store.belief, -1 if task is None else task, 0)
-
-    def _joint(self, x: Array) -> Array:
-        """Return what turns an arm's columns into joint features under this context, (n_joint, n_arm_columns)."""
-        n = self.arm_features.n_features
-        if self.interactions:
-            return (x[:, None, None] * np.eye(n)).reshape(-1, n)
-        joint: Array = np.zeros((x.size + n - 1, n))
-        joint[: x.size, 0] = x
-        joint[x.size :, 1:] = np.eye(n - 1)
-        return joint
 
     def _record(
         self, number: int | None, label: Label, context: Any, x: Array, menu: Menu, chosen: list[int],
@@ -320,15 +311,15 @@ class Catalogue(KnownKeywords):
         fleet, n = self._fleet, len(chosen)
         ledger = fleet._ledger
         ledger.reserve(n)
-        new = [] if number is not None else [(label, fleet._store.reserve_tasks(1)[0])]
+        new = [] if number is not None else [(label, fleet._engine.store.reserve_tasks(1)[0])]
         task = new[0][1] if number is None else number
         if len(self._arms) + n > self.max_arms:
             self._drop_arms(n)
         arms, named = self._number_arms([menu.arms[place] for place in chosen])
-        joint = menu.encoded[chosen] @ self._joint(x).T
+        joint = menu.encoded[chosen] @ self._joint.at(x).T
         ledger.write_many(np.full(n, task, dtype=np.int64), arms, now, joint)
         steps = [
-            *fleet._taking(new),
+            *fleet._tasks.taking(fleet._engine.store, new),
             *self._arms.adding(named),
             partial(self._used.update, dict.fromkeys(arms.tolist(), fleet._decided + n)),
             partial(fleet.__dict__.update, _decided=fleet._decided + n, _rng=rng),
@@ -350,35 +341,18 @@ class Catalogue(KnownKeywords):
         self, context: Any, menu: Menu, chosen: list[int], decisions: list[Decision], now: float, ranking: bool
     ) -> None:
         """Write decisions to the log; their context has the features of the arm that was taken, too."""
-        from posse.logs.writer import moment
+        from posse.fleet.notes import decision_records
 
         assert self._fleet._log is not None
         known = dict(zip(self.features.names, self.features.raw(context), strict=True))
-        self._fleet._log(
-            [
-                {
-                    "decision_id": decision.id,
-                    "time": moment(now),
-                    "task": decision.task,
-                    "arm": decision.arm,
-                    "eligible": list(decision.probabilities),
-                    "probabilities": list(decision.probabilities.values()),
-                    "expected_rewards": list(decision.mean.values()),
-                    "propensity": decision.propensity,
-                    "context": known | menu.raw(position),
-                    "policy": "catalogue",
-                    "version": __version__,
-                    **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),
-                }
-                for place, (decision, position) in enumerate(zip(decisions, chosen, strict=True))
-            ]
-        )
+        contexts = [known | menu.raw(position) for position in chosen]
+        self._fleet._log(decision_records(decisions, contexts, now, "catalogue", ranking=ranking))
 
     def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
         """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
         menu, x = self.menu(eligible), self.features.encode(context)
         with self._fleet._lock:
-            self._fleet._look()
+            self._fleet._engine.ensure_fresh()
             mean, sd = self._believe(self._fleet._tasks.get(task), x, menu)
         return Expectation(
             dict(zip(menu.arms, mean.tolist(), strict=True)), dict(zip(menu.arms, sd.tolist(), strict=True))
@@ -387,7 +361,7 @@ class Catalogue(KnownKeywords):
     def coefficients(self, task: Label) -> Coefficients:
         """Return the posterior of a task's coefficients of :attr:`columns`; one never seen has the population's."""
         with self._fleet._lock:
-            self._fleet._look()
+            self._fleet._engine.ensure_fresh()
             mean, covariance = self._coefficients(self._fleet._tasks.get(task))
         return Coefficients(self.columns, {"reward": mean}, {"reward": covariance})
 
@@ -451,17 +425,17 @@ class Catalogue(KnownKeywords):
             for row, value in enumerate(y):
                 fleet = self._fleet
                 number = fleet._tasks.get(tasks[row])
-                new = [] if number is not None else [(tasks[row], fleet._store.reserve_tasks(1)[0])]
+                new = [] if number is not None else [(tasks[row], fleet._engine.store.reserve_tasks(1)[0])]
                 if len(self._arms) + 1 > self.max_arms:
                     self._drop_arms(1)
                 (at,), named = self._number_arms([arms[row]])
                 steps = [
-                    *fleet._taking(new),
+                    *fleet._tasks.taking(fleet._engine.store, new),
                     *self._arms.adding(named),
                     partial(self._used.__setitem__, int(at), fleet._decided),
                 ]
                 place = new[0][1] if number is None else number
-                self._learn(place, int(at), self._joint(X[row]) @ F[row], value, steps)
+                self._learn(place, int(at), self._joint.at(X[row]) @ F[row], value, steps)
         return len(y)
 
     def _learn(
@@ -469,9 +443,9 @@ class Catalogue(KnownKeywords):
     ) -> None:
         """Learn one reward; ``steps`` go with it."""
         require_loaded()
-        fleet, store = self._fleet, self._fleet._store
-        fleet._look()
-        due, refresh = fleet._ready_for_one(task, 0)
+        fleet, store = self._fleet, self._fleet._engine.store
+        fleet._engine.ensure_fresh()
+        due, refresh = prepare_one(fleet._engine, task, 0)
         out = np.empty((3, 1))
         decide(store.address, task if task < store.n_tasks else -1, joint, ONLY, 1, False, 0.0, out)
         mean, variance = out[1, 0], out[2, 0] ** 2
@@ -486,24 +460,24 @@ class Catalogue(KnownKeywords):
             note,
         )
         if due:
-            fleet._estimate_one(refresh)
+            fleet._engine.estimate_after_one(refresh)
             self._residuals.estimate(float(store.belief.noise_variance[0]))
 
     def refresh(self) -> None:
         """Estimate the population anew from all that was learned, and how far arms are from their features."""
         with self._fleet._lock:
             self._fleet.refresh()
-            self._residuals.estimate(float(self._fleet._store.belief.noise_variance[0]))
+            self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
 
     def forget(self, *tasks: Label) -> None:
         """Remove all data of some tasks, as if they had never been; the population is learned again without them."""
         with self._fleet._lock:
             require_one_by_one(tasks)
-            numbers = [self._fleet._task_number(self._fleet._tasks.checked(task)) for task in tasks]
+            numbers = [self._fleet._tasks.number(self._fleet._tasks.checked(task)) for task in tasks]
             if numbers:
                 self._fleet.forget(*tasks)
                 self._residuals.keep(~np.isin(self._residuals.pairs[0], numbers))
-                self._residuals.estimate(float(self._fleet._store.belief.noise_variance[0]))
+                self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
 
     def _drop_arms(self, room: int) -> None:
         """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""

@@ -11,7 +11,9 @@ import numpy as np
 from posse.container import open_container, write_container
 from posse.errors import DamagedFile, PosseError
 from posse.features import FeatureSpec
-from posse.fleet.file import _labels, _Reader, _restore, _state, label_arrays, require_finite
+from posse.fleet.file_format import Reader, require_finite
+from posse.fleet.file_restore import read_labels, restore_fleet
+from posse.fleet.file_state import label_arrays, state_of
 from posse.fleet.labels import Labels
 from posse.fleet.posse import Posse
 
@@ -27,8 +29,8 @@ def save_catalogue(catalogue: Catalogue, path: str | os.PathLike[str]) -> None:
     """Write a catalogue."""
     fleet, residuals = catalogue._fleet, catalogue._residuals
     with fleet._lock:
-        header, arrays = _state(fleet)
-        place = np.full(fleet._store.n_tasks + 1, -1, dtype=np.int64)
+        header, arrays = state_of(fleet)
+        place = np.full(fleet._engine.store.n_tasks + 1, -1, dtype=np.int64)
         order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
         place[order] = np.arange(order.size)
         tasks, arms, sums = residuals.pairs
@@ -65,7 +67,7 @@ def load_catalogue(cls: type[Kind], path: str | os.PathLike[str], *, clock: Call
     """Read a catalogue."""
     with open_container(path, kind=KIND, versions=(VERSION,)) as box:
         try:
-            return _read(cls, _Reader(box, os.fspath(path)), clock)
+            return _read(cls, Reader(box, os.fspath(path)), clock)
         except DamagedFile:
             raise
         except (PosseError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
@@ -74,10 +76,10 @@ def load_catalogue(cls: type[Kind], path: str | os.PathLike[str], *, clock: Call
             ) from None
 
 
-class _ArmReader(_Reader):
+class _ArmReader(Reader):
     """The names of arms, read as those of tasks are."""
 
-    def __init__(self, reader: _Reader) -> None:
+    def __init__(self, reader: Reader) -> None:
         super().__init__(_Renamed(reader.box), reader.path)  # type: ignore[arg-type]
         self.header = reader.header | {"task_names": reader.header["catalogue_arm_names"]}
 
@@ -94,7 +96,7 @@ class _Renamed:
         return lambda of, *rest: method(of.replace("task_", "catalogue_arm_"), *rest)
 
 
-def _read(cls: type[Kind], reader: _Reader, clock: Callable[[], float]) -> Kind:
+def _read(cls: type[Kind], reader: Reader, clock: Callable[[], float]) -> Kind:
     header = reader.header
     catalogue = cls.__new__(cls)
     catalogue._declare(
@@ -105,11 +107,11 @@ def _read(cls: type[Kind], reader: _Reader, clock: Callable[[], float]) -> Kind:
     )
     if header["features"] != FeatureSpec(catalogue.columns, intercept=False).to_json() or header["arms"] != ["reward"]:
         raise reader.damaged("its columns are not those of its features")
-    catalogue._start(_restore(Posse, reader, None, clock))
+    catalogue._start(restore_fleet(Posse, reader, None, clock))
     fleet = catalogue._fleet
     n_arms, n_pairs = reader.whole("n_catalogue_arms"), reader.whole("n_catalogue_pairs")
     labels = Labels("arm")
-    labels.add_all([(label, number) for number, label in enumerate(_labels(_ArmReader(reader), n_arms))])
+    labels.add_all([(label, number) for number, label in enumerate(read_labels(_ArmReader(reader), n_arms))])
     if len(labels) != n_arms:
         raise reader.damaged("two arms have one name")
     used = reader.array("catalogue_used", (n_arms,), np.int64)

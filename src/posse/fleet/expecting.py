@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posse.checks import number
+from posse.engine.decide import expected_rewards as show_expected_rewards
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
-from posse.fleet.core import require_beliefs
+from posse.fleet.looking import beliefs_of_rows
 from posse.fleet.rows import sequence_codes
-from posse.fleet.site_store import SiteStore
 from posse.kernels.packing import whole_matrix
 from posse.kernels.rule import score_probabilities_rows
 from posse.kernels.select import SAMPLING
 from posse.tables import in_library_of
 
 if TYPE_CHECKING:
-    from posse.fleet.core import Core
+    from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.types import Array, IntArray
 
@@ -44,7 +45,7 @@ class Beliefs(NamedTuple):
     probabilities: Array
 
 
-def expected_table(fleet: Core, tasks: Any, contexts: Any, confidence: float) -> Any:
+def expected_table(fleet: Fleet, tasks: Any, contexts: Any, confidence: float) -> Any:
     """Return one row per task or context and arm; see :meth:`posse.fleet.Posse.expected_many`."""
     import polars as pl
 
@@ -63,7 +64,7 @@ def expected_table(fleet: Core, tasks: Any, contexts: Any, confidence: float) ->
             raise InvalidValue("expected a task for every context, got none; pass tasks, or the name of their column")
         labels, codes, encoded = fleet._rows(tasks, contexts)
     predictors = predictors_at(fleet, labels, codes, encoded)
-    n, arms = len(codes), fleet._active_names
+    n, arms = len(codes), fleet._arms.active_names
     low, high = fleet._behaviour.family.interval(predictors.mean, predictors.sd, confidence)
     row = np.repeat(np.arange(n), len(arms))
     frame = pl.DataFrame(
@@ -81,7 +82,7 @@ def expected_table(fleet: Core, tasks: Any, contexts: Any, confidence: float) ->
     return in_library_of(frame, tasks if contexts is None else contexts)
 
 
-def beliefs_at(fleet: Core, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:
+def beliefs_at(fleet: Fleet, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:
     """Return what a fleet believes in rows of encoded contexts; a task that it does not know has the population's.
 
     Parameters
@@ -96,32 +97,22 @@ def beliefs_at(fleet: Core, labels: list[Label], codes: IntArray, encoded: Array
     return expected_rewards(fleet, predictors_at(fleet, labels, codes, encoded))
 
 
-def expected_rewards(fleet: Core, predictors: Beliefs) -> Beliefs:
+def expected_rewards(fleet: Fleet, predictors: Beliefs) -> Beliefs:
     """Return what beliefs about linear predictors mean for expected rewards; for numbers they are the same."""
     if fleet._behaviour.family.name == "number":
         return predictors
     mean, sd = predictors.mean.copy(), predictors.sd.copy()
-    fleet._show_rewards(mean, sd)
+    show_expected_rewards(fleet._engine, mean, sd)
     return Beliefs(mean, sd, predictors.probabilities)
 
 
-def predictors_at(fleet: Core, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:
+def predictors_at(fleet: Fleet, labels: list[Label], codes: IntArray, encoded: Array) -> Beliefs:
     """As :func:`beliefs_at`, with mean and standard deviation of linear predictors: of the logit of a click rate."""
-    with fleet._lock:
-        for label in labels if fleet._elsewhere else ():
-            fleet._require_loaded(label)
-        fleet._look()
-        known = fleet._tasks.known(labels)
-        chosen, probabilities, mean, sd = fleet._decide_rows(
-            known[codes], np.ascontiguousarray(encoded), fleet._mask(None, len(codes)), True, np.zeros(len(codes)),
-            advance=False,
-        )  # fmt: skip
-        require_beliefs(chosen, codes, labels)
-        active = fleet._active
-        return Beliefs(*(np.ascontiguousarray(part[:, active]) for part in (mean, sd, probabilities)))
+    probabilities, mean, sd = beliefs_of_rows(fleet, labels, codes, encoded)
+    return Beliefs(mean, sd, probabilities)
 
 
-def average_contexts(fleet: Core, labels: list[Label]) -> Array:
+def average_contexts(fleet: Fleet, labels: list[Label]) -> Array:
     """Return the average encoded context of every task, shape (n_tasks, n_columns).
 
     Ten average contexts of all tasks count among a task's own, so that one with few rewards is not looked at where it
@@ -133,7 +124,7 @@ def average_contexts(fleet: Core, labels: list[Label]) -> Array:
         )
     d = fleet._features.n_features
     tasks, sums = _sums(fleet, labels)
-    columns = fleet._store.copy_of_contexts(sums)
+    columns = fleet._engine.store.copy_of_contexts(sums)
     total = columns.sum(axis=0)
     average = total / total[0] if len(columns) and total[0] > 0 else np.eye(1, d)[0]
     own = np.zeros((len(labels), d))
@@ -143,21 +134,21 @@ def average_contexts(fleet: Core, labels: list[Label]) -> Array:
     return result
 
 
-def rewards_of_tasks(fleet: Core, labels: list[Label]) -> Array:
+def rewards_of_tasks(fleet: Fleet, labels: list[Label]) -> Array:
     """Return how many rewards every task has, shape (n_tasks,)."""
     tasks, sums = _sums(fleet, labels)
     there = tasks >= 0
     return np.asarray(np.bincount(tasks[there], sums.counts[there], minlength=len(labels)), dtype=np.float64)
 
 
-def context_spread(fleet: Core) -> Array:
+def context_spread(fleet: Fleet) -> Array:
     """Return the covariance of encoded contexts over all rewards, shape (n_columns, n_columns).
 
     Without an intercept their mean is not known, and the squares are taken around 0.
     """
     d = fleet._features.n_features
     with fleet._lock:
-        _, _, sums = fleet._store.copy_of_sums()
+        _, _, sums = fleet._engine.store.copy_of_sums()
     count = float(sums.counts.sum())
     if not count > 0:
         return np.zeros((d, d))
@@ -170,13 +161,13 @@ def context_spread(fleet: Core) -> Array:
     return result
 
 
-def rewards_vary(fleet: Core) -> bool:
+def rewards_vary(fleet: Fleet) -> bool:
     """Whether there are two different rewards."""
-    if isinstance(fleet._store, SiteStore):
+    if isinstance(fleet._engine.store, SiteStore):
         with fleet._lock:
-            return fleet._store.rewards_vary()
+            return fleet._engine.store.rewards_vary()
     with fleet._lock:
-        _, _, sums = fleet._store.copy_of_sums()
+        _, _, sums = fleet._engine.store.copy_of_sums()
     squares, count = float(sums.sum_of_squares.sum()), float(sums.counts.sum())
     if not fleet._features.intercept:
         return squares > 0
@@ -184,11 +175,11 @@ def rewards_vary(fleet: Core) -> bool:
     return count > 0 and squares - total * total / count > 1e-12 * squares
 
 
-def _sums(fleet: Core, labels: list[Label]) -> tuple[IntArray, Any]:
+def _sums(fleet: Fleet, labels: list[Label]) -> tuple[IntArray, Any]:
     """Return the sums of all pairs with rewards, and where in ``labels`` the task of each is; -1 if not there."""
     with fleet._lock:
         known = fleet._tasks.known(labels)
-        tasks, _, sums = fleet._store.copy_of_sums()
+        tasks, _, sums = fleet._engine.store.copy_of_sums()
     position = np.full(max(int(known.max(initial=-1)), int(tasks.max(initial=-1))) + 1, -1, dtype=np.int64)
     there = np.flatnonzero(known >= 0)
     position[known[there]] = there

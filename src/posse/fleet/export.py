@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from posse.fleet.core import Core
+from posse.fleet.fleet import Fleet
 from posse.fleet.labels import Label
 from posse.fleet.ledger import REWARDED
 from posse.fleet.products import squares_of
@@ -15,15 +15,15 @@ from posse.kernels.sums import Sums
 from posse.model.borrowing import borrowing_of
 
 
-def export_task(fleet: Core, task: Label) -> dict[str, Any]:
+def export_task(fleet: Fleet, task: Label) -> dict[str, Any]:
     """Return all that is kept about a task; see :meth:`posse.fleet.Posse.export`."""
     squares = squares_of(fleet)
     with fleet._lock:
-        number = fleet._task_number(task)
+        number = fleet._tasks.number(task)
         fleet._expire(fleet._clock())
-        fleet._look()
-        fleet._store.settle([number])
-        belief = fleet._store.belief
+        fleet._engine.ensure_fresh()
+        fleet._engine.store.settle([number])
+        belief = fleet._engine.store.belief
         borrowing = borrowing_of(belief, number, squares)
         arms = {}
         for label, arm in fleet._arms.numbers.items():
@@ -33,8 +33,8 @@ def export_task(fleet: Core, task: Label) -> dict[str, Any]:
             if seen:
                 sums = Sums(*(field[[row]] for field in belief.sums))
                 sums = sums._replace(gram=whole_matrix(sums.gram[0])[None])
-                if fleet._known is not None:
-                    sums = fleet._known.raw_sums(np.array([number]), np.array([arm]), sums)
+                if fleet._engine.known is not None:
+                    sums = fleet._engine.known.raw_sums(np.array([number]), np.array([arm]), sums)
                 entry["sum_of_squares"] = float(sums.sum_of_squares[0])
                 entry["moment"] = sums.moment[0].tolist()
                 entry["gram"] = sums.gram[0].tolist()
@@ -55,9 +55,10 @@ def export_task(fleet: Core, task: Label) -> dict[str, Any]:
                     }
                 )
         about: dict[str, Any] = {}
-        if fleet._known is not None and fleet._known.tasks.spec is not None:
-            raw = fleet._known.tasks.raw.get(number)
-            about["features"] = None if raw is None else dict(zip(fleet._known.tasks.spec.names, raw, strict=True))
+        known = fleet._engine.known
+        if known is not None and known.tasks.spec is not None:
+            raw = known.tasks.raw.get(number)
+            about["features"] = None if raw is None else dict(zip(known.task_names, raw, strict=True))
         return {
             "task": fleet._tasks.label(number),
             **about,

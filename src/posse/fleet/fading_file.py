@@ -11,14 +11,14 @@ from posse.engine.drift import EVERYWHERE, Change
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from posse.fleet.fading import FleetFading
+    from posse.engine.fading import Fading
     from posse.types import IntArray
 
 DAY = 86400.0
 LATEST = 1e12  # seconds since the epoch
 
 
-def fading_state(fading: FleetFading, place: IntArray) -> tuple[dict[str, Any], dict[str, Any]]:
+def fading_state(fading: Fading, place: IntArray) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what goes into the header, and arrays; ``place`` is where the task of each number stands in the file."""
     drift = fading.drift
     header = {
@@ -54,7 +54,7 @@ def drift_in(header: dict[str, Any]) -> Any:
     return drift
 
 
-def restore_fading(fading: FleetFading, reader: Any, n_tasks: int, some: int | None) -> None:
+def restore_fading(fading: Fading, reader: Any, n_tasks: int, some: int | None) -> None:
     """Put what a file says in its place; little, if only ``some`` tasks are loaded.
 
     Tasks of a new fleet have the numbers of their places in the file.
@@ -92,10 +92,10 @@ def restore_fading(fading: FleetFading, reader: Any, n_tasks: int, some: int | N
         _restore_watch(fading, reader, n_tasks)
 
 
-def _restore_watch(fading: FleetFading, reader: Any, n_tasks: int) -> None:
+def _restore_watch(fading: Fading, reader: Any, n_tasks: int) -> None:
     watch, d = fading.drift.half_lives, fading.drift.squares.size
     assert watch is not None
-    n_arms, h = len(fading._fleet._arms), watch.candidates.size
+    n_arms, h = fading.n_arms, watch.candidates.size
     (n,) = reader.box.shape("drift_pair_task")
     tasks = reader.within("drift_pair_task", reader.array("drift_pair_task", (n,), np.int64), 0, n_tasks)
     arms = reader.within("drift_pair_arm", reader.array("drift_pair_arm", (n,), np.int64), 0, n_arms)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.commit import commit
 from posse.features import FeatureSpec
-from posse.fleet.commit import commit
 from posse.model.effects import Effects
 
 if TYPE_CHECKING:
-    from posse.fleet.core import Core
-    from posse.fleet.file import _Reader
-    from posse.fleet.known import Known, Side
+    from posse.engine.known import Known, Side
+    from posse.fleet.file_format import Reader
+    from posse.fleet.fleet import Fleet
     from posse.types import IntArray
 
 
@@ -49,19 +49,19 @@ def declared(header: dict[str, Any]) -> dict[str, Any]:
     return {name: None if known[name] is None else FeatureSpec.from_json(known[name]) for name in names}
 
 
-def restore_known(fleet: Core, reader: _Reader, numbers: IntArray, n_tasks: int, chosen: IntArray | None) -> None:
+def restore_known(fleet: Fleet, reader: Reader, numbers: IntArray, n_tasks: int, chosen: IntArray | None) -> None:
     """Know again what was known; ``numbers`` are those of the tasks that are loaded."""
-    known = fleet._known
+    known = fleet._engine.known
     assert known is not None
     tasks = (numbers, np.arange(n_tasks) if chosen is None else chosen)
-    arms = np.arange(fleet._store.n_arms)
-    known.tasks.reserve(fleet._store.n_tasks)
+    arms = np.arange(fleet._engine.store.n_arms)
+    known.tasks.reserve(fleet._engine.store.n_tasks)
     known.arms.reserve(arms.size)
     _restore_side(known.tasks, reader, "task", *tasks, n_tasks, known.n_features)
     _restore_side(known.arms, reader, "arm", arms, arms, arms.size, known.n_features)
 
 
-def _restore_side(side: Side, reader: _Reader, name: str, numbers: IntArray, places: IntArray, n: int, d: int) -> None:
+def _restore_side(side: Side, reader: Reader, name: str, numbers: IntArray, places: IntArray, n: int, d: int) -> None:
     ends = reader.array(f"known_{name}_end", (n,), np.int64)
     text = reader.array(f"known_{name}_text", reader.box.shape(f"known_{name}_text"), np.uint8).tobytes()
     starts = np.concatenate([[0], ends[:-1]]) if n else ends

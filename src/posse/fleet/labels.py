@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from posse.engine.commit import Steps, commit
 from posse.errors import InvalidValue
-from posse.fleet.commit import Steps, commit
 from posse.kernels.distinct import find_numbers, put_numbers
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Labels:
         return True
 
     def adding(self, named: list[tuple[Label, int]]) -> Steps:
-        """Give new names their numbers; see :func:`posse.fleet.commit.commit`."""
+        """Give new names their numbers; see :func:`posse.engine.commit.commit`."""
         if not named:
             return []
         return [

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.fleet.commit import Steps, commit
-from posse.fleet.labels import Label
+from posse.engine.commit import Steps, commit
+from posse.fleet.labels import Label, Labels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,6 +36,16 @@ class Pending(NamedTuple):
     task: Label
     arm: Label
     age: float
+
+
+class Entry(NamedTuple):
+    """One decision, tasks and arms by number."""
+
+    task: int
+    arm: int
+    context: Array
+    status: int
+    reward: float
 
 
 class Ledger:
@@ -102,6 +112,18 @@ class Ledger:
         """Decisions that wait for their reward."""
         return int((self.status == PENDING).sum())
 
+    def pending(self, now: float, tasks: Labels, arms: Labels) -> list[Pending]:
+        """Return the decisions that wait for their reward, the oldest first."""
+        return [
+            Pending(
+                f"{self.prefix}-{self.first + row}",
+                tasks.label(int(self.task[row])),
+                arms.label(int(self.arm[row])),
+                now - float(self.time[row]),
+            )
+            for row in np.flatnonzero(self.status == PENDING).tolist()
+        ]
+
     def reserve(self, count: int) -> None:
         """Make room, so that adding so many cannot fail."""
         if self._head + self.size + count <= self._task.size:
@@ -115,14 +137,27 @@ class Ledger:
             grown[name][: self.size] = old[live]
         self.__dict__.update(grown)
 
-    def write(self, task: int, arm: int, time: float, context: Array) -> None:
-        """Write one decision, for which there is room, behind the last; it is there once ``size`` counts it."""
+    def entry(self, row: int) -> Entry:
+        """Return one decision."""
+        at = self._head + row
+        return Entry(
+            int(self._task[at]), int(self._arm[at]), self._context[at], int(self._status[at]), float(self._reward[at])
+        )
+
+    def write(self, task: int, arm: int, time: float, context: Array) -> int:
+        """Write one decision behind the last and return its number; it is there once ``size`` counts it."""
         row = self._head + self.size
+        if row == self._task.size:
+            self.reserve(1)
+            row = self._head + self.size
+        if self.size and time < self._time[row - 1]:
+            time = self._time[row - 1]  # the clock went back, and the oldest leave first
         self._task[row] = task
         self._arm[row] = arm
-        self._time[row] = self._not_before(time)
+        self._time[row] = time
         self._status[row] = PENDING
         self._context[row] = context
+        return self.first + self.size
 
     def write_many(self, tasks: IntArray, arms: IntArray, time: float, contexts: Array) -> None:
         """Write many decisions, for which there is room, behind the last; they are there once ``size`` counts them."""
@@ -131,10 +166,10 @@ class Ledger:
         self._status[rows], self._context[rows] = PENDING, contexts
 
     def add(self, task: int, arm: int, time: float, context: Array) -> int:
-        """Note one decision, for which there is room; return its number."""
-        self.write(task, arm, time, context)
+        """Note one decision; return its number."""
+        number = self.write(task, arm, time, context)
         self.size += 1
-        return self.first + self.size - 1
+        return number
 
     def add_many(self, tasks: IntArray, arms: IntArray, time: float, contexts: Array) -> int:
         """Note many decisions, for which there is room; return the number of the first."""
@@ -144,7 +179,7 @@ class Ledger:
         return first
 
     def rewarding(self, rows: IntArray, rewards: Array) -> Steps:
-        """Give decisions their rewards; see :func:`posse.fleet.commit.commit`."""
+        """Give decisions their rewards; see :func:`posse.engine.commit.commit`."""
         return [partial(self.status.__setitem__, rows, REWARDED), partial(self.reward.__setitem__, rows, rewards)]
 
     def _not_before(self, time: float) -> float:
@@ -153,13 +188,13 @@ class Ledger:
             return time
         return float(self._time[self._head + self.size - 1])
 
-    def has_late(self, before: float) -> bool:
-        """Whether the oldest decision was made before a time."""
-        return self.size > 0 and bool(self._time[self._head] < before)
+    def is_late(self, row: int, before: float) -> bool:
+        """Whether there is such a decision and it was made before a time; those before it were, too."""
+        return row < self.size and bool(self._time[self._head + row] < before)
 
     def late(self, before: float) -> IntArray:
         """Return the rows at the old end that were decided before a time."""
-        if not self.has_late(before):
+        if not self.is_late(0, before):
             return np.empty(0, dtype=np.int64)
         kept = self.time >= before
         return np.arange(int(np.argmax(kept)) if kept.any() else self.size)

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posse.engine.commit import Steps, commit
+from posse.engine.loading import require_loaded
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
-from posse.fleet.commit import Steps, commit
-from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
-from posse.fleet.loading import require_loaded
-from posse.fleet.site_store import SiteStore
+from posse.fleet.posse import Posse
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
-    from posse.engine.refresh import Refresh
+    from posse.model.refresh import Refresh
 
 
-def merge_fleet(mine: Core, other: Core) -> None:
+def merge_fleet(mine: Posse, other: Posse) -> None:
     """Add what ``other`` has learned to ``mine``; see :meth:`posse.fleet.Posse.merge`."""
-    if not isinstance(other, Core):
+    if not isinstance(other, Posse):
         raise InvalidValue(f"only a Posse can be merged, but {type(other).__name__} came")
     if other is mine:
         raise InvalidValue("a fleet cannot be merged with itself: every reward would count twice")
@@ -30,14 +30,14 @@ def merge_fleet(mine: Core, other: Core) -> None:
     with first._lock, second._lock:
         for fleet in (mine, other):
             fleet._require_whole()
-            fleet._end_beside()
+            fleet._engine.finish_background()
         families = [fleet._behaviour.family.name for fleet in (mine, other)]
         if families[0] != families[1]:
             raise InvalidValue(
                 f"expected a fleet of rewards={families[0]!r}, as this one is, got {families[1]!r}; make both with the "
                 "same rewards"
             )
-        if mine._known is not None or other._known is not None:
+        if mine._engine.known is not None or other._engine.known is not None:
             raise InvalidValue(
                 "expected fleets without task_features and arm_features, got one with some, which cannot be merged; "
                 "let one fleet learn the table or log of the other"
@@ -47,7 +47,7 @@ def merge_fleet(mine: Core, other: Core) -> None:
                 "fleets can be merged only if their features are the same, scaling included; "
                 f"here they are {mine._features!r} and {other._features!r}"
             )
-        if (mine._absent_reward, mine._count_pending) != (other._absent_reward, other._count_pending):
+        if mine._late[1:] != other._late[1:]:
             raise InvalidValue(
                 "fleets can be merged only if decisions without a reward mean the same in both, but "
                 f"{_silence(mine)} here and {_silence(other)} in the other; make both with the same settings"
@@ -65,67 +65,68 @@ def merge_fleet(mine: Core, other: Core) -> None:
         arm_labels = mine._arms.checked_all(other._arms)
         task_labels = mine._tasks.checked_all(other._tasks)
         require_loaded()
-        if mine._fading is not None and other._fading is not None:
-            mine._fading.advance(max(fading.drift.aged_at or 0.0 for fading in (mine._fading, other._fading)))
-        mine._look()
-        before = (mine._store.n_arms, mine._store.memory)
+        if mine._engine.fading is not None and other._engine.fading is not None:
+            both = (mine._engine.fading, other._engine.fading)
+            mine._engine.fading.advance(max(fading.drift.aged_at or 0.0 for fading in both))
+        mine._engine.ensure_fresh()
+        before = (mine._engine.store.n_arms, mine._engine.store.memory)
         try:
             steps, refresh = prepare(mine, other, arm_labels, task_labels, other._decided)
             commit(steps)
         except BaseException:
             if other._prefix not in mine._origins:
                 # Arms may have joined the arrays, and have neither a name nor rewards.
-                mine._store.shrink(*before)
+                mine._engine.store.shrink(*before)
             raise
         # Whoever is interrupted here has merged; the next who looks estimates the population.
-        mine._renew(refresh)
+        mine._engine.renew(refresh)
 
 
-def _drift(fleet: Core) -> str:
+def _drift(fleet: Posse) -> str:
     """Return the setting that says how old rewards fade."""
-    if fleet._fading is None:
+    if fleet._engine.fading is None:
         return "None"
-    return "'learn'" if fleet._fading.given is None else f"{fleet._fading.given:g} seconds"
+    return "'learn'" if fleet._engine.fading.given is None else f"{fleet._engine.fading.given:g} seconds"
 
 
-def _silence(fleet: Core) -> str:
+def _silence(fleet: Posse) -> str:
     """Return the settings that say what a decision without a reward means."""
-    return f"absent_reward={fleet._absent_reward!r}, count_pending={fleet._count_pending}"
+    return f"absent_reward={fleet._late.absent_reward!r}, count_pending={fleet._late.count_pending}"
 
 
 def prepare(
-    mine: Core, other: Core, arm_labels: list[Label], task_labels: list[Label], decided: int
+    mine: Posse, other: Posse, arm_labels: list[Label], task_labels: list[Label], decided: int
 ) -> tuple[Steps, Refresh | None]:
     """Do all that can fail; return what is left to do, and room for the estimate that follows.
 
     Parameters
     ----------
-    mine, other : Core
+    mine, other : Posse
     arm_labels, task_labels : list
         All arms of ``other``, and those of its tasks that are to be added.
     decided : int
         How many of its decisions count here.
     """
-    store = mine._store
+    store = mine._engine.store
     numbers_of_arms = dict(mine._arms.numbers)
-    retired = set(mine._retired)
+    retired = set(mine._arms.retired)
     for label in arm_labels:
         if label not in numbers_of_arms:
             numbers_of_arms[label] = store.add_arm()
-            if other._arms.numbers[label] in other._retired:
+            if other._arms.numbers[label] in other._arms.retired:
                 retired.add(numbers_of_arms[label])
-    active = mine._active_among(numbers_of_arms, retired)
+    active = mine._arms.active_among(numbers_of_arms, retired)
     mine._require_floor(len(active.names))
-    numbers, new = mine._numbers(task_labels, mine._tasks.known(task_labels))
-    task_of = np.full(other._store.n_tasks + 1, -1, dtype=np.int64)
+    numbers, new = mine._tasks.numbered(mine._engine.store, task_labels, mine._tasks.known(task_labels))
+    task_of = np.full(other._engine.store.n_tasks + 1, -1, dtype=np.int64)
     task_of[[other._tasks.numbers[label] for label in task_labels]] = numbers
     arm_of = np.array([numbers_of_arms[label] for label in arm_labels] + [-1])
-    tasks, arms, sums = other._store.copy_of_sums()
+    tasks, arms, sums = other._engine.store.copy_of_sums()
     if len(task_labels) < len(other._tasks):
         there = task_of[tasks] >= 0
         tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
-    if mine._fading is not None and other._fading is not None:
-        mine._fading.meet_other(other._fading, sums)
+    if mine._engine.fading is not None and other._engine.fading is not None:
+        mine._engine.fading.meet_other(other._engine.fading, sums)
     arms = arm_of[arms]
     slots = store.claim(task_of[tasks], arms)
     ledgers = {}
@@ -138,16 +139,15 @@ def prepare(
         ledgers[ledger.prefix] = copy
     refresh = store.new_refresh(slots, arms)
     steps: Steps = mine._arms.adding([pair for pair in numbers_of_arms.items() if pair[0] not in mine._arms])
-    steps += mine._taking(new)
+    steps += mine._tasks.taking(mine._engine.store, new)
     steps += [
         partial(mine._adopted.update, ledgers),
         partial(mine._origins.update, other._origins),
-        partial(
-            mine.__dict__.update, _retired=retired, _active=active.arms, _active_names=active.names,
-            _decided=mine._decided + decided, _rng=mine._stream(mine._decided + decided),
-        ),
+        partial(mine._arms.__dict__.update, retired=retired),
+        *mine._arms.activating(active),
+        partial(mine.__dict__.update, _decided=mine._decided + decided, _rng=mine._stream(mine._decided + decided)),
         *store.adding_sums(slots, arms, sums),
-    ]  # fmt: skip
-    if isinstance(store, SiteStore) and isinstance(other._store, SiteStore):
-        steps += store.adding_sites(slots, other._store)
+    ]
+    if isinstance(store, SiteStore) and isinstance(other._engine.store, SiteStore):
+        steps += store.adding_sites(slots, other._engine.store)
     return steps, refresh

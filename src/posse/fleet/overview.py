@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from posse.showing import Sheet, Table, brief_repr
 from posse.types import Array
 
 if TYPE_CHECKING:
+    from posse.engine.known import Known
     from posse.kernels.posterior import Belief
     from posse.types import IntArray
 
@@ -282,3 +283,20 @@ def coefficients_of(belief: Belief, task: int, arm: int) -> tuple[Array, Array]:
         mean = belief.shared_mean[arm].copy()
     covariance = own + leaning @ belief.shared_covariance[arm] @ leaning.T
     return mean, (covariance + covariance.T) / 2
+
+
+def over_all_tasks(known: Known, one: ArmOverview, arm: int) -> ArmOverview:
+    """Return an arm's population over all tasks, whatever is known about them."""
+    at, eye = np.array([arm]), np.eye(known.n_features)
+    effects, spread = known.tasks.effects, np.zeros_like(one.covariance)
+    variance = one.mean_sd**2
+    if arm < len(effects.mean):
+        spread = effects.mean[arm].T @ known.tasks.scatter @ effects.mean[arm]
+        z = np.tile(known.tasks.average, (known.n_features, 1))
+        variance = variance + effects.uncertainty(np.full(known.n_features, arm), z, eye)
+    return replace(
+        one,
+        mean=one.mean + known.offsets(np.array([-1]), at)[0],
+        mean_sd=np.sqrt(variance),
+        covariance=one.covariance + spread,
+    )

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.engine.refresh import Live, Refresh
 from posse.errors import InvalidValue
 from posse.kernels import estimators
 from posse.kernels.evidence import WORKING_ROOM
+from posse.model.refresh import Live, Refresh
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from posse.fleet.core import Core
+    from posse.fleet.fleet import Fleet
 
 IN_FORCE = ("covariance", "noise_variance", "shared_precision", "shared_location")  # of the belief
 NOT_SHARED = ("distance", *WORKING_ROOM)
 
 
-def is_shared(fleet: Core) -> bool:
+def is_shared(fleet: Fleet) -> bool:
     """Whether a fleet's population is one that is estimated now and then, and does not depend on single tasks.
 
     That of clicks and counts is not: who learns the same rewards in the same order estimates it at the same places, and
@@ -36,15 +36,15 @@ def is_shared(fleet: Core) -> bool:
     return behaviour.method == estimators.EVIDENCE and not behaviour.robust and behaviour.family.name == "number"
 
 
-def estimated_at(fleet: Core) -> float:
+def estimated_at(fleet: Fleet) -> float:
     """Return how many rewards the population in force was estimated from."""
-    return float(fleet._store.memory.evidence.refreshed_at[0])
+    return float(fleet._engine.store.memory.evidence.refreshed_at[0])
 
 
-def dump_population(fleet: Core) -> bytes:
+def dump_population(fleet: Fleet) -> bytes:
     """Return the population in force."""
     with fleet._lock:
-        arrays = {name: getattr(fleet._store.belief, name).copy() for name in IN_FORCE}
+        arrays = {name: getattr(fleet._engine.store.belief, name).copy() for name in IN_FORCE}
         arrays |= {f"evidence_{name}": array.copy() for name, array in _memory(fleet).items()}
     return json.dumps(
         {
@@ -54,10 +54,10 @@ def dump_population(fleet: Core) -> bytes:
     ).encode()
 
 
-def adopt_population(fleet: Core, data: bytes) -> bool:
+def adopt_population(fleet: Fleet, data: bytes) -> bool:
     """Believe in a population that was estimated elsewhere; False if it is of other arms, and nothing is changed."""
     with fleet._lock:
-        refresh = Refresh(fleet._store.belief, fleet._store.memory.evidence)
+        refresh = Refresh(fleet._engine.store.belief, fleet._engine.store.memory.evidence)
         given = _read(data)
         targets: dict[str, Any] = {name: getattr(refresh.population, name) for name in IN_FORCE}
         targets |= {f"evidence_{name}": getattr(refresh.evidence, name) for name in _memory(fleet)}
@@ -69,13 +69,13 @@ def adopt_population(fleet: Core, data: bytes) -> bool:
             return False
         for name, target in targets.items():
             target[...] = given[name]
-        refresh.look_from(Live(fleet._store.belief))
-        fleet._store.install(refresh)
+        refresh.look_from(Live(fleet._engine.store.belief))
+        fleet._engine.store.install(refresh)
         return True
 
 
-def _memory(fleet: Core) -> dict[str, npt.NDArray[Any]]:
-    evidence = fleet._store.memory.evidence
+def _memory(fleet: Fleet) -> dict[str, npt.NDArray[Any]]:
+    evidence = fleet._engine.store.memory.evidence
     return {
         name: array
         for name, array in zip(evidence._fields, evidence, strict=True)

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.fleet.site_store import SiteStore
+from posse.engine.kept import slice_rows
+from posse.engine.site_store import SiteStore
 from posse.kernels import estimators
 from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import mean_squares
 
 if TYPE_CHECKING:
-    from posse.fleet.core import Core
+    from posse.fleet.fleet import Fleet
     from posse.types import Array
-
-SLICE_BYTES = 4 << 20  # of sums that are read while decisions wait: about a millisecond
 
 
 class Products(NamedTuple):
@@ -25,15 +24,15 @@ class Products(NamedTuple):
     rewards: float
 
 
-def products_of(fleet: Core) -> Products:
+def products_of(fleet: Fleet) -> Products:
     """Return the products of all pairs: the last refresh's if they are at hand; the lock must not be held.
 
     They are not in files, nor told to other processes, and another's population may have come since they were taken.
     What is learned while slices are read may be among them or not.
     """
-    store = fleet._store
+    store = fleet._engine.store
     with fleet._lock:
-        fleet._look()
+        fleet._engine.ensure_fresh()
         evidence, d = store.memory.evidence, store.n_features
         measures, at = evidence.measures, float(evidence.refreshed_at[0])
         squares = evidence.reward_square[0]
@@ -52,14 +51,9 @@ def products_of(fleet: Core) -> Products:
     return Products(products, rewards)
 
 
-def slice_rows(n_features: int) -> int:
-    """Return how many pairs are read at a time."""
-    return max(1, SLICE_BYTES // (8 * n_features * (n_features + 1) // 2))
-
-
-def squares_of(fleet: Core) -> Array:
+def squares_of(fleet: Fleet) -> Array:
     """Return the mean squares of the features over all rewards; the lock must not be held."""
-    store = fleet._store
+    store = fleet._engine.store
     if isinstance(store, SiteStore):  # the products are weighted
         with fleet._lock:
             return mean_squares(store.sum_of_squares(), store.n_rewards)

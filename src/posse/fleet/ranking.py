@@ -14,49 +14,50 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.checks import whole_number
+from posse.engine.commit import commit
+from posse.engine.decide import choose
+from posse.engine.learn import prepare_rows
 from posse.errors import InvalidValue
-from posse.fleet.commit import commit
-from posse.fleet.core import no_belief
+from posse.fleet.checking import no_belief
 from posse.fleet.decision import Decision, Ranking
 
 if TYPE_CHECKING:
-    from posse.fleet.core import Core
     from posse.fleet.labels import Label
+    from posse.fleet.posse import Posse
 
 
 def rank_arms(
-    fleet: Core, task: Label, context: Any, eligible: Iterable[Label] | None, k: int, explore: bool, record: bool
+    fleet: Posse, task: Label, context: Any, eligible: Iterable[Label] | None, k: int, explore: bool, record: bool
 ) -> Ranking:
     """Choose ``k`` distinct arms, as so many decisions each among the arms that are left; see ``Posse.decide``."""
     x = fleet._features.encode(context)
     whole_number(k, "k", at_least=1)
     with fleet._lock:
-        arms, names = fleet._active, fleet._active_names
+        arms, names = fleet._arms.active, fleet._arms.active_names
         if eligible is not None:
-            arms, names = fleet._eligible(eligible)
+            arms, names = fleet._arms.eligible(eligible)
         if k > len(names):
             raise InvalidValue(f"expected k to be at most the {len(names)} eligible arms, got {k}; ask for fewer")
         number = fleet._tasks.get(task)
-        if number is None and fleet._elsewhere:
-            fleet._require_loaded(task)
+        if number is None:
+            fleet._tasks.require_loaded([task])
         label = fleet._tasks.checked(task)
         now = fleet._clock()
         if record:
             fleet._expire(now)
         ledger = fleet._ledger
         ledger.reserve(k)
-        new = [] if number is not None or not record else [(label, fleet._store.reserve_tasks(1)[0])]
-        fleet._look()
+        new = [] if number is not None or not record else [(label, fleet._engine.store.reserve_tasks(1)[0])]
+        fleet._engine.ensure_fresh()
         rng = fleet._stream(fleet._decided)  # its own, so that a ranking that fails has drawn nothing
         chosen = np.empty(k, dtype=np.int64)
         places = []
         for place, uniform in enumerate(rng.random(k).tolist()):
             out = np.empty((3, len(names)))
-            step = max(fleet._decided + place, fleet._store.experience) + 1
-            position = fleet._choose(-1 if number is None else number, x, arms, step, explore, uniform, out)
+            step = max(fleet._decided + place, fleet._engine.store.experience) + 1
+            position = choose(fleet._engine, -1 if number is None else number, x, arms, step, explore, uniform, out)
             if position < 0:
                 raise no_belief(label)
-            fleet._show_rewards(out[1], out[2])
             chances, mean, sd = out.tolist()
             places.append(
                 Decision(
@@ -76,19 +77,21 @@ def rank_arms(
             return ranking
         tasks, X = np.full(k, number if number is not None else new[0][1], dtype=np.int64), np.tile(x, (k, 1))
         ledger.write_many(tasks, chosen, now, X)
-        lesson = None
+        update = None
         if fleet._counts_pending:
-            lesson = fleet._lesson(tasks, chosen, X, np.full(k, fleet._absent_reward), provisional=True)
+            update = prepare_rows(
+                fleet._engine, tasks, chosen, X, np.full(k, fleet._late.absent_reward), provisional=True
+            )
         steps = [
-            *fleet._taking(new),
+            *fleet._tasks.taking(fleet._engine.store, new),
             partial(fleet.__dict__.update, _decided=fleet._decided + k, _rng=rng),
             partial(ledger.__dict__.update, size=ledger.size + k),
-            *(lesson.steps if lesson is not None else ()),
+            *(update.steps if update is not None else ()),
         ]
         note = None
         if fleet._log is not None:
             note = partial(fleet._note, places, [context] * k, now, ranking=True)
         commit(steps, note)
-        if lesson is not None:
-            fleet._estimate(lesson)
+        if update is not None:
+            fleet._engine.estimate_after(update)
         return ranking

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from posse.engine.site_store import SiteStore
 from posse.fleet.expecting import BORROWED_CONTEXTS, CONFIDENCE
 from posse.fleet.overview import coefficients_of
-from posse.fleet.site_store import SiteStore
 
 if TYPE_CHECKING:
-    from posse.fleet.core import Core
+    from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.types import Array
 
@@ -29,7 +29,7 @@ class Rate(NamedTuple):
     high: float
 
 
-def expected_rates(fleet: Core, task: Label | None = None, *, confidence: float = CONFIDENCE) -> dict[Label, Rate]:
+def expected_rates(fleet: Fleet, task: Label | None = None, *, confidence: float = CONFIDENCE) -> dict[Label, Rate]:
     """Return what is expected of every arm at the average context, retired arms too; nothing for rewards of numbers.
 
     Parameters
@@ -46,14 +46,14 @@ def expected_rates(fleet: Core, task: Label | None = None, *, confidence: float 
     InvalidValue
         If ``confidence`` is not between 0 and 1.
     """
-    store = fleet._store
+    store = fleet._engine.store
     if not isinstance(store, SiteStore):
         return {}
     # Without the lock, since that is the part that takes long: what is learned meanwhile is among it or not.
     total, count = store.sum_of_contexts(), store.n_rewards
     with fleet._lock:
-        fleet._look()
-        store = fleet._store  # an estimate may have put another in its place
+        fleet._engine.ensure_fresh()
+        store = fleet._engine.store  # an estimate may have put another in its place
         assert isinstance(store, SiteStore)
         number = -1 if task is None else fleet._tasks.numbers.get(task, -1)
         average = total / count if count > 0 else _constant(fleet)
@@ -72,7 +72,7 @@ def expected_rates(fleet: Core, task: Label | None = None, *, confidence: float 
     return {label: Rate(*row) for label, row in zip(fleet._arms.numbers, rows, strict=True)}
 
 
-def _constant(fleet: Core) -> Array:
+def _constant(fleet: Fleet) -> Array:
     """Return the context of a fleet that has seen none: nothing but the intercept."""
     x = np.zeros(fleet._features.n_features)
     x[: int(fleet._features.intercept)] = 1.0

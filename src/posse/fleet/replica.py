@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.commit import commit
+from posse.engine.decide import choose
+from posse.engine.fading import Event
+from posse.engine.learn import prepare_rows
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
-from posse.fleet.commit import commit
-from posse.fleet.core import no_belief, require_truth_value
+from posse.fleet.arms import adding_arm
+from posse.fleet.checking import no_belief, require_truth_value
 from posse.fleet.decision import Decision
-from posse.fleet.fading import Event
+from posse.fleet.fleet import Fleet
 from posse.fleet.labels import Label
+from posse.fleet.looking import arm_overviews
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
-from posse.fleet.posse import Posse
-from posse.fleet.site_store import SiteStore
 from posse.fleet.snapshot import freeze_fleet
-from posse.kernels.fleet import decide
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 NEVER = 1e300  # times as many rewards
 
 
-class Replica(Posse):
+class Replica(Fleet):
     """A fleet that decides and learns, and remembers no decision.
 
     Whoever asks keeps what was decided, and tells :meth:`learn` all of it with the reward. All replicas that have
@@ -43,16 +46,16 @@ class Replica(Posse):
     Parameters are those of :class:`posse.Posse`.
     """
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        if self._known is not None:
+    def _begin(self) -> None:
+        if self._engine.known is not None:
             raise InvalidValue(
                 "expected a replica without task_features and arm_features, got some: what replicas share has no "
                 "effects of features yet; use Posse"
             )
-        if self._fading is not None:
-            self._fading.deferred = True
+        if self._engine.fading is not None:
+            self._engine.fading.deferred = True
         self._leads = True
+        self._engine.learns_first = True  # others wait for whoever learns
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
         self.unlearned = 0
@@ -67,20 +70,16 @@ class Replica(Posse):
     def leading(self, value: bool) -> None:
         with self._lock:
             self._leads = bool(value)
-            if self._fading is not None:
-                self._fading.watching = self._leads
-
-    def _growth(self) -> float:
-        # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
-        return super()._growth() if self._leads or not is_shared(self) else NEVER
-
-    def _estimates_after(self, n_rows: int) -> bool:  # noqa: ARG002 -- however many: others wait for whoever learns
-        return self._later()
+            # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
+            growth = self._behaviour.refresh_growth
+            self._engine.growth = growth if self._leads or not is_shared(self) else NEVER
+            if self._engine.fading is not None:
+                self._engine.fading.watching = self._leads
 
     def look(self) -> None:
         """Estimate the population now if that is due before anything can be believed, after catching up, say."""
         with self._lock:
-            self._look()
+            self._engine.ensure_fresh()
 
     def knows(self, task: Label) -> bool:
         """Whether a task has rewards."""
@@ -103,8 +102,8 @@ class Replica(Posse):
     def populations(self) -> dict[Label, ArmOverview]:
         """Return every arm's population."""
         with self._lock:
-            self._look()
-            return {arm.arm: arm for arm in self._arm_overviews()}
+            self._engine.ensure_fresh()
+            return {arm.arm: arm for arm in arm_overviews(self)}
 
     def start_apart(self, decided: int) -> None:
         """Draw from a stream of its own from here on, and go on counting from so many decisions."""
@@ -120,20 +119,20 @@ class Replica(Posse):
         x = self._features.encode(context)
         require_truth_value(explore)
         with self._lock:
-            arms, names = self._active, self._active_names
+            arms, names = self._arms.active, self._arms.active_names
             if eligible is not None:
-                arms, names = self._eligible(eligible)
+                arms, names = self._arms.eligible(eligible)
             number = self._tasks.get(task)
             label = task if number is not None and type(task) is str else self._tasks.checked(task)
-            self._look()
+            if self._engine.store.stale:
+                self._engine.ensure_fresh()
             out = np.empty((3, len(names)))
-            position = decide(
-                self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
+            position = choose(
+                self._engine, -1 if number is None else number, x, arms, max(self._steps()), explore,
                 self._rng.random(), out,
             )  # fmt: skip
             if position < 0:
                 raise no_belief(label)
-            self._show_rewards(out[1], out[2])
             self._decided += 1
             number = self._decided
         chances, mean, sd = out.tolist()
@@ -195,22 +194,22 @@ class Replica(Posse):
             positions: dict[Label, int] = {}
             codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
             labels = self._tasks.checked_all(positions)
-            numbers, new = self._numbers(labels, self._tasks.known(labels))
-            arm_numbers = np.array([self._arm_number(arm) for arm in arms], dtype=np.int64)
+            numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
+            arm_numbers = np.array([self._arms.number(arm) for arm in arms], dtype=np.int64)
             if old is not None:
                 self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
             came = self._times(self._clock(), y.size)
             if came is not None and times is not None:
                 came = np.array(times, dtype=np.float64)
-            lesson = self._lesson(
-                numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up, provisional=provisional,
-                waiting=self._counts_pending, times=came,
+            update = prepare_rows(
+                self._engine, numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up,
+                provisional=provisional, waiting=self._counts_pending, times=came,
             )  # fmt: skip
-            steps = [*self._taking(new), *lesson.steps]
+            steps = [*self._tasks.taking(self._engine.store, new), *update.steps]
             if applied is not None:
                 steps.append(partial(self.__dict__.update, applied=applied))
             commit(steps)
-            self._estimate(lesson)
+            self._engine.estimate_after(update)
 
     def try_arms(self, arms: Iterable[Label], retired: Iterable[Label]) -> None:
         """Raise what would be wrong with having these arms, of which some are retired; nothing changes.
@@ -231,8 +230,8 @@ class Replica(Posse):
             active = set(arms) - set(retired)
             if not active:
                 raise InvalidValue("all arms would be retired; keep at least one that can be chosen")
-            for arm in active.difference(self._active_names):
-                self._adding_arm(arm)
+            for arm in active.difference(self._arms.active_names):
+                adding_arm(self, arm)
 
     def leave_out(self, applied: int, *, counts: bool = True) -> None:
         """Go on without a row that cannot be learned, which is the change of this number.
@@ -246,8 +245,8 @@ class Replica(Posse):
         """Raise if a row is to be replaced whose pair has learned nothing and is not among the new ones."""
         there = set(zip(tasks[new].tolist(), arms[new].tolist(), strict=True))
         for task, arm in zip(tasks[~new].tolist(), arms[~new].tolist(), strict=True):
-            slot = self._store.slot_of(task, arm)
-            if (slot < 0 or not self._store.belief.sums.counts[slot] > 0) and (task, arm) not in there:
+            slot = self._engine.store.slot_of(task, arm)
+            if (slot < 0 or not self._engine.store.belief.sums.counts[slot] > 0) and (task, arm) not in there:
                 raise InvalidValue("a reward replaces one that was never learned; learn its decision first")
 
     def learned(self, tasks: Sequence[Label]) -> tuple[int, dict[tuple[Label, Label], Sums]]:
@@ -259,11 +258,11 @@ class Replica(Posse):
         """
         with self._lock:
             numbers = {task: number for task in tasks if (number := self._tasks.get(task)) is not None}
-            belief = self._store.belief
+            belief = self._engine.store.belief
             slots = belief.slot[list(numbers.values())]
             rows, arms = np.nonzero(slots >= 0)
             taken = slots[rows, arms]
-            kept = self._store.plain_sums() if isinstance(self._store, SiteStore) else belief.sums
+            kept = self._engine.store.plain_sums() if isinstance(self._engine.store, SiteStore) else belief.sums
             sums = Sums(*(array[taken] for array in kept))
             applied = self.applied
         labels = list(numbers)
@@ -288,7 +287,7 @@ class Replica(Posse):
     @property
     def estimate(self) -> int:
         """A number that is another whenever another population is in force."""
-        return int(self._store._room.generation[0])
+        return int(self._engine.store._room.generation[0])
 
     def noticed(self) -> list[dict[str, Any]]:
         """Return what was noticed about changes since the last time, as plain values for :meth:`notice`.
@@ -296,9 +295,9 @@ class Replica(Posse):
         Nothing of it counts before all replicas are told, this one too; so it counts at one place of the log.
         """
         with self._lock:
-            if self._fading is None:
+            if self._engine.fading is None:
                 return []
-            events, self._fading.events = self._fading.events, []
+            events, self._engine.fading.events = self._engine.fading.events, []
             return [
                 {"time": event.time, "half_life": None if event.half_life == math.inf else event.half_life}
                 if event.half_life is not None
@@ -312,16 +311,16 @@ class Replica(Posse):
     def notice(self, event: dict[str, Any], matches: Callable[[Label], bool]) -> None:
         """Let what some replica noticed be so; ``matches`` tells the task that it is of."""
         with self._lock:
-            if self._fading is None:
+            if self._engine.fading is None:
                 return
             if "half_life" in event:
                 half_life = math.inf if event["half_life"] is None else float(event["half_life"])
-                self._fading.apply(Event(event["time"], half_life, False, -1))
+                self._engine.fading.apply(Event(event["time"], half_life, False, -1))
                 return
             task = -1
             if not event["everywhere"]:
                 task = next((number for label, number in self._tasks.numbers.items() if matches(label)), -1)
-            self._fading.apply(Event(event["time"], None, event["everywhere"], task))
+            self._engine.fading.apply(Event(event["time"], None, event["everywhere"], task))
 
     def adopt(self, population: bytes) -> bool:
         """Believe in the population that another replica estimated; False if it is of other arms."""

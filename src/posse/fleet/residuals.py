@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.fleet.commit import Steps
+from posse.engine.commit import Steps
 
 if TYPE_CHECKING:
     from posse.types import Array, BoolArray, IntArray

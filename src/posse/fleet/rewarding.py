@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
+
+from posse.checks import one_of
+from posse.engine.commit import commit
+from posse.engine.learn import prepare_rows
 from posse.errors import InvalidValue, PosseError, ShapeError
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.ledger import REWARDED
@@ -12,7 +18,7 @@ from posse.fleet.rows import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posse.fleet.core import Core
+    from posse.fleet.posse import Posse
 
 
 class Skipped(NamedTuple):
@@ -68,7 +74,7 @@ def listed_rewards(decisions: Any, values: Any) -> tuple[list[Any], list[Any]]:
 
 
 def news_among(
-    fleet: Core, decisions: list[Any], values: list[Any], now: float, *, skip: bool
+    fleet: Posse, decisions: list[Any], values: list[Any], now: float, *, skip: bool
 ) -> tuple[dict[str, float], list[Skipped]]:
     """Return the rewards that are news by decision, and those that cannot be learned; the lock must be held.
 
@@ -95,3 +101,37 @@ def news_among(
             shown = decision.id if isinstance(decision, Decision) else decision
             skipped.append(Skipped(row, shown, f"{type(error).__name__}: {error}"))
     return new, skipped
+
+
+def reward_rows(fleet: Posse, decisions: Any, values: Any, errors: str) -> Rewarded:
+    """Learn many rewards; see :meth:`posse.Posse.reward_many`."""
+    one_of(errors, "errors", ("raise", "skip"))
+    ids, amounts = listed_rewards(decisions, values)
+    with fleet._lock:
+        fleet._require_whole()
+        now = fleet._clock()
+        new, skipped = news_among(fleet, ids, amounts, now, skip=errors == "skip")
+        fleet._expire(now)
+        if not new:
+            return Rewarded(0, skipped)
+        where = [(*fleet._find(decision_id, now), value) for decision_id, value in new.items()]
+        update = None
+        if fleet._late.count_pending:
+            entries = [ledger.entry(row) for ledger, row, _ in where]
+            update = prepare_rows(
+                fleet._engine,
+                np.array([entry.task for entry in entries]),
+                np.array([entry.arm for entry in entries]),
+                np.array([entry.context for entry in entries]),
+                np.array([value for _, _, value in where]),
+                old=np.full(len(where), fleet._late.absent_reward) if fleet._counts_pending else None,
+                times=fleet._times(now, len(where)),
+            )
+        steps = [] if update is None else update.steps
+        for ledger in {id(ledger): ledger for ledger, _, _ in where}.values():
+            mine = [(row, value) for of, row, value in where if of is ledger]
+            steps += ledger.rewarding(np.array([row for row, _ in mine]), np.array([value for _, value in mine]))
+        commit(steps, partial(fleet._note_rewards, list(new), list(new.values()), now))
+        if update is not None:
+            fleet._engine.estimate_after(update)
+        return Rewarded(len(where), skipped)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.site_rows import KEPT, OF_PAIRS, OF_ROWS, places_of
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
 from posse.families import FAMILIES
-from posse.fleet.site_rows import KEPT, OF_PAIRS, OF_ROWS, places_of
-from posse.fleet.site_store import SiteStore
 from posse.kernels.linalg import moderate
 
 if TYPE_CHECKING:

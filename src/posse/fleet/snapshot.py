@@ -8,21 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posse.container import Streamed
-from posse.fleet.file import (
-    FADING_SUMS,
-    KIND,
-    SUMS_ONLY,
-    freeze_whole,
-    label_arrays,
-    require_finite,
-    state_but_pairs,
-    write_fleet,
-)
-from posse.fleet.kept import FrozenSums
-from posse.fleet.site_store import SiteStore
+from posse.engine.kept import FrozenSums
+from posse.engine.site_store import SiteStore
+from posse.fleet.file import freeze_whole, write_fleet
+from posse.fleet.file_format import FADING_SUMS, KIND, SUMS_ONLY, require_finite
+from posse.fleet.file_state import label_arrays, state_but_pairs
 
 if TYPE_CHECKING:
-    from posse.fleet.posse import Posse
+    from posse.fleet.fleet import Fleet
     from posse.types import Array
 
 
@@ -30,7 +23,7 @@ LONGEST_WAIT = 60.0  # seconds for an estimate of clicks or counts that is under
 
 
 def freeze_fleet(
-    fleet: Posse,
+    fleet: Fleet,
     *,
     look: bool = True,
     kind: str = KIND,
@@ -44,7 +37,7 @@ def freeze_fleet(
 
     Parameters
     ----------
-    fleet : Posse
+    fleet : Fleet
     look : bool, default True
         False writes the population in force even if sums were added that it does not know of.
     kind : str
@@ -54,19 +47,19 @@ def freeze_fleet(
     replaced : dict, optional
         Arrays that take the place of the fleet's own.
     """
-    if isinstance(fleet._store, SiteStore):
-        estimating = fleet._background
+    if isinstance(fleet._engine.store, SiteStore):
+        estimating = fleet._engine.thread
         if estimating is not None:
             estimating.join(LONGEST_WAIT)  # here, and not while decisions wait for the lock
         return freeze_whole(fleet)
     with fleet._lock:
         fleet._require_whole()
         if look:
-            fleet._look()
+            fleet._engine.ensure_fresh()
         header, arrays = state_but_pairs(fleet)
         header, arrays = header | (more or {}), arrays | (replaced or {})
         labels, type_of_labels = list(fleet._tasks), fleet._tasks.kind
-        sums = FrozenSums(fleet._store, fleet._lock)
+        sums = FrozenSums(fleet._engine.store, fleet._lock)
 
     def write(path: str | os.PathLike[str]) -> None:
         pairs = {
@@ -74,7 +67,7 @@ def freeze_fleet(
             for name, (field, shape) in sums.fields.items()
         }
         names = label_arrays(labels, type_of_labels)
-        version = SUMS_ONLY if fleet._fading is None else FADING_SUMS
+        version = SUMS_ONLY if fleet._engine.fading is None else FADING_SUMS
         write_fleet(path, version, header, {**arrays, **names, **pairs}, kind=kind)
 
     return write

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from posse.engine.store import Store
 from posse.fleet.ledger import FORGOTTEN, Ledger
-from posse.fleet.store import Store
 from posse.kernels import estimators
 from posse.kernels.linalg import moderate
 from posse.kernels.posterior import new_buffers

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posse.batches import ROWS, TableFiles
+from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue, PosseError
 from posse.features.quantities import CONSTANT, SMALLEST_SPREAD, Numeric
 from posse.features.spec import FeatureSpec
 from posse.fleet.file import load_fleet
-from posse.fleet.site_store import SiteStore
 from posse.fleet.snapshot import freeze_fleet
 from posse.kernels.linalg import LARGEST
 from posse.tables import as_frame
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KIND = "fit"  # of the file of an unfinished one
 SHARE = 20  # at most one part in so many of the time goes into checkpoints
 SECONDS = 30.0  # between two checkpoints, at least
-OWN = ("_lock", "_clock", "_log", "_in_background", "_background")  # what a fleet that continues keeps of its own
+OWN = ("_lock", "_clock", "_log")  # what a fleet that continues keeps of its own
 
 
 class Progress(NamedTuple):
@@ -74,7 +74,7 @@ def learn_stream(
     if checkpoint is not None:
         if files is None:
             raise InvalidValue("expected the path of files with a checkpoint, got an iterator: nobody can go on in it")
-        if isinstance(fleet._store, SiteStore):
+        if isinstance(fleet._engine.store, SiteStore):
             raise InvalidValue(
                 f"expected rewards='number' with a checkpoint, got {fleet.rewards!r}; leave the checkpoint out"
             )
@@ -116,10 +116,10 @@ def learn_stream(
         raise
     if refresh and learned:
         with fleet._lock:
-            if isinstance(fleet._store, SiteStore):
-                fleet._renew()
+            if isinstance(fleet._engine.store, SiteStore):
+                fleet._engine.renew()
             else:
-                fleet._look()
+                fleet._engine.ensure_fresh()
     return learned
 
 
@@ -197,7 +197,7 @@ def _save(
 def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.PathLike[str]) -> tuple[int, int]:
     """Go on where a checkpoint ends; return the rows that were read before it, and how many of them were learned."""
     from posse.container import open_container
-    from posse.fleet.file import SUMS_ONLY
+    from posse.fleet.file_format import SUMS_ONLY
 
     with open_container(path, kind=KIND, versions=(SUMS_ONLY,)) as box:
         entry = box.header["fit"]
@@ -219,5 +219,6 @@ def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.
                 f"expected a new fleet to continue {os.fspath(path)} with, got one that has learned already; "
                 "begin with a new one, or remove the checkpoint"
             )
+        saved._engine.lock, saved._engine.in_background = fleet._engine.lock, fleet._engine.in_background
         fleet.__dict__.update({name: value for name, value in saved.__dict__.items() if name not in OWN})
     return int(entry["rows"]), int(entry["learned"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.engine.refresh import Live, Refresh
 from posse.kernels import evidence as kernels
 from posse.kernels import levels
 from posse.kernels.passes import LEVERAGE, REWARDS
@@ -13,6 +12,7 @@ from posse.kernels.refresh import INFORMATION
 from posse.model.belief import new_belief, prior_of
 from posse.model.findings import Seen, Unusual, data_findings, unusual_findings
 from posse.model.prior import Prior
+from posse.model.refresh import Live, Refresh
 from posse.model.report import PriorEstimate, PriorReport, eigenvalues
 from posse.model.statistics import Statistics
 from posse.types import Array

@@ -54,7 +54,7 @@ class Fading:
         if not self.drift.learned:
             return
         found = self.drift.note(
-            self.steps, task, arm, x, reward, self._believed(handle, task, arm, x), population_of(belief, arm)
+            self.steps, task, arm, x, reward, self._believed(handle, task, arm, x), engine.population_of(belief, arm)
         )
         if found == engine.WORLD:
             self._scale(engine.restarted(counts))
@@ -91,15 +91,6 @@ def half_life_of(drift: Any) -> float | None:
             raise InvalidValue(f"expected drift to be None, 'learn' or a half-life, got {drift!r}; pass one of these")
         return None
     return number(drift, "drift", above=0)
-
-
-def population_of(belief: Any, arm: int) -> engine.Population:
-    """Return what is believed about the tasks of one arm."""
-    return engine.Population(
-        mean=belief.shared_mean[arm],
-        covariance=belief.covariance[arm],
-        noise_variance=float(belief.noise_variance[arm]),
-    )
 
 
 def play_in_turn(policy: Policy, stretch: Stretch) -> None:

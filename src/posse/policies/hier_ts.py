@@ -5,10 +5,10 @@ from __future__ import annotations
 from posse.errors import InvalidValue
 from posse.kernels.select import SAMPLING
 from posse.model.prior import Prior
-from posse.policies.ebm import _Hierarchical
+from posse.policies.hierarchical import Hierarchical
 
 
-class HierTS(_Hierarchical):
+class HierTS(Hierarchical):
     r"""Draw from the posterior under a population that is given, never learned.
 
     Parameters

@@ -20,7 +20,7 @@ from posse.fleet.expecting import (
 from posse.report.stopping import improvement
 
 if TYPE_CHECKING:
-    from posse.fleet import Posse
+    from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.types import Array, BoolArray, IntArray
 
@@ -87,12 +87,12 @@ class Best:
         return self.sureness >= SURE
 
 
-def best_of(fleet: Posse, tasks: list[Label] | None = None, contexts: Array | None = None) -> Best:
+def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | None = None) -> Best:
     """Return which arm is best in every task.
 
     Parameters
     ----------
-    fleet : Posse
+    fleet : Fleet
     tasks : list of str or int, optional
         Default: all.
     contexts : ndarray of shape (n_tasks, n_columns), optional

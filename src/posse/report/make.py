@@ -20,7 +20,7 @@ from posse.report.stopping import Stopping, stopping_of
 from posse.report.unusual import Unusual, unusual_tasks
 
 if TYPE_CHECKING:
-    from posse.fleet import Posse
+    from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.logs import Log
     from posse.types import Array, IntArray
@@ -32,7 +32,7 @@ MOST_CONTEXTS = 8  # of one task
 
 
 def make_report(
-    fleet: Posse | None = None,
+    fleet: Fleet | None = None,
     log: Log | str | os.PathLike[str] | None = None,
     *,
     rule: Any = None,
@@ -47,7 +47,7 @@ def make_report(
 
     Parameters
     ----------
-    fleet : Posse, optional
+    fleet : Fleet, optional
         Default: one that learns from the log.
     log : Log or path, optional
         Decisions and rewards. Without it the report does not say what deciding has gained.
@@ -132,7 +132,7 @@ def make_report(
     )
 
 
-def _learned(log: Log, absent_reward: float | None) -> Posse:
+def _learned(log: Log, absent_reward: float | None) -> Fleet:
     from posse.features import FeatureSpec
     from posse.fleet import Posse
 
@@ -147,7 +147,7 @@ def _learned(log: Log, absent_reward: float | None) -> Posse:
     return fleet
 
 
-def _looked_at(fleet: Posse) -> list[Label]:
+def _looked_at(fleet: Fleet) -> list[Label]:
     """Return all tasks; of very many, some that are evenly picked and those with the most rewards."""
     tasks = list(fleet.tasks)
     if len(tasks) <= MOST_TASKS:
@@ -157,7 +157,7 @@ def _looked_at(fleet: Posse) -> list[Label]:
     return [tasks[place] for place in sorted(picked.union(busiest))]
 
 
-def _average(fleet: Posse, tasks: list[Label], log: Log | None) -> Array:
+def _average(fleet: Fleet, tasks: list[Label], log: Log | None) -> Array:
     """Return the average context of every task: of its rewards, or of the log where they do not tell."""
     if fleet.features.intercept:
         return average_contexts(fleet, tasks)
@@ -169,7 +169,7 @@ def _average(fleet: Posse, tasks: list[Label], log: Log | None) -> Array:
     return np.tile(average, (len(tasks), 1))
 
 
-def _ahead(fleet: Posse, log: Log | None, best: Best, at: Array, coming: float, seed: int) -> Stopping:
+def _ahead(fleet: Fleet, log: Log | None, best: Best, at: Array, coming: float, seed: int) -> Stopping:
     """Return what exploration is worth, at contexts of the log where there are any."""
     tasks = list(best.tasks)
     shares = (best.rewards + 1) / (best.rewards + 1).sum()
@@ -180,7 +180,7 @@ def _ahead(fleet: Posse, log: Log | None, best: Best, at: Array, coming: float, 
     return stopping_of(fleet, tasks, codes, encoded, coming * shares, contexts=missing.size < len(tasks))
 
 
-def _contexts(fleet: Posse, log: Log | None, tasks: list[Label], seed: int) -> tuple[IntArray, Array]:
+def _contexts(fleet: Fleet, log: Log | None, tasks: list[Label], seed: int) -> tuple[IntArray, Array]:
     """Return a few contexts of every task that the log has: positions of tasks, and encoded contexts."""
     nothing = np.empty(0, dtype=np.int64), np.empty((0, fleet.features.n_features))
     if log is None or not log.n_rows or not set(fleet.features.names) <= set(log.features):

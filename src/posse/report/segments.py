@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from posse.fleet import Posse
+    from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.logs import Log
     from posse.types import Array, BoolArray
@@ -60,14 +60,14 @@ class Segment:
     probability: float
 
 
-def segments_of(fleet: Posse, log: Log) -> list[Segment]:
+def segments_of(fleet: Fleet, log: Log) -> list[Segment]:
     """Return the best arm in every segment of the log, feature by feature; nothing for a log of other features.
 
     Every decision is looked at with its own task and context, by what the fleet believes now.
 
     Parameters
     ----------
-    fleet : Posse
+    fleet : Fleet
     log : Log
     """
     features = fleet.features
@@ -94,7 +94,7 @@ def segments_of(fleet: Posse, log: Log) -> list[Segment]:
     return found
 
 
-def _best(fleet: Posse, average: Array, probability: Array) -> tuple[Label, Label | None, float, float, float]:
+def _best(fleet: Fleet, average: Array, probability: Array) -> tuple[Label, Label | None, float, float, float]:
     """Return the best arm and the next, what it earns, by how much more, and how likely it is the best."""
     order = np.argsort(-average, kind="stable").tolist()
     best, second = order[0], order[1] if len(order) > 1 else None

@@ -38,7 +38,7 @@ from scipy.special import ndtr
 from posse.fleet.expecting import beliefs_at, probability_best
 
 if TYPE_CHECKING:
-    from posse.fleet import Posse
+    from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.types import Array, BoolArray, IntArray
 
@@ -106,13 +106,13 @@ class Stopping:
 
 
 def stopping_of(
-    fleet: Posse, labels: list[Label], codes: IntArray, encoded: Array, coming: Array, *, contexts: bool
+    fleet: Fleet, labels: list[Label], codes: IntArray, encoded: Array, coming: Array, *, contexts: bool
 ) -> Stopping:
     """Return what exploration is still worth in every task.
 
     Parameters
     ----------
-    fleet : Posse
+    fleet : Fleet
     labels : list of str or int
         Tasks.
     codes : ndarray of shape (n_rows,)
@@ -226,7 +226,7 @@ def _leverage(encoded: Array) -> Array:
     return np.asarray(np.maximum(np.einsum("ni,ij,nj->n", encoded, inverse, encoded), 1e-12))
 
 
-def _noise(fleet: Posse) -> Array:
+def _noise(fleet: Fleet) -> Array:
     """Return the noise variance of the active arms."""
     retired, every = set(fleet.retired_arms), fleet.overview(0).arms
     return np.array([arm.noise_sd**2 for arm in every if arm.arm not in retired])

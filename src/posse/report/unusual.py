@@ -13,7 +13,7 @@ from posse.fleet.expecting import context_spread
 from posse.report.best import unused_task
 
 if TYPE_CHECKING:
-    from posse.fleet import Posse
+    from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.report.best import Best
     from posse.types import Array
@@ -58,7 +58,7 @@ def distances(best: Best) -> Array:
     return result
 
 
-def unusual_tasks(fleet: Posse, best: Best) -> list[Unusual]:
+def unusual_tasks(fleet: Fleet, best: Best) -> list[Unusual]:
     """Return the tasks that are further out than chance would put any of so many, the furthest first."""
     if len(best.tasks) < LEAST_TASKS:
         return []
@@ -83,7 +83,7 @@ def unusual_tasks(fleet: Posse, best: Best) -> list[Unusual]:
     ]
 
 
-def _differs_in(fleet: Posse, spread: Array, task: Label, arm: Label, level: float) -> str | None:
+def _differs_in(fleet: Fleet, spread: Array, task: Label, arm: Label, level: float) -> str | None:
     """Return the feature in which an arm of a task differs most from the population, None if that is its level.
 
     By how much the feature moves the difference from situation to situation: coefficients cannot be compared one by

@@ -15,7 +15,7 @@ from posse.report.segments import Segment, segments_of
 from posse.report.unusual import distances
 
 if TYPE_CHECKING:
-    from posse.fleet import Posse
+    from posse.fleet.fleet import Fleet
     from posse.logs import Log
     from posse.offline import Estimate
     from posse.report import Report
@@ -25,12 +25,12 @@ AS_EXPECTED = ("reward-censored",)  # findings of logs that every log has that s
 SHARES = 4  # digits of shares and of numbers in long lists
 
 
-def told(fleet: Posse, log: Log, report: Report, counts: dict[str, tuple[int, int]]) -> dict[str, Any]:
+def told(fleet: Fleet, log: Log, report: Report, counts: dict[str, tuple[int, int]]) -> dict[str, Any]:
     """Return a report as plain values.
 
     Parameters
     ----------
-    fleet : Posse
+    fleet : Fleet
     log : Log
         As the report has it.
     report : Report
@@ -82,7 +82,7 @@ def _gain(gain: Gain) -> dict[str, Any]:
     }
 
 
-def _over_time(fleet: Posse, log: Log) -> dict[str, Any]:
+def _over_time(fleet: Fleet, log: Log) -> dict[str, Any]:
     arms = [*fleet.arms, *fleet.retired_arms]
     found = over_time(log, arms)
     entries = [
@@ -100,7 +100,7 @@ def _over_time(fleet: Posse, log: Log) -> dict[str, Any]:
     return {"stretch": found.stretch, "arms": arms, "entries": entries}
 
 
-def _arms(fleet: Posse, log: Log, report: Report) -> list[dict[str, Any]]:
+def _arms(fleet: Fleet, log: Log, report: Report) -> list[dict[str, Any]]:
     """Return every arm with how often it was taken, what it earned, and in how many tasks it is best."""
     frame, best = log.frame, report.best
     taken = dict(frame["arm"].value_counts().iter_rows())

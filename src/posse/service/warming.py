@@ -17,10 +17,10 @@ from typing import Any
 
 from numba.core import event
 
+from posse.engine import loading
+from posse.engine.site_store import load_sites
 from posse.families import Rewards
-from posse.fleet import loading
 from posse.fleet.replica import Replica
-from posse.fleet.site_store import load_sites
 from posse.kernels import estimators
 from posse.kernels.fleet import decide
 from posse.service.helping import Helper, help_with

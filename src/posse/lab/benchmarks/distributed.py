@@ -149,7 +149,7 @@ def _streaming(plan: Plan) -> dict[str, float]:
         "rows_per_processor_second": learned / processor,
         "refresh_seconds": refresh,
         "refresh_processor_seconds": refresh_processor,
-        "pairs": float(fleet._store.belief.n_seen.sum()),
+        "pairs": float(fleet._engine.store.belief.n_seen.sum()),
         "peak_bytes_learning": before or 0.0,
         "peak_bytes": memory_in_use()[1] or 0.0,
     }

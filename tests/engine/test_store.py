@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import posse.fleet.store
+import posse.engine.arrays
+import posse.engine.store
 import posse.threads
+from posse.engine.arrays import FIRST_ARMS, FIRST_ROOM
+from posse.engine.store import Store
 from posse.errors import InvalidValue
-from posse.fleet.store import FIRST_ARMS, FIRST_ROOM, Store
 from posse.kernels import estimators
 from posse.kernels.fleet import decide
 from posse.kernels.packing import whole_matrices
@@ -137,8 +139,8 @@ def test_threads_add_rows_to_the_last_bit_like_one(monkeypatch):
     for store in (one, many):
         store.add_tasks(30)
     add(one, rows)
-    monkeypatch.setattr(posse.fleet.store, "MANY_ROWS", 10)
-    monkeypatch.setattr(posse.fleet.store, "workers", lambda: 3)
+    monkeypatch.setattr(posse.engine.store, "MANY_ROWS", 10)
+    monkeypatch.setattr(posse.engine.store, "workers", lambda: 3)
     add(many, rows)
 
     for mine, theirs in zip(one.belief.sums, many.belief.sums, strict=True):
@@ -460,13 +462,13 @@ def test_forgotten_slots_are_given_out_one_after_another(taken, monkeypatch):
     learn(store, some_rows(80, 10))
     store.drop_tasks(np.array([2, 7]), store.new_memory())
     free, n_slots = list(store.free_slots), store.n_slots
-    looked_at, claim_rows = [], posse.fleet.store.claim_rows
+    looked_at, claim_rows = [], posse.engine.arrays.claim_rows
 
     def counting(index, tasks, arms, free, *rest):
         looked_at.append(free.size)
         return claim_rows(index, tasks, arms, free, *rest)
 
-    monkeypatch.setattr(posse.fleet.store, "claim_rows", counting)
+    monkeypatch.setattr(posse.engine.arrays, "claim_rows", counting)
 
     slots = store.claim(np.array(store.add_tasks(taken)), np.zeros(taken, dtype=np.int64))
 

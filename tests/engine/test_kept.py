@@ -5,14 +5,14 @@ import threading
 import numpy as np
 import pytest
 
-import posse.fleet.kept
-from posse.engine.refresh import BLOCK, Room
-from posse.fleet.kept import FIRST_ROOM, Copies, Frozen, Kept
-from posse.fleet.store import Store
+import posse.engine.kept
+from posse.engine.kept import FIRST_ROOM, Copies, Frozen, Kept
+from posse.engine.store import Store
 from posse.kernels import estimators
 from posse.kernels.kept import new_block
 from posse.kernels.posterior import new_buffers
 from posse.model import Prior
+from posse.model.refresh import BLOCK, Room
 
 D, K = 3, 2
 
@@ -134,7 +134,7 @@ def test_copies_know_their_slots_and_arms():
 
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
 def test_there_is_room_for_as_many_as_change(monkeypatch, at_once):
-    monkeypatch.setattr(posse.fleet.kept, "FIRST_ROOM", 4)
+    monkeypatch.setattr(posse.engine.kept, "FIRST_ROOM", 4)
     store = new_store(n_tasks=100, rows=600)
     before = copies(store)
     kept = store.kept = Kept(store.n_slots, D)
@@ -161,7 +161,7 @@ def test_memory_that_runs_out_keeps_what_there_was(monkeypatch):
     def no_more(*args):
         raise MemoryError("no more memory")
 
-    monkeypatch.setattr(posse.fleet.kept, "new_sums", no_more)
+    monkeypatch.setattr(posse.engine.kept, "new_sums", no_more)
     many = np.arange(FIRST_ROOM) % store.n_slots
     with pytest.raises(MemoryError):
         kept.keep(store.belief.sums, many, np.zeros(FIRST_ROOM, dtype=np.int64))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.fleet.room import first_rows, longer
+from posse.engine.room import first_rows, longer
 from posse.kernels.kept_rows import KeptRows
 
 if TYPE_CHECKING:
-    from posse.fleet.waiting import Waiting
+    from posse.engine.waiting import Waiting
     from posse.kernels.fleet_sites import Sites
     from posse.types import Array, IntArray
 

@@ -4,9 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import posse.fleet.room
-from posse.fleet.room import SMALL, longer, memory, new_room, with_more_arms, with_more_slots, with_more_tasks
-from posse.fleet.store import FIRST_ROOM, Store
+import posse.engine.room
+from posse.engine.arrays import FIRST_ROOM
+from posse.engine.room import SMALL, longer, memory, new_room, with_more_arms, with_more_slots, with_more_tasks
+from posse.engine.store import Store
 from posse.kernels import estimators
 from posse.model import Prior
 
@@ -136,11 +137,11 @@ class Small:
 
 @pytest.mark.parametrize("part", [2, 4, 8, 16, 32, None])
 def test_a_system_that_gives_less_gets_asked_for_less(monkeypatch, part):
-    monkeypatch.setattr(posse.fleet.room, "memory", lambda: 64 * 8 * TRIANGLE * MANY)
+    monkeypatch.setattr(posse.engine.room, "memory", lambda: 64 * 8 * TRIANGLE * MANY)
     most = 64 * MANY // part if part else MANY
     small, room = Small(most), new_room(2, 3, 4, D)
     room.belief.sums.gram[:] = 7.0
-    monkeypatch.setattr(posse.fleet.room, "np", small)
+    monkeypatch.setattr(posse.engine.room, "np", small)
 
     more = with_more_slots(room, MANY)
 
@@ -154,7 +155,7 @@ def test_a_system_that_gives_less_gets_asked_for_less(monkeypatch, part):
 
 def test_a_system_that_gives_nothing_says_so(monkeypatch):
     room = new_room(2, 3, 4, D)
-    monkeypatch.setattr(posse.fleet.room, "np", Small(MANY - 1))
+    monkeypatch.setattr(posse.engine.room, "np", Small(MANY - 1))
 
     with pytest.raises(MemoryError):
         with_more_slots(room, MANY)

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.engine.refresh import COARSE, Live, Refresh
-from posse.fleet.batch import Batch
-from posse.fleet.kept import Copies, Frozen, Kept
-from posse.fleet.site_store import SiteStore
+from posse.engine.batch import Batch
+from posse.engine.kept import Copies, Frozen, Kept
+from posse.engine.site_store import SiteStore
+from posse.model.refresh import COARSE, Live, Refresh
 from posse.threads import workers
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from posse.fleet.core import Core
+    from posse.engine.engine import Engine
     from posse.types import IntArray
 
 FEW = 256  # pairs that are caught up with under the lock: well below a millisecond
@@ -33,9 +33,9 @@ ROUNDS = 20  # of catching up without it
 logger = logging.getLogger("posse")
 
 
-def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = None) -> threading.Thread:
+def run_later(engine: Engine, *, steps: int, settled: float, sample: int | None = None) -> threading.Thread:
     """Start a refresh of the evidence prior on a thread of its own; the lock must be held."""
-    store = fleet._store
+    store = engine.store
     # One core stays free for decisions.
     threads = max(1, workers() - 1)
     executor = ThreadPoolExecutor(threads, "posse-refresh", _stand_back) if threads > 1 else None
@@ -49,17 +49,17 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
     def work() -> None:
         _stand_back()
         try:
-            _run(fleet, refresh, kept, version, replaced, steps, settled, sample)
+            _run(engine, refresh, kept, version, replaced, steps, settled, sample)
         except Exception as error:
             # At its end a program refuses further work of threads, while its main thread still counts as alive.
             ending = isinstance(error, RuntimeError) and "shutdown" in str(error)
             if not ending and threading.main_thread().is_alive():
-                with fleet._lock:
+                with engine.lock:
                     store.postpone(error)
                 logger.exception("a refresh in the background failed; the population stays as it was")
         finally:
-            with fleet._lock:
-                fleet._background = None
+            with engine.lock:
+                engine.thread = None
                 store.kept = None
             if executor is not None:
                 executor.shutdown(wait=False)
@@ -73,18 +73,18 @@ def run_later(fleet: Core, *, steps: int, settled: float, sample: int | None = N
             if executor is not None:
                 executor.shutdown(wait=False)
             raise
-        fleet._background, store.kept = thread, kept
+        engine.thread, store.kept = thread, kept
     return thread
 
 
-def run_beside(fleet: Core, *, steps: int, settled: float) -> None:
+def run_beside(engine: Engine, *, steps: int, settled: float) -> None:
     """Start a refresh of clicks or counts on a thread of its own; the lock must be held.
 
     Sites are made again where they stand, so it works on a copy of the fleet's arrays. What is learned meanwhile is
     learned by both, and then the copy takes the place of what was there: the fleet believes what it would believe had
     it been estimated at once, only later.
     """
-    store = fleet._store
+    store = engine.store
     assert isinstance(store, SiteStore)
     twin, changes, estimated = store.twin(), deque[Batch | int](), threading.Event()
 
@@ -100,13 +100,13 @@ def run_beside(fleet: Core, *, steps: int, settled: float) -> None:
         finally:
             # Whoever holds the lock may wait for this.
             estimated.set()
-        with fleet._lock:
-            end_beside(fleet, store)
+        with engine.lock:
+            end_beside(engine, store)
 
     thread = threading.Thread(target=work, name="posse-refresh", daemon=True)
     with undisturbed():
         thread.start()
-        fleet._background, store.beside, store.twin_of = thread, changes, Beside(twin, estimated)
+        engine.thread, store.beside, store.twin_of = thread, changes, Beside(twin, estimated)
 
 
 class Beside(NamedTuple):
@@ -116,16 +116,16 @@ class Beside(NamedTuple):
     estimated: threading.Event
 
 
-def end_beside(fleet: Core, store: SiteStore | None = None) -> None:
+def end_beside(engine: Engine, store: SiteStore | None = None) -> None:
     """Put the copy in the place of a store when its population is estimated; the lock must be held.
 
     With ``store``, only if that one still waits for it.
     """
-    mine = fleet._store
+    mine = engine.store
     if not isinstance(mine, SiteStore) or mine.beside is None or (store is not None and store is not mine):
         return
     twin, estimated = mine.twin_of
-    thread = fleet._background
+    thread = engine.thread
     while not estimated.wait(0.1):
         if thread is None or not thread.is_alive():
             # A forked child does not have its parent's thread: it goes on with what it has.
@@ -134,11 +134,11 @@ def end_beside(fleet: Core, store: SiteStore | None = None) -> None:
     with undisturbed():
         twin.catch_up(0, mine.beside)
         mine.beside = None
-        fleet._store, fleet._background = twin, None
+        engine.store, engine.thread = twin, None
 
 
 def _run(
-    fleet: Core,
+    engine: Engine,
     refresh: Refresh,
     kept: Kept,
     version: int,
@@ -147,28 +147,28 @@ def _run(
     settled: float,
     sample: int | None,
 ) -> None:
-    store, lock = fleet._store, fleet._lock
+    store, lock = engine.store, engine.lock
     refresh.run(Frozen(store, lock, kept), steps=steps, settled=settled, sample=sample)
     known = [rows.size for rows in refresh.rows]
     for attempt in range(ROUNDS + 1):
         with lock:
             if store.version != version:
                 return  # arms, tasks or sums changed in a way that this estimate knows nothing of
-            then, now = _changes(fleet, kept, known)
+            then, now = _changes(engine, kept, known)
             if sum(rows.size for rows in now) <= FEW or attempt == ROUNDS:
-                _add(fleet, refresh, kept, then, now, Live(store.belief))
+                _add(engine, refresh, kept, then, now, Live(store.belief))
                 refresh.finish()
                 store.install(refresh, replaced)
                 return
             before, kept = kept, Kept(store.n_slots, store.n_features)
             store.kept = kept
             known = store.belief.n_seen.tolist()
-        _add(fleet, refresh, before, then, now, Frozen(store, lock, kept))
+        _add(engine, refresh, before, then, now, Frozen(store, lock, kept))
 
 
-def _changes(fleet: Core, kept: Kept, known: list[int]) -> tuple[list[IntArray], list[IntArray]]:
+def _changes(engine: Engine, kept: Kept, known: list[int]) -> tuple[list[IntArray], list[IntArray]]:
     """Return the copies of slots that have changed, and the slots that have changed or are new, by arm."""
-    belief = fleet._store.belief
+    belief = engine.store.belief
     then = kept.changed(len(known))
     now = [
         np.concatenate([kept.slots(then[arm]), belief.seen[arm, known[arm] : belief.n_seen[arm]]])
@@ -180,13 +180,13 @@ def _changes(fleet: Core, kept: Kept, known: list[int]) -> tuple[list[IntArray],
 
 
 def _add(
-    fleet: Core, refresh: Refresh, kept: Kept, then: list[IntArray], now: list[IntArray], source: Live | Frozen
+    engine: Engine, refresh: Refresh, kept: Kept, then: list[IntArray], now: list[IntArray], source: Live | Frozen
 ) -> None:
     """Replace what changed pairs said about the shared means by what they say."""
-    refresh.make_room(now, fleet._store.belief.task_weight)
+    refresh.make_room(now, engine.store.belief.task_weight)
     after, before = np.zeros_like(refresh.information), np.zeros_like(refresh.information)
     refresh.sum_information(source, now, after)
-    refresh.sum_information(Copies(fleet._store, kept), then, before)
+    refresh.sum_information(Copies(engine.store, kept), then, before)
     refresh.information += after - before
 
 

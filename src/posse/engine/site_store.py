@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.engine.refresh import POPULATION, Refresh
-from posse.errors import InvalidValue
-from posse.families import RewardFamily
-from posse.fleet.batch import Batch, one_row
-from posse.fleet.behaviour import ALONE, Behaviour
-from posse.fleet.commit import Steps, commit
-from posse.fleet.room import copied, copy_of_room
-from posse.fleet.site_rows import (
+from posse.engine.batch import Batch, one_row
+from posse.engine.commit import Steps, commit
+from posse.engine.posteriors import NO_FAILURES
+from posse.engine.room import copied, copy_of_room
+from posse.engine.site_rows import (
     KEPT,
     OF_PAIRS,
     OF_ROWS,
@@ -32,8 +29,10 @@ from posse.fleet.site_rows import (
     with_more_slots,
     with_waiting,
 )
-from posse.fleet.store import NO_FAILURES, Store
-from posse.fleet.waiting import Waiting
+from posse.engine.store import Store
+from posse.engine.waiting import Waiting
+from posse.errors import InvalidValue
+from posse.families import RewardFamily
 from posse.kernels import estimators
 from posse.kernels.family_evidence import SETTLED, STEPS
 from posse.kernels.fleet_sites import (
@@ -48,6 +47,7 @@ from posse.kernels.llvm.handle import Handle
 from posse.kernels.sums import Sums
 from posse.kernels.waiting_sites import end_waiting, learn_waiting, make_pair_again
 from posse.model.prior import Prior
+from posse.model.refresh import POPULATION, Refresh
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SiteStore(Store):
     """What was learned, and how many tasks came, since a copy was made whose population is being estimated."""
 
     twin_of: Any
-    """That copy, see :mod:`posse.fleet.background`."""
+    """That copy, see :mod:`posse.engine.background`."""
 
     def __init__(self, *, start: Prior, family: RewardFamily, growth: float, rule: Rule | None = None) -> None:
         self.family = family
@@ -430,21 +430,6 @@ class SiteStore(Store):
         if self.n_slots <= have:
             return
         self.sites = Handle(SITES, with_more_slots(sites, max(self.n_slots, 2 * have)))
-
-
-def new_store(behaviour: Behaviour) -> Store:
-    """Return the arrays that a fleet of this behaviour needs."""
-    if behaviour.family.name != "number":
-        return SiteStore(
-            start=behaviour.start, family=behaviour.family, growth=behaviour.refresh_growth, rule=behaviour.rule
-        )
-    return Store(
-        start=behaviour.start,
-        method=behaviour.method,
-        robust=behaviour.robust,
-        extendable=behaviour.policy in (*ALONE, "random"),
-        rule=behaviour.rule,
-    )
 
 
 _loaded = False

@@ -12,10 +12,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
+from posse.engine.site_rows import KEPT
+from posse.engine.site_store import SiteStore
 from posse.errors import DamagedFile, InvalidValue
 from posse.fleet.replica import Replica
-from posse.fleet.site_rows import KEPT
-from posse.fleet.site_store import SiteStore
 
 N = 600
 RNG = np.random.default_rng(5)
@@ -185,7 +185,7 @@ def test_some_tasks_of_a_file_decide_as_the_whole(fleet, tmp_path):
 
 def test_a_file_whose_rows_are_not_of_the_family_is_refused(fleet, tmp_path):
     fleet = learned()
-    fleet._store.sites.parts.rows.rewards[0] = 0.5
+    fleet._engine.store.sites.parts.rows.rewards[0] = 0.5
     fleet.save(tmp_path / "clicks.posse")
     with pytest.raises(DamagedFile, match="binary rewards"):
         Posse.load(tmp_path / "clicks.posse")
@@ -204,12 +204,12 @@ def test_a_forgotten_task_leaves_no_row_and_no_weight():
 
     assert "t2" not in fleet.tasks
     assert fleet.n_rewards == without.n_rewards
-    assert_allclose(fleet._store.sum_of_squares(), without._store.sum_of_squares())
+    assert_allclose(fleet._engine.store.sum_of_squares(), without._engine.store.sum_of_squares())
     seen = [task for task in LOOKED_AT if task != "t2"]
     for task in seen:
         assert fleet.expected(task, AT).mean == pytest.approx(without.expected(task, AT).mean, rel=0.02)
-    free = fleet._store.free_slots
-    assert not fleet._store.sites.parts.rows.contexts.reshape(-1, KEPT, 3)[free].any()
+    free = fleet._engine.store.free_slots
+    assert not fleet._engine.store.sites.parts.rows.contexts.reshape(-1, KEPT, 3)[free].any()
     fleet.learn_many(rows)  # its slots are used again
     assert fleet.n_rewards == without.n_rewards + rows.height
 
@@ -246,8 +246,8 @@ def test_a_reward_takes_the_place_of_the_absent_one(family):
             {"task": arms.tasks, "arm": arms.arm, "x": CONTEXTS[: values.size, 0], "z": CONTEXTS[: values.size, 1]}
         ).with_columns(reward=values)
     )
-    assert len(counted._store.waiting) == 0
-    assert_allclose(counted._store.sites.parts.total.sum(), values.sum())
+    assert len(counted._engine.store.waiting) == 0
+    assert_allclose(counted._engine.store.sites.parts.total.sum(), values.sum())
     for each in (counted, plain):
         for _ in range(10):  # all rows are kept: sites come to the same rest, wherever they started
             each.refresh()
@@ -293,12 +293,12 @@ def test_what_waited_too_long_is_kept_as_what_it_counted_as():
     fleet = new(absent_reward=0, time_to_live=60, clock=lambda: now[0])
     fleet.decide_many(TASKS[:50], CONTEXTS[:50])
     before = believed(fleet)
-    assert len(fleet._store.waiting) == 50
+    assert len(fleet._engine.store.waiting) == 50
     now[0] = 100.0
     assert fleet.pending() == []
-    assert len(fleet._store.waiting) == 0
+    assert len(fleet._engine.store.waiting) == 0
     assert fleet.n_rewards == 50
-    assert fleet._store.sites.parts.rows.seen.sum() == 50
+    assert fleet._engine.store.sites.parts.rows.seen.sum() == 50
     assert_allclose(believed(fleet)[: len(LOOKED_AT)], before[: len(LOOKED_AT)], rtol=0.2)
 
 
@@ -314,8 +314,8 @@ def test_a_saved_fleet_goes_on_waiting(tmp_path):
         each.reward_many([decisions.ids[place] for place in there], [clicks(decisions.arm)[place] for place in there])
 
     assert (believed(loaded) == believed(fleet)).all()
-    assert len(fleet._store.waiting) == 0
-    fleet._store.waiting.add(0, np.zeros(3), 0.5, 1.0, 1.0)
+    assert len(fleet._engine.store.waiting) == 0
+    fleet._engine.store.waiting.add(0, np.zeros(3), 0.5, 1.0, 1.0)
     fleet.save(tmp_path / "broken.posse")
     with pytest.raises(DamagedFile):
         Posse.load(tmp_path / "broken.posse")
@@ -346,7 +346,7 @@ def test_a_merged_fleet_believes_what_one_that_learned_all_believes(n):
     other.learn_many(rows[1::2])
     one.merge(other)
     whole.learn_many(rows)
-    sites = [each._store.sites.parts for each in (one, whole)]
+    sites = [each._engine.store.sites.parts for each in (one, whole)]
     for name in ("contexts", "squares", "total"):
         assert_allclose(*(getattr(part, name).sum(axis=0) for part in sites))
     assert one.n_rewards == n
@@ -368,14 +368,14 @@ def test_a_merge_keeps_the_last_rows_and_what_waits(tmp_path):
         each.reward_many(ids[:n], [place % 2 for place in range(n)])
         each.last = ids[n:]
     one.merge(other)
-    rows = one._store.sites.parts.rows
+    rows = one._engine.store.sites.parts.rows
     assert rows.kept[0] == KEPT
     assert rows.seen[0] == 55
     assert set(rows.contexts[:KEPT, 1]) == {*(3000.0 + np.arange(15, 30)), *(2500.0 + np.arange(25))}
     assert rows.contexts[55 % KEPT, 1] == 3015.0  # the oldest, and the next to go
-    assert len(one._store.waiting) == 10
+    assert len(one._engine.store.waiting) == 10
     one.reward_many(other.last, [1] * 5)
-    assert len(one._store.waiting) == 5
+    assert len(one._engine.store.waiting) == 5
     one.save(tmp_path / "merged.posse")
     assert Posse.load(tmp_path / "merged.posse").expected("t", [1.0]) == one.expected("t", [1.0])
 
@@ -405,7 +405,7 @@ def test_a_population_that_is_estimated_in_the_background_is_the_same_only_later
         drained(fleet)
     assert started
     assert_allclose(believed(beside), believed(plain), rtol=1e-9)
-    assert beside._store.beside is None
+    assert beside._engine.store.beside is None
 
     for fleet in (beside, plain):
         fleet.refresh(wait=fleet is plain)

@@ -9,7 +9,6 @@ the new offsets, which is exact: :math:`b - A\,\delta` and :math:`q - 2 \delta^\
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,9 @@ from posse.kernels.packing import whole_matrices, whole_matrix
 from posse.model.effects import Effects, learn_effects, no_effects, regression, task_information
 
 if TYPE_CHECKING:
+    from posse.engine.commit import Steps
+    from posse.engine.store import Store
     from posse.features import FeatureSpec
-    from posse.fleet.commit import Steps
-    from posse.fleet.overview import ArmOverview
-    from posse.fleet.store import Store
     from posse.kernels.sums import Sums
     from posse.types import Array, BoolArray, IntArray
 
@@ -238,22 +236,6 @@ class Known:
         through = leaning @ belief.shared_covariance[arm] @ belief.shared_precision[arm]
         covariance = covariance + self.tasks.covariance(arm, task, leaning) + self.arms.covariance(0, arm, through)
         return mean + self.offsets(one, at)[0], covariance
-
-    def over_all_tasks(self, one: ArmOverview, arm: int) -> ArmOverview:
-        """Return an arm's population over all tasks, whatever is known about them."""
-        at, eye = np.array([arm]), np.eye(self.n_features)
-        effects, spread = self.tasks.effects, np.zeros_like(one.covariance)
-        variance = one.mean_sd**2
-        if arm < len(effects.mean):
-            spread = effects.mean[arm].T @ self.tasks.scatter @ effects.mean[arm]
-            z = np.tile(self.tasks.average, (self.n_features, 1))
-            variance = variance + effects.uncertainty(np.full(self.n_features, arm), z, eye)
-        return replace(
-            one,
-            mean=one.mean + self.offsets(np.array([-1]), at)[0],
-            mean_sd=np.sqrt(variance),
-            covariance=one.covariance + spread,
-        )
 
     def raw_sums(self, tasks: IntArray, arms: IntArray, sums: Sums) -> Sums:
         """Return sums of pairs, matrices whole, as they are of rewards as they came."""

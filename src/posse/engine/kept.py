@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.fleet.products import slice_rows
 from posse.kernels.kept import copy_rows, keep_rows, new_block, new_sums
 from posse.kernels.lanes import Pairs
 from posse.kernels.sums import Sums
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from posse.engine.refresh import Room
-    from posse.fleet.store import Store
+    from posse.engine.store import Store
+    from posse.model.refresh import Room
     from posse.types import Array, IntArray
 
 FIRST_ROOM = 1024
 BLOCK = 1024  # pairs that are copied at a time, at most
+SLICE_BYTES = 4 << 20  # of sums that are read while decisions wait: about a millisecond
 
 
 class Kept:
@@ -125,3 +125,8 @@ class Copies:
     def pairs(self, rows: IntArray, weight: Array, room: Room) -> Pairs:  # noqa: ARG002 -- others copy into it
         """Return some copies."""
         return Pairs(self.kept.sums, rows, self.task_of, weight)
+
+
+def slice_rows(n_features: int) -> int:
+    """Return how many pairs are read at a time."""
+    return max(1, SLICE_BYTES // (8 * n_features * (n_features + 1) // 2))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.engine.refresh import Live, Refresh
-from posse.fleet.commit import commit
-from posse.fleet.kept import Kept
-from posse.fleet.store import Store
+from posse.engine.commit import commit
+from posse.engine.kept import Kept
+from posse.engine.store import Store
 from posse.kernels import estimators
 from posse.kernels.fleet import sort_by_slots
 from posse.model.prior import Prior
+from posse.model.refresh import Live, Refresh
 
 loaded: set[str] = set()
 """What has been through in this process: learning one reward, learning many."""

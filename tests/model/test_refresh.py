@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.refresh
+import posse.model.refresh
 from posse import FeatureSpec, Posse
-from posse.engine.refresh import POPULATION, Live, Refresh
-from posse.fleet.store import Store
+from posse.engine.store import Store
 from posse.kernels import estimators
 from posse.kernels.evidence import WORKING_ROOM, new_evidence
 from posse.kernels.posterior import new_buffers, observe, predict_arm
 from posse.model import Prior, Statistics, posterior
 from posse.model.belief import new_belief
 from posse.model.evidence import STUDENT_FREEDOM
+from posse.model.refresh import POPULATION, Live, Refresh
 from posse.policies import EbmTS, EbmUCB
 
 K, N, D = 3, 8, 3
@@ -176,8 +176,8 @@ def test_blocks_are_a_matter_of_speed(monkeypatch, robust):
     store = many_pairs(90, robust=robust)
     found = []
     for block in (1024, 7):
-        monkeypatch.setattr(posse.engine.refresh, "BLOCK", block)
-        monkeypatch.setattr(posse.engine.refresh, "MANY", 0)
+        monkeypatch.setattr(posse.model.refresh, "BLOCK", block)
+        monkeypatch.setattr(posse.model.refresh, "MANY", 0)
         refresh = Refresh(store.belief, store.memory.evidence)
         refresh.run(Live(store.belief), steps=6, settled=0.0)
         found.append(refresh)
@@ -252,7 +252,7 @@ def test_many_tasks_are_looked_at_after_some_of_them(monkeypatch):
     plain.refresh(steps=100, settled=1e-3)
     some.refresh(steps=100, settled=1e-3, sample=100)
     looked_at.append("coarse")
-    monkeypatch.setattr(posse.engine.refresh, "COARSE", 100)
+    monkeypatch.setattr(posse.model.refresh, "COARSE", 100)
     store.refresh(steps=100, settled=1e-3)
 
     assert looked_at == [[600] * K, [100] * K, "coarse", [100] * K, [600] * K]

@@ -1,0 +1,132 @@
+"""The actors of a sharded fleet: starting them, filling them and ending them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posse.distributed.cluster import gather, require_ray, start
+from posse.distributed.coordinator import Coordinator
+from posse.distributed.shard import Shard
+from posse.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from posse.distributed.manifest import Manifest
+    from posse.fleet.posse import Posse
+
+MANIFEST = "fleet.shards"  # of a folder
+NAMESPACE = "posse"  # of the actors' names
+RESOURCES = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
+"""Of an actor. No CPU is set aside: on a small cluster, nobody could then read what shards wait for."""
+
+
+class Place(NamedTuple):
+    """Where shards keep what outlives them, and how.
+
+    Parameters
+    ----------
+    folder : Path or None
+        None is nowhere.
+    generation : str
+        A name of these actors and their files: others may be in the folder from before.
+    fsync : bool
+    snapshot_bytes : int
+    """
+
+    folder: Path | None
+    generation: str
+    fsync: bool
+    snapshot_bytes: int
+
+    @property
+    def settings(self) -> Path:
+        """The file of a fleet with all settings and no tasks."""
+        assert self.folder is not None
+        return self.folder / f"settings-{self.generation}.posse"
+
+    def shard(self, number: int) -> str | None:
+        """Return the folder of a shard."""
+        return None if self.folder is None else str(self.folder / f"shard-{number:04d}-{self.generation}")
+
+
+def start_actors(
+    template: Posse,
+    buckets: list[list[int]],
+    place: Place,
+    address: str | None,
+    resources: dict[str, Any],
+    manifest: Manifest | None,
+) -> tuple[list[Any], Any]:
+    """Start the shards, which are filled from a ``manifest`` if there is one, and their coordinator; return both."""
+    ray = start(address)
+    lives = {"max_restarts": -1, "max_task_retries": -1} if place.folder is not None else {}
+    shard_class = ray.remote(**(resources | lives))(Shard)
+    names = [f"{place.generation}-{number:04d}" for number in range(len(buckets))]
+    # Small arguments only: large ones would be in the memory of a machine, which may die before the actor.
+    source: bytes | str = file_of(template) if place.folder is None else str(place.settings)
+    try:
+        shards = [
+            shard_class.options(name=name, namespace=NAMESPACE).remote(
+                source,
+                _seed_of(template._seed, number),
+                place.shard(number),
+                fsync=place.fsync,
+                snapshot_bytes=place.snapshot_bytes,
+            )
+            for number, name in enumerate(names)
+        ]
+    except ValueError as error:  # the name is taken
+        raise InvalidValue(
+            f"expected a folder that no running fleet uses, got {place.folder}, whose shards are running; "
+            "close that fleet first"
+        ) from error
+    if manifest is not None:
+        _fill(shards, buckets, manifest)
+    coordinator = ray.remote(num_cpus=0, **lives)(Coordinator).remote(source, names)
+    if manifest is not None and manifest.population is not None:
+        gather([coordinator.take.remote(manifest.population)])
+    return shards, coordinator
+
+
+def require_new(folder: str | os.PathLike[str]) -> None:
+    """Raise if a folder has a fleet."""
+    if (Path(folder) / MANIFEST).exists():
+        raise InvalidValue(f"expected a new folder, got {folder}, which has a fleet; open it with ShardedPosse.open")
+
+
+def _fill(actors: list[Any], buckets: list[list[int]], manifest: Manifest) -> None:
+    """Let new shards take their tasks from the files of a manifest."""
+    calls = []
+    for actor, mine in zip(actors, buckets, strict=True):
+        wanted = set(mine)
+        files = [place for place, some in enumerate(manifest.buckets) if wanted & set(some)]
+        # Decisions are counted once: by the shard that has the first bucket of a file.
+        counted = [
+            at for at, place in enumerate(files) if manifest.buckets[place] and manifest.buckets[place][0] in wanted
+        ]
+        calls.append(actor.take_over.remote([str(manifest.shards[place]) for place in files], mine, counted))
+    gather(calls)
+
+
+def end_actors(shards: list[Any], coordinator: Any) -> None:
+    """End all actors of a fleet."""
+    ray = require_ray()
+    for actor in (*shards, coordinator):
+        ray.kill(actor)
+
+
+def file_of(fleet: Posse) -> bytes:
+    """Return the file of a fleet."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "template.posse"
+        fleet.save(path)
+        return path.read_bytes()
+
+
+def _seed_of(seed: int, number: int) -> int:
+    words = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(1))

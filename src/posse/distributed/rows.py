@@ -1,0 +1,147 @@
+"""Many rows of a sharded fleet: each goes to the shard of its task, and answers come back in the order of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.checks import one_of
+from posse.distributed.cluster import gather
+from posse.distributed.fit import distinct
+from posse.distributed.spreading import place_of, split_rows
+from posse.errors import UnknownDecision, UnknownTask
+from posse.fleet.decision import Decision, Decisions
+from posse.fleet.labels import Label
+from posse.fleet.rewarding import Rewarded, Skipped, id_of, listed_rewards
+from posse.fleet.task_keys import buckets_of
+from posse.tables import as_frame, library_of
+
+if TYPE_CHECKING:
+    from posse.distributed.sharded import ShardedPosse
+    from posse.types import Array, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatheredDecisions(Decisions):
+    """Decisions of several shards, whose ids do not follow on each other."""
+
+    gathered: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> list[str]:
+        """What rewards name the decisions by."""
+        return list(self.gathered)
+
+    def __getitem__(self, row: int) -> Decision:
+        one = Decisions.__getitem__(self, row)
+        return one._replace(id=self.gathered[row])
+
+
+def decide_many(
+    fleet: ShardedPosse, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None, explore: bool
+) -> Decisions:
+    """Choose an arm for every row; see :meth:`posse.Posse.decide_many`."""
+    template = fleet._template
+    labels, codes, _ = template._rows(tasks, contexts)  # whatever is wrong is found before any shard is asked
+    eligible = None if eligible is None else list(eligible)
+    template._arms.mask(eligible, len(codes))
+    frame = as_frame(contexts) if not isinstance(contexts, np.ndarray) else None
+    calls, places = [], []
+    buckets = buckets_of(labels)
+    for shard, rows in split_rows(fleet._home[buckets][codes]):
+        names = [labels[code] for code in codes[rows].tolist()]
+        part = contexts[rows] if frame is None else frame[rows]
+        some = None if eligible is None else [eligible[row] for row in rows.tolist()]
+        calls.append(fleet._shards[shard].decide_many.remote(fleet._request(), names, part, some, explore))
+        places.append(rows)
+    answers = gather(calls)
+    n, arms = len(codes), template.arms
+    ids = np.empty(n, dtype=object)
+    chosen, propensity = np.empty(n, dtype=np.int64), np.empty(n)
+    probabilities, mean, sd = (np.empty((n, len(arms))) for _ in range(3))
+    for rows, answer in zip(places, answers, strict=True):
+        ids[rows] = [f"{bucket}.{inner}" for bucket, inner in zip(buckets[codes[rows]], answer["ids"], strict=True)]
+        chosen[rows], propensity[rows] = answer["chosen"], answer["propensity"]
+        probabilities[rows], mean[rows], sd[rows] = answer["probabilities"], answer["mean"], answer["sd"]
+    if labels:
+        template._tasks._kind = type(labels[0])
+    return GatheredDecisions(
+        prefix="sharded",
+        first=0,
+        tasks=[labels[code] for code in codes.tolist()],
+        arms=arms,
+        chosen=chosen,
+        propensity=propensity,
+        probabilities=probabilities,
+        mean=mean,
+        sd=sd,
+        library=library_of(contexts),
+        gathered=tuple(ids.tolist()),
+    )
+
+
+def reward_many(fleet: ShardedPosse, decisions: Any, values: Any, errors: str) -> Rewarded:
+    """Learn many rewards, and no population; see :meth:`posse.Posse.reward_many`."""
+    one_of(errors, "errors", ("raise", "skip"))
+    ids, amounts = listed_rewards(decisions, values)
+    rows_of: dict[int, list[int]] = {}
+    inner: list[Any] = []
+    skipped: list[Skipped] = []
+    for row, given in enumerate(ids):
+        try:
+            shard, name = place_of(id_of(given), fleet._home)
+        except UnknownDecision as error:
+            if errors == "raise":
+                raise
+            skipped.append(Skipped(row, given, f"UnknownDecision: {error}"))
+            inner.append(None)
+            continue
+        inner.append(name)
+        rows_of.setdefault(shard, []).append(row)
+    parts = [
+        (shard, rows, [inner[row] for row in rows], [amounts[row] for row in rows]) for shard, rows in rows_of.items()
+    ]
+    if errors == "raise" and len(parts) > 1:
+        # All or none: nobody learns before everybody has looked.
+        gather([fleet._shards[shard].check_rewards.remote(some, given) for shard, _, some, given in parts])
+    answers = gather(
+        [
+            fleet._shards[shard].reward_many.remote(fleet._request(), some, given, errors)
+            for shard, _, some, given in parts
+        ]
+    )
+    news = 0
+    for (shard, rows, _, _), (count, left_out) in zip(parts, answers, strict=True):
+        news += count
+        fleet._rewards[shard] += count
+        skipped += [Skipped(rows[row], ids[rows[row]], reason) for row, _, reason in left_out]
+    return Rewarded(news, sorted(skipped))
+
+
+def learn_rows(fleet: ShardedPosse, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
+    """Learn rows that were checked and encoded, each on the shard of its task; return how many."""
+    if not len(y):
+        return 0
+    calls = []
+    for shard, rows in split_rows(fleet._home[buckets_of(labels)][codes]):
+        names, own = distinct(labels, codes[rows])
+        calls.append(fleet._shards[shard].learn_rows.remote(fleet._request(), names, own, arms[rows], X[rows], y[rows]))
+        fleet._rewards[shard] += rows.size
+    fleet._template._tasks._kind = type(labels[0])
+    return int(sum(gather(calls)))
+
+
+def forget_tasks(fleet: ShardedPosse, labels: list[Label]) -> dict[int, list[Label]]:
+    """Remove all data of some tasks, or raise if one is nowhere; return the tasks of every shard that had some."""
+    homes = fleet._home[buckets_of(labels)]
+    parts = {shard: [labels[row] for row in rows.tolist()] for shard, rows in split_rows(homes)}
+    known = gather([fleet._shards[shard].knows.remote(some) for shard, some in parts.items()])
+    for some, there in zip(parts.values(), known, strict=True):
+        for label, found in zip(some, there, strict=True):
+            if not found:
+                raise UnknownTask(f"no task {label!r} among the tasks of this fleet")
+    gather([fleet._shards[shard].forget.remote(fleet._request(), some) for shard, some in parts.items()])
+    return parts

@@ -1,0 +1,224 @@
+"""The arrays of an engine: rows for tasks, arms and pairs that are numbered, and that grow."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+
+from posse.engine.commit import Step, Steps, commit
+from posse.engine.room import Room, new_room, with_more_slots, with_more_tasks
+from posse.kernels.fleet import claim_rows
+from posse.kernels.ground import GROUND, Ground
+from posse.kernels.lanes import new_lanes
+from posse.kernels.llvm.handle import Handle
+from posse.kernels.posterior import Belief, new_buffers
+from posse.kernels.propensity import score_room
+from posse.kernels.rule import Rule
+from posse.kernels.select import SAMPLING
+from posse.kernels.sums import Sums
+from posse.undisturbed import undisturbed
+
+if TYPE_CHECKING:
+    from posse.engine.kept import Kept
+    from posse.types import Array, IntArray
+
+FIRST_ROOM = 64  # rows and tasks that a new engine has room for
+FIRST_ARMS = 8
+
+
+class Arrays:
+    """Arms, tasks, and slots (rows of one (arm, task) each) by number, in arrays that grow in place.
+
+    Nothing is checked here, and nothing locked. Methods named after what is being done (``taking_tasks``) do all of it
+    that can fail and return the steps that are left, for :func:`posse.engine.commit.commit`; nothing else may change
+    between the two.
+
+    Parameters
+    ----------
+    n_arms, n_features : int
+    rule : Rule, optional
+        What turns beliefs into probabilities.
+    """
+
+    belief: Belief
+    """The arrays in use, cut to the arms and tasks that there are; symmetric matrices over slots are triangles."""
+
+    kept: Kept | None
+    """Where sums are copied before they change, while a refresh reads them as they were."""
+
+    def __init__(self, n_arms: int, n_features: int, rule: Rule | None = None) -> None:
+        d = self.n_features = n_features
+        self.n_arms, self.n_tasks, self.n_slots = n_arms, 0, 0
+        self.experience, self._total = 0, 0.0
+        self.free_slots: list[int] = []
+        self.free_tasks: list[int] = []
+        self.buffers = new_buffers(d)
+        self.rule = Rule(SAMPLING, 0.0, 0.0) if rule is None else rule
+        self.kept = None
+        self.frozen: WeakSet[Kept] = WeakSet()  # the same for snapshots, until they are written
+        arms = max(FIRST_ARMS, n_arms)
+        self._room = new_room(arms, FIRST_ROOM, FIRST_ROOM, d)
+        self._one, self._lanes = np.zeros(1, dtype=np.int64), new_lanes(d)
+        self._scores = np.empty((5, score_room(arms)))
+        self.ground = self._ground(self._room, self._scores)
+        self.belief = self._cut(self._room, self.n_arms, self.n_tasks)
+
+    @property
+    def n_rewards(self) -> float:
+        """Rewards learned."""
+        return float(self.belief.rewards.sum())
+
+    def count_rewards(self) -> None:
+        """Note how many rewards there are, for those who ask at every decision."""
+        self._total = float(self.belief.rewards.sum())
+        self.experience = int(self._total)
+
+    def _counting(self, total: float, **others: Any) -> Step:
+        """Note that there are so many rewards."""
+        return partial(self.__dict__.update, _total=total, experience=int(total), **others)
+
+    def reserve_tasks(self, count: int) -> list[int]:
+        """Make room for so many new tasks and return the numbers they will have; forgotten ones' come first."""
+        reused = self.free_tasks[len(self.free_tasks) - min(count, len(self.free_tasks)) :][::-1]
+        last = self.n_tasks + count - len(reused)
+        if last > self._room.belief.task_weight.size:
+            self._show(with_more_tasks(self._room, last))
+        return [*reused, *range(self.n_tasks, last)]
+
+    def taking_tasks(self, count: int) -> Steps:
+        """Take the numbers that were reserved last."""
+        reused = min(count, len(self.free_tasks))
+        n_tasks = self.n_tasks + count - reused
+        belief = self._cut(self._room, self.n_arms, n_tasks)
+        return [
+            partial(self.free_tasks.__delitem__, slice(len(self.free_tasks) - reused, None)),
+            partial(self.__dict__.update, n_tasks=n_tasks, belief=belief),
+        ]
+
+    def take_tasks(self, count: int) -> None:
+        """Take the numbers that were reserved last."""
+        commit(self.taking_tasks(count))
+
+    def add_tasks(self, count: int) -> list[int]:
+        """Return the numbers of so many new tasks."""
+        numbers = self.reserve_tasks(count)
+        self.take_tasks(count)
+        return numbers
+
+    @property
+    def n_live_tasks(self) -> int:
+        """Tasks that there are, forgotten ones not counted."""
+        return self.n_tasks - len(self.free_tasks)
+
+    def claim(self, tasks: IntArray, arms: IntArray) -> IntArray:
+        """Return the slot of every row; pairs that have none get one, in the order of their rows.
+
+        A slot without rewards is as good as none, so this may be done before something that can still fail. Tasks may
+        be such that have only been reserved.
+        """
+        slots = np.empty(tasks.size, dtype=np.int64)
+        index = self._room.belief.slot
+        new = np.empty((2, min(tasks.size, index.size)), dtype=np.int64)
+        # No more than could be taken: after many tasks were forgotten, the list is long.
+        free = np.array(self.free_slots[max(len(self.free_slots) - tasks.size, 0) :][::-1], dtype=np.int64)
+        with undisturbed():
+            count = claim_rows(index, tasks, arms, free, self.n_slots, slots, new)
+            if not count:
+                return slots
+            fresh = max(count - free.size, 0)
+            try:
+                taken = index[new[0, :count], new[1, :count]]
+                if self.n_slots + fresh > self._room.settled.size:
+                    self._show(with_more_slots(self._room, self.n_slots + fresh))
+            except BaseException:
+                index[new[0, :count], new[1, :count]] = -1
+                raise
+            if count <= free.size:
+                del self.free_slots[len(self.free_slots) - count :]
+            else:
+                self.free_slots.clear()
+            self.n_slots += fresh
+            self.belief.task_of[taken] = new[0, :count]
+        return slots
+
+    def slot_of(self, task: int, arm: int) -> int:
+        """Return the slot of a pair, negative if it has none; the task may only have been reserved."""
+        return int(self._room.belief.slot[task, arm])
+
+    def keep(self, slots: IntArray, arms: IntArray) -> None:
+        """Copy the sums of slots that are about to change, if someone reads them as they were."""
+        for kept in (self.kept, *self.frozen) if self.is_read else ():
+            if kept is not None:
+                kept.keep(self.belief.sums, slots, arms)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether someone reads sums as they were."""
+        return self.kept is not None or len(self.frozen) > 0
+
+    def copy_of_sums(self) -> tuple[IntArray, IntArray, Sums]:
+        """Return tasks, arms and sums of every pair with rewards, in the order of their slots."""
+        seen = [self.belief.seen[arm, : self.belief.n_seen[arm]] for arm in range(self.n_arms)]
+        slots = np.concatenate(seen)
+        arms = np.repeat(np.arange(self.n_arms), [rows.size for rows in seen])
+        order = np.argsort(slots, kind="stable")
+        slots = slots[order]
+        return self.belief.task_of[slots], arms[order], Sums(*(field[slots] for field in self.belief.sums))
+
+    def copy_of_contexts(self, sums: Sums) -> Array:
+        """Return the sums of the contexts of every pair of :meth:`copy_of_sums`, where there is an intercept."""
+        return sums.gram[:, : self.n_features]  # its row of the Gram matrix
+
+    @property
+    def address(self) -> int:
+        """Where compiled code finds the arrays."""
+        return self.ground.address
+
+    def _ground(self, room: Room, scores: Array) -> Handle[Ground]:
+        """Return what compiled code opens to decide and to learn."""
+        return Handle(
+            GROUND,
+            Ground(
+                belief=room.belief,
+                root=room.root,
+                triangle=room.triangle,
+                settled=room.settled,
+                generation=room.generation,
+                rule=self.rule,
+                lanes=self._lanes,
+                vectors=self.buffers.vectors,
+                scores=scores,
+                one=self._one,
+            ),
+        )
+
+    def _show(self, room: Room) -> None:
+        """Work in another room from now on."""
+        ground, belief = self._ground(room, self._scores), self._cut(room, self.n_arms, self.n_tasks)
+        # All at once: compiled code and plain code must look at the same arrays.
+        self.__dict__.update(_room=room, ground=ground, belief=belief)
+
+    def _cut(self, whole: Room, n_arms: int, n_tasks: int) -> Belief:
+        """Return so many arms and tasks of the room that there is."""
+        room, arms, tasks = whole.belief, slice(n_arms), slice(n_tasks)
+        return Belief(
+            sums=room.sums,
+            slot=room.slot[tasks],
+            task_of=room.task_of,
+            seen=room.seen[arms],
+            n_seen=room.n_seen[arms],
+            rewards=room.rewards[arms],
+            covariance=room.covariance[arms],
+            noise_variance=room.noise_variance[arms],
+            shared_precision=room.shared_precision[arms],
+            shared_location=room.shared_location[arms],
+            task_weight=room.task_weight[tasks],
+            local_covariance=room.local_covariance,
+            local_mean=room.local_mean,
+            shared_covariance=room.shared_covariance[arms],
+            shared_moment=room.shared_moment[arms],
+            shared_mean=room.shared_mean[arms],
+        )

@@ -1,0 +1,185 @@
+"""A world that changes: old rewards fade on the clock, and changes are noticed."""
+
+from __future__ import annotations
+
+import logging
+import math
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from posse.engine import drift
+from posse.engine.commit import commit
+from posse.kernels.evidence import SETTLED, STEPS
+from posse.kernels.fleet import decide, observe_one
+
+if TYPE_CHECKING:
+    from posse.engine.engine import Engine
+    from posse.kernels.sums import Sums
+    from posse.types import Array, IntArray
+
+HOUR, DAY = 3600.0, 86400.0
+CANDIDATES = tuple(HOUR * 4.0**power for power in range(8))
+"""Half-lives that are compared, in seconds: from an hour to nearly two years."""
+
+logger = logging.getLogger("posse")
+
+
+class Event(NamedTuple):
+    """What was noticed: another half-life, or a change of all tasks or of one."""
+
+    time: float
+    half_life: float | None
+    everywhere: bool
+    task: int
+
+
+class Fading:
+    """What an engine does beside learning where the world changes. All methods expect that its lock is held.
+
+    Parameters
+    ----------
+    engine : Engine
+        Whose sums fade.
+    half_life : float or None
+        In seconds; None learns it, and looks for changes.
+    """
+
+    def __init__(self, engine: Engine, half_life: float | None) -> None:
+        self._engine = engine
+        self.given = half_life
+        self.drift = drift.Drift(half_life, CANDIDATES, engine.store.n_arms, engine.store.n_features)
+        self._arm, self._out = np.zeros(1, dtype=np.int64), np.empty((3, 1))
+        self.deferred = False
+        """Whether what is noticed waits in :attr:`events` until somebody says :meth:`apply`."""
+        self.watching = True
+        """Whether changes are looked for."""
+        self.stopped = False
+        """Whether time stands still: for one who has only some of the tasks, and does not learn."""
+        self.events: list[Event] = []
+
+    @property
+    def n_arms(self) -> int:
+        """Arms that there are."""
+        return self._engine.store.n_arms
+
+    @property
+    def half_life(self) -> timedelta | None:
+        """The one in force."""
+        seconds = self.drift.half_life
+        return None if math.isinf(seconds) else timedelta(seconds=seconds)
+
+    def advance(self, now: float, contexts: Array | None = None) -> None:
+        """Let the clock go on: what is old fades. ``contexts`` are those of rewards that are about to be learned."""
+        store, passed = self._engine.store, 0.0 if self.stopped else self.drift.elapsed(now)
+        if passed > 0.0 and store.n_slots:
+            factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
+            store.fade(factor, self.drift.squares)
+        if contexts is not None:
+            self.drift.meet(contexts)
+
+    def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
+        """Take notice of a reward that is about to be learned; its pair has a slot."""
+        try:
+            self.advance(now, x)
+            if self.drift.learned and self.watching:
+                self._look_for_change(now, task, arm, x, reward)
+        except Exception:
+            # The reward counts in any case: it may be in a log already.
+            logger.exception("a reward could not be compared with what was expected; it is learned all the same")
+
+    def _look_for_change(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
+        engine, out = self._engine, self._out
+        engine.ensure_fresh()
+        store = engine.store
+        self._arm[0] = arm
+        if decide(store.address, task, x, self._arm, 1, False, 0.0, out) < 0:
+            return
+        mean, sd = float(out[1, 0]), float(out[2, 0])
+        decide(store.address, -1, x, self._arm, 1, False, 0.0, out)
+        belief = drift.Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
+        population = drift.population_of(store.belief, arm)
+        found = self.drift.note(now, task, arm, x, reward, belief, population, defer=self.deferred)
+        if not self.deferred:
+            if found:
+                self._start_anew(drift.EVERYWHERE if found == drift.WORLD else task)
+            return
+        if found:
+            self.events.append(Event(now, None, found == drift.WORLD, task))
+        best = self.drift.best_half_life()
+        if best != self.drift.half_life and not any(event.half_life is not None for event in self.events):
+            self.events.append(Event(now, best, False, -1))
+
+    def forget(self, task: int) -> None:
+        """Forget all about a task."""
+        self.drift.forget(task)
+        self.events = [event for event in self.events if event.task != task]
+
+    def apply(self, event: Event) -> None:
+        """Let a change that was noticed, here or elsewhere, be one; a task of -1 is none that is known."""
+        self.advance(event.time)
+        if event.half_life is not None:
+            self.drift.use(event.half_life, event.time)
+        elif event.everywhere or event.task >= 0:
+            task = drift.EVERYWHERE if event.everywhere else event.task
+            self.drift.restart(event.time, task)
+            self._start_anew(task)
+
+    def _start_anew(self, task: int) -> None:
+        store = self._engine.store
+        counts = store.belief.sums.counts
+        if task == drift.EVERYWHERE:
+            logger.warning("a change of all tasks was noticed; they start anew")
+            store.fade(drift.restarted(counts[: store.n_slots]), self.drift.squares)
+            return
+        slots = store.belief.slot[task, : store.n_arms]
+        slots = slots[slots >= 0]
+        store.fade(drift.restarted(counts[slots]), self.drift.squares, slots)
+
+    def learn_rows(
+        self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, times: Array, *, estimate: bool = True
+    ) -> None:
+        """Learn rows of pairs that have slots, in turn, each as of its time.
+
+        Without ``estimate`` only sums are taken, which is fast, and beliefs follow when they are next asked for.
+        """
+        engine = self._engine
+        if estimate or (self.drift.learned and not self.deferred):
+            for row in range(rewards.size):
+                task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
+                self.before(float(times[row]), task, arm, x, reward)
+                store = engine.store
+                observe_one(store.address, arm, task, x, reward)
+                store._total += 1.0
+                store.experience = int(store._total)
+                if not engine.estimates_later and self.estimate_due():
+                    engine.renew(None, steps=STEPS, settled=SETTLED)
+            return
+        for rows in same_ticks(times, self.drift.half_life / drift.TICKS):
+            store = engine.store
+            store.stale = True
+            self.advance(float(times[rows].max()), contexts[rows])
+            slots = store.claim(tasks[rows], arms[rows])
+            commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows], store.parts_of(slots)))
+
+    def estimate_due(self) -> bool:
+        """Whether the population is to be estimated after a reward."""
+        store = self._engine.store
+        return not store.stale and store.refresh_due(self._engine.growth)
+
+    def meet_other(self, other: Fading, sums: Sums) -> None:
+        """Let copied sums of another engine fade until the time up to which those of this one have."""
+        mine, theirs = self.drift, other.drift
+        mine.meet(np.sqrt(theirs.squares))
+        if mine.aged_at is not None and theirs.aged_at is not None and mine.aged_at > theirs.aged_at:
+            factor = drift.aged(sums.counts, mine.aged_at - theirs.aged_at, mine.half_life)
+            drift.scale_sums(sums, factor, mine.squares)
+
+
+def same_ticks(times: Array, tick: float) -> list[slice]:
+    """Return rows in parts that come within one tick of the clock; time never goes back."""
+    ticks = np.maximum.accumulate(np.floor(times / tick))
+    cuts = [0, *(np.flatnonzero(np.diff(ticks)) + 1).tolist(), times.size]
+    return [slice(first, last) for first, last in pairwise(cuts)]

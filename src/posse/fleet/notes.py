@@ -1,0 +1,61 @@
+"""What a fleet writes to its log: decisions before they count, rewards before they are learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from posse._version import __version__
+from posse.logs.writer import moment
+
+if TYPE_CHECKING:
+    from posse.fleet.decision import Decision
+    from posse.logs.writer import Record
+
+
+def decision_records(
+    decisions: Sequence[Decision],
+    contexts: Sequence[dict[str, Any]],
+    now: float,
+    policy: str,
+    *,
+    ranking: bool = False,
+) -> list[Record]:
+    """Return decisions, or the places of one ranking, as rows of a log.
+
+    Parameters
+    ----------
+    decisions : sequence of Decision
+    contexts : sequence of dict
+        Raw features of each by name, those of its task and arm among them.
+    now : float
+    policy : str
+    ranking : bool, default False
+    """
+    when = moment(now)
+    return [
+        {
+            "decision_id": decision.id,
+            "time": when,
+            "task": decision.task,
+            "arm": decision.arm,
+            "eligible": list(decision.probabilities),
+            "probabilities": list(decision.probabilities.values()),
+            "expected_rewards": list(decision.mean.values()),
+            "propensity": decision.propensity,
+            "context": context,
+            "policy": policy,
+            "version": __version__,
+            **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),
+        }
+        for place, (decision, context) in enumerate(zip(decisions, contexts, strict=True))
+    ]
+
+
+def reward_records(ids: Sequence[str], values: Sequence[float], now: float) -> list[Record]:
+    """Return rewards as rows of a log."""
+    when = moment(now)
+    return [
+        {"decision_id": decision_id, "reward": value, "reward_time": when}
+        for decision_id, value in zip(ids, values, strict=True)
+    ]

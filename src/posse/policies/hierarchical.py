@@ -1,0 +1,250 @@
+"""A policy over the hierarchical posterior: tasks that are all known, and the decisions made from what they share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from posse.checks import number, one_of
+from posse.engine.drift import EVERYWHERE
+from posse.errors import InvalidValue
+from posse.kernels import ebm as kernels
+from posse.kernels import estimators
+from posse.kernels.evidence import SETTLED
+from posse.kernels.llvm.handle import Handle
+from posse.kernels.posterior import Belief, new_buffers
+from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, new_loop, population_of
+from posse.kernels.select import Exploration
+from posse.kernels.stretch import LESSON, STRETCH
+from posse.model import Prior, Statistics, log_evidence, new_belief
+from posse.model.belief import prior_of
+from posse.model.borrowing import Borrowing, borrowing_of
+from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, least_squares_report
+from posse.model.evidence import STUDENT_FREEDOM, evidence_report
+from posse.model.report import PriorReport
+from posse.policies.base import Policy, Prediction, exploration_words
+from posse.policies.fading import Fading, play_in_turn
+from posse.threads import MANY_ROWS, spread
+
+if TYPE_CHECKING:
+    from posse.kernels.stretch import Lesson, Stretch
+    from posse.types import Array, ArrayLike
+
+
+PAPER_EXPLORATION = 0.1
+PAPER_SHARED_PRECISION = 1e-3
+EVIDENCE_REFRESH = 0.3  # at 0.1 a step takes twice as long, and regret is the same within 1 % (docs/performance.md)
+
+
+class Hierarchical(Policy):
+    """The hierarchical posterior and the decisions made from it; subclasses say how to explore."""
+
+    explores: ClassVar[Exploration]
+    evidence_exploration: ClassVar[float]
+
+    def __init__(
+        self,
+        *,
+        n_tasks: int,
+        n_arms: int,
+        n_features: int,
+        exploration: float | None = None,
+        shared_precision: float = PAPER_SHARED_PRECISION,
+        prior: PriorMethod | Prior = "paper",
+        refresh_growth: float | None = None,
+        first_pulls: bool = True,
+        robust: bool = False,
+        drift: float | Literal["learn"] | None = None,
+    ) -> None:
+        super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
+        learned = isinstance(prior, str) and prior == "evidence"
+        if exploration is None:
+            exploration = self.evidence_exploration if learned else PAPER_EXPLORATION
+        self.exploration = number(exploration, "exploration", at_least=0)
+        self._exploration = self.explores.scaled(self.exploration)
+        if refresh_growth is None:
+            refresh_growth = EVIDENCE_REFRESH if learned else 0.0
+        self._refresh_growth = np.empty(1)
+        self.refresh_growth = refresh_growth
+        self._first_pulls = bool(first_pulls)
+        self.robust = bool(robust)
+        if self.robust and not learned:
+            raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
+        self.shared_precision = number(shared_precision, "shared_precision", above=0)
+        if isinstance(prior, Prior):
+            prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
+            self.prior_method, self._method, start = "known", estimators.KNOWN, prior
+        elif isinstance(prior, str):
+            self.prior_method = one_of(prior, "prior", tuple(POLICY_METHODS))
+            self._method = POLICY_METHODS[prior]
+            start = Prior.isotropic(
+                n_arms=self.n_arms,
+                n_features=self.n_features,
+                shared_precision=self.shared_precision,
+            )
+        else:
+            raise InvalidValue(
+                f"prior must be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, "
+                f"but {type(prior).__name__} came"
+            )
+        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
+        self._buffers = new_buffers(self.n_features)
+        self._belief: Belief = new_belief(stats, start, self._buffers)
+        self._memory = estimators.new_memory(
+            self.n_arms, self.n_tasks, self.n_features, STUDENT_FREEDOM if self.robust else 0.0
+        )
+        self.drift = drift
+        self._fading = None if drift is None else Fading(drift, self._belief, self._memory, self._buffers)
+        self._link()
+
+    @property
+    def refresh_growth(self) -> float:
+        """By what fraction an arm's rewards grow between two estimates of its prior."""
+        return float(self._refresh_growth[0])
+
+    @refresh_growth.setter
+    def refresh_growth(self, growth: float) -> None:
+        self._refresh_growth[0] = number(growth, "refresh_growth", at_least=0)
+
+    @property
+    def first_pulls(self) -> bool:
+        """Whether arm t is pulled at step t for the first ``n_arms`` steps."""
+        return self._first_pulls
+
+    @property
+    def statistics(self) -> Statistics:
+        """A copy of all that was learned."""
+        shape = (self.n_arms, self.n_tasks)
+        return Statistics(*(field.reshape(*shape, *field.shape[1:]) for field in self._belief.sums)).copy()
+
+    @property
+    def prior(self) -> Prior:
+        """The prior in force, as a value of its own."""
+        return prior_of(self._belief)
+
+    @property
+    def prior_report(self) -> PriorReport:
+        """How the prior in force came about."""
+        stats = self.statistics
+        if self._method == estimators.EVIDENCE:
+            return evidence_report(
+                self._belief,
+                self._memory.evidence,
+                stats,
+                iterations=int(self._memory.evidence.steps[0]),
+                converged=bool(self._memory.evidence.last_move[0] < SETTLED),
+                log_evidence=float(log_evidence(stats, self.prior, self._belief.task_weight).sum()),
+            )
+        if self._method == estimators.KNOWN:
+            return given_report(self._belief, stats)
+        return least_squares_report(self._belief, self._memory, self.prior_method, stats)
+
+    @property
+    def half_life(self) -> float:
+        """Steps after which half of what differs in a task is believed to have changed; infinite without drift."""
+        return math.inf if self._fading is None else self._fading.drift.half_life
+
+    @property
+    def changes(self) -> list[tuple[int, int | None]]:
+        """The changes that were noticed: after how many rewards, and in which task, or None for all at once."""
+        noticed = [] if self._fading is None else self._fading.drift.changes
+        return [(int(change.time), None if change.task == EVERYWHERE else change.task) for change in noticed]
+
+    def predict(self, task: int, context: ArrayLike) -> Prediction:
+        """Return what is believed about every arm's expected reward, exploration apart."""
+        out = np.empty((2, self.n_arms))
+        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
+        return Prediction(out[0], out[1])
+
+    def borrowing(self, task: int) -> Borrowing:
+        """Return, for every arm, how much this task leans on its own rewards and how much on the other tasks."""
+        return borrowing_of(self._belief, self._checked_task(task))
+
+    def describe(self) -> str:
+        """Return exploration, prior, refresh schedule and what else is not as in the paper."""
+        words = [exploration_words(self._exploration), f"{self.prior_method} prior"]
+        if self.robust:
+            words.append("robust")
+        if self.drift is not None:
+            words.append("drift learned" if self.drift == "learn" else f"half-life {self.drift:g} steps")
+        if self.refresh_growth > 0 and self._method != estimators.KNOWN:
+            words.append(f"refresh at +{self.refresh_growth:.0%}")
+        if not self.first_pulls and self.explores.growing:
+            words.append("no first pulls")
+        if self.shared_precision != PAPER_SHARED_PRECISION and self._method not in (
+            estimators.KNOWN,
+            estimators.EVIDENCE,
+        ):
+            words.append(f"shared precision {self.shared_precision:g}")
+        return "; ".join(words)
+
+    def _link(self) -> None:
+        state = kernels.State(
+            belief=self._belief,
+            memory=self._memory,
+            buffers=self._buffers,
+            exploration=self._exploration,
+            first_pulls=self._first_pulls,
+            method=self._method,
+            refresh_growth=self._refresh_growth,
+            loop_at=0,
+            advance_at=0,
+        )
+        if self._method == estimators.EVIDENCE:
+            loop = new_loop(population_of(self._belief), self._memory.evidence, self._buffers)
+            loop.now[IMPROVE_AT] = IMPROVE.address
+            self._loop = Handle(LOOP, loop)
+            state = state._replace(loop_at=self._loop.address, advance_at=ADVANCE.address)
+        self._handle = Handle(kernels.STATE, state)
+
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
+        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
+        return arm
+
+    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        if self._fading is not None:
+            self._fading.before(self._handle.address, task, arm, x, reward)
+        if kernels.learn(self._handle.address, task, arm, x, reward):
+            kernels.REFRESH[self._method](self._handle.address, arm)
+
+    def _play(self, stretch: Stretch) -> None:
+        if self._fading is not None:
+            play_in_turn(self, stretch)
+            return
+        steps = Handle(STRETCH, stretch)
+        kernels.play(self._handle.address, steps.address, kernels.REFRESH[self._method].address)
+
+    def _choose_many(self, stretch: Stretch) -> None:
+        handle, steps, n_rows = self._handle, Handle(STRETCH, stretch), stretch.tasks.size
+
+        def decide(part: int, parts: int) -> None:
+            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
+            kernels.decide_rows(handle.address, steps.address, first, last)
+
+        spread(decide, n_rows)
+
+    def _learn_many(self, lesson: Lesson) -> None:
+        if self._fading is not None:
+            super()._learn_many(lesson)
+            return
+        handle, rows, n_rows = self._handle, Handle(LESSON, lesson), lesson.tasks.size
+        refresh = kernels.REFRESH[self._method]
+        first = 0
+        while first < n_rows:
+            # As far as the next rows that go without a refresh and are worth threads; mostly, that is to the end.
+            first = kernels.learn_rows(handle.address, rows.address, first, MANY_ROWS, refresh.address)
+            if first == n_rows:
+                return
+            last = kernels.next_refresh(handle.address, rows.address, first)
+            end = abs(last)
+
+            def learn(part: int, parts: int, first: int = first, end: int = end) -> None:
+                own = Handle(kernels.BUFFERS, new_buffers(self.n_features))
+                kernels.learn_arms(handle.address, rows.address, own.address, first, end, part, parts)
+
+            spread(learn, end - first)
+            if last > 0:
+                refresh(handle.address, int(lesson.arms[end - 1]))
+            first = end
