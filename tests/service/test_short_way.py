@@ -11,6 +11,7 @@ import httpx
 import pytest
 import uvicorn
 
+from posse.service import schemas
 from posse.service.app import create_app
 from posse.service.routes import decisions
 from posse.service.short_way import LARGEST_BODY, Exchange
@@ -307,3 +308,10 @@ def test_whoever_goes_away_is_not_missed(served, short):
         time.sleep(0.01)
     assert served.client.post("/v1/fleets/stores/decisions", json=GOOD).status_code == 200
     assert served.client.get("/v1/fleets/stores").json()["decisions"] == before + 6
+
+
+def test_what_requests_under_one_key_have_in_common_is_as_in_earlier_versions():
+    """Databases hold it: whoever asks again after an upgrade must get the decision that was made before."""
+    ask = schemas.Ask(task="store-17", context={}, eligible=["cake", "bread"])
+    context = {"hour": 9.0, "weather": "r\u00e4in\x7f\u2028", "none": None, "t": True, "big": 1e22}
+    assert decisions._digest(ask, context) == "0746dcbbd4bd15adf522510ce6abb55a"

@@ -127,7 +127,7 @@ async def ask_fleet(live: LiveFleet | None, function: Callable[[], Result], *, a
     if live is None:
         return await run_in_threadpool(function)
     if at_once:
-        with live.replica.reserved() as reserved:
+        with live.replica.reserved(live.patience) as reserved:
             if reserved:
                 return function()
     if live.threads is None:

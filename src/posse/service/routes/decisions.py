@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
+from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -117,7 +118,7 @@ def _begin_decision(engine: Engine, scope: MutableMapping[str, Any], body: bytes
     live = engine.live(name)
     require_json(scope)
     ask, key = parse(schemas.Ask, body), head_of(scope, b"idempotency-key")
-    with live.replica.reserved() as reserved:
+    with live.replica.reserved(live.patience) as reserved:
         if not reserved:
             raise LongWay
         made, entry = new_decision(engine, live, ask, key, None)
@@ -496,5 +497,5 @@ def _digest(ask: schemas.Ask, context: dict[str, Any]) -> str:
     eligible arms means nothing. A client that builds its request again may write any of these otherwise.
     """
     eligible = None if ask.eligible is None else sorted(ask.eligible)
-    plain = schemas.Ask.model_construct(task=ask.task, context=context, eligible=eligible, explore=ask.explore)
-    return hashlib.blake2b(plain.model_dump_json().encode(), digest_size=16).hexdigest()
+    plain = {"task": ask.task, "context": context, "eligible": eligible, "explore": ask.explore}
+    return hashlib.blake2b(to_json(plain), digest_size=16).hexdigest()
