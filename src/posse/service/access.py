@@ -13,7 +13,7 @@ from posse.logs.writer import moment
 from posse.service.audit import note_begun
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
-from posse.service.heads import head_of, heads_of
+from posse.service.heads import Scope, head_of, heads_of
 from posse.service.keys import SCOPES
 from posse.storage import KeyRow
 
@@ -79,10 +79,10 @@ class Gate:
         self._open = engine.settings.host in LOOPBACK
         self._rate, self._refusals = RateLimiter(limits.rate), RateLimiter(limits.refusals)
 
-    def check(self, request: Request, scope: str) -> None:
-        """Raise unless a request may do what the scope says."""
-        given = head_of(request, b"authorization")
-        host = request.client.host if request.client is not None else "unknown"
+    def check(self, request: Scope, scope: str) -> None:
+        """Raise unless a request, given by ASGI's scope, may do what the scope of a key says."""
+        client = request.get("client")
+        host = client[0] if client is not None else "unknown"
         self._engine.require_keys()
         if self._open and not self._engine.keys.needed:
             self.check_host(request)
@@ -94,17 +94,17 @@ class Gate:
             who = host
         else:
             try:
-                row = self._holder(given, scope)
+                row = self._holder(head_of(request, b"authorization"), scope)
                 _require_fleet(row, request)
             except ApiError:
                 wait = self._refusals.take(host)
                 if wait:
                     raise _too_many(wait) from None
                 raise
-            who = request.scope["posse.key"] = row.id
-            request.scope["posse.fleets"] = row.fleets
+            who = request["posse.key"] = row.id
+            request["posse.fleets"] = row.fleets
             self._engine.keys.note_use(who, self._engine.clock())
-        request.scope["posse.scope"] = scope
+        request["posse.scope"] = scope
         wait = self._rate.take(who)
         if wait:
             raise _too_many(wait)
@@ -119,9 +119,9 @@ class Gate:
     def check_open_host(self, request: Request) -> None:
         """Raise if the page of a service without keys is asked for under another machine's name."""
         if self._open and not self._engine.keys.needed:
-            self.check_host(request)
+            self.check_host(request.scope)
 
-    def check_host(self, request: Request) -> None:
+    def check_host(self, request: Scope) -> None:
         """Raise if a service for this machine alone is asked under another machine's name."""
         if HERE.fullmatch(head_of(request, b"host") or "") is None:
             raise _for_this_machine()
@@ -146,12 +146,12 @@ class Gate:
         return row
 
 
-def _require_fleet(row: KeyRow, request: Request) -> None:
+def _require_fleet(row: KeyRow, request: Scope) -> None:
     """Raise if a key is for other fleets than the one that is asked for."""
     if not row.fleets:
         return
-    fleet = request.path_params.get("fleet")
-    if fleet is None and getattr(request.scope.get("route"), "path_format", None) in SORTED_OUT:
+    fleet = request.get("path_params", {}).get("fleet")
+    if fleet is None and getattr(request.get("route"), "path_format", None) in SORTED_OUT:
         return
     if fleet not in row.fleets:
         asked = "all of them together" if fleet is None else f"{fleet[:64]}"
@@ -171,7 +171,7 @@ def require(scope: str) -> Callable[[Request], Awaitable[None]]:
     """Return a dependency of a route that needs a scope; what needs an admin is noted before it is done."""
 
     async def check(request: Request) -> None:
-        request.app.state.gate.check(request, scope)
+        request.app.state.gate.check(request.scope, scope)
         if scope == "admin":
             await note_begun(request)
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from posse.service.errors import ApiError, invalid_field
-from posse.service.heads import head_of
+from posse.service.heads import Scope, head_of
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -17,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 async def read_body(request: Request) -> bytes:
     """Return the body, or raise before more of it is taken in than is allowed."""
     most = request.app.state.engine.settings.limits.body
-    length = head_of(request, b"content-length") or ""
+    length = head_of(request.scope, b"content-length") or ""
     if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > most:
         raise _too_large(most)
     chunks, size = [], 0
@@ -36,14 +36,19 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     """Return a dependency that reads a body of this shape."""
 
     async def read(request: Request) -> Model:
-        kind = head_of(request, b"content-type") or ""
-        if kind != "application/json":
-            kind = kind.partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise ApiError("media_type", f"send JSON with content-type application/json; {kind or 'none'} came")
+        require_json(request.scope)
         return parse(model, await read_body(request))
 
     return read
+
+
+def require_json(scope: Scope) -> None:
+    """Raise unless a request says that its body is JSON."""
+    kind = head_of(scope, b"content-type") or ""
+    if kind != "application/json":
+        kind = kind.partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ApiError("media_type", f"send JSON with content-type application/json; {kind or 'none'} came")
 
 
 def parse(model: type[Model], body: bytes) -> Model:

@@ -25,10 +25,12 @@ RECENT = 400 * 86_400.0  # seconds after which it is history that the clock was 
 logger = logging.getLogger("posse.service")
 
 
+BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 def monotonic() -> float:
     """Return seconds that nobody can set and that, where the system knows, also count while it is suspended."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
+    return time.monotonic() if BOOT_TIME is None else time.clock_gettime(BOOT_TIME)
 
 
 class SteadyClock:
@@ -91,7 +93,7 @@ class SteadyClock:
 
         What was made before the clock was put forward does; what came after that is not as old yet.
         """
-        return self._shift if self() - self._settled < lifetime else 0.0
+        return self._shift if self._shift and self() - self._settled < lifetime else 0.0
 
     def resume(self, kept: ClockRow | None, wall: float | None = None) -> None:
         """Go on where a service of the same database ended; a clock far from there is doubted.

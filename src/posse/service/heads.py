@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
+from collections.abc import MutableMapping
+from typing import Any
 
 HEADS = "posse.headers"
+Scope = MutableMapping[str, Any]
 
 
-def heads_of(request: Request) -> dict[bytes, bytes]:
+def heads_of(scope: Scope) -> dict[bytes, bytes]:
     """Return the headers by name in lower case; of several of one name the first, as Starlette does."""
-    found: dict[bytes, bytes] | None = request.scope.get(HEADS)
+    found: dict[bytes, bytes] | None = scope.get(HEADS)
     if found is None:
-        found = request.scope[HEADS] = dict(reversed(request.scope["headers"]))
+        found = scope[HEADS] = dict(reversed(scope["headers"]))
     return found
 
 
-def head_of(request: Request, name: bytes) -> str | None:
+def head_of(scope: Scope, name: bytes) -> str | None:
     """Return one header, or None."""
-    value = heads_of(request).get(name)
+    value = heads_of(scope).get(name)
     return None if value is None else value.decode("latin-1")

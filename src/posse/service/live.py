@@ -27,6 +27,7 @@ from posse.storage import Change, FleetRow, Storage, digest_of
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
 AT_ONCE = 10_000  # changes that are read at a time
 ROWS = "rows"
+MOMENT = 0.002  # seconds of learning that cost less to wait for than a thread does
 
 logger = logging.getLogger("posse.service")
 
@@ -55,6 +56,7 @@ class LiveFleet:
         self.own_population = 0  # the number of the one that this process wrote last
         self.took = 0.0  # seconds that applying took the last time and the time before, the lesser of both
         self._took_last = 0.0
+        self._learning = False  # what this process has just written
         alone = from_log and storage.is_whole(row.name)
         self._forgot = False  # a task of clicks or counts that others' sites may still know of
         self.replica = first_replica(row.definition) if alone else _from_snapshot(storage, row)
@@ -186,6 +188,14 @@ class LiveFleet:
         row = self._storage.fleet(self.name)
         return row is not None and row.created == self.created
 
+    @property
+    def patience(self) -> float:
+        """For how many seconds a request should wait for this fleet, and everybody with it, before it is handed on.
+
+        Learning what was just written is over sooner than that; nothing else need be.
+        """
+        return MOMENT if self._learning and self.took < MOMENT else 0.0
+
     def working(self) -> AbstractContextManager[Any]:
         """Keep others from applying changes meanwhile."""
         return self._lock
@@ -204,6 +214,7 @@ class LiveFleet:
                     return False
                 if before == self.applied:
                     begin = time.monotonic()
+                    self._learning = True
                     self._apply(self.replica, changes)
                     self._note_time(begin)
                 elif patience < 0:
@@ -212,6 +223,7 @@ class LiveFleet:
                     return False
                 return True
         finally:
+            self._learning = False
             self._lock.release()
 
     def _apply(self, replica: Replica, changes: Iterable[Change]) -> None:

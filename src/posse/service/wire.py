@@ -9,6 +9,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.service.errors import error_body
+from posse.service.short_way import Exchange, LongWay, ShortWay
 
 LARGEST_HEAD = 1 << 16  # bytes of a request before its body
 OTHER_FILES = 256  # that a process may have open beside connections: databases, snapshots, compiled code, threads
@@ -44,6 +45,7 @@ class LimitedProtocol(HttpToolsProtocol):
     """Connections of this process; see :func:`allowed_connections`."""
 
     _in_head, _head, _heads, _begun = True, 0, 0, False
+    _exchange: Exchange | None = None  # whose body is coming
     _silent_since = 0.0
     _late: asyncio.TimerHandle | None = None
 
@@ -102,13 +104,35 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Go on with the body."""
         self._in_head, self._head, self._heads = False, 0, self._heads + 1
+        way: ShortWay | None = getattr(self.app, "short_way", None)
+        if way is not None and self._is_silent():
+            exchange = way.find(self)
+            if exchange is not None:
+                self.cycle = self._exchange = exchange  # type: ignore[assignment]  # as far as uvicorn asks
+                return
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._exchange is None:
+            super().on_body(body)
+        else:
+            self._exchange.body += body
 
     def on_message_complete(self) -> None:
         """Wait for the next request."""
         self._in_head, self._head, self._begun = True, 0, False
         self._in_time()
         self._silent_since = self.loop.time()
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            try:
+                exchange.begin()
+                return
+            except LongWay:
+                self.cycle = None  # type: ignore[assignment]  # as before the request
+                super().on_headers_complete()
+                super().on_body(exchange.body)
         super().on_message_complete()
 
     def send_400_response(self, *_: Any) -> None:

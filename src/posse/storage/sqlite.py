@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
-from posse.storage.base import LoggedDecision, NewDecision, NewReward, Written
+from posse.storage.base import NewDecision, NewReward, Written
 from posse.storage.checkpoints import Checkpoints
 from posse.storage.migrations import steps_from
-from posse.storage.outcomes import Counters, Found, Verdict, Wanted, judge
+from posse.storage.outcomes import Wanted, judge
 from posse.storage.own_file import OwnFile
 from posse.storage.pool import Pool
 from posse.storage.residue import in_unused_space
-from posse.storage.sql import STANDING, Row, Session, SqlStorage
+from posse.storage.sql import Row, Session, SqlStorage
+from posse.storage.sqlite_rows import apply, look_up
 
 APPLICATION = 0x706F7365
 """Marks the file as a storage of posse (the letters "pose"), where file(1) and SQLite look for it."""
@@ -37,36 +38,6 @@ WAL_LIMIT = 64 * 2**20
 
 FORGET_TRIES, FORGET_PAUSE = 40, 0.05
 """How often, and after how many seconds again, the file of recent writes is asked to start over."""
-
-KEYED = STANDING.replace("SELECT f.name", "SELECT d.digest, f.name") + "f.name = ? AND d.key = ?"
-
-INSERT = """
-INSERT INTO decisions (fleet, number, id, time, task, arm, propensity, body, policy, version, key, digest, counted)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-REWARD = "UPDATE decisions SET state = 1, change = ?, reward = ?, reward_time = ?, corrected = ? WHERE id = ?"
-
-INSERT_EVENT = """
-INSERT INTO reward_events (fleet, decision, number, event, kind, value, reward, old, time)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-COUNT_TASK = """
-INSERT INTO tasks (fleet, task, folded, first_time, decisions, rewards) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (fleet, task) DO UPDATE SET decisions = decisions + excluded.decisions, rewards = rewards + excluded.rewards
-"""
-
-COUNT_MINUTE = """
-INSERT INTO activity (fleet, minute, decisions, rewards, reward_sum) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (fleet, minute) DO UPDATE SET decisions = decisions + excluded.decisions,
-  rewards = rewards + excluded.rewards, reward_sum = reward_sum + excluded.reward_sum
-"""
-
-COUNT_FLEET = """
-UPDATE fleets SET number = number + ?, tasks = tasks + ?, decisions = decisions + ?, rewards = rewards + ?,
-  pending = pending + ?, changes = changes + ? WHERE id = ?
-"""
 
 ADVICE = {
     sqlite3.SQLITE_BUSY: "another process writes to it; try again",
@@ -262,8 +233,8 @@ class SqliteStorage(SqlStorage):
     def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:
         wanted = Wanted(groups)
         with self._transaction() as connection:
-            verdict = judge(groups, _look_up(connection, wanted))
-            _apply(connection, verdict)
+            verdict = judge(groups, look_up(connection, wanted))
+            apply(connection, verdict)
         self._bound_log()
         return verdict.written
 
@@ -366,77 +337,6 @@ def _is_file(descriptor: int, path: str) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
         return False
-
-
-def _look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
-    execute = connection.execute
-    decisions: dict[str, LoggedDecision] = {}
-    for decision_id in wanted.ids:
-        row = execute(STANDING + "d.id = ?", (decision_id,)).fetchone()
-        if row is not None:
-            decisions[decision_id] = LoggedDecision._make(row)
-    keyed = {}
-    for pair in wanted.keys:
-        row = execute(KEYED, pair).fetchone()
-        if row is not None:
-            keyed[pair] = (row[0], LoggedDecision._make(row[1:]))
-    tasks = set()
-    for pair in wanted.tasks:
-        statement = "SELECT 1 FROM tasks WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND task = ?"
-        if execute(statement, pair).fetchone() is not None:
-            tasks.add(pair)
-    fleets = {}
-    for name in {*wanted.fleets, *(row.fleet for row in decisions.values())}:
-        row = execute(
-            "SELECT id, name, time_to_live, number, changes, created, absent_reward, count_pending, "
-            "reward_events, reward_window, definition FROM fleets WHERE name = ?",
-            (name,),
-        ).fetchone()
-        if row is not None:
-            fleets[name] = Counters(*row)
-    events = {}
-    for pair in wanted.events:
-        row = execute("SELECT value FROM reward_events WHERE decision = ? AND event = ?", pair).fetchone()
-        if row is not None:
-            events[pair] = row[0]
-    return Found(fleets, decisions, keyed, tasks, events)
-
-
-def _apply(connection: sqlite3.Connection, verdict: Verdict) -> None:
-    connection.executemany(
-        INSERT,
-        [
-            (fleet, number, new.id, new.time, new.task, new.arm, new.propensity, new.body, new.policy, new.version,
-             new.key, new.digest, counted)
-            for fleet, number, counted, new in verdict.decisions
-        ],
-    )  # fmt: skip
-    connection.executemany(
-        REWARD, [(row.change, row.reward, row.reward_time, row.corrected, row.id) for row in verdict.rewarded]
-    )
-    connection.executemany(INSERT_EVENT, [(fleet, decision, *event) for fleet, decision, event in verdict.events])
-    connection.executemany(
-        COUNT_TASK,
-        [
-            (fleet, task, task.casefold(), tally.first_time, tally.decisions, tally.rewards)
-            for (fleet, task), tally in verdict.tasks.items()
-        ],
-    )
-    connection.executemany(
-        COUNT_MINUTE,
-        [
-            (fleet, minute, tally.decisions, tally.rewards, tally.reward_sum)
-            for (fleet, minute), tally in verdict.minutes.items()
-        ],
-    )
-    connection.executemany(
-        COUNT_FLEET,
-        [
-            (tally.decisions, tally.tasks, tally.decisions, tally.rewards, tally.decisions - tally.rewards,
-             tally.changes, fleet)
-            for fleet, tally in verdict.fleets.items()
-        ],
-    )  # fmt: skip
 
 
 def _code(error: sqlite3.Error) -> int:

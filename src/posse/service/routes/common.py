@@ -127,7 +127,7 @@ async def ask_fleet(live: LiveFleet | None, function: Callable[[], Result], *, a
     if live is None:
         return await run_in_threadpool(function)
     if at_once:
-        with live.replica.reserved() as reserved:
+        with live.replica.reserved(live.patience) as reserved:
             if reserved:
                 return function()
     if live.threads is None:
@@ -156,7 +156,8 @@ def by_hand(name: str) -> Callable[[Handler], Handler]:
 
     def wrap(handler: Handler) -> Handler:
         async def guarded(request: Request) -> Response:
-            request.app.state.gate.check(request, name)
+            if request.scope.get("posse.scope") != name:  # on the short way, which has led here, it was checked
+                request.app.state.gate.check(request.scope, name)
             return await handler(request)
 
         guarded.scope = name  # type: ignore[attr-defined]  # as in `require`

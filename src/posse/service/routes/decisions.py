@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Request
+from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
@@ -17,7 +18,7 @@ from posse.families import family_of
 from posse.service import schemas
 from posse.service.access import fleets_of
 from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row, trace
-from posse.service.bodies import json_body, json_request
+from posse.service.bodies import json_body, json_request, parse, require_json
 from posse.service.definition import complete, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
@@ -36,6 +37,7 @@ from posse.service.routes.common import (
     new_router,
     scope,
 )
+from posse.service.short_way import Begin, Begun, LongWay
 from posse.storage import (
     ACCEPTED,
     CONFLICT,
@@ -102,12 +104,33 @@ async def decide(request: Request) -> Response:
     await live_of(engine, name)
     body = await read_ask(request)
     live = await live_of(engine, name)  # a body may take its time, and the fleet be another by now
-    key = head_of(request, b"idempotency-key")
+    key = head_of(request.scope, b"idempotency-key")
     made, entry = await ask_fleet(live, partial(new_decision, engine, live, body, key, None))
     (outcome,) = await engine.writer.write([entry])
+    return answer(_told_decision(engine, live, made, entry, outcome))
+
+
+def _begin_decision(engine: Engine, scope: MutableMapping[str, Any], body: bytes) -> Begun:
+    """Choose an arm as :func:`decide` does, if that can be done at once."""
+    name = scope["path_params"]["fleet"]
+    if not engine.knows(name):
+        raise LongWay
+    live = engine.live(name)
+    require_json(scope)
+    ask, key = parse(schemas.Ask, body), head_of(scope, b"idempotency-key")
+    with live.replica.reserved(live.patience) as reserved:
+        if not reserved:
+            raise LongWay
+        made, entry = new_decision(engine, live, ask, key, None)
+    return entry, partial(_told_decision, engine, live, made, entry)
+
+
+def _told_decision(
+    engine: Engine, live: LiveFleet, made: dict[str, Any], entry: NewDecision, outcome: Outcome
+) -> dict[str, Any]:
     if outcome.kind == ACCEPTED:
         engine.measures.decided(live.name, entry.arm)
-    return answer(decided(live, made, outcome, None))
+    return decided(live, made, outcome, None)
 
 
 @router.post(
@@ -162,11 +185,25 @@ async def reward(request: Request) -> Response:
     decision_id = request.path_params["id"]
     require_storable(decision_id)
     body = await read_reward(request)
-    entry = new_reward(request, decision_id, body, "")
+    entry = new_reward(engine, request.scope, decision_id, body, "")
     (outcome,) = await engine.writer.write([entry])
+    return answer(_told_reward(engine, entry, outcome))
+
+
+def _begin_reward(engine: Engine, scope: MutableMapping[str, Any], body: bytes) -> Begun:
+    """Take a reward as :func:`reward` does."""
+    engine.require_ready()
+    decision_id = scope["path_params"]["id"]
+    require_storable(decision_id)
+    require_json(scope)
+    entry = new_reward(engine, scope, decision_id, parse(schemas.RewardBody, body), "")
+    return entry, partial(_told_reward, engine, entry)
+
+
+def _told_reward(engine: Engine, entry: NewReward, outcome: Outcome) -> dict[str, Any]:
     if outcome.kind == UNFIT:
         raise unfit(engine, entry, outcome, "reward")
-    return answer({"id": decision_id, "reward": entry.value, "new": rewarded(entry, outcome, None)})
+    return {"id": entry.id, "reward": entry.value, "new": rewarded(entry, outcome, None)}
 
 
 @router.post(
@@ -187,7 +224,7 @@ async def reward_many(
     entries = []
     for i, item in enumerate(body.rewards):
         require_storable(item.id, f"rewards.{i}.id")
-        entries.append(new_reward(request, item.id, item, f"rewards.{i}."))
+        entries.append(new_reward(engine, request.scope, item.id, item, f"rewards.{i}."))
     outcomes = await engine.writer.write(entries)
     refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in REFUSED), None)
     if refused is not None:
@@ -259,9 +296,10 @@ async def get_decision(request: Request, id: DecisionId, engine: Ready) -> Respo
     return answer(log_row(row))
 
 
-def hot_routes() -> list[Any]:
-    """Return the routes that are asked most."""
-    return [route for route in router.routes if getattr(route, "name", "") in ("decide", "reward")]
+def short_routes() -> list[tuple[Any, Begin]]:
+    """Return the routes that are asked most, and how they begin on the short way."""
+    begin = {"decide": _begin_decision, "reward": _begin_reward}
+    return [(route, begin[name]) for route in router.routes if (name := getattr(route, "name", "")) in begin]
 
 
 REFUSED = (CONFLICT, UNKNOWN, GONE, UNFIT, NAMELESS, UNREWARDED)
@@ -381,13 +419,13 @@ def unfit(engine: Engine, entry: NewReward, outcome: Outcome, field: str) -> Api
 
 
 def new_reward(
-    request: Request, decision_id: str, body: schemas.RewardBody | schemas.RewardOf, field: str
-) -> NewReward:
+    engine: Engine, scope: MutableMapping[str, Any], decision_id: str, body: schemas.RewardBody | schemas.RewardOf,
+    field: str,
+) -> NewReward:  # fmt: skip
     """Return what is to be written for a reward; true and false are 1 and 0. ``field`` comes before names of fields."""
-    engine = engine_of(request)
     return NewReward(
         decision_id, checked(engine, float(body.reward), f"{field}reward"), engine.clock(),
-        truth=isinstance(body.reward, bool), leeway=engine.steady.leeway, fleets=fleets_of(request),
+        truth=isinstance(body.reward, bool), leeway=engine.steady.leeway, fleets=scope.get("posse.fleets", ()),
         event=checked_event(engine, body.event, f"{field}event"),
     )  # fmt: skip
 
@@ -459,5 +497,5 @@ def _digest(ask: schemas.Ask, context: dict[str, Any]) -> str:
     eligible arms means nothing. A client that builds its request again may write any of these otherwise.
     """
     eligible = None if ask.eligible is None else sorted(ask.eligible)
-    plain = schemas.Ask.model_construct(task=ask.task, context=context, eligible=eligible, explore=ask.explore)
-    return hashlib.blake2b(plain.model_dump_json().encode(), digest_size=16).hexdigest()
+    plain = {"task": ask.task, "context": context, "eligible": eligible, "explore": ask.explore}
+    return hashlib.blake2b(to_json(plain), digest_size=16).hexdigest()
