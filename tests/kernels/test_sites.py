@@ -95,3 +95,18 @@ def test_extreme_beliefs_give_finite_sites(family, m, v):
         w, h = site(family, reward, m, v, m, v, CLOSE)
         assert np.isfinite([w, h]).all()
         assert w > 0
+
+
+@pytest.mark.parametrize("family", [BINARY, COUNT])
+@pytest.mark.parametrize("m", [-40.0, -12.4, -1.0, 0.0, 6.0, 40.0])
+@pytest.mark.parametrize("v", [1e-6, 0.3, 16.0, 311.0, 1e4])
+def test_sites_are_found_however_wide_the_belief(family, m, v):
+    # A rate whose logarithm is -12 with a standard deviation of 18 has a mean of e^143: the way to its site is long.
+    for reward in (0.0, 1.0) if family == BINARY else (0.0, 1.0, 7.0, 1000.0):
+        w, h = site(family, reward, m, v, m, v, CLOSE)
+        q = 1 / (1 / v + w)
+        e = q * (m / v + h)
+        value, slope = expectations.py_func(family, e, q)[:2]
+        left = (e - m - v * (reward - value)) / (1 + v * slope)  # what Newton's method would still move
+        assert abs(left) < 1e-6 * np.sqrt(q)
+        assert_allclose(w, max(slope, 1e-12), rtol=1e-4)

@@ -165,6 +165,23 @@ def test_a_count_of_a_million_leaves_finite_beliefs():
     assert np.isfinite(policy.interval(0, [1.0, 0.0, 0.0])).all()
 
 
+def test_first_counts_that_nobody_expected_do_not_drive_the_population_away():
+    # After two rewards, 0 and 7, a log rate is believed to be -12 with a standard deviation of 18, and 0 comes again.
+    world = SyntheticWorld(
+        n_tasks=20,
+        n_arms=5,
+        n_features=4,
+        contexts="intercept",
+        rewards="count",
+        shared_sd=0.3,
+        heterogeneity=0.09 * np.eye(4),
+    )
+    policy = FamilyUCB(n_tasks=20, n_arms=5, n_features=4, rewards="count")
+    play_step_by_step(policy, world.draw(3001, 60), np.random.default_rng(0), name="count", seed=3001)
+    assert np.trace(policy.prior.covariance, axis1=1, axis2=2).max() < 2.0
+    assert (np.abs(policy.predict(task=0, context=np.ones(4)).mean) < 10.0).all()
+
+
 def test_the_population_is_learned():
     world = SyntheticWorld(
         n_tasks=40, n_arms=2, n_features=2, rewards="binary", contexts="intercept", heterogeneity=0.5 * np.eye(2)

@@ -57,7 +57,8 @@ from posse.types import Array
 
 STEPS = 3  # at most, per refresh of a policy
 SETTLED = 0.2  # a refresh ends when nothing moved by more
-TURNS = 4  # steps in which the sites of all pairs are made again, a part of the pairs in each
+TURNS = 8  # steps in which the sites of all pairs are made again, a part of the pairs in each
+FIT_TURNS = 4  # likewise where a population is fitted to the end: no later refresh goes on with it
 EARLY = 50.0  # rewards per arm, until when all sites are made again in every step
 COMMON_SQUARE = 16.0  # of a common predictor: rates from 1 in 3,000 on are ordinary, and none is certain
 
@@ -199,6 +200,12 @@ def rebuild_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> None
             buffers.lanes, information,
         )  # fmt: skip
         unwhiten(root, information, evidence.information[arm], evidence.moment[arm])
+    share_family(belief, evidence, buffers)
+
+
+@kernel
+def share_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> None:
+    """Compute the arms' common mean and all shared means from what the tasks of every arm say about its own."""
     pool_arms(evidence, buffers)
     share_arms(belief, evidence, buffers)
     finish_arms(belief, evidence, buffers)
@@ -210,7 +217,8 @@ def make_all_again(
 ) -> float:
     """Make the sites of kept rows again, those of one pair in ``turns``; return the largest move.
 
-    Arm after arm, from a rebuilt belief. What belongs to the arms' common mean is not up to date afterwards: rebuild.
+    Arm after arm, from a rebuilt belief. What belongs to the arms' common mean is not up to date afterwards: share what
+    they say, or rebuild.
     """
     n_arms, d = belief.shared_mean.shape
     squares, scale = evidence.feature_square, evidence.shared_scale[0]
@@ -262,6 +270,11 @@ def improve_to_rest(
     """Make sites again and improve the prior of all arms, by warm-started steps until none moves by ``settled``."""
     total = total_rewards(belief)
     early = evidence.refreshed_at[0] < belief.rewards.shape[0]
+    turns = TURNS
+    if total <= EARLY * belief.rewards.shape[0]:
+        turns = 1
+    elif settled < SETTLED and total > evidence.refreshed_at[0]:
+        turns = FIT_TURNS
     measure_features(squares, total, family, evidence)
     evidence.refreshed_at[0] = total
     evidence.steps[0] = 0.0
@@ -271,8 +284,9 @@ def improve_to_rest(
     # What arms say to each other is of the last refresh.
     rebuild_family(belief, evidence, buffers)
     for _step in range(steps):
-        make_all_again(belief, evidence, rows, family, TURNS if total > EARLY * belief.rewards.shape[0] else 1, buffers)
-        rebuild_family(belief, evidence, buffers)
+        make_all_again(belief, evidence, rows, family, turns, buffers)
+        # What is improved below are the sums and what arms say; pairs are rebuilt when the population has moved.
+        share_family(belief, evidence, buffers)
         if total < belief.rewards.shape[0]:
             break
         move = improve_family(belief, evidence, buffers)

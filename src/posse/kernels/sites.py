@@ -27,6 +27,7 @@ FARTHEST = 4.0  # of a move of the predictor in one round: the logistic curve is
 FAINTEST = 1e-12  # a site of less precision says nothing
 
 binary_expectations, count_expectations = binary.expectations, count.expectations
+log_rate = count.log_rate
 
 
 @inlined_kernel
@@ -41,12 +42,14 @@ def expectations(family: int, mean: float, variance: float) -> tuple[float, floa
 def site(family: int, reward: float, m: float, v: float, e: float, q: float, close: float) -> tuple[float, float]:
     """Return precision w and moment h of the site of a reward under the belief N(m, v); the search starts at N(e, q).
 
-    Newton's method in e and log q, with limited steps, until a step is shorter than ``close`` standard deviations.
+    Newton's method in e and log q, with limited steps, until a step is shorter than ``close`` standard deviations. With
+    the log link both follow from one number, see :func:`posse.kernels.count.log_rate`.
     """
     if family == COUNT:
-        # Between the belief and the count itself: the side of the answer from which Newton's steps do not overshoot.
-        e = max(m, math.log(reward)) if reward > 0.0 else m
-        q = v / (1.0 + v * math.exp(min(e, 300.0)))
+        u, q = log_rate(reward, m, v, e + 0.5 * q, close)
+        rate = math.exp(u)
+        w = max(rate, FAINTEST)
+        return w, reward - rate + w * (u - 0.5 * q)
     w, h = 0.0, 0.0
     for _round in range(ROUNDS):
         value, first, second, third = expectations(family, e, q)
