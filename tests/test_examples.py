@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL = {
     "delayed_feedback.py": ["--days", "18", "--visitors", "300"],
@@ -30,6 +32,7 @@ def test_every_example_is_run_here():
     assert programs == set(SMALL)
 
 
+@pytest.mark.slow
 def test_late_rewards_are_all_accounted_for():
     said = run("late_rewards.py")
 
@@ -50,6 +53,7 @@ def test_the_worse_offer_does_not_win_by_being_new():
     assert max(counted, at_the_deadline) < 0.08
 
 
+@pytest.mark.slow
 def test_nightly_fit_learns_every_day():
     said = run("nightly_fit.py")
 
@@ -57,6 +61,7 @@ def test_nightly_fit_learns_every_day():
     assert "a new store would expect" in said
 
 
+@pytest.mark.slow
 def test_a_new_store_earns_more_when_it_learns_from_the_others():
     said = run("cold_start.py")
 
@@ -66,6 +71,7 @@ def test_a_new_store_earns_more_when_it_learns_from_the_others():
     assert float(lost["every store alone"]) < 0.75 * float(lost["any offer"])
 
 
+@pytest.mark.slow
 def test_evaluation_finds_the_truth():
     said = run("evaluate_log.py")
 

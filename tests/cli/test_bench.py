@@ -25,6 +25,7 @@ def run(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_the_table_shows_the_settings_that_were_asked_for(run):
     done = run("--only", "uniform", "--only", "one-task")
 

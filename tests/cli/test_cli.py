@@ -31,6 +31,7 @@ def test_simulate_prints_every_policy_with_its_settings(run):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_simulate_compares_policies_for_clicks_where_the_world_pays_clicks(run):
     done = run(*SMALL, "--rewards", "binary", "--contexts", "intercept", "--base-rate", "0.2", "--json")
     policies = {row["policy"] for row in json.loads(done.stdout)["policies"]}
@@ -146,6 +147,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(run, tmp_path):
         run("demo", "--out", tmp_path / "taken", "--seeds", "1")
 
 
+@pytest.mark.slow
 def test_demo_writes_table_and_pictures(run, tmp_path):
     output = run("demo", "--out", tmp_path / "demo", "--seeds", "2", "--workers", "1").stdout
 

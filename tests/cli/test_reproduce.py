@@ -27,6 +27,7 @@ def run(monkeypatch, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_one_experiment_to_a_page(run, tmp_path):
     done = run("oracle-regret", *TINY)
 
@@ -78,6 +79,7 @@ def test_how_many_seeds_are_run(run, monkeypatch, options, seeds):
     assert [settings["seeds"] for settings in asked] == [seeds]
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_folder_has_from_earlier_commands(run, tmp_path):
     run("oracle-regret", *TINY)
     done = run("features", "--set", "n_features=[1, 2]", *TINY)
@@ -102,6 +104,7 @@ def test_redraw_runs_nothing_and_draws_the_same(run, tmp_path, monkeypatch):
     assert again.stderr == ""
 
 
+@pytest.mark.slow
 def test_more_seeds_are_added(run, tmp_path):
     run("oracle-regret", *TINY)
     done = run("oracle-regret", "--set", "horizon=20", "--seeds", 3, "--workers", 1)

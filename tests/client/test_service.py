@@ -210,6 +210,7 @@ def test_health(client, name):
     assert health.fleets >= 1
 
 
+@pytest.mark.slow
 def test_keys_are_asked_for_and_taken(make, tmp_path, monkeypatch):
     monkeypatch.delenv("POSSE_KEY", raising=False)
     database = str(tmp_path / "keyed.db")
@@ -227,6 +228,7 @@ def test_keys_are_asked_for_and_taken(make, tmp_path, monkeypatch):
         assert make(one.url).fleets() == []
 
 
+@pytest.mark.slow
 def test_a_service_that_stops_and_comes_back(tmp_path):
     database = str(tmp_path / "posse.db")
     with services(database, 1, tmp_path) as (one,):

@@ -189,6 +189,7 @@ def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
     from posse.environments import SyntheticWorld
     from posse.simulation import simulate

@@ -52,6 +52,7 @@ def test_bad_input_is_one_clear_error(letter):
         recorded_letter(late, n_tasks=4)
 
 
+@pytest.mark.slow
 def test_the_real_file(real_folder):
     data = load_letter(real_folder)
     world = recorded_letter(data)

@@ -171,6 +171,7 @@ def test_bad_input_is_one_clear_error(movielens):
         recorded_movielens(bare, n_factors=3, n_arms=5)
 
 
+@pytest.mark.slow
 def test_the_real_file(real_folder):
     data = load_movielens(real_folder, "1m")
     world, recorded = population_from_movielens(data), recorded_movielens(data)

@@ -56,6 +56,7 @@ def test_bad_input_is_one_clear_error(sarcos):
         recorded_sarcos(sarcos(12))
 
 
+@pytest.mark.slow
 def test_the_real_file(real_folder):
     data = load_sarcos(real_folder)
     world = recorded_sarcos(data)

@@ -408,7 +408,10 @@ def unsound(fleet):
     return [name for name, sound in problems.items() if not sound]
 
 
-@pytest.mark.parametrize("kind", ["evidence", "robust", "paper", "read by a refresh"])
+@pytest.mark.parametrize(
+    "kind",
+    ["evidence", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("robust", "paper", "read by a refresh"))],
+)
 @pytest.mark.parametrize("what", UPDATES)
 def test_memory_that_runs_out(memory, new_clock, snapshot, differences, same_prefixes, kind, what):
     def build():

@@ -224,6 +224,7 @@ def places(value, here=()):
         yield from places(inner, (*here, key))
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_value_anywhere_in_the_header(states, path, data):
@@ -391,6 +392,7 @@ HARMLESS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_number_elsewhere_is_harmless(states, path, data):

@@ -465,5 +465,13 @@ class FleetMachine(RuleBasedStateMachine):
                     assert expected.sd[name] == pytest.approx(its_sd[arm], rel=1e-6, abs=1e-6)
 
 
-FleetMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=25)
+FleetMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=25)
 TestFleet = FleetMachine.TestCase
+
+
+class LongFleetMachine(FleetMachine):
+    """The same, for longer."""
+
+
+LongFleetMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=25)
+TestFleetForLong = pytest.mark.slow(LongFleetMachine.TestCase)

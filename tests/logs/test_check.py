@@ -9,6 +9,7 @@ from posse.logs import Log, check_log
 from posse.logs.findings import SEVERITIES
 
 
+@pytest.mark.slow
 def test_clean_logs_raise_no_alarm(make_log):
     # 200 logs of other sizes and policies; one in a hundred may be unlucky.
     alarms = []

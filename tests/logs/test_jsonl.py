@@ -304,6 +304,7 @@ def lines(draw):
     return text.replace("\n", " ")
 
 
+@pytest.mark.slow
 @given(st.lists(lines(), min_size=1, max_size=30))
 def test_both_ways_of_reading_agree(tmp_path_factory, texts):
     path = tmp_path_factory.mktemp("logs") / "log.jsonl"

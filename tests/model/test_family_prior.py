@@ -40,6 +40,7 @@ def exact_variances(kind, task, X, y, n_tasks):
     return np.diagonal(covariance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "rows", "rate"),
     [

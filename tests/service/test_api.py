@@ -350,6 +350,7 @@ def test_value_says_why_there_is_none(service):
     assert "10" in found["refusal"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("counted", "expected"), [(True, 0.25), (False, None)])
 def test_value_is_not_that_of_the_early_rewards_alone(service, rainy, counted, expected):
     name = f"silent-{counted}"
@@ -766,6 +767,7 @@ def test_what_is_learned_at_the_deadline_only(service, shape, wait_for, stores, 
     shape(service.post(f"/v1/decisions/{made[2]['id']}/reward", json={"reward": 4.0}), 410, "decision_expired")
 
 
+@pytest.mark.slow
 def test_old_rows_leave_the_log_and_what_they_taught_stays(start, wait_for, rainy):
     service = start(snapshot_seconds=0.2, follow_seconds=0.05)
     service.engine.clock = clock = Clock()
@@ -946,6 +948,7 @@ def test_a_deleted_fleet_is_gone_and_its_name_is_free(service, shape, rainy):
     service.delete("/v1/fleets/brief")
 
 
+@pytest.mark.slow
 def test_fleets_come_and_go_while_others_look(service, rainy):
     requests = []
     for i in range(12):

@@ -233,6 +233,7 @@ def test_a_jump_of_forty_days_harms_nothing(serve_here, ahead, wait_for, shape):
     assert abs(row.time - expected) < 60
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_wrong_before_is_believed_in_the_end(serve_here, ahead, wait_for, monkeypatch, shape):
     monkeypatch.setattr(module, "SETTLE_SECONDS", 1.5)
     service = serve_here()

@@ -299,6 +299,7 @@ def everything(service):
     ]
 
 
+@pytest.mark.slow
 def test_hostile_bodies_are_refused_in_the_one_shape_and_change_nothing(fleet, shape):
     pending = [row["id"] for row in fleet.read("/v1/fleets/stores/pending")["pending"]]
     hostile = Hostility(20261115, pending)

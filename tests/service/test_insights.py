@@ -89,6 +89,7 @@ def test_the_report_is_the_page_of_posse_report(shop, wait_for):
     assert "store-3" in answer.text
 
 
+@pytest.mark.slow
 def test_insights_are_made_again_when_there_is_news_and_not_before(shop, wait_for, monkeypatch):
     first = made_of(shop, wait_for)
     assert shop.read("/v1/fleets/stores/insights")["made"] == first["made"]
@@ -158,6 +159,7 @@ def test_a_long_log_is_sampled_evenly(tmp_path, monkeypatch):
     storage.close()
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_in_the_other_process_is_said(tmp_path, shop, wait_for, monkeypatch):
     for name, data in ((insights.FLEET, b"not a fleet"), (insights.WORK, b"{"), (insights.LOG, b"")):
         (tmp_path / name).write_bytes(data)

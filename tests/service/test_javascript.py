@@ -124,6 +124,7 @@ def test_what_may_pass_is_tried_again_under_one_key():
     assert told["deadline"]["ms"] < 5000
 
 
+@pytest.mark.slow
 def test_chromium_against_a_real_service(serve):
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -92,6 +92,7 @@ def test_arms_that_are_counted_have_a_limit(monkeypatch):
     assert text == {"a": 1, "b": 1, "other": 2}
 
 
+@pytest.mark.slow
 def test_workers_log_json_and_count_together(postgres_url, serve, keys, tmp_path, wait_for):
     """Each request is counted once, whichever worker is asked; lines are JSON, and hold no key, task or context."""
     (key,) = keys(postgres_url, ("decide", "reward", "read", "admin"))

@@ -108,6 +108,7 @@ def test_segments_unusual_tasks_and_findings_are_those_of_the_api(api, visit):
         wrong.get_by_role("link", name=one["task"]).wait_for()
 
 
+@pytest.mark.slow
 def test_tasks_are_sorted_by_what_is_known_about_them(api, visit):
     found = insights_of(api)
     page = visit(api.address, "#/stores/tasks")
@@ -156,6 +157,7 @@ def test_a_context_is_tried_and_nothing_is_decided(api, visit):
     assert api.read("/v1/fleets/stores")["decisions"] == before
 
 
+@pytest.mark.slow
 def test_the_report_is_a_tab_with_its_styles_and_script(api, visit, tmp_path):
     insights_of(api)
     page = visit(api.address, "#/stores")
@@ -180,6 +182,7 @@ def test_the_report_is_a_tab_with_its_styles_and_script(api, visit, tmp_path):
     page.get_by_text("Nothing to report yet").wait_for()
 
 
+@pytest.mark.slow
 def test_what_the_log_cannot_tell_is_said_in_words(api, visit):
     api.send("PUT", "/v1/fleets/certain", {"arms": ["a", "b"], "features": ["x"], "policy": "ebm-ucb"})
     for k in range(30):
@@ -256,6 +259,7 @@ def test_an_admin_makes_a_fleet_changes_its_arms_and_erases_a_task(tmp_path, vis
             one.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
@@ -279,6 +283,7 @@ def test_answers_fit_and_can_be_read_in_both_colours(api, visit, scheme, width):
         picture(page, f"answers{hash_.replace('/', '-')}-{width}-{scheme}")
 
 
+@pytest.mark.slow
 def test_odd_names_and_many_arms_fit_and_stay_text(api, visit):
     arms = [*HOSTILE, *(f"arm {k}" for k in range(6))]
     weather = {"kind": "one_hot", "name": HOSTILE[1], "categories": [*HOSTILE[2:]]}

@@ -128,7 +128,9 @@ def lived(request, start, wait_for):
 
 
 @LIVES
-@pytest.mark.parametrize("how", ["snapshot and tail", "log alone", "polite stop"])
+@pytest.mark.parametrize(
+    "how", ["snapshot and tail", *(pytest.param(how, marks=pytest.mark.slow) for how in ("log alone", "polite stop"))]
+)
 def test_what_was_learned_comes_back(lived, start, tmp_path, how):
     sums, beliefs, fleet = statistics_of(lived), posteriors_of(lived), lived.read("/v1/fleets/stores")
     log = lived.get("/v1/fleets/stores/log").text
@@ -167,6 +169,7 @@ def test_live_statistics_are_the_sums_of_the_log(lived):
     require_same(statistics_of(lived), sums_of_the_log(lived))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silence", [{}, COUNTING], ids=["plain", "pending counts"])
 def test_statistics_are_the_sums_of_the_log_when_everything_happens_at_once(start, tmp_path, silence):
     service = start(snapshot_seconds=0.05, follow_seconds=0.02)
@@ -275,6 +278,7 @@ def test_decisions_after_a_restart_have_new_ids_and_old_keys_still_work(start, t
     shape(again.post(f"/v1/decisions/{first[0]['id']}/reward", json={"reward": 3.0}), 409, "reward_conflict")
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_comes_back_with_all_it_acknowledged(serve, tmp_path):
     served = serve()
     served.make_fleet(features=FEATURES)

@@ -42,6 +42,7 @@ def attack(served, folder, seconds, seed):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_some_seconds_of_requests_find_nothing(serve, tmp_path):
     attack(serve(), tmp_path, 15, seed=6)
 

@@ -11,6 +11,7 @@ from posse.simulation.run import play
 SIZE = {"n_tasks": 4, "n_arms": 3, "n_features": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_pulls_the_arms_that_the_rank_one_step_pulls(seed):
     draw = SyntheticWorld(**SIZE).draw(seed, 300)
@@ -21,6 +22,7 @@ def test_it_pulls_the_arms_that_the_rank_one_step_pulls(seed):
     assert_array_equal(direct.arms, quick.arms)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_another_estimator_pulls_others():
     # So that the test above can fail.

@@ -130,6 +130,7 @@ def test_a_server_that_says_nothing_is_given_up(monkeypatch):
     assert result.errors["no answer"] >= 2
 
 
+@pytest.mark.slow
 def test_arrivals_keep_their_rate_and_waiting_counts():
     result = run(Server(), replace(PLAN, rate=100.0, seconds=1.0))
     assert 60 <= result.pairs <= 140  # 100 expected, standard deviation 10

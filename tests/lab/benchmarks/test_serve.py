@@ -30,6 +30,7 @@ def check(run):
     assert run.database_bytes > 0
 
 
+@pytest.mark.slow
 def test_two_seconds_of_sqlite():
     begun = []
     report = measure_serve(QUICK, begun.append)

@@ -69,6 +69,7 @@ def ratio_interval(a, b):
 # ---- what is written
 
 
+@pytest.mark.slow
 def test_the_page_its_claims_and_its_figures_are_written(drawn):
     out, report = drawn
     figures = {picture.name for chapter in report.chapters for picture in chapter.pictures}
@@ -262,6 +263,7 @@ def test_mean_regret_of_a_table_by_hand(drawn, final_regret):
 # ---- drawing again
 
 
+@pytest.mark.slow
 def test_drawing_again_gives_the_same_bytes(drawn, files_of):
     out, _ = drawn
     before = files_of(out)

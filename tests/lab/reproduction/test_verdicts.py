@@ -203,6 +203,7 @@ def parts_that_hold(places):
     }
 
 
+@pytest.mark.slow
 def test_verdicts_on_random_tables_say_what_every_single_pair_says(reading):
     """Without wobble each interval is a point, so that only the logic is tested: what is said to hold, holds."""
     rng = np.random.default_rng(5)

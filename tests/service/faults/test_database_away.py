@@ -56,6 +56,7 @@ def refused(connection):
         assert connection.ask("GET", "/healthz").status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [pytest.param(stop, marks=pytest.mark.slow), crash])
 @pytest.mark.parametrize("seconds", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_database_that_goes_away_is_waited_out(services, loads, postgres_server, database, end, seconds):

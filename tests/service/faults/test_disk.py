@@ -36,6 +36,7 @@ def fill(folder):
                     break
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temporary", ["elsewhere", pytest.param("there", marks=pytest.mark.slow)])
 def test_a_full_disk_is_said_and_waited_out(services, loads, small_disk, tmp_path, temporary):
     scratch = small_disk / "tmp" if temporary == "there" else tmp_path / "tmp"

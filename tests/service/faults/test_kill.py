@@ -172,6 +172,7 @@ def test_a_snapshot_that_was_being_written_is_no_snapshot(services, loads):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_an_erasure_is_done_or_not_done_and_never_comes_back(services):
     rng = random.Random(11)
     service = services(snapshot_seconds=0.2)
@@ -230,6 +231,7 @@ def on_disk(service, text):
     return any(text in file.read_bytes() for file in service.folder.glob("posse.db*"))
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_an_erasure_reaches_snapshots_at_once(services):
     service = services(snapshot_seconds=3600)

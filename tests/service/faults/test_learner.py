@@ -127,6 +127,7 @@ def test_two_deciders_do_not_disturb_each_other(pair, loads):
         assert service.complaints() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_another_learns_when_the_learner_is_killed(pair, loads, kills):
     rng = random.Random(kills)

@@ -35,6 +35,7 @@ def workers_of(service):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_workers_share_a_port_and_outlive_each_other(services, loads, postgres_url):
     service = services("service", "--workers", "2", database=postgres_url)
     service.start()

@@ -5,6 +5,7 @@ from posse.errors import InvalidValue
 from posse.lab.benchmarks.calibration import SITUATIONS, chosen_situations, fleets, policies
 
 
+@pytest.mark.slow
 # All of them take a minute; one is enough to see that a situation depends on its seed alone.
 @pytest.mark.parametrize(
     "name", [name if name == "few-rows" else pytest.param(name, marks=pytest.mark.slow) for name in SITUATIONS]
