@@ -543,7 +543,7 @@ def log_evidence_of(belief: Belief, evidence: Evidence, buffers: Buffers) -> flo
         covariance = log_determinant(root)
         for position in range(belief.n_seen[arm]):
             row = belief.seen[arm, position]
-            factor(belief.local_covariance[row], root)
+            factor(whole(belief.local_covariance[row], buffers.matrices[1]), root)
             # det(I + A Sigma / s2) = det(Sigma / s2) / det(Ct)
             total += covariance - d * math.log(s2 * belief.task_weight[belief.task_of[row]]) - log_determinant(root)
             total += belief.sums.counts[row] * math.log(2.0 * math.pi * s2)

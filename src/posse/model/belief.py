@@ -15,17 +15,25 @@ if TYPE_CHECKING:
     from posse.types import Array
 
 
-def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) -> Belief:
+def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None, *, triangles: bool = False) -> Belief:
     """Return the belief that ``stats`` leave under ``prior``.
 
-    The belief works on the arrays of ``stats`` themselves; pass a copy to keep them. The prior is copied.
+    The belief works on the arrays of ``stats`` themselves; pass a copy to keep them. The prior is copied. With
+    ``triangles`` it works on upper triangles of its own, as fleets do: the kernels are then those of fleets, and what
+    one has compiled the other need not.
     """
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
     n_arms, n_tasks, d = stats.moment.shape
     # Every (arm, task) has its row here, in the order of the statistics.
     rows = np.arange(n_arms * n_tasks).reshape(n_arms, n_tasks)
+    sums = Sums(*(field.reshape(-1, *field.shape[2:]) for field in stats.sums))
+    local_covariance = np.empty((n_arms * n_tasks, d, d))
+    if triangles:
+        upper = np.triu_indices(d)
+        sums = sums._replace(gram=np.ascontiguousarray(sums.gram[:, *upper]))
+        local_covariance = np.empty(sums.gram.shape)
     belief = Belief(
-        sums=Sums(*(field.reshape(-1, *field.shape[2:]) for field in stats.sums)),
+        sums=sums,
         slot=np.ascontiguousarray(rows.T),
         task_of=np.tile(np.arange(n_tasks), n_arms),
         seen=np.zeros((n_arms, n_tasks), dtype=np.int64),
@@ -37,7 +45,7 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None) 
         shared_location=prior.shared_location.copy(),
         task_weight=np.ones(n_tasks),
         # Entries of tasks without rewards are never read, and untouched pages cost no memory.
-        local_covariance=np.empty((n_arms * n_tasks, d, d)),
+        local_covariance=local_covariance,
         local_mean=np.empty((n_arms * n_tasks, d)),
         shared_covariance=np.empty((n_arms, d, d)),
         shared_moment=np.empty((n_arms, d)),

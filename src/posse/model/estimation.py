@@ -121,7 +121,7 @@ def estimate_prior(
 def _by_least_squares(stats: Statistics, method: str, start: Prior, limit: int) -> PriorEstimate:
     """Estimate from the tasks' own least squares: the paper's methods and moments."""
     buffers = new_buffers(stats.n_features)
-    belief = new_belief(stats, start, buffers)
+    belief = new_belief(stats, start, buffers, triangles=True)
     memory = estimators.new_memory(stats.n_arms, stats.n_tasks, stats.n_features)
     done, converged = 0, False
     while done < limit and not converged:

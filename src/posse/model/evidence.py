@@ -33,7 +33,7 @@ def estimate_evidence(
     """Maximise the regularised evidence; see :func:`posse.model.estimate_prior`."""
     K, d = stats.n_arms, stats.n_features
     buffers = new_buffers(d)
-    belief = new_belief(stats, start or Prior.isotropic(n_arms=K, n_features=d), buffers)
+    belief = new_belief(stats, start or Prior.isotropic(n_arms=K, n_features=d), buffers, triangles=True)
     evidence = kernels.new_evidence(K, stats.n_tasks, d, STUDENT_FREEDOM if robust else 0.0)
     nothing = not (stats.sum_of_squares > 0).any()
     done, settled = 0, nothing
