@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Catalogue, FeatureSpec, Posse
-from posse.errors import DamagedFile, InvalidValue
+from posse.errors import DamagedFile, DataFileError, InvalidValue
 from posse.features import hashed, numeric, one_hot
 from posse.fleet.replica import Replica
-from posse.logs import check_log, read_log
+from posse.logs import check_log, read_log, write_log
 
 REGIONS, ARMS = ["north", "south", "west"], ["red", "green"]
 TASK_FEATURES = FeatureSpec([one_hot("region", REGIONS), "size"])
@@ -216,6 +216,57 @@ def test_a_log_has_what_is_known_about_tasks(tmp_path):
     assert log.contexts["region"].to_list() == [*(REGIONS * 2), None]
     assert log.contexts["size"].to_list() == [1.0, 2.0] * 3 + [None]
     assert {finding.code for finding in check_log(log) if finding.severity == "error"} <= {"deterministic-logging"}
+
+
+def test_a_change_of_features_is_a_line_of_the_log(tmp_path):
+    path = tmp_path / "log.jsonl"
+    fleet = fleet_of(known=False, rows=0, log=path)
+    fleet.set_task_features({"t1": region_of(1), "t2": region_of(2)})
+    fleet.reward(fleet.decide("t1", [0.1]), 1.0)
+    fleet.set_task_features({"t1": region_of(0)})
+    fleet.decide("t1", [0.1])
+    log = read_log(path)
+    assert log.contexts["region"].to_list() == ["south", "north"]
+    said = log.task_features
+    assert said.rows() == [(said["time"][0], "t1", "south", 2.0), (said["time"][0], "t2", "west", 1.0),
+                           (said["time"][0], "t1", "north", 1.0)]  # fmt: skip
+    write_log(log, tmp_path / "copy.jsonl")
+    assert read_log(tmp_path / "copy.jsonl").task_features.equals(said)
+    assert log.with_rewards().task_features is said
+    other = fleet_of(known=False, rows=0)
+    other.set_task_features(said.drop("time").unique("task", keep="last"))
+    assert other.export("t1")["features"] == region_of(0)
+    path.write_text('{"task_features": {"size": [1]}, "task": "t1"}\n')
+    with pytest.raises(DataFileError, match="line 1: a task feature must be"):
+        read_log(path)
+
+
+def test_a_log_that_cannot_be_written_leaves_features_as_they_were():
+    def full(records):
+        raise OSError("no room")
+
+    fleet = fleet_of(100)
+    before = fleet.expected("t3", [0.1])
+    fleet.log_to(full)
+    with pytest.raises(OSError, match="no room"):
+        fleet.set_task_features({"t3": region_of(1), "new": region_of(1)})
+    assert fleet.export("t3")["features"] == region_of(3)
+    assert "new" not in fleet.tasks
+    assert fleet.expected("t3", [0.1]) == before
+
+
+def test_one_task_of_another_kind_changes_beliefs_exactly_and_leaves_the_population():
+    fleet = fleet_of(600, refresh_growth=10.0)
+    fleet.decide("t4", [0.3])
+    population = fleet.prior.covariance.copy()
+    fleet.set_task_features({"t4": region_of(2), "t5": region_of(0)})
+    found = {task: fleet.expected(task, [0.4]) for task in ("t4", "t5", "t6", "t35")}
+    assert (fleet.prior.covariance == population).all()
+    fleet._store.rebuild()  # everything from the sums
+    for task, expected in found.items():
+        again = fleet.expected(task, [0.4])
+        assert_allclose(list(expected.mean.values()), list(again.mean.values()), rtol=1e-10)
+        assert_allclose(list(expected.sd.values()), list(again.sd.values()), rtol=1e-10)
 
 
 def test_what_was_learned_is_shown_over_all_tasks():

@@ -14,6 +14,7 @@ from posse.fleet.menu import read_menu
 if TYPE_CHECKING:
     from posse.fleet.commit import Steps
     from posse.fleet.core import Core
+    from posse.fleet.labels import Label
 
 
 def set_task_features(fleet: Core, tasks: Any) -> int:
@@ -30,13 +31,35 @@ def set_task_features(fleet: Core, tasks: Any) -> int:
         assert spec is not None
         menu = read_menu(tasks, spec, fleet._tasks, what="task")
         numbers, new = fleet._numbers(menu.arms, fleet._tasks.known(menu.arms))
-        side.reserve(fleet._store.n_tasks + len(new))
-        old = np.flatnonzero(numbers < fleet._store.n_tasks)
-        fleet._look()
-        steps = known.moving_tasks(fleet._store, numbers[old], menu.columns[old])
-        steps += side.setting(numbers, menu.columns, menu.all_raw())
-        commit([*steps, partial(side.__dict__.update, spec=menu.spec), *fleet._taking(new)])
+        store, raw = fleet._store, menu.all_raw()
+        side.reserve(store.n_tasks + len(new))
+        old = np.flatnonzero(numbers < store.n_tasks)
+        steps, moved = known.moving_tasks(store, numbers[old], menu.columns[old])
+        steps += side.setting(numbers, menu.columns, raw)
+        steps += [
+            partial(side.__dict__.update, spec=menu.spec),
+            # Rewards of a task of another kind are news to the effects as much as rewards that are replaced.
+            partial(store.__dict__.update, replaced=store.replaced + moved),
+        ]
+        commit([*steps, *fleet._taking(new)], partial(_note, fleet, menu.arms, raw) if fleet._log else None)
+        if not store.stale and store.refresh_due(fleet._growth()):
+            fleet._renew()
         return len(menu)
+
+
+def _note(fleet: Core, tasks: list[Label], raw: list[list[Any]]) -> None:
+    """Write what is known about tasks to the log before it counts, a line each."""
+    from posse.logs.writer import moment
+
+    assert fleet._log is not None
+    assert fleet._known is not None
+    when, names = moment(fleet._clock()), fleet._known.task_names
+    fleet._log(
+        [
+            {"task_features": dict(zip(names, values, strict=True)), "task": task, "time": when}
+            for task, values in zip(tasks, raw, strict=True)
+        ]
+    )
 
 
 def setting_arm(fleet: Core, arm: Any, features: Any) -> Steps:
