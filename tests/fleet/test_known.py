@@ -369,5 +369,56 @@ def test_what_makes_no_sense_is_refused():
             Posse(arms=ARMS, features=["x"], task_features=["size"], **settings)
     with pytest.raises(InvalidValue, match="before the first task"):
         Posse(arms=range(500), features=["x"], task_features=[hashed("town", 9_000)])
-    with pytest.raises(InvalidValue, match="replica without"):
-        Replica(arms=ARMS, features=["x"], task_features=["size"])
+
+
+def replica_of(rows, **settings):
+    replica = Replica(arms=ARMS, features=["x"], task_features=TASK_FEATURES, arm_features=ARM_FEATURES, **settings)
+    replica.set_task_features(known_tasks())
+    follow(replica, rows)
+    return replica
+
+
+def follow(replica, rows, **settings):
+    for part in rows.iter_slices(50):
+        replica.learn(part["task"].to_list(), part["arm"].to_list(), part.select("x"), part["reward"].to_list(),
+                      **settings)  # fmt: skip
+
+
+def assert_same_beliefs(one, other, rtol=1e-9):
+    for task in ("t1", "t3", "t35", "stranger"):
+        first, second = (fleet.expected(task, [0.4]) for fleet in (one, other))
+        assert_allclose(list(first.mean.values()), list(second.mean.values()), rtol=rtol)
+        assert_allclose(list(first.sd.values()), list(second.sd.values()), rtol=rtol)
+
+
+def test_replicas_share_what_features_say(tmp_path):
+    rows = table(700)[0]
+    leader = replica_of(rows)
+    leader.add_arm("blue", {"category": "b"})
+    leader.learn(["t3", "t4"], ["blue", "red"], [[0.3], [0.1]], [2.0, 1.0])
+    leader.set_task_features({"t3": region_of(1)})  # which it was not before
+    assert leader._known.tasks.effects.variance[0] > 0
+    # From the log alone: everything that came, then the population in force, once.
+    again = Replica(arms=[*ARMS, "blue"], features=["x"], task_features=TASK_FEATURES, arm_features=ARM_FEATURES)
+    again.set_task_features(known_tasks())
+    follow(again, rows, catching_up=True)
+    again.learn(["t3", "t4"], ["blue", "red"], [[0.3], [0.1]], [2.0, 1.0], catching_up=True)
+    again.set_task_features({"t3": region_of(1)})
+    assert again.adopt(leader.dump_population())
+    assert_same_beliefs(leader, again)
+    assert again.propose("t3", [0.2]).probabilities.keys() == {"red", "green", "blue"}
+    # And from a snapshot, which has other effects than the population that is in force by then.
+    leader.freeze()(tmp_path / "snapshot")
+    loaded = Replica.load(tmp_path / "snapshot")
+    assert_same_beliefs(leader, loaded)
+    leader.learn(["t1", "t2"], ["red", "green"], [[0.1], [0.1]], [9.0, -9.0])
+    leader.refresh()
+    loaded.learn(["t1", "t2"], ["red", "green"], [[0.1], [0.1]], [9.0, -9.0], catching_up=True)
+    assert loaded.adopt(leader.dump_population())
+    assert_same_beliefs(leader, loaded)
+    # Sums are those of rewards as they came.
+    _, sums = leader.learned(["t3"])
+    mine = rows.filter((pl.col("task") == "t3") & (pl.col("arm") == "red"))
+    assert_allclose(sums["t3", "red"].moment[0], mine["reward"].sum(), rtol=1e-9)
+    with pytest.raises(InvalidValue, match="of another version"):
+        Replica(arms=[*ARMS, "blue"], features=["x"]).adopt(leader.dump_population())

@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
     from posse.types import IntArray
 
-KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS = "fleet", 2, 3, 4, 5, 6, 7
+KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS, KNOWN_SUMS = "fleet", 2, 3, 4, 5, 6, 7, 8
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
 The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`, and the fourth the first with features
-of tasks and arms, see :mod:`posse.fleet.known_file`. The last two are the first two of a fleet with drift, see
-:mod:`posse.fleet.fading_file`.
+of tasks and arms, see :mod:`posse.fleet.known_file`. The next two are the first two of a fleet with drift, see
+:mod:`posse.fleet.fading_file`, and the last is the second with features.
 """
+WITHOUT_BELIEFS = (SUMS_ONLY, FADING_SUMS, KNOWN_SUMS)
 
 MOST_TASKS = 2**40
 
@@ -94,6 +95,13 @@ def version_of(fleet: Posse) -> int:
     return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
 
 
+def version_without_beliefs(fleet: Posse) -> int:
+    """Return the version of the file that a fleet is saved to without beliefs about pairs."""
+    if fleet._fading is not None:
+        return FADING_SUMS
+    return SUMS_ONLY if fleet._known is None else KNOWN_SUMS
+
+
 def require_finite(name: str, array: npt.NDArray[Any]) -> None:
     """Raise if an array of a file is not a number somewhere."""
     if array.dtype == np.float64 and name not in REBUILT and not np.isfinite(array).all():
@@ -135,7 +143,7 @@ def load_fleet(
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    versions = (VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS)
+    versions = (VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS, KNOWN_SUMS)
     with open_container(path, kind=kind, versions=versions) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
@@ -156,10 +164,6 @@ def _state(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
     header, arrays = state_but_pairs(fleet)
     if isinstance(fleet._store, SiteStore):
         more, rows = site_state(fleet._store, slots)
-        header, arrays = header | more, arrays | rows
-    if fleet._known is not None:
-        order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
-        more, rows = known_state(fleet._known, order, fleet._store.n_arms)
         header, arrays = header | more, arrays | rows
     arrays |= {
         "pair_gram": belief.sums.gram[slots],
@@ -237,6 +241,9 @@ def state_but_pairs(fleet: Posse) -> tuple[dict[str, Any], Arrays]:
     if fleet._fading is not None:
         more, faded = fading_state(fleet._fading, place)
         header, arrays = header | more, arrays | faded
+    if fleet._known is not None:
+        more, rows = known_state(fleet._known, order, n_arms)
+        header, arrays = header | more, arrays | rows
     return header, arrays
 
 
@@ -329,7 +336,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
-        **(declared(header) if reader.box.version == WITH_KNOWN else {}),
+        **(declared(header) if reader.box.version in (WITH_KNOWN, KNOWN_SUMS) else {}),
         clock=clock,
     )
     for name in names[first_arms:]:
@@ -374,7 +381,7 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
     fleet._partial = chosen is not None
     if chosen is not None:
         fleet._elsewhere = everyone - frozenset(labels)
-    beliefs = reader.box.version not in (SUMS_ONLY, FADING_SUMS)
+    beliefs = reader.box.version not in WITHOUT_BELIEFS
     wrong = contradiction(fleet._store, whole=chosen is None, faded=fleet._fading is not None)
     if wrong is not None:
         raise reader.damaged(wrong)
@@ -440,7 +447,7 @@ def _restore_pairs(fleet: Posse, reader: _Reader, n_tasks: int, chosen: IntArray
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),
     ]
-    if reader.box.version not in (SUMS_ONLY, FADING_SUMS):
+    if reader.box.version not in WITHOUT_BELIEFS:
         parts += [
             ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
             ("local_mean", belief.local_mean, (n_pairs, d)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,31 @@ def _note(fleet: Core, tasks: list[Label], raw: list[list[Any]]) -> None:
             for task, values in zip(tasks, raw, strict=True)
         ]
     )
+
+
+def know_arms(fleet: Core, arms: Mapping[Any, Any]) -> None:
+    """Know something about arms of a fleet that has no rewards yet; the others have nothing known about them."""
+    arms = {arm: values for arm, values in arms.items() if arm in fleet._arms}
+    if not arms:
+        return
+    with fleet._lock:
+        known = fleet._known
+        assert known is not None
+        assert known.arms.spec is not None
+        assert not fleet._store.n_rewards
+        menu = read_menu(arms, known.arms.spec, fleet._arms)
+        numbers = np.array([fleet._arm_number(arm) for arm in menu.arms])
+        commit(known.arms.setting(numbers, menu.columns, menu.all_raw()))
+
+
+def about_task(fleet: Core, task: Label) -> dict[str, Any] | None:
+    """Return what is known about a task by name, or None if that is nothing or the fleet has no task features."""
+    known = fleet._known
+    if known is None or known.tasks.spec is None:
+        return None
+    with fleet._lock:
+        number = fleet._tasks.get(task)
+        return None if number is None or number not in known.tasks.raw else known.about(number)
 
 
 def setting_arm(fleet: Core, arm: Any, features: Any) -> Steps:

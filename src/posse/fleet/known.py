@@ -357,21 +357,28 @@ class Known:
             by_task = learn_effects(precision, moment, *base, squares, self.tasks.groups, levels, by_task.variance)
         if self.arms.n_columns:
             by_arm = self._arm_effects(store, precision, moment, by_task)
-        after = Known.__new__(Known)
-        after.__dict__.update(self.__dict__)
         averages = self.tasks.averages(np.unique(tasks)), self.arms.averages(np.arange(n_arms))
-        news = [
-            {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
-            for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
-        ]
-        after.tasks, after.arms = _with(self.tasks, news[0]), _with(self.arms, news[1])
-        delta = after.offsets(tasks, arms) - before
+        return self.taking(
+            store,
+            *(
+                {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
+                for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
+            ),
+        )
+
+    def taking(self, store: Store, of_tasks: dict[str, Any], of_arms: dict[str, Any]) -> Steps:
+        """Have other effects in force, and what belongs to them, and move all sums to the new offsets."""
+        slots, arms = self.pairs(store)
+        tasks = store.belief.task_of[slots]
+        after = Known.__new__(Known)
+        after.__dict__.update(self.__dict__, tasks=_with(self.tasks, of_tasks), arms=_with(self.arms, of_arms))
+        delta = after.offsets(tasks, arms) - self.offsets(tasks, arms)
         # Features that say nothing leave everything as it is, to the last digit.
         steps = self.moving(store, slots, arms, delta) if delta.any() else []
         return [
             *steps,
-            partial(self.tasks.__dict__.update, news[0]),
-            partial(self.arms.__dict__.update, news[1]),
+            partial(self.tasks.__dict__.update, of_tasks),
+            partial(self.arms.__dict__.update, of_arms),
         ]
 
     def _arm_effects(self, store: Store, precision: Array, moment: Array, by_task: Effects) -> Effects:

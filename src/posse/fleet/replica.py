@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from posse.fleet.population import adopt_population, dump_population, estimated_
 from posse.fleet.posse import Posse
 from posse.fleet.site_store import SiteStore
 from posse.fleet.snapshot import freeze_fleet
-from posse.kernels.fleet import decide
+from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ class Replica(Posse):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        if self._known is not None:
-            raise InvalidValue(
-                "expected a replica without task_features and arm_features, got some: what replicas share has no "
-                "effects of features yet; use Posse"
-            )
         if self._fading is not None:
             self._fading.deferred = True
         self._leads = True
@@ -127,10 +122,8 @@ class Replica(Posse):
             label = task if number is not None and type(task) is str else self._tasks.checked(task)
             self._look()
             out = np.empty((3, len(names)))
-            position = decide(
-                self._store.address, -1 if number is None else number, x, arms, self._step(), explore,
-                self._rng.random(), out,
-            )  # fmt: skip
+            at = -1 if number is None else number
+            position = self._choose(at, x, arms, self._step(), explore, self._rng.random(), out)
             if position < 0:
                 raise no_belief(label)
             self._show_rewards(out[1], out[2])
@@ -212,7 +205,9 @@ class Replica(Posse):
             commit(steps)
             self._estimate(lesson)
 
-    def try_arms(self, arms: Iterable[Label], retired: Iterable[Label]) -> None:
+    def try_arms(
+        self, arms: Iterable[Label], retired: Iterable[Label], features: Mapping[Any, Any] | None = None
+    ) -> None:
         """Raise what would be wrong with having these arms, of which some are retired; nothing changes.
 
         Parameters
@@ -221,6 +216,8 @@ class Replica(Posse):
             All of them; those that this fleet has, and at most one that it does not.
         retired : iterable
             Those of them that may not be chosen.
+        features : mapping, optional
+            What is known about arms.
 
         Raises
         ------
@@ -232,7 +229,7 @@ class Replica(Posse):
             if not active:
                 raise InvalidValue("all arms would be retired; keep at least one that can be chosen")
             for arm in active.difference(self._active_names):
-                self._adding_arm(arm)
+                self._adding_arm(arm, (features or {}).get(arm) if arm not in self._arms else None)
 
     def leave_out(self, applied: int, *, counts: bool = True) -> None:
         """Go on without a row that cannot be learned, which is the change of this number.
@@ -265,6 +262,10 @@ class Replica(Posse):
             taken = slots[rows, arms]
             kept = self._store.plain_sums() if isinstance(self._store, SiteStore) else belief.sums
             sums = Sums(*(array[taken] for array in kept))
+            if self._known is not None:
+                whole = sums._replace(gram=whole_matrices(sums.gram))
+                raw = self._known.raw_sums(belief.task_of[taken], arms, whole)
+                sums = sums._replace(moment=raw.moment, sum_of_squares=raw.sum_of_squares)
             applied = self.applied
         labels = list(numbers)
         return applied, {

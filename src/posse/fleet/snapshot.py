@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from posse.container import Streamed
 from posse.fleet.file import (
-    FADING_SUMS,
     KIND,
-    SUMS_ONLY,
     freeze_whole,
     label_arrays,
     require_finite,
     state_but_pairs,
+    version_without_beliefs,
     write_fleet,
 )
 from posse.fleet.kept import FrozenSums
@@ -74,8 +73,7 @@ def freeze_fleet(
             for name, (field, shape) in sums.fields.items()
         }
         names = label_arrays(labels, type_of_labels)
-        version = SUMS_ONLY if fleet._fading is None else FADING_SUMS
-        write_fleet(path, version, header, {**arrays, **names, **pairs}, kind=kind)
+        write_fleet(path, version_without_beliefs(fleet), header, {**arrays, **names, **pairs}, kind=kind)
 
     return write
 

@@ -30,7 +30,20 @@ from posse.service.log_lines import FIELDS
 from posse.service.measures import Measures
 from posse.service.metrics import Metrics
 from posse.service.request_ids import HEADER, current, request_id
-from posse.service.routes import audit, decisions, fleets, health, insights, log, looking, page, rankings, tasks, verify
+from posse.service.routes import (
+    audit,
+    decisions,
+    fleets,
+    health,
+    insights,
+    known,
+    log,
+    looking,
+    page,
+    rankings,
+    tasks,
+    verify,
+)
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 from posse.service.tracing import is_traced
@@ -41,7 +54,20 @@ SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait fo
 
 HANDLER = "posse.handler"  # who answers a request that goes the short way
 
-ROUTES: tuple[Any, ...] = (decisions, rankings, fleets, tasks, looking, insights, log, verify, audit, health, page)
+ROUTES: tuple[Any, ...] = (
+    decisions,
+    rankings,
+    fleets,
+    known,
+    tasks,
+    looking,
+    insights,
+    log,
+    verify,
+    audit,
+    health,
+    page,
+)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

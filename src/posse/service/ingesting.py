@@ -13,6 +13,7 @@ from posse.service import schemas
 from posse.service.definition import require_label
 from posse.service.engine import Engine
 from posse.service.errors import api_error
+from posse.service.known import task_names
 from posse.service.live import LiveFleet
 from posse.storage import NewDecision, NewReward
 
@@ -52,13 +53,17 @@ def _entries(engine: Engine, live: LiveFleet, row: schemas.LogEntry) -> list[New
             f"expected a propensity above 0 and at most 1 (how probable the arm was), got {propensity}; a rule without "
             "chance has 1"
         )
-    live.replica.features.encode(row.context)
+    # An exported context has what was known about the task, too.
+    about = {name: row.context[name] for name in task_names(live.definition) if name in row.context}
+    context = {name: value for name, value in row.context.items() if name not in about}
+    live.replica.features.encode(context)
     body = {
-        "context": live.contexts.plain(row.context),
+        "context": live.contexts.plain(context),
         "eligible": eligible,
         "probabilities": row.probabilities or [],
         "mean": row.expected_rewards or [],
         "sd": [],
+        **({"task_features": about} if about else {}),
     }
     time = _seconds(row.time, now, "time")
     entries: list[NewDecision | NewReward] = [

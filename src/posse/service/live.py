@@ -22,6 +22,7 @@ from posse.errors import PosseError, StorageError
 from posse.fleet.replica import Replica
 from posse.service.contexts import Contexts
 from posse.service.definition import first_replica, match_arms, new_replica
+from posse.service.known import known_arms, read_line
 from posse.storage import Change, FleetRow, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
@@ -95,7 +96,7 @@ class LiveFleet:
 
         The one that serves may refuse what a new one takes. It must have applied the change before.
         """
-        self.replica.try_arms(definition["arms"], definition["retired"])
+        self.replica.try_arms(definition["arms"], definition["retired"], known_arms(definition))
         new_replica(definition)
 
     def _note_time(self, begin: float) -> None:
@@ -220,6 +221,9 @@ class LiveFleet:
             if kind == ROWS:
                 self._learn(replica, list(group))
                 continue
+            if kind == "task":
+                self._know_tasks(replica, list(group))
+                continue
             for change in group:
                 if kind == "arms":
                     definition = json.loads(change.data)
@@ -236,6 +240,10 @@ class LiveFleet:
                 elif kind == "population" and change.number != self.own_population and self._adopt(replica, change):
                     self._published = replica.estimate
                 replica.applied = change.number
+
+    def _know_tasks(self, replica: Replica, changes: list[Change]) -> None:
+        replica.set_task_features(dict(read_line(change.data) for change in changes))
+        replica.applied = changes[-1].number
 
     def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
         last = changes[-1].number
