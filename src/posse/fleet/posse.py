@@ -1020,6 +1020,7 @@ class Posse(Core):
                 findings=findings,
                 rewards=self._behaviour.family.name,
                 drift=None if self._fading is None else self._fading.to_json(self._tasks),
+                effects=None if self._known is None else self.effects(),
             )
 
     def _arm_overviews(self) -> list[ArmOverview]:

@@ -261,7 +261,9 @@ class TaskFeaturesBody(Request):
     """What is known about one task."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"region": "north", "size": 120}}]})
-    features: dict[str, Value] = Field(description="By name; null is missing, where the declared feature allows for that.")
+    features: dict[str, Value] = Field(
+        description="By name; null where a value is missing and its feature allows for that."
+    )
 
 
 class TaskFeaturesMany(Request):
@@ -269,7 +271,9 @@ class TaskFeaturesMany(Request):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"tasks": {"store-17": {"region": "north", "size": 120}, "store-18": {"region": "south", "size": 80}}}]
+            "examples": [
+                {"tasks": {"store-17": {"region": "north", "size": 120}, "store-18": {"region": "south", "size": 80}}}
+            ]
         }
     )
     tasks: dict[str, dict[str, Value]] = Field(min_length=1, description="Features by task.")
