@@ -256,6 +256,16 @@ def test_what_is_known_about_tasks_and_arms(client, name):
     assert client.population(other).effects == {"task": {"size": 0.0}, "arm": {"price": 0.0}}
 
 
+def test_a_catalogue_chooses_among_the_arms_that_come(client, name):
+    other = f"{name}-shop"
+    client.create_catalogue(other, ["hour"], FeatureSpec(["price"]), interactions=False)
+    arms = {"tea": {"price": 2.0}, "cake": {"price": 3.0}, "pie": {"price": 1.0}}
+    places = client.choose(other, "store-1", {"hour": 3.0}, arms, k=2, key="page")
+    assert len({place.arm for place in places}) == 2
+    assert client.choose(other, "store-1", {"hour": 3.0}, arms, k=2, key="page") == places
+    assert client.reward(places[0], 1.0)
+
+
 def test_a_ranking_has_a_decision_per_place(client, name):
     places = client.rank(name, "store-1", {"hour": 3.0}, 2, key="page")
 

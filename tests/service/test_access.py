@@ -46,6 +46,11 @@ ROUTES = {
         "/v1/fleets/stores/rankings",
         {"json": {"task": "t", "context": {"hour": 1, "weather": "sun"}, "k": 1}},
     ),
+    ("POST", "/v1/fleets/{fleet}/choices"): (
+        "decide",
+        "/v1/fleets/stores/choices",
+        {"json": {"task": "t", "context": {}, "eligible": {"a": {"price": 1}}}},
+    ),
     ("POST", "/v1/fleets/{fleet}/task-features"): (
         "decide",
         "/v1/fleets/stores/task-features",

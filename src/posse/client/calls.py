@@ -100,6 +100,23 @@ def retire_arm(name: str, arm: str) -> Call[values.Fleet]:
     return Call(method="DELETE", path=f"{_fleet(name)}/arms/{_part(arm, 'arm')}", read=values.fleet_of)
 
 
+def choose(
+    name: str, task: str, context: Context, eligible: Mapping[str, Any], *, k: int, explore: bool, key: str | None
+) -> Call[list[Decision]]:
+    """Ask a catalogue for a decision or a ranking, under a key that makes a second try the same request."""
+    arms = {_name(arm, "arm"): dict(features) for arm, features in eligible.items()}
+    body = to_json({**question(task, context, None, explore), "eligible": arms, "k": k}, "the decision")
+    path = f"{_fleet(name)}/choices"
+    return Call(method="POST", path=path, read=values.places_of, body=body, headers=_once(key))
+
+
+def create_catalogue(name: str, features: Any, arm_features: Any, settings: Mapping[str, Any]) -> Call[values.Fleet]:
+    """Create a catalogue; the same definition again changes nothing."""
+    of_arms = declared(arm_features)["features"]
+    whole = {"kind": "catalogue", **declared(features), "arm_features": of_arms, **settings}
+    return Call(method="PUT", path=_fleet(name), read=values.fleet_of, body=to_json(whole, "definition"))
+
+
 def set_task_features(name: str, tasks: Mapping[str, Mapping[str, Any]]) -> Call[int]:
     """Say what is known about tasks."""
     about = {_name(task, "task"): dict(features) for task, features in tasks.items()}

@@ -143,6 +143,27 @@ class Client:
         """Retire an arm: it is not taken any more; its rewards are kept."""
         return self._ask(calls.retire_arm(fleet, arm))
 
+    def create_catalogue(self, fleet: str, features: Any, arm_features: Any, **settings: Any) -> values.Fleet:
+        """Create a catalogue, whose arms come with every request; see :meth:`choose`."""
+        return self._ask(calls.create_catalogue(fleet, features, arm_features, settings))
+
+    def choose(
+        self,
+        fleet: str,
+        task: str,
+        context: calls.Context,
+        eligible: Mapping[str, Mapping[str, Any]],
+        *,
+        k: int = 1,
+        explore: bool = True,
+        key: str | None = None,
+    ) -> list[values.Decision]:
+        """Ask a catalogue to choose among arms with their features; a list of ``k`` decisions, best place first.
+
+        There is no fallback.
+        """
+        return self._ask(calls.choose(fleet, task, context, eligible, k=k, explore=explore, key=key))
+
     def set_task_features(self, fleet: str, tasks: Mapping[str, Mapping[str, Any]]) -> int:
         """Say what is known about tasks, in a fleet with task features; return of how many."""
         return self._ask(calls.set_task_features(fleet, tasks))

@@ -449,20 +449,20 @@ class Catalogue(KnownKeywords):
         X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw)
         with self._fleet._lock:
             for row, value in enumerate(y):
-                fleet = self._fleet
-                number = fleet._tasks.get(tasks[row])
-                new = [] if number is not None else [(tasks[row], fleet._store.reserve_tasks(1)[0])]
-                if len(self._arms) + 1 > self.max_arms:
-                    self._drop_arms(1)
-                (at,), named = self._number_arms([arms[row]])
-                steps = [
-                    *fleet._taking(new),
-                    *self._arms.adding(named),
-                    partial(self._used.__setitem__, int(at), fleet._decided),
-                ]
-                place = new[0][1] if number is None else number
-                self._learn(place, int(at), self._joint(X[row]) @ F[row], value, steps)
+                joint = self._joint(X[row]) @ F[row]
+                self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)
         return len(y)
+
+    def _learn_row(self, task: Label, arm: Label, joint: Array, value: float, used: int) -> None:
+        """Learn the reward of a decision that was made elsewhere; ``used`` is when that was, in decisions."""
+        fleet = self._fleet
+        number = fleet._tasks.get(task)
+        new = [] if number is not None else [(task, fleet._store.reserve_tasks(1)[0])]
+        if len(self._arms) + 1 > self.max_arms:
+            self._drop_arms(1)
+        (at,), named = self._number_arms([arm])
+        steps = [*fleet._taking(new), *self._arms.adding(named), partial(self._used.__setitem__, int(at), used)]
+        self._learn(new[0][1] if number is None else number, int(at), joint, value, steps)
 
     def _learn(
         self, task: int, arm: int, joint: Array, value: float, steps: Steps, note: Callable[[], object] | None = None

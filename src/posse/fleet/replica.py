@@ -26,6 +26,7 @@ from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
+    from posse.features import FeatureSpec
     from posse.fleet.overview import ArmOverview
     from posse.types import BoolArray, IntArray
 
@@ -64,6 +65,16 @@ class Replica(Posse):
             self._leads = bool(value)
             if self._fading is not None:
                 self._fading.watching = self._leads
+
+    @property
+    def learns_in_order(self) -> bool:
+        """Whether what a reward says depends on those before it, as it does of clicks and counts."""
+        return self.rewards != "number"
+
+    @property
+    def logged_features(self) -> FeatureSpec:
+        """What the context of a decision in the log is made of."""
+        return self._features
 
     def _growth(self) -> float:
         # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.

@@ -72,10 +72,12 @@ def decision_body(
     context: dict[str, Any],
     place: tuple[str, int] | None = None,
     about: dict[str, Any] | None = None,
+    arms: dict[str, list[Any]] | None = None,
 ) -> str:
     """Return what the log keeps of a decision beside its columns.
 
-    ``place`` is a ranking's id and the place in it, ``about`` what is known about the task.
+    ``place`` is a ranking's id and the place in it, ``about`` what is known about the task, and
+    ``arms`` about the eligible arms of a catalogue, in their order.
     """
     return to_json(
         {
@@ -86,6 +88,7 @@ def decision_body(
             "sd": list(decision.sd.values()),
             **({} if place is None else {"ranking": place}),
             **({} if about is None else {"task_features": about}),
+            **({} if arms is None else {"arm_features": arms}),
         }
     ).decode()
 
@@ -109,14 +112,19 @@ def log_row(row: LoggedDecision) -> dict[str, Any]:
     """Return a row of the log for people to look at."""
     found = decision_again(row)
     del found["fleet"]
-    return found | {
-        "number": row.number,
-        "time": moment(row.time),
-        "context": json.loads(row.body)["context"],
-        "state": STATES[row.state],
-        "reward": row.reward,
-        "reward_time": None if row.reward_time is None else moment(row.reward_time),
-    }
+    body = json.loads(row.body)
+    return (
+        found
+        | ({"arm_features": body["arm_features"]} if "arm_features" in body else {})
+        | {
+            "number": row.number,
+            "time": moment(row.time),
+            "context": body["context"] | body.get("task_features", {}),
+            "state": STATES[row.state],
+            "reward": row.reward,
+            "reward_time": None if row.reward_time is None else moment(row.reward_time),
+        }
+    )
 
 
 def trace(row: LoggedDecision, events: list[RewardEvent]) -> list[dict[str, Any]]:

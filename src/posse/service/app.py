@@ -32,6 +32,7 @@ from posse.service.metrics import Metrics
 from posse.service.request_ids import HEADER, current, request_id
 from posse.service.routes import (
     audit,
+    choices,
     decisions,
     fleets,
     health,
@@ -57,6 +58,7 @@ HANDLER = "posse.handler"  # who answers a request that goes the short way
 ROUTES: tuple[Any, ...] = (
     decisions,
     rankings,
+    choices,
     fleets,
     known,
     tasks,

@@ -10,6 +10,7 @@ from posse.features import FeatureSpec
 from posse.fleet.behaviour import LEARNING, POLICIES
 from posse.fleet.knowing import know_arms
 from posse.fleet.replica import Replica
+from posse.service.catalogues import CATALOGUE, catalogue_definition, new_catalogue
 from posse.service.declaring import declared_features
 from posse.service.known import known_arms, known_definition, known_settings
 from posse.service.settings import Limits
@@ -39,6 +40,10 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     limits : Limits
     """
     given = complete(given)
+    if given.pop("kind", None) == CATALOGUE:
+        return catalogue_definition(given, limits)
+    if given["arms"] is None:
+        raise InvalidValue("arms is missing; give it")
     features = FeatureSpec(declared_features(given["features"]), intercept=given["intercept"])
     for name in features.names:
         require_label(name, "a feature", limits)
@@ -130,6 +135,8 @@ def require_known(definition: dict[str, Any]) -> None:
 def new_replica(definition: dict[str, Any]) -> Replica:
     """Return the fleet that a definition describes, before its first reward."""
     definition = complete(definition)
+    if definition.get("kind") == CATALOGUE:
+        return new_catalogue(definition)
     fleet = Replica(
         arms=definition["arms"],
         features=FeatureSpec.from_json(definition["features"]),

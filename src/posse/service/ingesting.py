@@ -10,6 +10,7 @@ from pydantic_core import to_json
 from posse._version import __version__
 from posse.errors import InvalidValue, PosseError
 from posse.service import schemas
+from posse.service.catalogues import CATALOGUE
 from posse.service.definition import require_label
 from posse.service.engine import Engine
 from posse.service.errors import api_error
@@ -36,6 +37,8 @@ def _entries(engine: Engine, live: LiveFleet, row: schemas.LogEntry) -> list[New
     if not row.decision_id.isascii() or len(row.decision_id) > 100:
         raise InvalidValue(f"expected a decision id of at most 100 ASCII characters, got {row.decision_id[:100]!r}")
     require_label(row.task, "a task", limits)
+    if live.definition.get("kind") == CATALOGUE:
+        raise InvalidValue("expected a fleet of fixed arms, got a catalogue, which takes in nothing decided elsewhere")
     arms = live.definition["arms"]
     if row.arm not in arms:
         raise InvalidValue(f"expected an arm of {', '.join(arms)}, got {row.arm!r}; add it to the fleet first")

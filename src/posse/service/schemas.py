@@ -32,7 +32,15 @@ class Definition(Request):
             ]
         }
     )
-    arms: list[str] | dict[str, dict[str, Value] | None] = Field(
+    kind: Literal["fleet", "catalogue"] = Field(
+        "fleet",
+        description=(
+            "A fleet has arms; a catalogue has thousands that come and go, which come with their features in every "
+            "request to `/fleets/{fleet}/choices`."
+        ),
+    )
+    arms: list[str] | dict[str, dict[str, Value] | None] | None = Field(
+        None,
         min_length=1,
         description=(
             "What every task chooses among; with arm_features, names with what is known about each arm, or null where "
@@ -89,6 +97,12 @@ class Definition(Request):
     arm_features: list[str | dict[str, Any]] | None = Field(
         None, description="What may be known about an arm (price, category), declared as features are."
     )
+    interactions: bool = Field(
+        True, description="Of a catalogue: whether a context changes what features of arms are worth."
+    )
+    max_arms: int = Field(
+        100_000, ge=1, le=10_000_000, description="Of a catalogue: how many arms are remembered, those used last."
+    )
     time_to_live: float | None = Field(
         30 * 24 * 3600.0,
         gt=0,
@@ -141,6 +155,29 @@ class AskRanking(Ask):
         json_schema_extra={"examples": [{"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "k": 2}]}
     )
     k: int = Field(ge=1, description="How many places: at most as many as there are eligible arms.")
+
+
+class AskChoice(Request):
+    """A request for a decision of a catalogue."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "task": "store-17",
+                    "context": {"hour": 9.5},
+                    "eligible": {"tea": {"price": 2.5}, "cocoa": {"price": 3.0}},
+                }
+            ]
+        }
+    )
+    task: str = Field(description="One never seen starts from what the others have in common.")
+    context: dict[str, Value] | list[Value] = Field(description="Raw values by feature name, or all in their order.")
+    eligible: dict[str, dict[str, Value]] = Field(
+        min_length=1, description="The arms, each with what is known about it; one never seen starts from that."
+    )
+    explore: bool = Field(True, description="False takes the arm with the best mean, with propensity 1.")
+    k: int = Field(1, ge=1, description="How many places: each is a decision among the arms that those above left.")
 
 
 class AskWithKey(Ask):

@@ -13,6 +13,7 @@ from posse.service import schemas
 from posse.service.access import fleets_of
 from posse.service.answers import answer, fleet_answer
 from posse.service.bodies import json_body, json_request
+from posse.service.catalogues import CATALOGUE
 from posse.service.definition import active_arms, complete, new_definition, require_cells, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
@@ -146,6 +147,8 @@ async def add_arm(
     require_label(arm, "an arm", limits)
 
     def change(definition: dict[str, Any]) -> dict[str, Any]:
+        if definition.get("kind") == CATALOGUE:
+            raise ApiError("invalid", "arms of a catalogue come with every request; there is nothing to add", "fleet")
         if arm in active_arms(definition):
             raise ApiError("arm_exists", f"there is an arm {arm!r} already", "arm")
         arms = definition["arms"] if arm in definition["arms"] else [*definition["arms"], arm]
