@@ -244,8 +244,11 @@ class Known:
         squares = sums.sum_of_squares + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment)
         return sums._replace(moment=sums.moment + moved, sum_of_squares=squares)
 
-    def moving(self, store: Store, slots: IntArray, arms: IntArray, delta: Array) -> Steps:
-        """Move the sums of pairs by this much in their offsets; the posterior must be refreshed before it is used."""
+    def moving(self, store: Store, slots: IntArray, arms: IntArray, delta: Array, *, stale: bool = True) -> Steps:
+        """Move the sums of pairs by this much in their offsets.
+
+        If that leaves the posterior ``stale``, it must be refreshed before it is used.
+        """
         sums = store.belief.sums
         store.keep(slots, arms)
         moment, squares = sums.moment[slots], sums.sum_of_squares[slots]
@@ -255,23 +258,47 @@ class Known:
             squares[part] += np.einsum("ni,ni->n", delta[part], moved - 2.0 * moment[part])
             moment[part] -= moved
         return [
-            partial(store.__dict__.update, stale=True, version=store.version + 1),
+            partial(store.__dict__.update, stale=stale, version=store.version + 1),
             partial(sums.moment.__setitem__, slots, moment),
             partial(sums.sum_of_squares.__setitem__, slots, np.maximum(squares, 0.0)),
             partial(store._room.settled.__setitem__, slots, -1),
         ]
 
-    def moving_tasks(self, store: Store, tasks: IntArray, encoded: Array) -> Steps:
-        """Move the sums of tasks about which something else will be known."""
+    def moving_tasks(self, store: Store, tasks: IntArray, encoded: Array) -> tuple[Steps, int]:
+        """Move the sums of tasks about which something else will be known; also return of how many rewards that is.
+
+        The population stays: what these tasks say about shared means changes, which is exact and costs nothing for all
+        others.
+        """
         slots = store.belief.slot[tasks, : store.n_arms]
         place, arms = np.nonzero(slots >= 0)
         slots = slots[place, arms]
         seen = store.belief.sums.counts[slots] > 0
         place, arms, slots = place[seen], arms[seen], slots[seen]
-        if not slots.size:
-            return []
+        n_rewards = int(store.belief.sums.counts[slots].sum())
         delta = self.offsets(tasks[place], arms, encoded[place]) - self.offsets(tasks[place], arms)
-        return self.moving(store, slots, arms, delta)
+        if not delta.any():
+            return [], n_rewards
+        if not store.stale:
+            store.settle(np.unique(tasks[place]).tolist())
+        shared = [] if store.stale else self._moving_shared(store, slots, arms, delta)
+        return [*self.moving(store, slots, arms, delta, stale=store.stale), *shared], n_rewards
+
+    def _moving_shared(self, store: Store, slots: IntArray, arms: IntArray, delta: Array) -> Steps:
+        """Let shared means follow sums that are moved; pairs must be settled."""
+        belief = store.belief
+        moment, mean = belief.shared_moment.copy(), belief.shared_mean.copy()
+        gram, local = (whole_matrices(part[slots]) for part in (belief.sums.gram, belief.local_covariance))
+        less = np.einsum("nij,nj->ni", gram, delta)
+        # What a pair says about the shared mean: (I - A Ct) b / s2, see posse.kernels.posterior.
+        less -= np.einsum("nij,njk,nk->ni", gram, local, less)
+        np.subtract.at(moment, arms, less / belief.noise_variance[arms, None])
+        for arm in np.unique(arms).tolist():
+            mean[arm] = belief.shared_covariance[arm] @ moment[arm]
+        return [
+            partial(belief.shared_moment.__setitem__, ..., moment),
+            partial(belief.shared_mean.__setitem__, ..., mean),
+        ]
 
     def pairs(self, store: Store) -> tuple[IntArray, IntArray]:
         """Return slots and arms of all pairs with rewards."""
@@ -312,21 +339,28 @@ class Known:
             by_task = learn_effects(precision, moment, *base, squares, self.tasks.groups, levels, by_task.variance)
         if self.arms.n_columns:
             by_arm = self._arm_effects(store, precision, moment, by_task)
-        after = Known.__new__(Known)
-        after.__dict__.update(self.__dict__)
         averages = self.tasks.averages(np.unique(tasks)), self.arms.averages(np.arange(n_arms))
-        news = [
-            {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
-            for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
-        ]
-        after.tasks, after.arms = _with(self.tasks, news[0]), _with(self.arms, news[1])
-        delta = after.offsets(tasks, arms) - before
+        return self.taking(
+            store,
+            *(
+                {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
+                for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
+            ),
+        )
+
+    def taking(self, store: Store, of_tasks: dict[str, Any], of_arms: dict[str, Any]) -> Steps:
+        """Have other effects in force, and what belongs to them, and move all sums to the new offsets."""
+        slots, arms = self.pairs(store)
+        tasks = store.belief.task_of[slots]
+        after = Known.__new__(Known)
+        after.__dict__.update(self.__dict__, tasks=_with(self.tasks, of_tasks), arms=_with(self.arms, of_arms))
+        delta = after.offsets(tasks, arms) - self.offsets(tasks, arms)
         # Features that say nothing leave everything as it is, to the last digit.
         steps = self.moving(store, slots, arms, delta) if delta.any() else []
         return [
             *steps,
-            partial(self.tasks.__dict__.update, news[0]),
-            partial(self.arms.__dict__.update, news[1]),
+            partial(self.tasks.__dict__.update, of_tasks),
+            partial(self.arms.__dict__.update, of_arms),
         ]
 
     def _arm_effects(self, store: Store, precision: Array, moment: Array, by_task: Effects) -> Effects:

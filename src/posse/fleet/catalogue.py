@@ -423,20 +423,24 @@ class Catalogue(KnownKeywords):
         X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw)
         with self._fleet._lock:
             for row, value in enumerate(y):
-                fleet = self._fleet
-                number = fleet._tasks.get(tasks[row])
-                new = [] if number is not None else [(tasks[row], fleet._engine.store.reserve_tasks(1)[0])]
-                if len(self._arms) + 1 > self.max_arms:
-                    self._drop_arms(1)
-                (at,), named = self._number_arms([arms[row]])
-                steps = [
-                    *fleet._tasks.taking(fleet._engine.store, new),
-                    *self._arms.adding(named),
-                    partial(self._used.__setitem__, int(at), fleet._decided),
-                ]
-                place = new[0][1] if number is None else number
-                self._learn(place, int(at), self._joint.at(X[row]) @ F[row], value, steps)
+                joint = self._joint.at(X[row]) @ F[row]
+                self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)
         return len(y)
+
+    def _learn_row(self, task: Label, arm: Label, joint: Array, value: float, used: int) -> None:
+        """Learn the reward of a decision that was made elsewhere; ``used`` is when that was, in decisions."""
+        fleet = self._fleet
+        number = fleet._tasks.get(task)
+        new = [] if number is not None else [(task, fleet._engine.store.reserve_tasks(1)[0])]
+        if len(self._arms) + 1 > self.max_arms:
+            self._drop_arms(1)
+        (at,), named = self._number_arms([arm])
+        steps = [
+            *fleet._tasks.taking(fleet._engine.store, new),
+            *self._arms.adding(named),
+            partial(self._used.__setitem__, int(at), used),
+        ]
+        self._learn(new[0][1] if number is None else number, int(at), joint, value, steps)
 
     def _learn(
         self, task: int, arm: int, joint: Array, value: float, steps: Steps, note: Callable[[], object] | None = None
@@ -482,10 +486,10 @@ class Catalogue(KnownKeywords):
     def _drop_arms(self, room: int) -> None:
         """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""
         ledgers = self._fleet._ledgers()
-        waiting = np.unique(np.concatenate([ledger.arm[ledger.status == PENDING] for ledger in ledgers]))
+        waiting = {arm for ledger in ledgers for arm in ledger.arm[ledger.status == PENDING].tolist()}
         spared = int(SPARED * max(self.max_arms - room, 0))
         latest = sorted(self._used, key=lambda arm: -self._used[arm])[:spared]
-        kept = sorted({*latest, *waiting.tolist()})
+        kept = sorted({*latest, *waiting})
         numbers = np.full(len(self._arms), -1, dtype=np.int64)
         numbers[kept] = np.arange(len(kept))
         labels = Labels("arm")

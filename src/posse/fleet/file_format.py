@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
     from posse.types import IntArray
 
-KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS = "fleet", 2, 3, 4, 5, 6, 7
+KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS, KNOWN_SUMS = "fleet", 2, 3, 4, 5, 6, 7, 8
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
 The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`, and the fourth the first with features
-of tasks and arms, see :mod:`posse.fleet.known_file`. The last two are the first two of a fleet with drift, see
-:mod:`posse.fleet.fading_file`.
+of tasks and arms, see :mod:`posse.fleet.known_file`. The next two are the first two of a fleet with drift, see
+:mod:`posse.fleet.fading_file`, and the last is the second with features.
 """
 
-VERSIONS = (VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS)
+VERSIONS = (VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS, KNOWN_SUMS)
+WITHOUT_BELIEFS = (SUMS_ONLY, FADING_SUMS, KNOWN_SUMS)
 
 MOST_TASKS = 2**40
 

@@ -16,11 +16,12 @@ from posse.fleet.file_format import (
     BUFFERS,
     FADING,
     FADING_SUMS,
+    KNOWN_SUMS,
     MOST_TASKS,
     PER_ARM,
-    SUMS_ONLY,
     WITH_KNOWN,
     WITH_SITES,
+    WITHOUT_BELIEFS,
     Reader,
 )
 from posse.fleet.known_file import declared, restore_known
@@ -76,7 +77,7 @@ def restore_fleet(
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
-        **(declared(header) if reader.box.version == WITH_KNOWN else {}),
+        **(declared(header) if reader.box.version in (WITH_KNOWN, KNOWN_SUMS) else {}),
         clock=clock,
     )
     for name in names[first_arms:]:
@@ -123,7 +124,7 @@ def restore_fleet(
         if fleet._engine.fading is not None:
             fleet._engine.fading.stopped = True
         fleet._tasks.elsewhere = everyone - frozenset(labels)
-    beliefs = reader.box.version not in (SUMS_ONLY, FADING_SUMS)
+    beliefs = reader.box.version not in WITHOUT_BELIEFS
     wrong = contradiction(fleet._engine.store, whole=chosen is None, faded=fleet._engine.fading is not None)
     if wrong is not None:
         raise reader.damaged(wrong)
@@ -190,7 +191,7 @@ def _restore_pairs(fleet: Fleet, reader: Reader, n_tasks: int, chosen: IntArray 
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),
     ]
-    if reader.box.version not in (SUMS_ONLY, FADING_SUMS):
+    if reader.box.version not in WITHOUT_BELIEFS:
         parts += [
             ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
             ("local_mean", belief.local_mean, (n_pairs, d)),

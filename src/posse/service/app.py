@@ -24,7 +24,21 @@ from posse.service.errors import ApiError, api_error, invalid_field
 from posse.service.insights import Insights
 from posse.service.metrics import Metrics
 from posse.service.responses import ResponseMiddleware
-from posse.service.routes import audit, decisions, fleets, health, insights, log, looking, page, rankings, tasks, verify
+from posse.service.routes import (
+    audit,
+    choices,
+    decisions,
+    fleets,
+    health,
+    insights,
+    known,
+    log,
+    looking,
+    page,
+    rankings,
+    tasks,
+    verify,
+)
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
 from posse.service.short_way import ShortWay
@@ -34,7 +48,21 @@ PATIENCE = 60.0  # seconds for which a process among others waits to be ready; t
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, rankings, fleets, tasks, looking, insights, log, verify, audit, health, page)
+ROUTES: tuple[Any, ...] = (
+    decisions,
+    rankings,
+    choices,
+    fleets,
+    known,
+    tasks,
+    looking,
+    insights,
+    log,
+    verify,
+    audit,
+    health,
+    page,
+)
 
 
 def create_app(settings: Settings | None = None, clock: SteadyClock | None = None) -> FastAPI:

@@ -22,7 +22,7 @@ from posse.service.slices import Slices
 from posse.service.warming import Warming
 from posse.service.webhooks import Webhooks
 from posse.service.writer import Writer
-from posse.storage import Change, NewReward, Progress, Storage, Written, open_storage
+from posse.storage import Change, NewReward, Progress, Storage, Written, digest_of, open_storage
 
 WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries to load compiled code: twice as long every time
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
@@ -368,6 +368,23 @@ class Engine:
                 live.apply(number - 1, [Change(number, "drift", data=data)], patience=BUSY_SECONDS)
 
         self.writer.run(job)
+
+    def know_tasks(self, live: LiveFleet, about: list[tuple[str, bytes]]) -> bool:
+        """Write what is known about tasks and apply it; False if the fleet is gone."""
+
+        def job() -> int:
+            if not live.is_there():
+                return 0
+            number = self.storage.know_tasks(live.name, about, self.clock())
+            first = number - len(about) + 1
+            lines = [digest_of(live.name, task) + data for task, data in about]
+            changes = [Change(at, "task", data=line) for at, line in enumerate(lines, first)]
+            # As above. If somebody works on the fleet, the log has it for whoever follows.
+            live.apply(first - 1, changes, patience=BUSY_SECONDS)
+            return number
+
+        number: int = self.writer.run(job)
+        return number > 0
 
     def snapshot(self, live: LiveFleet) -> None:
         """Write a snapshot of a fleet, which replaces all before it."""

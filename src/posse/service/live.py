@@ -19,9 +19,12 @@ from anyio import CapacityLimiter
 from pydantic_core import from_json
 
 from posse.errors import PosseError, StorageError
+from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.replica import Replica
+from posse.service.catalogues import CATALOGUE
 from posse.service.contexts import Contexts
 from posse.service.definition import first_replica, match_arms, new_replica
+from posse.service.known import known_arms, read_line
 from posse.storage import Change, FleetRow, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
@@ -60,7 +63,7 @@ class LiveFleet:
         alone = from_log and storage.is_whole(row.name)
         self._forgot = False  # a task of clicks or counts that others' sites may still know of
         self.replica = first_replica(row.definition) if alone else _from_snapshot(storage, row)
-        self.contexts = Contexts(self.replica.features, largest)
+        self.contexts = Contexts(self.replica.logged_features, largest)
         self._published, self._estimate_seen = -1, -1
         self.population_at = time.monotonic()  # when it was noted that another population is in force
         if self._catch_up(self.replica):
@@ -97,7 +100,7 @@ class LiveFleet:
 
         The one that serves may refuse what a new one takes. It must have applied the change before.
         """
-        self.replica.try_arms(definition["arms"], definition["retired"])
+        self.replica.try_arms(definition["arms"], definition["retired"], known_arms(definition))
         new_replica(definition)
 
     def _note_time(self, begin: float) -> None:
@@ -232,6 +235,9 @@ class LiveFleet:
             if kind == ROWS:
                 self._learn(replica, list(group))
                 continue
+            if kind == "task":
+                self._know_tasks(replica, list(group))
+                continue
             for change in group:
                 if kind == "arms":
                     definition = json.loads(change.data)
@@ -240,7 +246,7 @@ class LiveFleet:
                         self.definition = definition
                 elif kind == "erase":
                     gone = replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
-                    self._forgot |= gone > 0 and replica.rewards != "number"
+                    self._forgot |= gone > 0 and replica.learns_in_order
                     self._published = -1  # populations from before have left the log
                 elif kind == "drift":
                     event = json.loads(change.data)
@@ -248,6 +254,10 @@ class LiveFleet:
                 elif kind == "population" and change.number != self.own_population and self._adopt(replica, change):
                     self._published = replica.estimate
                 replica.applied = change.number
+
+    def _know_tasks(self, replica: Replica, changes: list[Change]) -> None:
+        replica.set_task_features(dict(read_line(change.data) for change in changes))
+        replica.applied = changes[-1].number
 
     def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
         last = changes[-1].number
@@ -311,7 +321,7 @@ class LiveFleet:
             population = self._storage.population(self.name)
         adopted = population is not None and self._adopt(replica, population)
         # Clicks and counts were estimated when the task was forgotten; their log has no other place for it.
-        if erased and not adopted and replica.n_rewards and replica.rewards == "number":
+        if erased and not adopted and replica.n_rewards and not replica.learns_in_order:
             try:
                 replica.refresh()
             except Exception:
@@ -405,6 +415,8 @@ def _kind(change: Change) -> str:
 
 def read_snapshot(storage: Storage, fleet: str) -> Replica | None:
     """Return what the newest snapshot of a fleet has learned, None if there is none; raise if it cannot be read."""
+    row = storage.fleet(fleet)
+    is_catalogue = row is not None and row.definition.get("kind") == CATALOGUE
     found = storage.snapshot(fleet)
     if found is None:
         return None
@@ -414,7 +426,7 @@ def read_snapshot(storage: Storage, fleet: str) -> Replica | None:
         with open(path, "wb") as stream:
             for part in parts:
                 stream.write(part)
-        replica = Replica.load(path, background=True)
+        replica = (CatalogueReplica if is_catalogue else Replica).load(path, background=True)
     replica.applied = number
     return replica
 

@@ -236,14 +236,15 @@ class Change(NamedTuple):
     Parameters
     ----------
     number : int
-    kind : {"reward", "decision", "arms", "erase", "population", "drift"}
+    kind : {"reward", "decision", "arms", "erase", "population", "drift", "task"}
     task, arm, body : str
         Of the rewarded decision, or the one that counts from now on; empty for other kinds.
     reward : float
         Of a decision: what it counts as until its reward comes.
     data : bytes
         Of other kinds: the definition (JSON) after arms came or went, the digest of the erased task's name (see
-        :func:`posse.storage.naming.digest_of`), a population, or what was noticed about changes (JSON).
+        :func:`posse.storage.naming.digest_of`), a population, or what was noticed about changes (JSON). Of a task: the
+        digest of its name, by which an erasure finds it, and what is known about it from then on (JSON).
     old : float or None
         Of a reward: what the decision counted as until now, None if it did not count.
     time : float
@@ -533,6 +534,13 @@ class Storage(ABC):
     @abstractmethod
     def add_drift(self, fleet: str, data: bytes) -> int:
         """Note what was noticed about changes of the world; return the number of this, 0 if the fleet is gone."""
+
+    @abstractmethod
+    def know_tasks(self, fleet: str, about: Sequence[tuple[str, bytes]], time: float) -> int:
+        """Note what is known about tasks, a change each; return the number of the last, 0 if the fleet is gone.
+
+        Tasks that there were not are there from then on. An erasure takes what is known about the task with it.
+        """
 
     @abstractmethod
     def population(self, fleet: str) -> Change | None:

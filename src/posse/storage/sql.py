@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -28,7 +28,7 @@ from posse.storage.base import (
     RewardEvent,
     TaskRow,
 )
-from posse.storage.naming import digest_of
+from posse.storage.naming import DIGEST, digest_of
 from posse.storage.outcomes import ONCE
 from posse.storage.sql_keys import SqlKeys
 
@@ -148,6 +148,16 @@ DELETE FROM decisions WHERE id IN (
     AND ((change <= ? AND coalesce(corrected, 0) <= ?) OR (state = 2 AND change IS NULL AND counted IS NULL))
   ORDER BY time LIMIT ?)
 """
+
+
+ADD_CHANGE = "INSERT INTO changes (fleet, number, kind, data) VALUES (?, ?, ?, ?)"
+
+NEW_TASK = """
+INSERT INTO tasks (fleet, task, folded, first_time, decisions, rewards) VALUES (?, ?, ?, ?, 0, 0)
+ON CONFLICT (fleet, task) DO NOTHING
+"""
+
+FORGET_KNOWN = f"DELETE FROM changes WHERE fleet = ? AND kind = 'task' AND substr(data, 1, {DIGEST}) = ?"
 
 
 # A snapshot that has been replaced, or whose fleet is deleted, and one of its parts, if any is left.
@@ -405,6 +415,7 @@ class SqlStorage(SqlKeys):
             session.run("DELETE FROM tasks WHERE fleet = ? AND task = ?", number, task)
             # The task had its part in them; the process that learns publishes another.
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", number)
+            session.run(FORGET_KNOWN, number, digest_of(fleet, task))
             session.run(
                 "UPDATE fleets SET tasks = tasks - 1, decisions = decisions - ?, rewards = rewards - ?, "
                 "pending = pending - ?, erasure = changes + 1 WHERE id = ?",
@@ -473,6 +484,20 @@ class SqlStorage(SqlKeys):
         with self._writing() as session:
             locked = self._lock(session, fleet)
             return 0 if locked is None else _note(session, locked, "drift", data)
+
+    def know_tasks(self, fleet: str, about: Sequence[tuple[str, bytes]], time: float) -> int:
+        with self._writing() as session:
+            locked = self._lock(session, fleet)
+            if locked is None:
+                return 0
+            row, last = locked
+            new = 0
+            for task, data in about:
+                last += 1
+                new += session.run(NEW_TASK, row, task, task.casefold(), time)
+                session.run(ADD_CHANGE, row, last, "task", digest_of(fleet, task) + data)
+            session.run("UPDATE fleets SET changes = ?, tasks = tasks + ? WHERE id = ?", last, new, row)
+        return last
 
     def population(self, fleet: str) -> Change | None:
         found = self._read(
@@ -557,7 +582,7 @@ def _note(session: Session, fleet: tuple[int, int], kind: str, data: bytes) -> i
     """Give the next number of a locked fleet to a change that is no reward."""
     number = fleet[1] + 1
     session.run("UPDATE fleets SET changes = ? WHERE id = ?", number, fleet[0])
-    session.run("INSERT INTO changes (fleet, number, kind, data) VALUES (?, ?, ?, ?)", fleet[0], number, kind, data)
+    session.run(ADD_CHANGE, fleet[0], number, kind, data)
     return number
 
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.families import family_of
+from posse.fleet.knowing import about_task
 from posse.service import schemas
 from posse.service.access import fleets_of
 from posse.service.answers import answer, decision_again, decision_answer, decision_body, log_row, trace
@@ -327,7 +328,7 @@ def new_decision(
         task=ask.task,
         arm=str(decision.arm),
         propensity=decision.propensity,
-        body=decision_body(decision, context),
+        body=decision_body(decision, context, about=about_task(fleet, ask.task)),
         policy=fleet.policy,
         version=__version__,
         key=key,

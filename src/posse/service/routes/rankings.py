@@ -11,6 +11,7 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.fleet.decision import Decision
+from posse.fleet.knowing import about_task
 from posse.service import schemas
 from posse.service.answers import answer, decision_answer, decision_body
 from posse.service.bodies import json_body, json_request
@@ -83,6 +84,7 @@ def new_ranking(
         context = live.contexts.plain(ask.context)
     except PosseError as error:
         raise api_error(error, wrong_part(engine, live, ask, key)) from None
+    about = about_task(fleet, ask.task)
     now, digest = engine.clock(), "" if key is None else _digest(ask, context)
     return [
         (
@@ -94,7 +96,7 @@ def new_ranking(
                 task=ask.task,
                 arm=str(decision.arm),
                 propensity=decision.propensity,
-                body=decision_body(decision, context, (places[0].id, place + 1)),
+                body=decision_body(decision, context, (places[0].id, place + 1), about),
                 policy=fleet.policy,
                 version=__version__,
                 key=None if key is None else f"{key}/{place}",
