@@ -527,6 +527,8 @@ def test_a_fleet_with_nothing_in_it_is_refreshed_as_well(fleet_of, table):
     finish(fleet)
     fleet.learn_many(table(50))
     finish(fleet)
+    assert fleet.n_rewards == 51
+    assert not fleet.refreshing
     require_rebuilt(fleet)
 
 

@@ -14,8 +14,8 @@ import posse.engine.posteriors
 import posse.engine.room
 import posse.engine.store
 import posse.fleet.arms
+import posse.fleet.base
 import posse.fleet.deciding
-import posse.fleet.fleet
 import posse.fleet.late
 import posse.fleet.ledger
 import posse.fleet.looking
@@ -292,7 +292,7 @@ def memory(monkeypatch):
     for module in (
         posse.engine.arrays, posse.engine.decide, posse.engine.kept, posse.engine.learn, posse.engine.posteriors,
         posse.engine.room, posse.engine.store,
-        posse.fleet.arms, posse.fleet.deciding, posse.fleet.fleet, posse.fleet.late, posse.fleet.ledger,
+        posse.fleet.arms, posse.fleet.deciding, posse.fleet.base, posse.fleet.late, posse.fleet.ledger,
         posse.fleet.looking, posse.fleet.merge, posse.fleet.posse, posse.fleet.ranking, posse.fleet.rewarding,
         posse.fleet.table, posse.fleet.tasks, posse.kernels.llvm.handle, posse.model.refresh,
     ):  # fmt: skip

@@ -100,12 +100,13 @@ def prepare_one(engine: Engine, task: int, arm: int, *, provisional: bool = Fals
     was learned.
     """
     store = engine.store
-    if store.slot_of(task, arm) < 0:
-        store.claim(np.array([task]), np.array([arm]))
+    slot = store.slot_of(task, arm)
+    if slot < 0:
+        slot = int(store.claim(np.array([task]), np.array([arm]))[0])
     # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
     due = not store.stale and store.refresh_due(engine.growth, 1.0, provisional=provisional)
-    if due or store.is_read:
-        slots, arms = np.array([store.slot_of(task, arm)]), np.array([arm])
+    if due or store.kept is not None or store.frozen:  # as is_read, which every reward would ask
+        slots, arms = np.array([slot]), np.array([arm])
         store.keep(slots, arms)
         if due and not engine.estimates_later:
             return True, store.new_refresh(slots, arms)

@@ -84,7 +84,7 @@ class Posteriors(Arrays):
         population to estimate, so the next reward is always due to bring one; decisions that count as zero until
         their reward comes (``provisional``) only bring one when they are many beside those before.
         """
-        news = self._news + new_rewards
+        news = self._total + self.replaced + new_rewards  # as in _news, which every reward would ask
         if news < self._retry_at:
             return False
         if self.method == estimators.EVIDENCE:

@@ -18,7 +18,7 @@ from posse.engine.loading import require_loaded
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.checking import no_belief, require_truth_value
-from posse.fleet.decision import Decision, Expectation, Ranking
+from posse.fleet.decision import Decision, Expectation, Ranking, decision_among
 from posse.fleet.joint import JointFeatures
 from posse.fleet.labels import Label, Labels, require_one_by_one
 from posse.fleet.late import MONTH
@@ -27,7 +27,7 @@ from posse.fleet.menu import Menu, read_menu
 from posse.fleet.overview import Coefficients, coefficients_of
 from posse.fleet.posse import Posse
 from posse.fleet.residuals import Residuals
-from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
+from posse.fleet.rewarding import Rewarded, find_decision, id_of, listed_rewards, news_among, require_same
 from posse.fleet.rows import contexts_of, required, rewards_of
 from posse.kernels.fleet import decide, numbers, pick
 from posse.kernels.rule import action_probabilities
@@ -270,18 +270,9 @@ class Catalogue(KnownKeywords):
             step = max(fleet._decided + place, fleet._engine.store.experience) + 1
             action_probabilities(mean, sd, step, rule, explore, scratch, probabilities)
             position = int(pick(probabilities, uniform))
-            chances = probabilities.tolist()
-            decisions.append(
-                Decision(
-                    f"{fleet._prefix}-{fleet._ledger.next + place}" if record else "",
-                    task,
-                    arms[position],
-                    chances[position],
-                    dict(zip(arms, chances, strict=True)),
-                    dict(zip(arms, mean.tolist(), strict=True)),
-                    dict(zip(arms, sd.tolist(), strict=True)),
-                )
-            )
+            beliefs = [part.tolist() for part in (probabilities, mean, sd)]
+            decision_id = f"{fleet._prefix}-{fleet._ledger.next + place}" if record else ""
+            decisions.append(decision_among(decision_id, task, arms, position, beliefs))
             chosen.append(int(left[position]))
             if place + 1 < uniforms.size:
                 left, mean, sd = np.delete(left, position), np.delete(mean, position), np.delete(sd, position)
@@ -377,14 +368,14 @@ class Catalogue(KnownKeywords):
         value = fleet._checked_reward(value)
         with fleet._lock:
             now = fleet._clock()
-            ledger, row = fleet._find(decision_id, now)
-            if ledger.status[row] == REWARDED:
-                fleet._require_same(decision_id, float(ledger.reward[row]), value)
+            entry = find_decision(fleet, decision_id, now).entry
+            if entry.status == REWARDED:
+                require_same(decision_id, entry.reward, value)
                 return False
             fleet._expire(now)
-            ledger, row = fleet._find(decision_id, now)
+            ledger, row, _ = find_decision(fleet, decision_id, now)
             self._learn(
-                int(ledger.task[row]), int(ledger.arm[row]), ledger.context[row], value,
+                entry.task, entry.arm, entry.context, value,
                 ledger.rewarding(np.array([row]), np.array([value])),
                 partial(fleet._note_rewards, [decision_id], [value], now),
             )  # fmt: skip

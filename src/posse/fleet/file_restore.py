@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 AnyFleet = TypeVar("AnyFleet", bound="Fleet")
 
+LEDGER_ARRAYS = 6  # of every ledger
+
 
 def restore_fleet(
     cls: type[AnyFleet], reader: Reader, tasks: Iterable[Label] | None, clock: Callable[[], float]
@@ -257,6 +259,8 @@ def _restore_ledgers(fleet: Fleet, reader: Reader, n_tasks: int) -> None:
         if wrong is not None:
             raise reader.damaged(wrong)
         ledgers[prefix] = ledger
+    if sum(name.startswith("ledger") for name in reader.box.names) != LEDGER_ARRAYS * len(entries):
+        raise reader.damaged("it has decisions of ledgers that its header does not name")
     origins = reader.header["origins"]
     if not isinstance(origins, list) or not all(isinstance(name, str) for name in origins):
         raise reader.damaged(f"origins is {origins!r}")

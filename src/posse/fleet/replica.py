@@ -20,7 +20,7 @@ from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
 from posse.fleet.arms import adding_arm
 from posse.fleet.checking import no_belief, require_truth_value
-from posse.fleet.decision import Decision
+from posse.fleet.decision import Decision, decision_among
 from posse.fleet.fleet import Fleet
 from posse.fleet.labels import Label
 from posse.fleet.looking import arm_overviews
@@ -147,16 +147,7 @@ class Replica(Fleet):
                 raise no_belief(label)
             self._decided += 1
             number = self._decided
-        chances, mean, sd = out.tolist()
-        return Decision(
-            f"{self._prefix}-{number}",
-            label,
-            names[position],
-            chances[position],
-            dict(zip(names, chances, strict=True)),
-            dict(zip(names, mean, strict=True)),
-            dict(zip(names, sd, strict=True)),
-        )
+        return decision_among(f"{self._prefix}-{number}", label, names, position, out.tolist())
 
     def learn(
         self,
