@@ -198,7 +198,8 @@ class Replica(Fleet):
             codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
             labels = self._tasks.checked_all(positions)
             numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
-            arm_numbers = np.array([self._arms.number(arm) for arm in arms], dtype=np.int64)
+            numbered = {arm: self._arms.number(arm) for arm in dict.fromkeys(arms)}
+            arm_numbers = np.array([numbered[arm] for arm in arms], dtype=np.int64)
             if old is not None:
                 self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
             came = self._times(self._clock(), y.size)

@@ -10,25 +10,28 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby
+from functools import partial
+from itertools import compress, groupby
+from operator import eq, ne
 from pathlib import Path
 from typing import Any
 
 from anyio import CapacityLimiter
-from pydantic_core import from_json
 
 from posse.errors import PosseError, StorageError
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.replica import Replica
 from posse.service.catalogues import CATALOGUE
-from posse.service.contexts import Contexts
+from posse.service.contexts import Contexts, context_of
 from posse.service.definition import first_replica, match_arms, new_replica
 from posse.service.known import known_arms, read_line
-from posse.storage import Change, FleetRow, Storage, digest_of
+from posse.storage import Change, FleetRow, RewardRun, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
 AT_ONCE = 10_000  # changes that are read at a time
+LONG_RUN = 500  # rewards that follow each other and are worth being read by themselves
 ROWS = "rows"
 MOMENT = 0.002  # seconds of learning that cost less to wait for than a thread does
 
@@ -233,7 +236,8 @@ class LiveFleet:
         """Apply changes in order. What is repeated after an error does no harm, and rows are never repeated."""
         for kind, group in groupby(changes, key=_kind):
             if kind == ROWS:
-                self._learn(replica, list(group))
+                some = list(group)
+                self._learn(replica, _columns(some), provisional=all(one.kind == "decision" for one in some))
                 continue
             if kind == "task":
                 self._know_tasks(replica, list(group))
@@ -259,34 +263,38 @@ class LiveFleet:
         replica.set_task_features(dict(read_line(change.data) for change in changes))
         replica.applied = changes[-1].number
 
-    def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
-        last = changes[-1].number
+    def _learn(
+        self, replica: Replica, rows: RewardRun, *, provisional: bool = False, catching_up: bool = False
+    ) -> None:
+        """Learn rewards, and decisions that count as one; ``provisional`` says that all of them are such decisions."""
+        last, news = rows.numbers[-1], rows
         # A decision that was given the absent reward when its time was over has counted as that from the start; but of
         # clicks and counts its row waits no more.
-        sums = replica.rewards == "number"
-        news = [change for change in changes if not sums or change.old is None or change.old != change.reward]
+        if replica.rewards == "number" and any(map(eq, rows.old, rows.rewards)):
+            news = RewardRun._make([*compress(column, map(ne, rows.old, rows.rewards))] for column in rows)
         try:
             replica.learn(
-                [change.task for change in news],
-                [change.arm for change in news],
-                self.contexts.logged([from_json(change.body)["context"] for change in news]),
-                [change.reward for change in news],
-                replaces=[change.old for change in news],
-                provisional=all(change.kind == "decision" for change in news),
+                news.tasks,
+                news.arms,
+                self.contexts.logged([*map(context_of, news.bodies)]),
+                news.rewards,
+                replaces=news.old,
+                provisional=provisional,
                 applied=last,
                 catching_up=catching_up,
-                times=[change.time for change in news],
+                times=news.times,
             )
         except PosseError:
             if replica.applied == last:
                 raise  # they are learned, and something after that failed
-            if len(changes) == 1:
+            if len(rows.numbers) == 1:
                 # The log is the truth, and this row of it cannot be learned; the others can.
                 logger.exception("change %d of fleet %r cannot be learned", last, self.name)
-                replica.leave_out(last, counts=changes[0].old is None)
+                replica.leave_out(last, counts=rows.old[0] is None)
             else:
-                for change in changes:
-                    self._learn(replica, [change], catching_up=catching_up)
+                for row in zip(*rows, strict=True):
+                    one = RewardRun._make((value,) for value in row)
+                    self._learn(replica, one, provisional=provisional, catching_up=catching_up)
 
     def _catch_up(self, replica: Replica) -> bool:
         """Apply what the log has beyond a snapshot: sums first, then the newest population once; True if there is one.
@@ -300,11 +308,16 @@ class LiveFleet:
             row = self._storage.fleet(self.name)
             settled = 0 if row is None else row.changes
         while True:
+            for run in self._reward_runs(replica.applied, settled):
+                with _no_collecting():
+                    self._learn(replica, run, catching_up=True)
             changes = self._storage.changes(self.name, replica.applied, AT_ONCE, settled=settled)
             for kind, group in groupby(changes, key=_kind):
                 if kind == ROWS:
+                    some = list(group)
+                    provisional = all(one.kind == "decision" for one in some)
                     with _no_collecting():
-                        self._learn(replica, list(group), catching_up=True)
+                        self._learn(replica, _columns(some), provisional=provisional, catching_up=True)
                 elif kind == "population":
                     *_, population = group
                     replica.applied = population.number
@@ -328,6 +341,18 @@ class LiveFleet:
                 logger.exception("the population of fleet %r could not be estimated; tried again later", self.name)
         replica.look()  # here, where nobody waits, and not at the first decision
         return adopted
+
+    def _reward_runs(self, after: int, settled: int) -> Iterator[RewardRun]:
+        """Yield long runs of rewards; the next is read while one is learned."""
+        read = partial(self._storage.reward_run, self.name, limit=AT_ONCE, least=LONG_RUN, settled=settled)
+        run = read(after)
+        if run is None:
+            return
+        with ThreadPoolExecutor(1, "posse-reader") as reader:
+            while run is not None:
+                following = reader.submit(read, run.numbers[-1])
+                yield run
+                run = following.result()
 
     def _adopt(self, replica: Replica, population: Change) -> bool:
         try:
@@ -411,6 +436,11 @@ def _no_collecting() -> Iterator[None]:
 def _kind(change: Change) -> str:
     """Return the kind of a change; rewards and decisions that count are learned together."""
     return ROWS if change.kind in ("reward", "decision") else change.kind
+
+
+def _columns(changes: list[Change]) -> RewardRun:
+    number, _, tasks, arms, bodies, rewards, _, old, times = zip(*changes, strict=True)
+    return RewardRun(number, tasks, arms, bodies, rewards, old, times)
 
 
 def read_snapshot(storage: Storage, fleet: str) -> Replica | None:

@@ -262,6 +262,18 @@ class Change(NamedTuple):
     time: float = 0.0
 
 
+class RewardRun(NamedTuple):
+    """Rewards that follow each other with no other change between them, a column each; see :class:`Change`."""
+
+    numbers: Sequence[int]
+    tasks: Sequence[str]
+    arms: Sequence[str]
+    bodies: Sequence[str]
+    rewards: Sequence[float]
+    old: Sequence[float | None]
+    times: Sequence[float]
+
+
 class Written(NamedTuple):
     """What became of groups that were written together.
 
@@ -441,6 +453,13 @@ class Storage(ABC):
         Whoever learns a log from its start may give the number of its last change as ``settled``: rewards are then
         told as they were after it, and what made them so is left out up to there. A wrong reward of a billion that was
         corrected leaves no rounding behind in sums that never saw it.
+        """
+
+    @abstractmethod
+    def reward_run(self, fleet: str, after: int, limit: int, *, least: int, settled: int = 0) -> RewardRun | None:
+        """Return the rewards that come next as columns: what :meth:`changes` tells, at half the cost.
+
+        None if fewer than ``least`` changes are left before one of another kind, or before the end.
         """
 
     @abstractmethod

@@ -26,6 +26,7 @@ from posse.storage.base import (
     LoggedDecision,
     Progress,
     RewardEvent,
+    RewardRun,
     TaskRow,
 )
 from posse.storage.naming import DIGEST, digest_of
@@ -93,6 +94,24 @@ SELECT * FROM (
   SELECT number, kind, '', '', '', 0.0, data, CAST(NULL AS double precision), CAST(0 AS double precision) FROM changes
   WHERE fleet = (SELECT id FROM fleets WHERE name = ?) AND number > ? ORDER BY number LIMIT ?) AS others
 ORDER BY 1 LIMIT ?
+"""
+
+# The number of the change at which a run of rewards ends: that of the next one of another kind, or of the next to come.
+# Rewards up to there are all visible, whatever is written meanwhile.
+RUN_END = """
+SELECT f.changes + 1,
+  (SELECT min(d.counted) FROM decisions d WHERE d.fleet = f.id AND d.counted > ?),
+  (SELECT min(e.number) FROM reward_events e WHERE e.fleet = f.id AND e.number > ?),
+  (SELECT min(c.number) FROM changes c WHERE c.fleet = f.id AND c.number > ?)
+FROM fleets f WHERE f.name = ?
+"""
+
+RUN = """
+SELECT d.change, d.task, d.arm, d.body, CASE WHEN d.corrected IS NULL OR d.corrected <= ? THEN d.reward
+    ELSE (SELECT e.old FROM reward_events e WHERE e.decision = d.id AND e.number > ? ORDER BY e.number LIMIT 1) END,
+  CASE WHEN d.counted IS NULL THEN NULL ELSE f.absent_reward END, d.reward_time
+FROM decisions d JOIN fleets f ON f.id = d.fleet
+WHERE d.fleet = (SELECT id FROM fleets WHERE name = ?) AND d.change > ? AND d.change < ? ORDER BY d.change LIMIT ?
 """
 
 ACTIVITY = """
@@ -329,6 +348,15 @@ class SqlStorage(SqlKeys):
         some, others = (fleet, after, limit), (fleet, max(after, settled), limit)
         found = self._read(CHANGES.format(binary=self.BINARY), settled, settled, *some, *some, *others, *some, limit)
         return [Change._make((*row[:6], bytes(row[6] or b""), *row[7:])) for row in found]
+
+    def reward_run(self, fleet: str, after: int, limit: int, *, least: int, settled: int = 0) -> RewardRun | None:
+        _checked(limit)
+        ends = self._read(RUN_END, after, max(after, settled), after, fleet)
+        end = min((number for number in ends[0] if number is not None), default=0) if ends else 0
+        if end - after <= least:
+            return None
+        found = self._read(RUN, settled, settled, fleet, after, end, limit)
+        return RewardRun(*zip(*found, strict=True)) if found else None
 
     def rewards_up_to(self, fleet: str, number: int) -> int | None:
         found = self._read(REWARDS_UP_TO, number, number, fleet, number, number)
