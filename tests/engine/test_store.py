@@ -450,7 +450,7 @@ def test_beliefs_are_the_same_whoever_asks_for_them_first(monkeypatch, way, robu
 
     assert local_parts(store) == expected != before
     # Once is enough.
-    store._room.root[:] = np.nan
+    store._capacity.root[:] = np.nan
     look_at(store, "settle")
     assert local_parts(store) == expected
 
