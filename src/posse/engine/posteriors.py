@@ -49,6 +49,8 @@ class Posteriors(Arrays):
     method : int
         One of the codes in :mod:`posse.kernels.estimators`.
     robust : bool, default False
+    extendable : bool, default False
+        Whether an arm may be added under a known prior; it then has that of the first.
     rule : Rule, optional
     """
 
@@ -57,9 +59,11 @@ class Posteriors(Arrays):
     task_keys: Callable[[], npt.NDArray[np.uint64]] | None = None
     """Returns the key of every task (:mod:`posse.fleet.task_keys`) by its number, for those who know names."""
 
-    def __init__(self, *, start: Prior, method: int, robust: bool = False, rule: Rule | None = None) -> None:
+    def __init__(
+        self, *, start: Prior, method: int, robust: bool = False, extendable: bool = False, rule: Rule | None = None
+    ) -> None:
         super().__init__(start.n_arms, start.n_features, rule)
-        self.method, self.robust, self.start = method, robust, start
+        self.method, self.robust, self.extendable, self.start = method, robust, extendable, start
         self._start_precisions = start.shared_precisions
         self.stale = False  # sums were added that the posterior does not know of
         self.looked_at = 0.0  # rewards at the last refresh, whether or not they had a population to show

@@ -24,9 +24,7 @@ from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.kernels.estimators import Memory
-    from posse.kernels.rule import Rule
     from posse.kernels.sums import Sums
-    from posse.model.prior import Prior
     from posse.types import Array, IntArray
 
 FEW_PAIRS = 20_000  # whose shared means are computed again when one task starts anew
@@ -43,29 +41,8 @@ class Parts(NamedTuple):
 class Store(Posteriors):
     """What an engine has learned and believes; rewards are added to its sums, replaced and taken away.
 
-    Parameters
-    ----------
-    start : Prior
-        What stands until rewards say otherwise, or for good if the method is "known".
-    method : int
-        One of the codes in :mod:`posse.kernels.estimators`.
-    robust : bool, default False
-    extendable : bool, default False
-        Whether an arm may be added under a known prior; it then has that of the first.
-    rule : Rule, optional
+    Parameters are those of :class:`posse.engine.posteriors.Posteriors`.
     """
-
-    def __init__(
-        self,
-        *,
-        start: Prior,
-        method: int,
-        robust: bool = False,
-        extendable: bool = False,
-        rule: Rule | None = None,
-    ) -> None:
-        self.extendable = extendable
-        super().__init__(start=start, method=method, robust=robust, rule=rule)
 
     def learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn one reward of a pair that has a slot."""
@@ -165,10 +142,6 @@ class Store(Posteriors):
             partial(self._capacity.settled.__setitem__, slots, -1),
             partial(belief.rewards.__setitem__, ..., rewards),
         ]
-
-    def add_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> None:
-        """Add sums of pairs, no pair twice."""
-        commit(self.adding_sums(slots, arms, sums))
 
     def dropping_tasks(self, tasks: IntArray, fresh: Memory) -> Steps:
         """Forget tasks and the prior that they helped to learn; ``fresh`` is a new memory.
