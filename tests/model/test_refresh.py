@@ -129,7 +129,7 @@ def test_sums_alone_are_enough(robust):
         more(store, world("plenty", 1))
     for name in ("local_covariance", "local_mean", "shared_covariance", "shared_mean", "shared_moment"):
         getattr(two.belief, name)[...] = 7.0
-    two._room.settled[:] = -1
+    two._capacity.settled[:] = -1
     for store in (one, two):
         store.refresh(steps=5, settled=0.0)
 
@@ -212,10 +212,10 @@ def test_a_refresh_changes_nothing_before_it_is_installed():
     assert [name for name in before if before[name] != after[name]] == []
     assert [np.asarray(field).tobytes() for field in store.memory.evidence] == remembered
     assert predict_arm(store.belief, 3, 1, x, vectors) == old
-    version, generation = store.version, int(store._room.generation[0])
+    version, generation = store.version, int(store._capacity.generation[0])
     store.install(refresh)
     assert store.version > version
-    assert store._room.generation[0] == generation + 1
+    assert store._capacity.generation[0] == generation + 1
     assert store.belief.covariance.tobytes() == refresh.population.covariance.tobytes()
     store.settle()
     assert predict_arm(store.belief, 3, 1, x, vectors) != old

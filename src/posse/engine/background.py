@@ -38,7 +38,7 @@ def run_later(engine: Engine, *, steps: int, settled: float, sample: int | None 
     store = engine.store
     # One core stays free for decisions.
     threads = max(1, workers() - 1)
-    executor = ThreadPoolExecutor(threads, "posse-refresh", _stand_back) if threads > 1 else None
+    executor = ThreadPoolExecutor(threads, "posse-refresh", _lower_priority) if threads > 1 else None
     keys = store.task_keys
     if keys is not None and (sample is not None or store.n_slots > COARSE):
         taken = keys()  # while nobody changes the names
@@ -47,7 +47,7 @@ def run_later(engine: Engine, *, steps: int, settled: float, sample: int | None 
     kept, version, replaced = Kept(store.n_slots, store.n_features), store.version, store.replaced
 
     def work() -> None:
-        _stand_back()
+        _lower_priority()
         try:
             _run(engine, refresh, kept, version, replaced, steps, settled, sample)
         except Exception as error:
@@ -89,7 +89,7 @@ def run_beside(engine: Engine, *, steps: int, settled: float) -> None:
     twin, changes, estimated = store.twin(), deque[Batch | int](), threading.Event()
 
     def work() -> None:
-        _stand_back()
+        _lower_priority()
         try:
             try:
                 twin.refresh(steps=steps, settled=settled)
@@ -190,7 +190,7 @@ def _add(
     refresh.information += after - before
 
 
-def _stand_back() -> None:
+def _lower_priority() -> None:
     """Let decisions go first, where the system knows priorities of threads."""
     with suppress(AttributeError, OSError):
         thread = threading.get_native_id()

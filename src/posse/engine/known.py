@@ -261,7 +261,7 @@ class Known:
             partial(store.__dict__.update, stale=stale, version=store.version + 1),
             partial(sums.moment.__setitem__, slots, moment),
             partial(sums.sum_of_squares.__setitem__, slots, np.maximum(squares, 0.0)),
-            partial(store._room.settled.__setitem__, slots, -1),
+            partial(store._capacity.settled.__setitem__, slots, -1),
         ]
 
     def moving_tasks(self, store: Store, tasks: IntArray, encoded: Array) -> tuple[Steps, int]:

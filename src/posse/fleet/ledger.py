@@ -206,10 +206,6 @@ class Ledger:
         head, first, size = self._head + count, self.first + count, self.size - count
         return [partial(self.__dict__.update, _head=head, first=first, size=size)]
 
-    def drop_oldest(self, count: int) -> None:
-        """Let the oldest decisions go."""
-        commit(self.dropping_oldest(count))
-
     def of(self, tasks: IntArray) -> BoolArray:
         """Return which decisions belong to some tasks."""
         return np.isin(self.task, tasks)

@@ -300,7 +300,7 @@ class Replica(Fleet):
     @property
     def estimate(self) -> int:
         """A number that is another whenever another population is in force."""
-        return int(self._engine.store._room.generation[0])
+        return int(self._engine.store._capacity.generation[0])
 
     def noticed(self) -> list[dict[str, Any]]:
         """Return what was noticed about changes since the last time, as plain values for :meth:`notice`.
