@@ -87,10 +87,9 @@ async def decide(request: Request) -> Response:
 
 def begin_decision(engine: Engine, scope: Scope, body: bytes) -> Begun:
     """Choose an arm as :func:`decide` does, if that can be done at once."""
-    name = scope["path_params"]["fleet"]
-    if not engine.knows(name):
+    live = engine.roster.serving(scope["path_params"]["fleet"])
+    if live is None:
         raise LongWay
-    live = engine.live(name)
     require_json(scope)
     ask, key = parse(schemas.Ask, body), head_of(scope, b"idempotency-key")
     with live.replica.reserved(live.patience) as reserved:
