@@ -25,6 +25,7 @@ from posse.service.writer import Writer
 from posse.storage import Change, NewReward, Progress, Storage, Written, digest_of, open_storage
 
 WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries to load compiled code: twice as long every time
+LOAD_SECONDS = 0.02  # between two lots of fleets that are loaded after a start
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
 ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
@@ -218,6 +219,7 @@ class Engine:
         self._warm()
         self.problem, warned = "fleets are being loaded", ""
         while not self._stop.is_set():
+            pause = self.settings.follow_seconds
             try:
                 if not self.opened:
                     self._open()
@@ -225,7 +227,8 @@ class Engine:
                 self._lead()
                 self.keys.replace(self.storage.keys(revoked=True))
                 rows = {row.name: row for row in self.storage.progress()}
-                self.roster.follow(rows)
+                if not self.roster.follow(rows):
+                    pause = min(pause, LOAD_SECONDS)
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
@@ -244,7 +247,7 @@ class Engine:
             except Exception:
                 logger.exception("looking after the fleets failed; trying again")
                 self._stop.wait(1.0)
-            self._stop.wait(self.settings.follow_seconds)
+            self._stop.wait(pause)
 
     def _warm(self) -> None:
         """Load compiled code, however often that takes: without it nothing could be decided or learned."""

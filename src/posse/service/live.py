@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import os
 import tempfile
 import threading
 import time
@@ -451,12 +450,11 @@ def read_snapshot(storage: Storage, fleet: str) -> Replica | None:
     if found is None:
         return None
     number, parts = found
-    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
-        path = os.path.join(folder, "snapshot")
-        with open(path, "wb") as stream:
-            for part in parts:
-                stream.write(part)
-        replica = (CatalogueReplica if is_catalogue else Replica).load(path, background=True)
+    with tempfile.NamedTemporaryFile(prefix="posse-") as stream:
+        for part in parts:
+            stream.write(part)
+        stream.flush()
+        replica = (CatalogueReplica if is_catalogue else Replica).load(stream.name, background=True)
     replica.applied = number
     return replica
 

@@ -240,7 +240,7 @@ class SqliteStorage(SqlStorage):
 
     def _bound_log(self) -> None:
         """Start the write-ahead log over if readers that overlap have kept SQLite from doing so by itself."""
-        if self._checkpoints.size() > WAL_LIMIT:
+        if self._checkpoints.size > WAL_LIMIT:
             self._forget()
 
     def _forget(self) -> None:

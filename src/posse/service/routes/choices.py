@@ -16,13 +16,14 @@ from posse.service.answers import answer, decision_answer, decision_body
 from posse.service.bodies import json_body, json_request
 from posse.service.catalogues import CATALOGUE
 from posse.service.contexts import Contexts
+from posse.service.deciding import decided
 from posse.service.definition import require_label
 from posse.service.describing import WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
 from posse.service.live import LiveFleet
 from posse.service.routes.common import Live, Ready, ask_fleet, live_of, new_router, scope
-from posse.service.routes.decisions import Key, decided
+from posse.service.routes.decisions import Key
 from posse.storage import CONFLICT, UNKNOWN, NewDecision
 
 router = new_router(tags=["decisions"])

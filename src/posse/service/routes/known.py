@@ -21,8 +21,7 @@ from posse.service.errors import ApiError, api_error
 from posse.service.known import known_settings, task_line
 from posse.service.live import LiveFleet
 from posse.service.roster import unknown_fleet
-from posse.service.routes.common import Live, Ready, TaskName, ask_fleet, live_of, new_router, scope
-from posse.service.routes.decisions import require_batch
+from posse.service.routes.common import Live, Ready, TaskName, ask_fleet, live_of, new_router, require_batch, scope
 
 router = new_router(tags=["tasks"])
 

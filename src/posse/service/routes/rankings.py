@@ -15,13 +15,14 @@ from posse.fleet.knowing import about_task
 from posse.service import schemas
 from posse.service.answers import answer, decision_answer, decision_body
 from posse.service.bodies import json_body, json_request
+from posse.service.deciding import decided, wrong_part
 from posse.service.definition import require_label
 from posse.service.describing import WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
 from posse.service.live import LiveFleet
 from posse.service.routes.common import Live, Ready, ask_fleet, live_of, new_router, scope
-from posse.service.routes.decisions import Key, decided, wrong_part
+from posse.service.routes.decisions import Key
 from posse.storage import CONFLICT, UNKNOWN, NewDecision
 
 router = new_router(tags=["decisions"])
