@@ -357,7 +357,7 @@ def test_what_makes_no_sense_is_refused():
         fleet.set_task_features({"t1": {"town": "x"}})
     with pytest.raises(InvalidValue, match="expected a fleet with arm_features"):
         fleet.add_arm("blue", {"category": "a"})
-    with pytest.raises(InvalidValue, match="cannot be merged"):
+    with pytest.raises(InvalidValue, match="with the task_features of this one"):
         fleet.merge(Posse(arms=ARMS, features=["x"]))
     assert fleet.expected("t3", [0.1]) == before
     with pytest.raises(InvalidValue, match="expected a fleet with task_features"):
@@ -369,6 +369,38 @@ def test_what_makes_no_sense_is_refused():
             Posse(arms=ARMS, features=["x"], task_features=["size"], **settings)
     with pytest.raises(InvalidValue, match="before the first task"):
         Posse(arms=range(500), features=["x"], task_features=[hashed("town", 9_000)])
+
+
+def test_merged_fleets_know_what_both_knew():
+    rows = table(1200)[0]
+    settings = {"seed": 3, "clock": lambda: 1000.0, "arm_features": ARM_FEATURES, "known": False, "rows": 0}
+    whole, one, other = fleet_of(**settings), fleet_of(**settings), fleet_of(**settings)
+    known, names = known_tasks(), list(known_tasks())
+    for fleet in (whole, other):
+        fleet.add_arm("blue", {"category": "b"})
+    whole.set_task_features(known)
+    one.set_task_features({name: known[name] for name in names[:25]})
+    # About some tasks only the other fleet knows something, and about one it is wrong, which does not count.
+    other.set_task_features({name: known[name] for name in names[20:]} | {"t22": region_of(0)})
+    late = pl.DataFrame({"task": ["t3", "t30"], "arm": ["blue", "blue"], "x": [0.1, 0.2], "reward": [1.0, 2.0]})
+    whole.learn_many(pl.concat([rows, late]))
+    one.learn_many(rows[:700])
+    other.learn_many(pl.concat([rows[700:], late]))
+    waiting = other.decide("t31", [0.3])
+    one.merge(other)
+    assert one.reward(waiting, 0.5)
+    whole.learn_many({"task": ["t31"], "arm": [waiting.arm], "x": [0.3], "reward": [0.5]})
+    assert one.export("t22")["features"] == region_of(22)
+    assert one.export("t35")["features"] == region_of(35)
+    order = [whole.tasks.index(task) for task in one.tasks]
+    for name in ("gram", "moment", "sum_of_squares", "count"):
+        assert_allclose(getattr(one.statistics, name), getattr(whole.statistics, name)[:, order], rtol=1e-9, atol=1e-9)
+    for fleet in (whole, one):
+        for _ in range(6):  # to the end of the estimate, from wherever
+            fleet.refresh()
+    for task in ("t1", "t22", "t35"):
+        mine, theirs = (fleet.expected(task, [0.4]) for fleet in (one, whole))
+        assert_allclose(list(mine.mean.values()), list(theirs.mean.values()), atol=0.03)
 
 
 def replica_of(rows, **settings):
