@@ -169,11 +169,6 @@ class Core(KnownKeywords):
         self._known: Known | None = None
         if task_features is not None or arm_features is not None:
             require_numbers(self._behaviour)
-            if self._fading is not None:
-                raise InvalidValue(
-                    "expected drift=None with task_features or arm_features, got both: sums that fade cannot be moved "
-                    "to new effects exactly; choose one"
-                )
             of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))
             if known_arms is not None:
                 of_arms = known_arms.spec  # with its scaling
@@ -493,14 +488,14 @@ class Core(KnownKeywords):
         # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
         contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
         tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
-        if self._known is not None:
-            shift = self._known.shift(tasks, arms, contexts)
-            rewards, old = rewards - shift, None if old is None else old - shift
         slots = store.claim(tasks, arms)
         if self._fading is not None and times is not None:
             store.keep(slots, arms)
             learn = partial(self._fading.learn_rows, tasks, arms, contexts, rewards, times, estimate=refresh)
             return Lesson([learn], "one by one" if refresh else "sums")
+        if self._known is not None:
+            shift = self._known.shift(tasks, arms, contexts)
+            rewards, old = rewards - shift, None if old is None else old - shift
         due = store.refresh_due(self._growth(), len(rewards), provisional=provisional)
         if isinstance(store, SiteStore):
             fit = fit and refresh

@@ -6,6 +6,7 @@ import logging
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -134,9 +135,15 @@ class FleetFading:
         store, passed = self._fleet._store, 0.0 if self._fleet._partial else self.drift.elapsed(now)
         if passed > 0.0 and store.n_slots:
             factor = engine.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-            store.fade(factor, self.drift.squares)
+            self._fade(factor)
         if contexts is not None:
             self.drift.meet(contexts)
+
+    def _fade(self, factor: Array, slots: IntArray | None = None) -> None:
+        """Let sums count less, those of some slots or of the first so many."""
+        store, known = self._fleet._store, self._fleet._known
+        raise_rows = None if known is None else partial(known.raise_rows, store)
+        store.fade(factor, self.drift.squares, slots, raise_rows)
 
     def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         """Take notice of a reward that is about to be learned; its pair has a slot."""
@@ -153,13 +160,18 @@ class FleetFading:
         fleet._look()
         store = fleet._store
         self._arm[0] = arm
-        if decide(store.address, task, x, self._arm, 1, False, 0.0, out) < 0:
+        if fleet._choose(task, x, self._arm, 1, False, 0.0, out) < 0:
             return
         mean, sd = float(out[1, 0]), float(out[2, 0])
         decide(store.address, -1, x, self._arm, 1, False, 0.0, out)
+        drift, population = self.drift, population_of(store.belief, arm)
+        if fleet._known is not None:
+            # A new task of this kind: what is known about it did not change.
+            fleet._known.add(store, task, x, self._arm, out[1], out[2], as_new=True)
+            offset = fleet._known.offsets(np.array([task]), self._arm)[0]
+            population = population._replace(mean=population.mean + offset)
         belief = engine.Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
-        drift = self.drift
-        found = drift.note(now, task, arm, x, reward, belief, population_of(store.belief, arm), defer=self.deferred)
+        found = drift.note(now, task, arm, x, reward, belief, population, defer=self.deferred)
         if not self.deferred:
             if found:
                 self._start_anew(engine.EVERYWHERE if found == engine.WORLD else task)
@@ -190,16 +202,16 @@ class FleetFading:
         counts = store.belief.sums.counts
         if task == engine.EVERYWHERE:
             logger.warning("a change of all tasks was noticed; they start anew")
-            store.fade(engine.restarted(counts[: store.n_slots]), self.drift.squares)
+            self._fade(engine.restarted(counts[: store.n_slots]))
             return
         slots = store.belief.slot[task, : store.n_arms]
         slots = slots[slots >= 0]
-        store.fade(engine.restarted(counts[slots]), self.drift.squares, slots)
+        self._fade(engine.restarted(counts[slots]), slots)
 
     def learn_rows(
         self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, times: Array, *, estimate: bool = True
     ) -> None:
-        """Learn rows of pairs that have slots, in turn, each as of its time.
+        """Learn rows of pairs that have slots, rewards as they came, in turn, each as of its time.
 
         Without ``estimate`` only sums are taken, which is fast, and beliefs follow when they are next asked for.
         """
@@ -209,7 +221,8 @@ class FleetFading:
                 task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
                 self.before(float(times[row]), task, arm, x, reward)
                 store = fleet._store
-                observe_one(store.address, arm, task, x, reward)
+                # Effects of features may be others than for the row before.
+                observe_one(store.address, arm, task, x, reward - fleet._shift_of(task, arm, x))
                 store._total += 1.0
                 store.experience = int(store._total)
                 if not fleet._later() and self.estimate_due():
@@ -219,8 +232,9 @@ class FleetFading:
             store = fleet._store
             store.stale = True
             self.advance(float(times[rows].max()), contexts[rows])
-            slots = store.claim(tasks[rows], arms[rows])
-            commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows], store.parts_of(slots)))
+            slots, known = store.claim(tasks[rows], arms[rows]), fleet._known
+            shift = 0.0 if known is None else known.shift(tasks[rows], arms[rows], contexts[rows])
+            commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows] - shift, store.parts_of(slots)))
 
     def estimate_due(self) -> bool:
         """Whether the population is to be estimated after a reward."""

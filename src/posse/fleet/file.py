@@ -38,13 +38,16 @@ if TYPE_CHECKING:
     from posse.types import IntArray
 
 KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS, KNOWN_SUMS = "fleet", 2, 3, 4, 5, 6, 7, 8
+FADING_KNOWN, FADING_KNOWN_SUMS = 9, 10
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
 The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`, and the fourth the first with features
 of tasks and arms, see :mod:`posse.fleet.known_file`. The next two are the first two of a fleet with drift, see
-:mod:`posse.fleet.fading_file`, and the last is the second with features.
+:mod:`posse.fleet.fading_file`, then comes the second with features, and the last two are the first two with both.
 """
-WITHOUT_BELIEFS = (SUMS_ONLY, FADING_SUMS, KNOWN_SUMS)
+WITHOUT_BELIEFS = (SUMS_ONLY, FADING_SUMS, KNOWN_SUMS, FADING_KNOWN_SUMS)
+WITH_DRIFT = (FADING, FADING_SUMS, FADING_KNOWN, FADING_KNOWN_SUMS)
+WITH_FEATURES = (WITH_KNOWN, KNOWN_SUMS, FADING_KNOWN, FADING_KNOWN_SUMS)
 
 MOST_TASKS = 2**40
 
@@ -89,7 +92,7 @@ def freeze_whole(fleet: Posse) -> Callable[[str | os.PathLike[str]], None]:
 def version_of(fleet: Posse) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
     if fleet._fading is not None:
-        return FADING
+        return FADING if fleet._known is None else FADING_KNOWN
     if fleet._known is not None:
         return WITH_KNOWN
     return WITH_SITES if isinstance(fleet._store, SiteStore) else VERSION
@@ -98,7 +101,7 @@ def version_of(fleet: Posse) -> int:
 def version_without_beliefs(fleet: Posse) -> int:
     """Return the version of the file that a fleet is saved to without beliefs about pairs."""
     if fleet._fading is not None:
-        return FADING_SUMS
+        return FADING_SUMS if fleet._known is None else FADING_KNOWN_SUMS
     return SUMS_ONLY if fleet._known is None else KNOWN_SUMS
 
 
@@ -143,7 +146,7 @@ def load_fleet(
         if isinstance(tasks, str):
             raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
         tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
-    versions = (VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS, KNOWN_SUMS)
+    versions = {VERSION, WITH_SITES, *WITHOUT_BELIEFS, *WITH_DRIFT, *WITH_FEATURES}
     with open_container(path, kind=kind, versions=versions) as box:
         try:
             return _restore(cls, _Reader(box, os.fspath(path)), tasks, clock)
@@ -332,11 +335,11 @@ def _restore(cls: type[Fleet], reader: _Reader, tasks: Iterable[Label] | None, c
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
         rewards=rewards_in(header) if reader.box.version == WITH_SITES else "number",
-        drift=drift_in(header) if reader.box.version in (FADING, FADING_SUMS) else None,
+        drift=drift_in(header) if reader.box.version in WITH_DRIFT else None,
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
-        **(declared(header) if reader.box.version in (WITH_KNOWN, KNOWN_SUMS) else {}),
+        **(declared(header) if reader.box.version in WITH_FEATURES else {}),
         clock=clock,
     )
     for name in names[first_arms:]:

@@ -208,11 +208,16 @@ class Known:
         result: Array = np.einsum("ni,ni->n", contexts, self.offsets(tasks, arms))
         return result
 
-    def add(self, store: Store, task: int, x: Array, arms: IntArray, mean: Array, sd: Array) -> None:
-        """Add offsets, and how uncertain they are, to what is believed about arms in one task; it must be settled."""
+    def add(
+        self, store: Store, task: int, x: Array, arms: IntArray, mean: Array, sd: Array, *, as_new: bool = False
+    ) -> None:
+        """Add offsets, and how uncertain they are, to what is believed about arms in one task; it must be settled.
+
+        ``as_new`` if what is believed is that of a task without rewards.
+        """
         belief, of_task, of_arms = store.belief, self.tasks.effects_in_force(), self.arms.effects_in_force()
         sums, n = belief.sums, arms.size
-        rows = belief.slot[task, arms] if task >= 0 else np.full(n, -1, dtype=np.int64)
+        rows = belief.slot[task, arms] if task >= 0 and not as_new else np.full(n, -1, dtype=np.int64)
         f, arm_known = np.empty((n, 0)), np.empty(n, dtype=np.bool_)
         if self.arms.n_columns:
             f, arm_known = self.arms.of(arms), self.arms.has(arms)
@@ -258,6 +263,16 @@ class Known:
         moved = np.einsum("nij,nj->ni", sums.gram, offsets)
         squares = sums.sum_of_squares + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment)
         return sums._replace(moment=sums.moment + moved, sum_of_squares=squares)
+
+    def raise_rows(self, store: Store, slots: IntArray, by: float) -> None:
+        """Turn the sums of pairs into those of rewards as they came (1.0), and back (-1.0); in place."""
+        sums = store.belief.sums
+        arms = store.arm_of(slots)
+        offsets = by * self.offsets(store.belief.task_of[slots], arms)
+        moved = np.einsum("nij,nj->ni", whole_matrices(sums.gram[slots]), offsets)
+        squares = sums.sum_of_squares[slots] + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment[slots])
+        sums.moment[slots] += moved
+        sums.sum_of_squares[slots] = np.maximum(squares, 0.0)
 
     def moving(self, store: Store, slots: IntArray, arms: IntArray, delta: Array, *, stale: bool = True) -> Steps:
         """Move the sums of pairs by this much in their offsets.

@@ -13,7 +13,7 @@ from posse.fleet.core import Core
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
 from posse.fleet.loading import require_loaded
-from posse.fleet.merge_known import Rows, join_known, require_same_known
+from posse.fleet.merge_known import Rows, join_known, raw_rows, require_same_known
 from posse.fleet.site_store import SiteStore
 from posse.kernels.sums import Sums
 
@@ -121,6 +121,8 @@ def prepare(
     if len(task_labels) < len(other._tasks):
         there = task_of[tasks] >= 0
         tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
+    if other._known is not None:
+        sums = raw_rows(other._known, tasks, arms, sums)
     if mine._fading is not None and other._fading is not None:
         mine._fading.meet_other(other._fading, sums)
     steps: Steps = []

@@ -41,6 +41,12 @@ def require_same_known(mine: Core, other: Core) -> None:
             )
 
 
+def raw_rows(known: Known, tasks: IntArray, arms: IntArray, sums: Sums) -> Sums:
+    """Return copied sums, Gram matrices as triangles, as they are of rewards as they came."""
+    raw = known.raw_sums(tasks, arms, sums._replace(gram=whole_matrices(sums.gram)))
+    return raw._replace(gram=sums.gram)
+
+
 def join_known(mine: Core, other: Core, task_of: IntArray, arm_of: IntArray, rows: Rows) -> tuple[Rows, Steps]:
     """Return what is to be added to the sums of ``mine``, and the steps that let it know what ``other`` does.
 
@@ -51,7 +57,7 @@ def join_known(mine: Core, other: Core, task_of: IntArray, arm_of: IntArray, row
     task_of, arm_of : ndarray
         The numbers in ``mine`` of tasks and arms of ``other``, negative for those that do not join.
     rows : Rows
-        Of ``other``, by its numbers, Gram matrices as triangles.
+        Of ``other``, by its numbers, Gram matrices as triangles, of rewards as they came.
     """
     known, theirs = mine._known, other._known
     assert known is not None
@@ -60,9 +66,9 @@ def join_known(mine: Core, other: Core, task_of: IntArray, arm_of: IntArray, row
     after.__dict__.update(
         known.__dict__, tasks=_joined(known.tasks, theirs.tasks, task_of), arms=_joined(known.arms, theirs.arms, arm_of)
     )
-    raw = theirs.raw_sums(rows.tasks, rows.arms, rows.sums._replace(gram=whole_matrices(rows.sums.gram)))
     tasks, arms = task_of[rows.tasks], arm_of[rows.arms]
-    new = _lowered(after, tasks, arms, raw)._replace(gram=rows.sums.gram)
+    whole = rows.sums._replace(gram=whole_matrices(rows.sums.gram))
+    new = _lowered(after, tasks, arms, whole)._replace(gram=rows.sums.gram)
     steps: Steps = [
         partial(side.__dict__.update, {name: joined.__dict__[name] for name in ("rows", "given", "raw")})
         for side, joined in ((known.tasks, after.tasks), (known.arms, after.arms))

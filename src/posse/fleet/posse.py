@@ -590,7 +590,7 @@ class Posse(Core):
                 steps = store.replacing_rows(
                     ledger.task[one], ledger.arm[one], ledger.context[one], absent - shift, np.array([value - shift])
                 )
-            elif not held and (isinstance(store, SiteStore) or self._known is not None):
+            elif not held and self._fading is None and (isinstance(store, SiteStore) or self._known is not None):
                 steps = store.learning_one(task, arm, ledger.context[row], value - shift)
             ground, x, status, rewards = store.ground, ledger.context[row], ledger.status, ledger.reward
             with undisturbed():
@@ -603,7 +603,7 @@ class Posse(Core):
                 elif not held:
                     if self._fading is not None:
                         self._fading.before(now, task, arm, x, value)
-                    observe_one(ground.address, arm, task, x, value)
+                    observe_one(ground.address, arm, task, x, value - shift)
                     store._total += 1.0
                     store.experience = int(store._total)
                 status[row] = REWARDED

@@ -249,6 +249,11 @@ class Store:
             self._counting(self._total + rewards.size),
         ]
 
+    def arm_of(self, slots: IntArray) -> IntArray:
+        """Return the arms of slots that have rewards."""
+        arms = (self.belief.slot[self.belief.task_of[slots]] == slots[:, None]).argmax(axis=1)
+        return np.asarray(arms, dtype=np.int64)
+
     def slot_of(self, task: int, arm: int) -> int:
         """Return the slot of a pair, negative if it has none; the task may only have been reserved."""
         return int(self._room.belief.slot[task, arm])
@@ -384,7 +389,13 @@ class Store:
         commit(self.dropping_tasks(tasks, fresh))
         self._rebuild_unless_estimated()
 
-    def fade(self, factor: Array, squares: Array, slots: IntArray | None = None) -> None:
+    def fade(
+        self,
+        factor: Array,
+        squares: Array,
+        slots: IntArray | None = None,
+        raise_rows: Callable[[IntArray, float], None] | None = None,
+    ) -> None:
         """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
 
         Parameters
@@ -394,6 +405,8 @@ class Store:
         squares : ndarray of shape (n_features,)
             As in :func:`posse.engine.drift.scale_sums`.
         slots : ndarray, optional
+        raise_rows : callable, optional
+            As there.
         """
         belief = self.belief
         if self.frozen:
@@ -402,7 +415,7 @@ class Store:
             for kept in self.frozen:
                 kept.keep(belief.sums, everyone, arms)
         with undisturbed():
-            scale_sums(belief.sums, factor, squares, slots)
+            scale_sums(belief.sums, factor, squares, slots, raise_rows)
             before = belief.rewards.copy()
             for arm in range(self.n_arms):
                 belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
