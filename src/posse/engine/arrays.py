@@ -144,6 +144,11 @@ class Arrays:
             self.belief.task_of[taken] = new[0, :count]
         return slots
 
+    def arm_of(self, slots: IntArray) -> IntArray:
+        """Return the arms of slots that have rewards."""
+        arms = (self.belief.slot[self.belief.task_of[slots]] == slots[:, None]).argmax(axis=1)
+        return np.asarray(arms, dtype=np.int64)
+
     def slot_of(self, task: int, arm: int) -> int:
         """Return the slot of a pair, negative if it has none; the task may only have been reserved."""
         return int(self._capacity.belief.slot[task, arm])

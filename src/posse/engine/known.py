@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.kernels.known import KnownSide, add_known
 from posse.kernels.packing import whole_matrices, whole_matrix
 from posse.model.effects import Effects, learn_effects, no_effects, regression, task_information
 
@@ -50,6 +51,7 @@ class Side:
         self.scatter: Array = np.zeros((self.n_columns, self.n_columns))
         self.squares: Array = np.ones(n_features)  # mean squares of the columns of contexts
         self.raw: dict[int, list[Any]] = {}
+        self._in_force: tuple[Effects, KnownSide] | None = None
         self.effects = no_effects(n_units, self.n_columns, n_features, 0 if spec is None else len(spec.features))
 
     def encode(self, values: Any) -> Array:
@@ -78,21 +80,24 @@ class Side:
         average = rows.mean(axis=0)
         return average, (rows - average).T @ (rows - average) / len(rows)
 
-    def uncertainty(self, units: IntArray, numbers: IntArray, leaning: Array) -> Array:
-        """Return the variances that features add to those of means in some directions: effects, and what is not known.
+    def one(self, number: int) -> tuple[Array, bool]:
+        """Return what is known about a unit, the average of all if nothing is, and whether something is."""
+        if 0 <= number < len(self.rows) and self.given[number]:
+            return self.rows[number], True
+        return self.average, False
 
-        ``units`` says whose effects count; those of units that came after the last refresh may be any.
-        """
+    def effects_in_force(self) -> KnownSide:
+        """Return the effects as compiled code takes them."""
         effects = self.effects
-        variance: Array = self._any(self.of(numbers)) * (leaning**2 / self.squares).sum(axis=1)
-        old = np.flatnonzero(units < len(effects.mean))
-        if old.size:
-            units, numbers, leaning = units[old], numbers[old], leaning[old]
-            variance[old] = effects.uncertainty(units, self.of(numbers), leaning)
-            through = np.einsum("upi,ui->up", effects.mean[units], leaning)
-            missing = np.einsum("up,pq,uq->u", through, self.scatter, through)
-            variance[old] += np.where(self.has(numbers), 0.0, missing)
-        return variance
+        if self._in_force is None or self._in_force[0] is not effects:
+            parts = (effects.mean, effects.covariance, effects.give, self.scatter, self.squares)
+            mean, covariance, give, scatter, squares = (
+                np.require(part, requirements=["C", "A", "W"]) for part in parts
+            )
+            columns = np.nan_to_num(effects.variance)[self.groups]
+            learned = bool(effects.mean.any())
+            self._in_force = effects, KnownSide(mean, covariance, give, scatter, columns, squares, learned)
+        return self._in_force[1]
 
     def _any(self, z: Array) -> Array:
         """Return the variance of effects that nothing was learned about, in units of standardised columns."""
@@ -100,7 +105,7 @@ class Side:
         return np.asarray(z**2 @ of_columns)
 
     def covariance(self, unit: int, number: int, through: Array) -> Array:
-        """Return what features add to the covariance of coefficients, as :meth:`uncertainty` in all directions."""
+        """Return what features add to the covariance of coefficients, in all directions."""
         effects, one = self.effects, np.array([number])
         z = self.of(one)
         if unit >= len(effects.mean):
@@ -201,28 +206,25 @@ class Known:
         result: Array = np.einsum("ni,ni->n", contexts, self.offsets(tasks, arms))
         return result
 
-    def add(self, store: Store, task: int, x: Array, arms: IntArray, mean: Array, sd: Array) -> None:
-        """Add offsets, and how uncertain they are, to what is believed about arms in one task; it must be settled."""
-        tasks = np.full(arms.size, task, dtype=np.int64)
-        mean += self.offsets(tasks, arms) @ x
-        belief = store.belief
-        # What a task's own rewards say replaces what follows from its features: see posse.kernels.posterior.
-        leaning = np.tile(x, (arms.size, 1))
-        rows = belief.slot[task, arms] if task >= 0 else np.full(arms.size, -1)
-        seen = np.flatnonzero(rows >= 0)
-        seen = seen[belief.sums.counts[rows[seen]] > 0]
-        if seen.size:
-            gram, local = (whole_matrices(part[rows[seen]]) for part in (belief.sums.gram, belief.local_covariance))
-            leaning[seen] -= np.einsum("nij,nj->ni", gram, local @ x)
-        variance = sd * sd
-        if self.tasks.effects.mean.any():
-            variance += self.tasks.uncertainty(arms, tasks, leaning)
-        if self.arms.effects.mean.any():
-            # And what all tasks' rewards of an arm say replaces what follows from the features of the arm.
-            own = np.einsum("kij,kjl->kil", belief.shared_covariance[arms], belief.shared_precision[arms])
-            through = np.einsum("ki,kij->kj", leaning, own)
-            variance += self.arms.uncertainty(np.zeros_like(arms), arms, through)
-        sd[...] = np.sqrt(np.maximum(variance, 0.0))
+    def add(
+        self, store: Store, task: int, x: Array, arms: IntArray, mean: Array, sd: Array, *, as_new: bool = False
+    ) -> None:
+        """Add offsets, and how uncertain they are, to what is believed about arms in one task; it must be settled.
+
+        ``as_new`` if what is believed is that of a task without rewards.
+        """
+        belief, of_task, of_arms = store.belief, self.tasks.effects_in_force(), self.arms.effects_in_force()
+        sums, n = belief.sums, arms.size
+        rows = belief.slot[task, arms] if task >= 0 and not as_new else np.full(n, -1, dtype=np.int64)
+        f, arm_known = np.empty((n, 0)), np.empty(n, dtype=np.bool_)
+        if self.arms.n_columns:
+            f, arm_known = self.arms.of(arms), self.arms.has(arms)
+        z, task_known = self.tasks.one(task)
+        room = np.empty((4, max(self.tasks.n_columns, self.arms.n_columns, 1) * self.n_features))
+        add_known(
+            x, arms, rows, sums.counts, sums.gram, belief.local_covariance, belief.shared_covariance,
+            belief.shared_precision, of_task, z, task_known, of_arms, f, arm_known, room, mean, sd,
+        )  # fmt: skip
 
     def coefficients(self, store: Store, task: int, arm: int, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Return mean and covariance of coefficients with the offset of their pair; it must be settled."""
@@ -243,6 +245,16 @@ class Known:
         moved = np.einsum("nij,nj->ni", sums.gram, offsets)
         squares = sums.sum_of_squares + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment)
         return sums._replace(moment=sums.moment + moved, sum_of_squares=squares)
+
+    def raise_rows(self, store: Store, slots: IntArray, by: float) -> None:
+        """Turn the sums of pairs into those of rewards as they came (1.0), and back (-1.0); in place."""
+        sums = store.belief.sums
+        arms = store.arm_of(slots)
+        offsets = by * self.offsets(store.belief.task_of[slots], arms)
+        moved = np.einsum("nij,nj->ni", whole_matrices(sums.gram[slots]), offsets)
+        squares = sums.sum_of_squares[slots] + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment[slots])
+        sums.moment[slots] += moved
+        sums.sum_of_squares[slots] = np.maximum(squares, 0.0)
 
     def moving(self, store: Store, slots: IntArray, arms: IntArray, delta: Array, *, stale: bool = True) -> Steps:
         """Move the sums of pairs by this much in their offsets.

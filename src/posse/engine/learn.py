@@ -54,14 +54,14 @@ def prepare_rows(
     # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
     contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
     tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
-    if engine.known is not None:
-        shift = engine.known.shift(tasks, arms, contexts)
-        rewards, old = rewards - shift, None if old is None else old - shift
     slots = store.claim(tasks, arms)
     if engine.fading is not None and times is not None:
         store.keep(slots, arms)
         learn = partial(engine.fading.learn_rows, tasks, arms, contexts, rewards, times, estimate=refresh)
         return PreparedUpdate([learn], "one by one" if refresh else "sums")
+    if engine.known is not None:
+        shift = engine.known.shift(tasks, arms, contexts)
+        rewards, old = rewards - shift, None if old is None else old - shift
     due = store.refresh_due(engine.growth, len(rewards), provisional=provisional)
     if isinstance(store, SiteStore):
         fit = fit and refresh

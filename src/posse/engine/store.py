@@ -23,6 +23,8 @@ from posse.threads import MANY_ROWS, pool, workers
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posse.kernels.estimators import Memory
     from posse.kernels.sums import Sums
     from posse.types import Array, IntArray
@@ -177,7 +179,13 @@ class Store(Posteriors):
         commit(self.dropping_tasks(tasks, fresh))
         self._rebuild_unless_estimated()
 
-    def fade(self, factor: Array, squares: Array, slots: IntArray | None = None) -> None:
+    def fade(
+        self,
+        factor: Array,
+        squares: Array,
+        slots: IntArray | None = None,
+        raise_rows: Callable[[IntArray, float], None] | None = None,
+    ) -> None:
         """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
 
         Parameters
@@ -187,6 +195,8 @@ class Store(Posteriors):
         squares : ndarray of shape (n_features,)
             As in :func:`posse.engine.drift.scale_sums`.
         slots : ndarray, optional
+        raise_rows : callable, optional
+            As there.
         """
         belief = self.belief
         if self.frozen:
@@ -195,7 +205,7 @@ class Store(Posteriors):
             for kept in self.frozen:
                 kept.keep(belief.sums, everyone, arms)
         with undisturbed():
-            scale_sums(belief.sums, factor, squares, slots)
+            scale_sums(belief.sums, factor, squares, slots, raise_rows)
             before = belief.rewards.copy()
             for arm in range(self.n_arms):
                 belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()

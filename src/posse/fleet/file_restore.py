@@ -14,12 +14,10 @@ from posse.features import FeatureSpec
 from posse.fleet.fading_file import drift_in, restore_fading
 from posse.fleet.file_format import (
     BUFFERS,
-    FADING,
-    FADING_SUMS,
-    KNOWN_SUMS,
     MOST_TASKS,
     PER_ARM,
-    WITH_KNOWN,
+    WITH_DRIFT,
+    WITH_FEATURES,
     WITH_SITES,
     WITHOUT_BELIEFS,
     Reader,
@@ -75,11 +73,11 @@ def restore_fleet(
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
         rewards=rewards_in(header) if reader.box.version == WITH_SITES else "number",
-        drift=drift_in(header) if reader.box.version in (FADING, FADING_SUMS) else None,
+        drift=drift_in(header) if reader.box.version in WITH_DRIFT else None,
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
-        **(declared(header) if reader.box.version in (WITH_KNOWN, KNOWN_SUMS) else {}),
+        **(declared(header) if reader.box.version in WITH_FEATURES else {}),
         clock=clock,
     )
     for name in names[first_arms:]:

@@ -16,6 +16,8 @@ from posse.fleet.fading_file import fading_state
 from posse.fleet.file_format import (
     BUFFERS,
     FADING,
+    FADING_KNOWN,
+    FADING_KNOWN_SUMS,
     FADING_SUMS,
     KNOWN_SUMS,
     PER_ARM,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 def version_of(fleet: Fleet) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
     if fleet._engine.fading is not None:
-        return FADING
+        return FADING if fleet._engine.known is None else FADING_KNOWN
     if fleet._engine.known is not None:
         return WITH_KNOWN
     return WITH_SITES if isinstance(fleet._engine.store, SiteStore) else VERSION
@@ -46,7 +48,7 @@ def version_of(fleet: Fleet) -> int:
 def version_without_beliefs(fleet: Fleet) -> int:
     """Return the version of the file that a fleet is saved to without beliefs about pairs."""
     if fleet._engine.fading is not None:
-        return FADING_SUMS
+        return FADING_SUMS if fleet._engine.known is None else FADING_KNOWN_SUMS
     return SUMS_ONLY if fleet._engine.known is None else KNOWN_SUMS
 
 

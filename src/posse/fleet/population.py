@@ -89,7 +89,7 @@ def _taking_effects(fleet: Fleet, known: Known, given: dict[str, npt.NDArray[Any
     def array(name: str, shape: tuple[int, ...]) -> Any:
         if given[name].shape != shape:
             raise InvalidValue("a population of other features came; let all processes serve the same fleet")
-        return given[name]
+        return given[name].copy()  # which may be written to, as all arrays that compiled code takes
 
     store = fleet._engine.store
     units = min(len(given["known_task_mean"]), store.n_arms)  # arms that came later have no effects yet

@@ -309,7 +309,7 @@ class Posse(Fleet):
                 steps = store.replacing_rows(
                     np.array([task]), np.array([arm]), x[None], absent - shift, np.array([value - shift])
                 )
-            elif not held and (engine.known is not None or isinstance(store, SiteStore)):
+            elif not held and engine.fading is None and (engine.known is not None or isinstance(store, SiteStore)):
                 steps = store.learning_one(task, arm, x, value - shift_of(engine, task, arm, x))
             # After what may have made the arrays larger.
             ground, status, rewards = store.ground, ledger._status, ledger._reward
@@ -321,9 +321,11 @@ class Posse(Fleet):
                     for step in steps:
                         step()  # type: ignore[operator]
                 elif not held:
+                    lowered = value
                     if engine.fading is not None:
                         engine.fading.before(now, task, arm, x, value)
-                    observe_one(ground.address, arm, task, x, value)
+                        lowered -= shift_of(engine, task, arm, x)  # of the effects that are in force by now
+                    observe_one(ground.address, arm, task, x, lowered)
                     store._total += 1.0
                     store.experience = int(store._total)
                 status[at] = REWARDED

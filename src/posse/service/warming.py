@@ -138,6 +138,7 @@ def _store() -> None:
 @cache
 def _decide() -> None:
     Replica(arms=["a", "b"], features=["x"]).propose("task", [1.0])
+    Replica(arms=["a", "b"], features=["x"], task_features=["z"]).propose("task", [1.0])
 
 
 _estimate, _least_squares = map(cache, (loading.load_evidence, loading.load_paper))
