@@ -13,27 +13,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from posse.errors import InvalidValue
-from posse.storage.base import (
+from posse.storage.entries import (
     ACCEPTED,
     CONFLICT,
-    EXPIRED,
     GONE,
     NAMELESS,
-    PENDING,
-    REWARDED,
     SAME,
     UNFIT,
     UNKNOWN,
     UNREWARDED,
     WITHHELD,
     Change,
-    LoggedDecision,
     NewDecision,
     NewReward,
     Outcome,
-    RewardEvent,
     Written,
 )
+from posse.storage.rows import EXPIRED, PENDING, REWARDED, LoggedDecision, RewardEvent
 
 Entry = NewDecision | NewReward
 

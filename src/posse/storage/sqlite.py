@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
-from posse.storage.base import NewDecision, NewReward, Written
 from posse.storage.checkpoints import Checkpoints
+from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Wanted, judge
 from posse.storage.own_file import OwnFile
