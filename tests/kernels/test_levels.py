@@ -17,8 +17,10 @@ from posse.kernels.levels import (
     LOG_LEVEL,
     LOG_NOISE,
     LOG_SD,
+    MOST_SAID,
     N_SLOPES,
     NOISE,
+    NOISE_HELD,
     NOISE_LEVEL,
     NOISE_NOISE,
     NOISE_PULL,
@@ -44,24 +46,28 @@ def some_arms(n_arms=4, seed=0):
 
 
 def dense_step(slopes, centre):
-    """Minimise the form of (centre, arms), 2 + 2 K numbers, all at once."""
-    K = len(slopes)
+    """Minimise the form of (centre, arms), arm by arm, with less of what an arm says about the centre if it is much."""
     start = [math.log(NOISE_SHARE * SIZE), math.log(COVARIANCE_SHARE * SIZE / D)]
-    matrix, right = np.zeros((2 + 2 * K, 2 + 2 * K)), np.zeros(2 + 2 * K)
-    matrix[:2, :2] = np.eye(2) / LOG_SD**2
-    right[:2] = (np.array(start) - centre) / LOG_SD**2
-    for k, row in enumerate(slopes):
+    away = np.array(start) - centre
+    matrix = np.eye(2) / LOG_SD**2
+    matrix[0, 0] += NOISE_HELD / (1 + (away[0] / LOG_SD) ** 4)
+    right = matrix @ away
+    parts = []
+    for row in slopes:
         at = row[[LOG_NOISE, LOG_LEVEL]] - centre
-        c = LEVEL_PULL * D / NOISE_PULL
-        pull = np.diag([NOISE_PULL, LEVEL_PULL * D]) / (1 + at[0] ** 2 + c * at[1] ** 2)
-        here = slice(2 + 2 * k, 4 + 2 * k)
-        # 1/2 (at + move - moved centre)' pull (...) - slope' move + 1/2 move' information move
-        matrix[here, here] = pull + np.reshape(row[[NOISE_NOISE, NOISE_LEVEL, NOISE_LEVEL, LEVEL_LEVEL]], (2, 2))
-        matrix[:2, :2] += pull
-        matrix[:2, here], matrix[here, :2] = -pull, -pull
-        right[here] = row[[NOISE_SLOPE, LEVEL_SLOPE]] - pull @ at
-        right[:2] += pull @ at
-    return np.linalg.solve(matrix, right)
+        share = 1 / (1 + at[0] ** 2 + LEVEL_PULL * D / NOISE_PULL * at[1] ** 2)
+        pull = share * np.diag([NOISE_PULL, LEVEL_PULL * D])
+        # 1/2 (at + move - moved centre)' pull (...) - slope' move + 1/2 move' information move, the move taken out
+        whole = pull + np.reshape(row[[NOISE_NOISE, NOISE_LEVEL, NOISE_LEVEL, LEVEL_LEVEL]], (2, 2))
+        wish = row[[NOISE_SLOPE, LEVEL_SLOPE]] - pull @ at
+        said = pull - pull @ np.linalg.solve(whole, pull)
+        asked = np.linalg.solve(said, pull @ (at + np.linalg.solve(whole, wish)))
+        less = np.sqrt(np.minimum(1.0, share * MOST_SAID * np.array([1.0, D]) / np.diag(said)))
+        said = less[:, None] * said * less
+        matrix, right = matrix + said, right + said @ asked
+        parts.append((pull, whole, wish))
+    moved = np.linalg.solve(matrix, right)
+    return np.concatenate([moved, *(np.linalg.solve(whole, wish + pull @ moved) for pull, whole, wish in parts)])
 
 
 @pytest.mark.parametrize("n_arms", [1, 2, 7])
