@@ -165,3 +165,17 @@ def test_no_step_is_longer_than_its_bound():
 def test_where_a_variance_vanishes_its_curvature_is_its_slope():
     assert levels.curvature(3.0, 2.0) == 3.0
     assert levels.curvature(3.0, -7.0) == 7.0
+
+
+def test_an_arm_with_nearly_all_rewards_does_not_take_the_centre_with_it():
+    # One arm always pays 0 and is pulled more and more often; the others have hardly any rewards, with a noise of 1.
+    slopes, centre = np.zeros((3, N_SLOPES)), np.array([math.log(0.5), math.log(0.1)])
+    slopes[:, LOG_NOISE], slopes[:, LOG_LEVEL] = centre
+    for often in np.geomspace(10.0, 400.0, 40):
+        rewards = np.array([often, 0.3, 1.0])
+        squares = rewards * [0.0, 1.0, 1.0]
+        slopes[:, NOISE_SLOPE] = 0.5 * (squares / np.exp(slopes[:, LOG_NOISE]) - rewards)
+        slopes[:, NOISE_NOISE], slopes[:, COUNT] = 0.5 * rewards, rewards
+        levels.move_levels(slopes, centre, SIZE, D)
+    assert (np.exp(slopes[1:, LOG_NOISE]) > 0.2).all()
+    assert np.exp(slopes[0, LOG_NOISE]) < 0.05

@@ -33,7 +33,7 @@ NOISE_PULL = 60.0  # towards the centre, in units of information: that of 120 re
 LEVEL_PULL = 15.0  # per feature: that of 30 well-known tasks
 MOST_SAID = 4.0  # by one arm about a centre, in units of information: that of 8 rewards; per feature about levels
 LOG_SD = 2.0  # of the log-normal priors that hold the centres to their starts
-NOISE_HELD = 0.3  # more than that, in units of information, near its start: a law with heavier tails
+NOISE_HELD = 0.5  # more than that, in units of information, near its start: a law with heavier tails
 LARGEST_MOVE = 1.5  # of a logarithm in one step
 NOISE_SHARE, COVARIANCE_SHARE, MEAN_SHARE = 0.5, 0.1, 0.4  # starts, as shares of the scatter of the rewards
 SCARCE = 30.0  # rewards: with n of them an arm's noise is at least the share SCARCE / (n + SCARCE) of the centre's
@@ -107,6 +107,8 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
                 less_n, less_l = math.sqrt(min(1.0, most_n / arm_nn)), math.sqrt(min(1.0, most_l / arm_ll))
                 arm_nn, arm_nl, arm_ll = less_n * less_n * arm_nn, less_n * less_l * arm_nl, less_l * less_l * arm_ll
                 arm_n, arm_l = arm_nn * wish_n + arm_nl * wish_l, arm_nl * wish_n + arm_ll * wish_l
+            elif arm_nn > most_n:  # levels that nothing is known about
+                arm_n, arm_nn, arm_nl = most_n / arm_nn * arm_n, most_n, most_n / arm_nn * arm_nl
         ask_n += arm_n
         ask_l += arm_l
         hold_nn += arm_nn
