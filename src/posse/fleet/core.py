@@ -565,8 +565,13 @@ class Core(KnownKeywords):
         """Whether so many rows are learned under the population in force; its estimate follows in the background."""
         return self._later() and n_rows <= self._store.n_rewards
 
-    def _refresh_later(self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None) -> None:
-        """Start an estimate of the population in the background unless one is under way."""
+    def _refresh_later(
+        self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None, look: bool = False
+    ) -> None:
+        """Start an estimate of the population in the background unless one is under way.
+
+        With ``look`` only what follows from the one in force is computed: sums have faded.
+        """
         if self._is_refreshing():
             return
         self._store.kept = None
@@ -576,7 +581,7 @@ class Core(KnownKeywords):
             if isinstance(self._store, SiteStore):
                 run_beside(self, steps=steps, settled=settled)
             else:
-                run_later(self, steps=steps, settled=settled, sample=sample)
+                run_later(self, steps=steps, settled=settled, sample=sample, look=look)
         except Exception as error:  # no memory, no thread, no file
             self._store.postpone(error)
             logger.exception("a refresh in the background could not be started; the population stays as it is")

@@ -117,6 +117,7 @@ class Store:
         self._start_precisions = start.shared_precisions
         self.experience, self._total = 0, 0.0
         self.stale = False  # sums were added that the posterior does not know of
+        self.shared_behind = False  # sums have faded, and what they say about shared means is computed beside decisions
         self.looked_at = 0.0  # rewards at the last refresh, whether or not they had a population to show
         self.replaced = 0  # rewards that were replaced since then
         self.free_slots: list[int] = []
@@ -395,8 +396,11 @@ class Store:
         squares: Array,
         slots: IntArray | None = None,
         raise_rows: Callable[[IntArray, float], None] | None = None,
+        later: bool = False,
     ) -> None:
         """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
+
+        What follows for the shared means is left to whoever asked for ``later``, where there are many pairs.
 
         Parameters
         ----------
@@ -434,7 +438,10 @@ class Store:
                 _retry_at=self._retry_at * left,
                 version=self.version + 1,  # an estimate under way is of sums that are no more
             )
-            if not self.stale and (slots is None or belief.n_seen.sum() <= FEW_PAIRS):
+            few = belief.n_seen.sum() <= FEW_PAIRS
+            if later and slots is None and not few and not self.stale:
+                self.shared_behind = True
+            elif not self.stale and (slots is None or few):
                 self.rebuild()
             # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
 
@@ -554,8 +561,11 @@ class Store:
         steps.append(partial(set_triangles, belief.covariance, room.triangle[: self.n_arms]))
         steps.append(partial(room.generation.__setitem__, 0, room.generation[0] + 1))
         steps.append(
-            partial(self.__dict__.update, looked, version=self.version + 1, stale=False, problem=None, **NO_FAILURES)
-        )
+            partial(
+                self.__dict__.update, looked, version=self.version + 1, stale=False, shared_behind=False, problem=None,
+                **NO_FAILURES,
+            )
+        )  # fmt: skip
         commit(steps)
 
     def _stay(self, refresh: Refresh, looked: dict[str, float]) -> None:
@@ -576,7 +586,7 @@ class Store:
         for arm in range(self.n_arms):
             self._rebuild_arm(arm, self.belief, self.memory, self._room)
         self._all_settled()
-        self.stale = False
+        self.stale = self.shared_behind = False
 
     def _rebuild_arm(self, arm: int, belief: Belief, memory: Memory, room: Room) -> None:
         learned = self.method == estimators.EVIDENCE and memory.evidence.refreshed_at[0] > 0
