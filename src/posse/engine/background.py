@@ -33,8 +33,13 @@ ROUNDS = 20  # of catching up without it
 logger = logging.getLogger("posse")
 
 
-def run_later(engine: Engine, *, steps: int, settled: float, sample: int | None = None) -> threading.Thread:
-    """Start a refresh of the evidence prior on a thread of its own; the lock must be held."""
+def run_later(
+    engine: Engine, *, steps: int, settled: float, sample: int | None = None, look: bool = False
+) -> threading.Thread:
+    """Start a refresh of the evidence prior on a thread of its own; the lock must be held.
+
+    With ``look`` the population stays, and only the shared means are computed from the sums as they are.
+    """
     store = engine.store
     # One core stays free for decisions.
     threads = max(1, workers() - 1)
@@ -49,7 +54,7 @@ def run_later(engine: Engine, *, steps: int, settled: float, sample: int | None 
     def work() -> None:
         _lower_priority()
         try:
-            _run(engine, refresh, kept, version, replaced, steps, settled, sample)
+            _run(engine, refresh, kept, version, 0 if look else replaced, steps, settled, sample, look)
         except Exception as error:
             # At its end a program refuses further work of threads, while its main thread still counts as alive.
             ending = isinstance(error, RuntimeError) and "shutdown" in str(error)
@@ -146,9 +151,14 @@ def _run(
     steps: int,
     settled: float,
     sample: int | None,
+    look: bool,
 ) -> None:
     store, lock = engine.store, engine.lock
-    refresh.run(Frozen(store, lock, kept), steps=steps, settled=settled, sample=sample)
+    source = Frozen(store, lock, kept)
+    if look:
+        refresh.look_from(source)
+    else:
+        refresh.run(source, steps=steps, settled=settled, sample=sample)
     known = [rows.size for rows in refresh.rows]
     for attempt in range(ROUNDS + 1):
         with lock:

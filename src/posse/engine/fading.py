@@ -79,15 +79,18 @@ class Fading:
         store, passed = self._engine.store, 0.0 if self.stopped else self.drift.elapsed(now)
         if passed > 0.0 and store.n_slots:
             factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-            self._fade(factor)
+            # Decisions need not wait until all pairs have said what they still say about the shared means.
+            self._fade(factor, later=self._engine.estimates_later)
+        if store.shared_behind and not self._engine.is_refreshing:
+            self._engine.refresh_later(look=True)
         if contexts is not None:
             self.drift.meet(contexts)
 
-    def _fade(self, factor: Array, slots: IntArray | None = None) -> None:
+    def _fade(self, factor: Array, slots: IntArray | None = None, *, later: bool = False) -> None:
         """Let sums count less, those of some slots or of the first so many."""
         store, known = self._engine.store, self._engine.known
         raise_rows = None if known is None else partial(known.raise_rows, store)
-        store.fade(factor, self.drift.squares, slots, raise_rows)
+        store.fade(factor, self.drift.squares, slots, raise_rows, later)
 
     def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         """Take notice of a reward that is about to be learned; its pair has a slot."""
@@ -98,6 +101,9 @@ class Fading:
         except Exception:
             # The reward counts in any case: it may be in a log already.
             logger.exception("a reward could not be compared with what was expected; it is learned all the same")
+        store = self._engine.store
+        if store.is_read:  # by somebody who may have begun just now
+            store.keep(np.array([store.slot_of(task, arm)]), np.array([arm]))
 
     def _look_for_change(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         engine, out = self._engine, self._out

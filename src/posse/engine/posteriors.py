@@ -66,6 +66,7 @@ class Posteriors(Arrays):
         self.method, self.robust, self.extendable, self.start = method, robust, extendable, start
         self._start_precisions = start.shared_precisions
         self.stale = False  # sums were added that the posterior does not know of
+        self.shared_behind = False  # sums have faded, and what they say about shared means is computed beside decisions
         self.looked_at = 0.0  # rewards at the last refresh, whether or not they had a population to show
         self.replaced = 0  # rewards that were replaced since then
         self._information = np.empty((self.n_features, self.n_features + 1))
@@ -199,8 +200,11 @@ class Posteriors(Arrays):
         steps.append(partial(set_triangles, belief.covariance, capacity.triangle[: self.n_arms]))
         steps.append(partial(capacity.generation.__setitem__, 0, capacity.generation[0] + 1))
         steps.append(
-            partial(self.__dict__.update, looked, version=self.version + 1, stale=False, problem=None, **NO_FAILURES)
-        )
+            partial(
+                self.__dict__.update, looked, version=self.version + 1, stale=False, shared_behind=False, problem=None,
+                **NO_FAILURES,
+            )
+        )  # fmt: skip
         commit(steps)
 
     def _reject_estimate(self, refresh: Refresh, looked: dict[str, float]) -> None:
@@ -223,7 +227,7 @@ class Posteriors(Arrays):
         for arm in range(self.n_arms):
             self._rebuild_arm(arm, self.belief, self.memory, self._capacity)
         self._all_settled()
-        self.stale = False
+        self.stale = self.shared_behind = False
 
     def _rebuild_arm(self, arm: int, belief: Belief, memory: Memory, capacity: Capacity) -> None:
         learned = self.method == estimators.EVIDENCE and memory.evidence.refreshed_at[0] > 0

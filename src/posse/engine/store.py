@@ -185,8 +185,11 @@ class Store(Posteriors):
         squares: Array,
         slots: IntArray | None = None,
         raise_rows: Callable[[IntArray, float], None] | None = None,
+        later: bool = False,
     ) -> None:
         """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
+
+        What follows for the shared means is left to whoever asked for ``later``, where there are many pairs.
 
         Parameters
         ----------
@@ -224,7 +227,10 @@ class Store(Posteriors):
                 _retry_at=self._retry_at * left,
                 version=self.version + 1,  # an estimate under way is of sums that are no more
             )
-            if not self.stale and (slots is None or belief.n_seen.sum() <= FEW_PAIRS):
+            few = belief.n_seen.sum() <= FEW_PAIRS
+            if later and slots is None and not few and not self.stale:
+                self.shared_behind = True
+            elif not self.stale and (slots is None or few):
                 self.rebuild()
             # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
 
