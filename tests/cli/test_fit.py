@@ -187,6 +187,18 @@ def test_inspect_shows_findings_and_only_where_there_are_some(run, fleet, tmp_pa
     ]
 
 
+def test_inspect_shows_what_is_known(run, tmp_path):
+    path = str(tmp_path / "known.posse")
+    fleet = Posse(arms={"a": {"price": 1.0}, "b": {"price": 2.0}}, features=["x"], task_features=["size"],
+                  arm_features=["price"])  # fmt: skip
+    fleet.set_task_features({"t": {"size": 3.5}})
+    fleet.save(path)
+    said = run("inspect", path).output
+    assert "what is known" in said
+    assert "price" in said
+    assert "known: size 3.5" in run("inspect", path, "--task", "t").output
+
+
 def test_inspect_as_json_is_the_overview(run, fleet):
     said = json.loads(run("inspect", fleet, "--json", "--top", 2).stdout)
 

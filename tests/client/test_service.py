@@ -10,6 +10,7 @@ from uuid import uuid4
 import polars as pl
 import pytest
 
+from posse import FeatureSpec
 from posse.client import Client, Health, ServiceError, ServiceUnavailable
 from posse.lab.benchmarks.started import services
 from posse.logs import read_log
@@ -245,6 +246,26 @@ def test_a_service_that_stops_and_comes_back(tmp_path):
         assert again.reward(first, 1.0) is True
         assert again.fleet("shops").decisions == 1
     assert Path(database).is_file()
+
+
+def test_what_is_known_about_tasks_and_arms(client, name):
+    other = f"{name}-known"
+    known = {"task_features": FeatureSpec(["size"]), "arm_features": ["price"]}
+    client.create_fleet(other, {"tea": {"price": 2.0}, "cake": None}, ["hour"], **known)
+    assert client.set_task_features(other, {"store-1": {"size": 2.0}, "store-2": {"size": 1.0}}) == 2
+    assert client.add_arm(other, "pie", {"price": 3.0}).arms == ("tea", "cake", "pie")
+    assert client.task(other, "store-1").features == {"size": 2.0}
+    assert client.population(other).effects == {"task": {"size": 0.0}, "arm": {"price": 0.0}}
+
+
+def test_a_catalogue_chooses_among_the_arms_that_come(client, name):
+    other = f"{name}-shop"
+    client.create_catalogue(other, ["hour"], FeatureSpec(["price"]), interactions=False)
+    arms = {"tea": {"price": 2.0}, "cake": {"price": 3.0}, "pie": {"price": 1.0}}
+    places = client.choose(other, "store-1", {"hour": 3.0}, arms, k=2, key="page")
+    assert len({place.arm for place in places}) == 2
+    assert client.choose(other, "store-1", {"hour": 3.0}, arms, k=2, key="page") == places
+    assert client.reward(places[0], 1.0)
 
 
 def test_a_ranking_has_a_decision_per_place(client, name):

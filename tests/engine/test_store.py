@@ -8,6 +8,7 @@ import posse.engine.arrays
 import posse.engine.store
 import posse.threads
 from posse.engine.arrays import FIRST_ARMS, FIRST_ROOM
+from posse.engine.commit import commit
 from posse.engine.store import Store
 from posse.errors import InvalidValue
 from posse.kernels import estimators
@@ -159,7 +160,7 @@ def test_sums_of_pairs_add_to_what_is_there():
     learn(other, theirs)
 
     tasks, arms, sums = other.copy_of_sums()
-    store.add_sums(store.claim(tasks, arms), arms, sums)
+    commit(store.adding_sums(store.claim(tasks, arms), arms, sums))
     store.refresh()
 
     require_whole(store, as_list(mine) + as_list(theirs))
@@ -450,7 +451,7 @@ def test_beliefs_are_the_same_whoever_asks_for_them_first(monkeypatch, way, robu
 
     assert local_parts(store) == expected != before
     # Once is enough.
-    store._room.root[:] = np.nan
+    store._capacity.root[:] = np.nan
     look_at(store, "settle")
     assert local_parts(store) == expected
 

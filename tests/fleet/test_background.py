@@ -223,11 +223,11 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     gate.wait()
     live(fleet, table, 2)
     monkeypatch.setattr(posse.engine.background, "_add", busy)
-    generation = int(fleet._engine.store._room.generation[0])
+    generation = int(fleet._engine.store._capacity.generation[0])
     finish(fleet, gate)
 
     assert rounds == ["Frozen", "Frozen", "Frozen", "Live"]
-    assert fleet._engine.store._room.generation[0] == generation + 1
+    assert fleet._engine.store._capacity.generation[0] == generation + 1
     require_rebuilt(fleet)
 
 
@@ -368,11 +368,11 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
     assert differences(snapshot(fleet), snapshot(twin)) == []
     require_rebuilt(fleet)
     # And it can be done again.
-    generation = int(fleet._engine.store._room.generation[0])
+    generation = int(fleet._engine.store._capacity.generation[0])
     fleet.refresh(wait=False)
     twin.refresh()
     finish(fleet)
-    assert fleet._engine.store._room.generation[0] == generation + 1
+    assert fleet._engine.store._capacity.generation[0] == generation + 1
     for name in PRIOR[:3]:
         assert parts(fleet, [name])[name].tobytes() == parts(twin, [name])[name].tobytes()
 
@@ -484,7 +484,7 @@ def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, cap
 def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     fleet = fleet_of(60, background=True, refresh_growth=0.5)
     gate = hold("begin")
-    generation = int(fleet._engine.store._room.generation[0])
+    generation = int(fleet._engine.store._capacity.generation[0])
     for i in range(29):
         fleet.reward(fleet.decide(f"t{i % 5}", X).id, 0.1 * i)
     assert not fleet.refreshing
@@ -499,7 +499,7 @@ def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     assert fleet._engine.thread is thread
     finish(fleet, gate)
 
-    assert fleet._engine.store._room.generation[0] == generation + 1
+    assert fleet._engine.store._capacity.generation[0] == generation + 1
     assert fleet._engine.store.memory.evidence.refreshed_at[0] == 90
     assert fleet.n_rewards == 111
     require_rebuilt(fleet)
@@ -527,6 +527,8 @@ def test_a_fleet_with_nothing_in_it_is_refreshed_as_well(fleet_of, table):
     finish(fleet)
     fleet.learn_many(table(50))
     finish(fleet)
+    assert fleet.n_rewards == 51
+    assert not fleet.refreshing
     require_rebuilt(fleet)
 
 
@@ -610,7 +612,7 @@ def test_rewards_that_are_refused_by_the_log_leave_no_trace(fleet_of, table, hol
 def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
     fleet = fleet_of(40, background=True, refresh_growth=0.05, robust=robust)
     before = fleet.statistics
-    installed = int(fleet._engine.store._room.generation[0])
+    installed = int(fleet._engine.store._capacity.generation[0])
     rows, failures = [], []
     interval = sys.getswitchinterval()
 
@@ -637,14 +639,14 @@ def test_many_threads_and_a_refresh_every_few_rewards(fleet_of, robust):
                 thread.start()
             for thread in threads:
                 thread.join(120)
-            if fleet._engine.store._room.generation[0] > installed + 1:
+            if fleet._engine.store._capacity.generation[0] > installed + 1:
                 break  # estimates stand back behind decisions: on a busy machine one may take all this time
     finally:
         sys.setswitchinterval(interval)
     assert not failures
     finish(fleet)
 
-    assert fleet._engine.store._room.generation[0] > installed + 1  # they did come in between
+    assert fleet._engine.store._capacity.generation[0] > installed + 1  # they did come in between
     stats, tasks = fleet.statistics, list(fleet.tasks)
     known = before.gram.shape[1]
     gram, moment, count = np.zeros_like(stats.gram), np.zeros_like(stats.moment), np.zeros_like(stats.count)
@@ -701,7 +703,7 @@ def test_it_stands_back_behind_decisions():
 
     def look():
         before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        posse.engine.background._stand_back()
+        posse.engine.background._lower_priority()
         found.extend([before, os.getpriority(os.PRIO_PROCESS, threading.get_native_id())])
 
     mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())

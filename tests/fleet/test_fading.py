@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
 
 import numpy as np
 import polars as pl
@@ -350,6 +351,38 @@ def test_fading_goes_on_in_the_background(clock):
     assert fleet.refresh_problem is None
     assert fleet.n_rewards < 300
     assert np.isfinite(expectations(fleet)).all()
+
+
+def test_many_pairs_fade_beside_decisions_and_come_out_as_if_at_once(clock, monkeypatch):
+    monkeypatch.setattr("posse.engine.store.FEW_PAIRS", 10)
+    rng = np.random.default_rng(3)
+    n = 400
+    rows = {"task": [f"t{i % 60}" for i in range(n)], "arm": [["red", "green"][i % 2] for i in range(n)],
+            "age": rng.normal(size=n), "reward": rng.normal(size=n)}  # fmt: skip
+    settings = {"arms": ["red", "green"], "features": ["age"], "drift": 1.0, "refresh_growth": 1e9, "clock": clock}
+    at_once, beside = (Posse(**settings, seed=1, background=later) for later in (False, True))
+    for fleet in (at_once, beside):
+        fleet.learn_many(rows)
+        fleet.refresh()
+    looks, later = [], beside._engine.refresh_later
+    monkeypatch.setattr(beside._engine, "refresh_later", lambda **rest: (looks.append(rest), later(**rest)))
+    for _ in range(3):
+        clock.now += 7 * 3600.0
+        for fleet in (at_once, beside):
+            decision = fleet.decide("t1", [0.3], eligible=["red"])
+            fleet.reward(decision, 1.0)
+        end = monotonic() + 20
+        while beside.refreshing or beside._engine.store.shared_behind:
+            assert monotonic() < end
+            sleep(0.01)
+            beside.decide("t2", [0.3])
+            at_once.decide("t2", [0.3])
+    for task in ("t1", "t5", "never seen"):
+        one, other = (fleet.expected(task, [0.4]) for fleet in (at_once, beside))
+        assert_allclose(list(one.mean.values()), list(other.mean.values()), rtol=1e-9)
+        assert_allclose(list(one.sd.values()), list(other.sd.values()), rtol=1e-9)
+    assert_allclose(at_once.statistics.moment, beside.statistics.moment, rtol=1e-12)
+    assert looks == [{"look": True}] * 3
 
 
 def test_ageing_never_winds_up(clock):

@@ -7,15 +7,15 @@ import polars as pl
 import pytest
 
 import posse.engine.arrays
+import posse.engine.capacity
 import posse.engine.decide
 import posse.engine.kept
 import posse.engine.learn
 import posse.engine.posteriors
-import posse.engine.room
 import posse.engine.store
 import posse.fleet.arms
+import posse.fleet.base
 import posse.fleet.deciding
-import posse.fleet.fleet
 import posse.fleet.late
 import posse.fleet.ledger
 import posse.fleet.looking
@@ -291,8 +291,8 @@ def memory(monkeypatch):
     ending = Ending()
     for module in (
         posse.engine.arrays, posse.engine.decide, posse.engine.kept, posse.engine.learn, posse.engine.posteriors,
-        posse.engine.room, posse.engine.store,
-        posse.fleet.arms, posse.fleet.deciding, posse.fleet.fleet, posse.fleet.late, posse.fleet.ledger,
+        posse.engine.capacity, posse.engine.store,
+        posse.fleet.arms, posse.fleet.deciding, posse.fleet.base, posse.fleet.late, posse.fleet.ledger,
         posse.fleet.looking, posse.fleet.merge, posse.fleet.posse, posse.fleet.ranking, posse.fleet.rewarding,
         posse.fleet.table, posse.fleet.tasks, posse.kernels.llvm.handle, posse.model.refresh,
     ):  # fmt: skip
@@ -317,7 +317,7 @@ def crowded(clock, kind):
     n = FIRST_ROOM
     rows = {"task": [f"t{i}" for i in range(n)], "arm": [NAMES[i % 4] for i in range(n)], "a": np.sin(np.arange(n))}
     fleet.learn_many(rows | {"reward": np.cos(np.arange(n))})
-    assert fleet._engine.store.n_slots == fleet._engine.store._room.settled.size
+    assert fleet._engine.store.n_slots == fleet._engine.store._capacity.settled.size
     for i in range(n):
         fleet.decide(f"t{i % 8}", [0.1 * i], [NAMES[4 + i % 4]])
     if kind == "read by a refresh":
@@ -381,7 +381,7 @@ UPDATES = (
 def unsound(fleet):
     """What compiled code relies on and would not check: without it, going on may overwrite other memory."""
     store = fleet._engine.store
-    belief, room, ground = store.belief, store._room, store.ground.parts
+    belief, room, ground = store.belief, store._capacity, store.ground.parts
     slots = belief.slot[: store.n_tasks, : store.n_arms]
     task, arm = np.nonzero(slots >= 0)
     over_slots = (*room.belief.sums, room.belief.task_of, room.belief.local_covariance, room.belief.local_mean)

@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Catalogue, FeatureSpec, Posse
-from posse.errors import DamagedFile, InvalidValue
+from posse.errors import DamagedFile, DataFileError, InvalidValue
 from posse.features import hashed, numeric, one_hot
 from posse.fleet.replica import Replica
-from posse.logs import check_log, read_log
+from posse.logs import check_log, read_log, write_log
 
 REGIONS, ARMS = ["north", "south", "west"], ["red", "green"]
 TASK_FEATURES = FeatureSpec([one_hot("region", REGIONS), "size"])
@@ -218,6 +218,57 @@ def test_a_log_has_what_is_known_about_tasks(tmp_path):
     assert {finding.code for finding in check_log(log) if finding.severity == "error"} <= {"deterministic-logging"}
 
 
+def test_a_change_of_features_is_a_line_of_the_log(tmp_path):
+    path = tmp_path / "log.jsonl"
+    fleet = fleet_of(known=False, rows=0, log=path)
+    fleet.set_task_features({"t1": region_of(1), "t2": region_of(2)})
+    fleet.reward(fleet.decide("t1", [0.1]), 1.0)
+    fleet.set_task_features({"t1": region_of(0)})
+    fleet.decide("t1", [0.1])
+    log = read_log(path)
+    assert log.contexts["region"].to_list() == ["south", "north"]
+    said = log.task_features
+    assert said.rows() == [(said["time"][0], "t1", "south", 2.0), (said["time"][0], "t2", "west", 1.0),
+                           (said["time"][0], "t1", "north", 1.0)]  # fmt: skip
+    write_log(log, tmp_path / "copy.jsonl")
+    assert read_log(tmp_path / "copy.jsonl").task_features.equals(said)
+    assert log.with_rewards().task_features is said
+    other = fleet_of(known=False, rows=0)
+    other.set_task_features(said.drop("time").unique("task", keep="last"))
+    assert other.export("t1")["features"] == region_of(0)
+    path.write_text('{"task_features": {"size": [1]}, "task": "t1"}\n')
+    with pytest.raises(DataFileError, match="line 1: a task feature must be"):
+        read_log(path)
+
+
+def test_a_log_that_cannot_be_written_leaves_features_as_they_were():
+    def full(records):
+        raise OSError("no room")
+
+    fleet = fleet_of(100)
+    before = fleet.expected("t3", [0.1])
+    fleet.log_to(full)
+    with pytest.raises(OSError, match="no room"):
+        fleet.set_task_features({"t3": region_of(1), "new": region_of(1)})
+    assert fleet.export("t3")["features"] == region_of(3)
+    assert "new" not in fleet.tasks
+    assert fleet.expected("t3", [0.1]) == before
+
+
+def test_one_task_of_another_kind_changes_beliefs_exactly_and_leaves_the_population():
+    fleet = fleet_of(600, refresh_growth=10.0)
+    fleet.decide("t4", [0.3])
+    population = fleet.prior.covariance.copy()
+    fleet.set_task_features({"t4": region_of(2), "t5": region_of(0)})
+    found = {task: fleet.expected(task, [0.4]) for task in ("t4", "t5", "t6", "t35")}
+    assert (fleet.prior.covariance == population).all()
+    fleet._engine.store.rebuild()  # everything from the sums
+    for task, expected in found.items():
+        again = fleet.expected(task, [0.4])
+        assert_allclose(list(expected.mean.values()), list(again.mean.values()), rtol=1e-10)
+        assert_allclose(list(expected.sd.values()), list(again.sd.values()), rtol=1e-10)
+
+
 def test_what_was_learned_is_shown_over_all_tasks():
     fleet, plain = fleet_of(1500), Posse(arms=ARMS, features=["x"], seed=3)
     plain.learn_many(table(1500)[0])
@@ -306,7 +357,7 @@ def test_what_makes_no_sense_is_refused():
         fleet.set_task_features({"t1": {"town": "x"}})
     with pytest.raises(InvalidValue, match="expected a fleet with arm_features"):
         fleet.add_arm("blue", {"category": "a"})
-    with pytest.raises(InvalidValue, match="cannot be merged"):
+    with pytest.raises(InvalidValue, match="with the task_features of this one"):
         fleet.merge(Posse(arms=ARMS, features=["x"]))
     assert fleet.expected("t3", [0.1]) == before
     with pytest.raises(InvalidValue, match="expected a fleet with task_features"):
@@ -318,5 +369,190 @@ def test_what_makes_no_sense_is_refused():
             Posse(arms=ARMS, features=["x"], task_features=["size"], **settings)
     with pytest.raises(InvalidValue, match="before the first task"):
         Posse(arms=range(500), features=["x"], task_features=[hashed("town", 9_000)])
-    with pytest.raises(InvalidValue, match="replica without"):
-        Replica(arms=ARMS, features=["x"], task_features=["size"])
+
+
+def drifting(kind, **settings):
+    now = [0.0]
+    fleet = kind(
+        arms=ARMS, features=["x"], task_features=TASK_FEATURES, seed=3, clock=lambda: now[0], drift=1.0, **settings
+    )
+    return fleet, now
+
+
+def aged_rows(n=600):
+    """The rows of a table with times, a reward every ten minutes."""
+    return table(n)[0].with_columns(time=600.0 * np.arange(n))
+
+
+def test_what_is_known_and_old_fades_and_comes_back_from_the_log(tmp_path):
+    rows = aged_rows()
+    leader, _ = drifting(Replica)
+    leader.set_task_features(known_tasks())
+    for part in rows.iter_slices(40):
+        leader.learn(part["task"].to_list(), part["arm"].to_list(), part.select("x"), part["reward"].to_list(),
+                     times=part["time"].to_list())  # fmt: skip
+    leader.set_task_features({"t3": region_of(1)})
+    assert leader._engine.known.tasks.effects.variance[0] > 0
+    assert 50 < leader.n_rewards < 500  # of 600
+    again, _ = drifting(Replica)
+    again.set_task_features(known_tasks() | {"t3": region_of(1)})
+    again.learn(rows["task"].to_list(), rows["arm"].to_list(), rows.select("x"), rows["reward"].to_list(),
+                times=rows["time"].to_list(), catching_up=True)  # fmt: skip
+    assert again.adopt(leader.dump_population())
+    assert_same_beliefs(leader, again)
+    leader.freeze()(tmp_path / "snapshot")
+    loaded = Replica.load(tmp_path / "snapshot")
+    assert loaded.half_life == leader.half_life
+    assert_same_beliefs(leader, loaded)
+    # Sums are those of rewards that count as much as those of a fleet without features.
+    plain = Replica(arms=ARMS, features=["x"], seed=3, clock=lambda: 0.0, drift=1.0)
+    plain.learn(rows["task"].to_list(), rows["arm"].to_list(), rows.select("x"), rows["reward"].to_list(),
+                times=rows["time"].to_list(), catching_up=True)  # fmt: skip
+    for task in ("t3", "t7"):
+        mine, theirs = leader.learned([task])[1], plain.learned([task])[1]
+        for pair, sums in theirs.items():
+            for one, other in zip(mine[pair], sums, strict=True):
+                assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_a_feature_that_is_met_no_more_leaves_nothing_of_what_was_known():
+    """Sums are those of a fleet that knows nothing, also where a column of the context has faded away."""
+    known, now = drifting(Posse)
+    plain = Posse(arms=ARMS, features=["x"], seed=3, clock=lambda: now[0], drift=1.0)
+    known.set_task_features(known_tasks(30))
+    rows = table(600)[0]
+    for day in range(15):
+        now[0] = 86400.0 * day
+        for fleet in (known, plain):
+            fleet.learn_many(rows if day == 0 else rows.with_columns(x=0.0 * pl.col("x")))
+        order = [known.tasks.index(task) for task in plain.tasks]
+        mine, theirs = known.statistics, plain.statistics
+        for name in ("gram", "moment", "sum_of_squares"):  # every day: what is left of a mistake fades, too
+            assert_allclose(getattr(mine, name)[:, order], getattr(theirs, name), rtol=1e-9, atol=1e-10)
+    assert known._engine.known.tasks.effects.mean.any()
+    assert not theirs.gram[..., 1, 1].any()
+    assert theirs.gram[..., 0, 0].any()
+
+
+def test_one_by_one_is_as_a_table_with_times(tmp_path):
+    rows = aged_rows(200)
+    fleet, now = drifting(Posse)
+    other, _ = drifting(Posse)
+    for one in (fleet, other):
+        one.set_task_features(known_tasks())
+    ids = []
+    for row in rows.iter_rows(named=True):
+        now[0] = row["time"]
+        decision = fleet.decide(row["task"], [row["x"]], eligible=[row["arm"]])
+        fleet.reward(decision, row["reward"])
+        ids.append(decision.id)
+    other.learn_many(rows, time="time")
+    assert len(set(ids)) == 200
+    for name in ("moment", "sum_of_squares", "count"):
+        order = [other.tasks.index(task) for task in fleet.tasks]
+        assert_allclose(
+            getattr(fleet.statistics, name), getattr(other.statistics, name)[:, order], rtol=1e-9, atol=1e-9
+        )
+    fleet.save(tmp_path / "fleet.posse")
+    assert Posse.load(tmp_path / "fleet.posse", clock=lambda: now[0]).expected("t3", [0.1]) == fleet.expected(
+        "t3", [0.1]
+    )
+
+
+def test_a_change_is_noticed_beside_what_is_known():
+    now = [0.0]
+    fleet = Posse(arms=ARMS, features=["x"], task_features=TASK_FEATURES, seed=3, clock=lambda: now[0], drift="learn")
+    fleet.set_task_features(known_tasks())
+    rows = table(900)[0]
+    for step, row in enumerate(rows.iter_rows(named=True)):
+        now[0] = 60.0 * step
+        sign = 1.0 if step < 600 else -1.0
+        fleet.reward(fleet.decide(row["task"], [row["x"]], eligible=[row["arm"]]), sign * row["reward"])
+        if step == 590:
+            assert not fleet.changes
+    assert any(change.task is None for change in fleet.changes)
+
+
+def test_merged_fleets_know_what_both_knew():
+    rows = table(1200)[0]
+    settings = {"seed": 3, "clock": lambda: 1000.0, "arm_features": ARM_FEATURES, "known": False, "rows": 0}
+    whole, one, other = fleet_of(**settings), fleet_of(**settings), fleet_of(**settings)
+    known, names = known_tasks(), list(known_tasks())
+    for fleet in (whole, other):
+        fleet.add_arm("blue", {"category": "b"})
+    whole.set_task_features(known)
+    one.set_task_features({name: known[name] for name in names[:25]})
+    # About some tasks only the other fleet knows something, and about one it is wrong, which does not count.
+    other.set_task_features({name: known[name] for name in names[20:]} | {"t22": region_of(0)})
+    late = pl.DataFrame({"task": ["t3", "t30"], "arm": ["blue", "blue"], "x": [0.1, 0.2], "reward": [1.0, 2.0]})
+    whole.learn_many(pl.concat([rows, late]))
+    one.learn_many(rows[:700])
+    other.learn_many(pl.concat([rows[700:], late]))
+    waiting = other.decide("t31", [0.3])
+    one.merge(other)
+    assert one.reward(waiting, 0.5)
+    whole.learn_many({"task": ["t31"], "arm": [waiting.arm], "x": [0.3], "reward": [0.5]})
+    assert one.export("t22")["features"] == region_of(22)
+    assert one.export("t35")["features"] == region_of(35)
+    order = [whole.tasks.index(task) for task in one.tasks]
+    for name in ("gram", "moment", "sum_of_squares", "count"):
+        assert_allclose(getattr(one.statistics, name), getattr(whole.statistics, name)[:, order], rtol=1e-9, atol=1e-9)
+    for fleet in (whole, one):
+        for _ in range(6):  # to the end of the estimate, from wherever
+            fleet.refresh()
+    for task in ("t1", "t22", "t35"):
+        mine, theirs = (fleet.expected(task, [0.4]) for fleet in (one, whole))
+        assert_allclose(list(mine.mean.values()), list(theirs.mean.values()), atol=0.03)
+
+
+def replica_of(rows, **settings):
+    replica = Replica(arms=ARMS, features=["x"], task_features=TASK_FEATURES, arm_features=ARM_FEATURES, **settings)
+    replica.set_task_features(known_tasks())
+    follow(replica, rows)
+    return replica
+
+
+def follow(replica, rows, **settings):
+    for part in rows.iter_slices(50):
+        replica.learn(part["task"].to_list(), part["arm"].to_list(), part.select("x"), part["reward"].to_list(),
+                      **settings)  # fmt: skip
+
+
+def assert_same_beliefs(one, other, rtol=1e-9):
+    for task in ("t1", "t3", "t35", "stranger"):
+        first, second = (fleet.expected(task, [0.4]) for fleet in (one, other))
+        assert_allclose(list(first.mean.values()), list(second.mean.values()), rtol=rtol)
+        assert_allclose(list(first.sd.values()), list(second.sd.values()), rtol=rtol)
+
+
+def test_replicas_share_what_features_say(tmp_path):
+    rows = table(700)[0]
+    leader = replica_of(rows)
+    leader.add_arm("blue", {"category": "b"})
+    leader.learn(["t3", "t4"], ["blue", "red"], [[0.3], [0.1]], [2.0, 1.0])
+    leader.set_task_features({"t3": region_of(1)})  # which it was not before
+    assert leader._engine.known.tasks.effects.variance[0] > 0
+    # From the log alone: everything that came, then the population in force, once.
+    again = Replica(arms=[*ARMS, "blue"], features=["x"], task_features=TASK_FEATURES, arm_features=ARM_FEATURES)
+    again.set_task_features(known_tasks())
+    follow(again, rows, catching_up=True)
+    again.learn(["t3", "t4"], ["blue", "red"], [[0.3], [0.1]], [2.0, 1.0], catching_up=True)
+    again.set_task_features({"t3": region_of(1)})
+    assert again.adopt(leader.dump_population())
+    assert_same_beliefs(leader, again)
+    assert again.propose("t3", [0.2]).probabilities.keys() == {"red", "green", "blue"}
+    # And from a snapshot, which has other effects than the population that is in force by then.
+    leader.freeze()(tmp_path / "snapshot")
+    loaded = Replica.load(tmp_path / "snapshot")
+    assert_same_beliefs(leader, loaded)
+    leader.learn(["t1", "t2"], ["red", "green"], [[0.1], [0.1]], [9.0, -9.0])
+    leader.refresh()
+    loaded.learn(["t1", "t2"], ["red", "green"], [[0.1], [0.1]], [9.0, -9.0], catching_up=True)
+    assert loaded.adopt(leader.dump_population())
+    assert_same_beliefs(leader, loaded)
+    # Sums are those of rewards as they came.
+    _, sums = leader.learned(["t3"])
+    mine = rows.filter((pl.col("task") == "t3") & (pl.col("arm") == "red"))
+    assert_allclose(sums["t3", "red"].moment[0], mine["reward"].sum(), rtol=1e-9)
+    with pytest.raises(InvalidValue, match="of another version"):
+        Replica(arms=[*ARMS, "blue"], features=["x"]).adopt(leader.dump_population())

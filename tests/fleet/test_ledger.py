@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from numpy.testing import assert_array_equal
 
+from posse.engine.commit import commit
 from posse.fleet.ledger import FIRST_ROOM, FORGOTTEN, PENDING, REWARDED, Ledger, parse_id
 
 COLUMNS = ("task", "arm", "time", "status", "reward", "context")
@@ -47,7 +48,7 @@ def test_it_may_start_at_any_number():
 @pytest.mark.parametrize("count", [1, FIRST_ROOM, FIRST_ROOM + 1, 1000])
 def test_room_for_more_changes_nothing(count):
     ledger = filled(FIRST_ROOM)
-    ledger.drop_oldest(10)
+    commit(ledger.dropping_oldest(10))
     ledger.status[3], ledger.reward[3] = REWARDED, 2.5
     before = columns(ledger)
 
@@ -69,7 +70,7 @@ def test_a_long_life_takes_no_more_room_than_what_is_alive():
         ledger.reserve(1)
         ledger.add(i, 0, float(i), np.zeros(2))
         if ledger.size > 50:
-            ledger.drop_oldest(1)
+            commit(ledger.dropping_oldest(1))
 
     assert (ledger.first, ledger.size) == (19_951, 50)
     assert ledger.task.tolist() == list(range(19_950, 20_000))
@@ -132,7 +133,7 @@ def test_late_are_at_the_old_end_even_if_the_clock_went_back(times, before):
 
 def test_dropping_slides():
     ledger = filled(6)
-    ledger.drop_oldest(2)
+    commit(ledger.dropping_oldest(2))
 
     assert (ledger.first, ledger.size, ledger.next) == (3, 4, 7)
     assert ledger.time.tolist() == [2.0, 3.0, 4.0, 5.0]
@@ -195,7 +196,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(count=st.integers(0, 150))
     def drop(self, count):
         count = min(count, len(self.rows))
-        self.ledger.drop_oldest(count)
+        commit(self.ledger.dropping_oldest(count))
         del self.rows[:count]
         self.first += count
 

@@ -149,7 +149,7 @@ def test_rare_clicks_are_overdispersed_and_gaussian_rewards_are_not():
 
 
 def test_rewards_that_are_all_the_same_say_nothing_about_tails():
-    # What rounding leaves of equal rewards scatters wildly from task to task: it is the first arm's only residual.
+    # What rounding and shrinking leave of equal rewards is the first arm's only residual; it is no sign of heavy tails.
     rng = np.random.default_rng(2)
     n = 3000
     task, arm = rng.integers(40, size=n), rng.integers(2, size=n)
@@ -159,5 +159,5 @@ def test_rewards_that_are_all_the_same_say_nothing_about_tails():
         Statistics.from_data(task=task, arm=arm, context=context, reward=reward, n_tasks=40, n_arms=2), 40
     )
 
-    assert memory.summaries[0, SCATTER] == 0.0
+    assert memory.summaries[0, SCATTER] <= memory.summaries[0, GAUSSIAN_SCATTER]
     assert memory.overdispersion[0] < 1.25

@@ -17,8 +17,10 @@ from posse.kernels.levels import (
     LOG_LEVEL,
     LOG_NOISE,
     LOG_SD,
+    MOST_SAID,
     N_SLOPES,
     NOISE,
+    NOISE_HELD,
     NOISE_LEVEL,
     NOISE_NOISE,
     NOISE_PULL,
@@ -44,24 +46,28 @@ def some_arms(n_arms=4, seed=0):
 
 
 def dense_step(slopes, centre):
-    """Minimise the form of (centre, arms), 2 + 2 K numbers, all at once."""
-    K = len(slopes)
+    """Minimise the form of (centre, arms), arm by arm, with less of what an arm says about the centre if it is much."""
     start = [math.log(NOISE_SHARE * SIZE), math.log(COVARIANCE_SHARE * SIZE / D)]
-    matrix, right = np.zeros((2 + 2 * K, 2 + 2 * K)), np.zeros(2 + 2 * K)
-    matrix[:2, :2] = np.eye(2) / LOG_SD**2
-    right[:2] = (np.array(start) - centre) / LOG_SD**2
-    for k, row in enumerate(slopes):
+    away = np.array(start) - centre
+    matrix = np.eye(2) / LOG_SD**2
+    matrix[0, 0] += NOISE_HELD / (1 + (away[0] / LOG_SD) ** 4)
+    right = matrix @ away
+    parts = []
+    for row in slopes:
         at = row[[LOG_NOISE, LOG_LEVEL]] - centre
-        c = LEVEL_PULL * D / NOISE_PULL
-        pull = np.diag([NOISE_PULL, LEVEL_PULL * D]) / (1 + at[0] ** 2 + c * at[1] ** 2)
-        here = slice(2 + 2 * k, 4 + 2 * k)
-        # 1/2 (at + move - moved centre)' pull (...) - slope' move + 1/2 move' information move
-        matrix[here, here] = pull + np.reshape(row[[NOISE_NOISE, NOISE_LEVEL, NOISE_LEVEL, LEVEL_LEVEL]], (2, 2))
-        matrix[:2, :2] += pull
-        matrix[:2, here], matrix[here, :2] = -pull, -pull
-        right[here] = row[[NOISE_SLOPE, LEVEL_SLOPE]] - pull @ at
-        right[:2] += pull @ at
-    return np.linalg.solve(matrix, right)
+        share = 1 / (1 + at[0] ** 2 + LEVEL_PULL * D / NOISE_PULL * at[1] ** 2)
+        pull = share * np.diag([NOISE_PULL, LEVEL_PULL * D])
+        # 1/2 (at + move - moved centre)' pull (...) - slope' move + 1/2 move' information move, the move taken out
+        whole = pull + np.reshape(row[[NOISE_NOISE, NOISE_LEVEL, NOISE_LEVEL, LEVEL_LEVEL]], (2, 2))
+        wish = row[[NOISE_SLOPE, LEVEL_SLOPE]] - pull @ at
+        said = pull - pull @ np.linalg.solve(whole, pull)
+        asked = np.linalg.solve(said, pull @ (at + np.linalg.solve(whole, wish)))
+        less = np.sqrt(np.minimum(1.0, share * MOST_SAID * np.array([1.0, D]) / np.diag(said)))
+        said = less[:, None] * said * less
+        matrix, right = matrix + said, right + said @ asked
+        parts.append((pull, whole, wish))
+    moved = np.linalg.solve(matrix, right)
+    return np.concatenate([moved, *(np.linalg.solve(whole, wish + pull @ moved) for pull, whole, wish in parts)])
 
 
 @pytest.mark.parametrize("n_arms", [1, 2, 7])
@@ -159,3 +165,17 @@ def test_no_step_is_longer_than_its_bound():
 def test_where_a_variance_vanishes_its_curvature_is_its_slope():
     assert levels.curvature(3.0, 2.0) == 3.0
     assert levels.curvature(3.0, -7.0) == 7.0
+
+
+def test_an_arm_with_nearly_all_rewards_does_not_take_the_centre_with_it():
+    # One arm always pays 0 and is pulled more and more often; the others have hardly any rewards, with a noise of 1.
+    slopes, centre = np.zeros((3, N_SLOPES)), np.array([math.log(0.5), math.log(0.1)])
+    slopes[:, LOG_NOISE], slopes[:, LOG_LEVEL] = centre
+    for often in np.geomspace(10.0, 400.0, 40):
+        rewards = np.array([often, 0.3, 1.0])
+        squares = rewards * [0.0, 1.0, 1.0]
+        slopes[:, NOISE_SLOPE] = 0.5 * (squares / np.exp(slopes[:, LOG_NOISE]) - rewards)
+        slopes[:, NOISE_NOISE], slopes[:, COUNT] = 0.5 * rewards, rewards
+        levels.move_levels(slopes, centre, SIZE, D)
+    assert (np.exp(slopes[1:, LOG_NOISE]) > 0.2).all()
+    assert np.exp(slopes[0, LOG_NOISE]) < 0.05

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -5,9 +7,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from posse.errors import InvalidValue
 from posse.kernels.rule import score_probabilities_rows
 from posse.kernels.select import SAMPLING
-from posse.model import Prior
+from posse.model import Prior, estimate_family_prior, posterior
 from posse.offline import Learned
 from posse.offline.folds import deal_folds
+from posse.offline.model import FAMILY_PASSES
 from posse.policies import EbmUCB
 
 
@@ -55,6 +58,38 @@ def test_only_eligible_arms_have_a_chance():
     assert_allclose(out, [[0.5, 0.0, 0.5]], atol=1e-6)
 
 
+@pytest.mark.parametrize("family", ["binary", "count"])
+def test_clicks_and_counts_are_learned_by_their_own_model(make, family):
+    data = make(n_tasks=4, rows=30).data
+    rng = np.random.default_rng(1)
+    rate = np.exp(-1.0 + data.contexts @ rng.normal(0.0, 0.5, data.contexts.shape[1]))
+    rewards = rng.poisson(rate).astype(float)
+    data = replace(data, rewards=np.minimum(rewards, 1.0) if family == "binary" else rewards, reward_family=family)
+    found = Learned("ebm-ucb", folds=2, seed=4).probabilities(data)
+
+    folds = deal_folds(data.tasks, folds=2, seed=4)
+    for fold in (0, 1):
+        seen, rows = folds != fold, np.flatnonzero(folds == fold)
+        estimate = estimate_family_prior(
+            task=data.tasks[seen],
+            arm=data.arms[seen],
+            context=data.contexts[seen],
+            reward=data.rewards[seen],
+            n_tasks=4,
+            n_arms=3,
+            rewards=family,
+            passes=FAMILY_PASSES,
+        )
+        belief = posterior(estimate.statistics, estimate.prior)
+        X, tasks = data.contexts[rows], data.tasks[rows]
+        mean = np.einsum("nd,knd->nk", X, belief.mean[:, tasks])
+        variance = np.einsum("na,knab,nb->nk", X, belief.covariance[:, tasks], X)
+        score = mean + 0.4 * np.sqrt(np.log(seen.sum() + 1) * variance)
+        assert_array_equal(found[rows].argmax(axis=1), score.argmax(axis=1))
+    as_numbers = Learned("ebm-ucb", folds=2, seed=4, rewards="number").probabilities(data)
+    assert (as_numbers != found).any()
+
+
 @pytest.mark.parametrize(
     ("key", "settings", "words"),
     [
@@ -62,6 +97,7 @@ def test_only_eligible_arms_have_a_chance():
         ("ebm-ts", {"colour": 1}, "no setting 'colour'"),
         ("ebm-ts", {"exploration": -1.0}, "exploration must be at least 0"),
         ("ebm-ts", {"prior": "odd"}, "prior must be one of"),
+        ("ebm-ts", {"rewards": "clicks"}, "rewards must be one of"),
     ],
 )
 def test_wrong_settings_are_refused_at_once(key, settings, words):

@@ -46,6 +46,21 @@ ROUTES = {
         "/v1/fleets/stores/rankings",
         {"json": {"task": "t", "context": {"hour": 1, "weather": "sun"}, "k": 1}},
     ),
+    ("POST", "/v1/fleets/{fleet}/choices"): (
+        "decide",
+        "/v1/fleets/stores/choices",
+        {"json": {"task": "t", "context": {}, "eligible": {"a": {"price": 1}}}},
+    ),
+    ("POST", "/v1/fleets/{fleet}/task-features"): (
+        "decide",
+        "/v1/fleets/stores/task-features",
+        {"json": {"tasks": {"t": {"size": 1}}}},
+    ),
+    ("PUT", "/v1/fleets/{fleet}/task-features/{task:path}"): (
+        "decide",
+        "/v1/fleets/stores/task-features/t",
+        {"json": {"features": {"size": 1}}},
+    ),
     ("POST", "/v1/decisions/{id}/reward"): ("reward", "/v1/decisions/none/reward", {"json": {"reward": 1}}),
     ("POST", "/v1/rewards"): ("reward", "/v1/rewards", {"json": {"rewards": [{"id": "none", "reward": 1}]}}),
     ("PUT", "/v1/decisions/{id}/reward"): ("reward", "/v1/decisions/none/reward", {"json": {"reward": 1}}),

@@ -779,7 +779,7 @@ def test_old_rows_leave_the_log_and_what_they_taught_stays(start, wait_for, rain
     clock.ahead = 121
     newest = service.decide("t", rainy, fleet="forgetful")
     service.reward(newest, 1.0)
-    wait_for(lambda: not service.live("forgetful").replica._is_refreshing())  # the population is estimated beside it
+    wait_for(lambda: not service.live("forgetful").replica.refreshing)  # the population is estimated beside it
     after = service.task("t", "forgetful")
     assert after["rewards"] == before["rewards"] + 1
 

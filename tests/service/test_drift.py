@@ -42,7 +42,7 @@ def test_what_is_noticed_is_in_the_log_and_comes_back_from_it(start, wait_for, t
     changes = wait_for(lambda: service.live("stores").replica.changes)
     assert changes[0].task is None
     assert any("all tasks changed at once" in finding for finding in service.live("stores").replica.findings())
-    wait_for(lambda: not service.live("stores").replica._fading.events)
+    wait_for(lambda: not service.live("stores").replica._engine.fading.events)
     live_in(service, -world, 10, seed=3)
     sums, changes = sums_of(service), service.live("stores").replica.changes
     path = tmp_path / "copy.db"

@@ -394,3 +394,14 @@ def test_a_fleet_that_is_made_while_all_are_followed_is_answered(start):
     finally:
         stop.set()
         thread.join()
+
+
+def test_many_small_fleets_are_loaded_in_lots_one_right_after_the_other(start, monkeypatch, wait_for):
+    names = [f"fleet-{i}" for i in range(7)]
+    first = start()
+    for name in names:
+        first.make_fleet(name)
+    first.stop()
+    monkeypatch.setattr(roster, "SMALL_AT_ONCE", 2)
+    again = start(follow_seconds=1000.0)
+    wait_for(lambda: all(again.engine.roster.find(name) is not None for name in names))

@@ -554,6 +554,25 @@ def test_rates_of_clicks_are_shown_with_intervals_inside_their_range(api, visit)
     api.client.delete("/v1/fleets/clicks")
 
 
+@browser_needed
+def test_what_is_known_about_tasks_is_shown(api, visit):
+    definition = {"arms": ["a", "b"], "features": ["x"], "task_features": ["size", "age"]}
+    api.send("PUT", "/v1/fleets/known", definition)
+    api.send("POST", "/v1/fleets/known/task-features", {"tasks": {"t": {"size": 2.5, "age": 3}}})
+    api.decide("known", "other", {"x": 1.0})
+    page = visit(api.address, "#/known/tasks/t")
+    page.get_by_text("Known about it: size 2.5, age 3").wait_for()
+    page.close()
+    page = visit(api.address, "#/known/arms/a")
+    page.get_by_text("size (of tasks): 0").wait_for()
+    page.close()
+    page = visit(api.address, "#/known/tasks/other")
+    page.get_by_text("first seen").wait_for()
+    assert page.get_by_text("Known about it").count() == 0 or not page.get_by_text("Known about it").is_visible()
+    page.close()
+    api.client.delete("/v1/fleets/known")
+
+
 def verdict(difference, than):
     interval = f"(90% interval: {shown(difference['low'])} to {shown(difference['high'])})"
     size = shown(abs(difference["value"]))

@@ -171,7 +171,9 @@ def test_examples_of_answers_have_the_fields_of_answers(service, description):
 def require_same_fields(example, found, place):
     if isinstance(found, dict) and isinstance(example, dict):
         # Objects by the name of an arm, a feature or a setting have other names in them.
-        if not place.endswith((".probabilities", ".mean", ".sd", ".context", ".definition")):
+        if not place.endswith(
+            (".probabilities", ".mean", ".sd", ".context", ".definition", ".effects.task", ".effects.arm")
+        ):
             assert example.keys() == found.keys(), place
             for name in found:
                 require_same_fields(example[name], found[name], f"{place}.{name}")

@@ -13,7 +13,8 @@ import uvicorn
 
 from posse.service import schemas
 from posse.service.app import create_app
-from posse.service.routes import decisions
+from posse.service.deciding import digest_of_request
+from posse.service.routes import rewards
 from posse.service.short_way import LARGEST_BODY, Exchange
 from posse.service.wire import LimitedProtocol
 
@@ -287,7 +288,7 @@ def test_ids_counts_and_lines_of_the_log(over_socket, stores, short, caplog):
 
 
 def test_what_breaks_is_told_without_its_words(over_socket, stores, short, monkeypatch, caplog, shape):
-    monkeypatch.setattr(decisions, "new_reward", lambda *_: 1 / 0)
+    monkeypatch.setattr(rewards, "new_reward", lambda *_: 1 / 0)
     running = over_socket()
     running.client.put("/v1/fleets/stores", json=stores)
     answer = running.client.post("/v1/decisions/any-1/reward", json={"reward": 1.0})
@@ -314,4 +315,4 @@ def test_what_requests_under_one_key_have_in_common_is_as_in_earlier_versions():
     """Databases hold it: whoever asks again after an upgrade must get the decision that was made before."""
     ask = schemas.Ask(task="store-17", context={}, eligible=["cake", "bread"])
     context = {"hour": 9.0, "weather": "r\u00e4in\x7f\u2028", "none": None, "t": True, "big": 1e22}
-    assert decisions._digest(ask, context) == "0746dcbbd4bd15adf522510ce6abb55a"
+    assert digest_of_request(ask, context) == "0746dcbbd4bd15adf522510ce6abb55a"

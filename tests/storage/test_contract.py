@@ -735,6 +735,26 @@ def test_a_reward_may_be_late_by_the_leeway(storage, make, write):
     assert write(make.reward("c", time=160.0, leeway=math.inf)) == [GONE]
 
 
+def test_what_is_known_about_tasks_is_in_the_log_until_they_are_erased(storage, make):
+    storage.write([[make.decision("a", "old")], [make.reward("a", 1.0)]])
+    assert storage.know_tasks("stores", [("old", b"one"), ("gone", b"two"), ("gone", b"three")], 50.0) == 4
+    assert storage.know_tasks("nobody", [("old", b"one")], 50.0) == 0
+    assert [task.task for task in storage.tasks("stores")] == ["gone", "old"]
+    assert storage.task("stores", "gone") == TaskRow("gone", 50.0, 0, 0)
+    assert storage.fleet("stores").tasks == 2
+    known = [change for change in storage.changes("stores", 0) if change.kind == "task"]
+    assert [change.number for change in known] == [2, 3, 4]
+    assert known[0].data == digest_of("stores", "old") + b"one"
+    storage.erase("stores", "gone")
+    assert [change.kind for change in storage.changes("stores", 0)] == ["reward", "task", "erase"]
+    assert storage.fleet("stores").tasks == 1
+    # A decision for a task that was only known counts it once.
+    storage.know_tasks("stores", [("new", b"one")], 60.0)
+    storage.write([[make.decision("b", "new")]])
+    assert storage.fleet("stores").tasks == 2
+    assert storage.task("stores", "new").decisions == 1
+
+
 def test_what_was_noticed_about_changes_stays_in_the_log(storage, make):
     storage.write([[make.decision("a", "gone")], [make.reward("a", 1.0)]])
     assert storage.add_drift("stores", b"{}") == 2

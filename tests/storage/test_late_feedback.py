@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from posse.storage import ACCEPTED, CONFLICT, GONE, PENDING, REWARDED, SAME, UNKNOWN, WITHHELD, Change, open_storage
-from posse.storage.sql import CHANGES, REWARDS_UP_TO, WAITING
+from posse.storage.statements import CHANGES, REWARDS_UP_TO, WAITING
 
 BODY = '{"context": {"hour": 9.5}}'
 

@@ -268,7 +268,7 @@ def test_nul_is_refused_and_the_next_write_goes_on(storage, make, write):
 
 def test_hot_path_reads_as_little_as_it_needs(storage, make):
     """Plans are made while tables are small; each must still be right when they have grown."""
-    from posse.storage import postgres
+    from posse.storage import postgres_rows as postgres
 
     storage.write([[make.decision(task=f"t{n}", key=f"k{n}")] for n in range(300)])
     some = (["stores"] * 3, ["t7", "t8", "none"])

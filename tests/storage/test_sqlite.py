@@ -13,8 +13,8 @@ import pytest
 from posse.errors import StorageMismatch, StorageUnavailable
 from posse.storage import ACCEPTED, open_storage
 from posse.storage.residue import in_unused_space
-from posse.storage.sql import DELETE_OF_FLEET, OF_A_FLEET
 from posse.storage.sqlite import SqliteStorage
+from posse.storage.statements import DELETE_OF_FLEET, OF_A_FLEET
 
 LEADER = """
 import sys

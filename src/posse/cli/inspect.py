@@ -121,6 +121,13 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     console.print(population)
     if len(shown) < len(overview.columns):
         console.print(f"({len(shown)} of {len(overview.columns)} coefficients: those in which tasks differ most)")
+    if overview.effects is not None:
+        known = Table(title="what is known", title_justify="left", title_style="bold")
+        for name in ("of", "feature", "sd of its effects"):
+            known.add_column(name, justify="right" if name.startswith("sd") else "left")
+        for side, feature, sd in overview.effect_rows():
+            known.add_row(side, escape(feature), f"{sd:.3g}")
+        console.print(known)
     if overview.findings:
         console.print("[bold]Findings[/bold]", highlight=False)
         for finding in overview.findings:
@@ -180,6 +187,11 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
         )
     console = table_console()
     console.print(table)
+    about = fleet.export(task).get("features")
+    if about is not None:
+        console.print(
+            "known: " + escape(", ".join(f"{name} {value}" for name, value in about.items())), highlight=False
+        )
     console.print(
         "own share: weight of the task's own rewards; borrowed: how many rewards of its own the others are worth",
         highlight=False,

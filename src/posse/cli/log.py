@@ -138,17 +138,21 @@ def _left_out(log: Log, target_format: str) -> list[str]:
     if log.unknown:
         lines.append(f"what no log has: {', '.join(log.unknown)}")
     lost = [word for column, word in LOST.get(target_format, {}).items() if log.frame[column].is_not_null().any()]
+    if log.task_features is not None and target_format != "jsonl":
+        lost.append("when task features changed")
     if lost:
         lines.append(f"what {target_format} has no place for: {', '.join(lost)}")
     return lines
 
 
 def _size(log: Log) -> dict[str, int]:
+    changes = {} if log.task_features is None else {"changes of task features": log.task_features.height}
     return {
         "rows": log.n_rows,
         "tasks": log.frame["task"].n_unique(),
         "arms": len(log.arms),
         "features": len(log.features),
+        **changes,
     }
 
 

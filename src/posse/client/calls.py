@@ -16,8 +16,10 @@ from posse.errors import InvalidValue, MissingFile
 
 T = TypeVar("T")
 Context = Mapping[str, Any] | Sequence[Any]
+Arms = Sequence[str] | Mapping[str, Any]
 Rewards = Mapping[str, float] | Iterable[tuple[Decision | str, float]]
 
+SPECS = ("task_features", "arm_features")
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
@@ -56,9 +58,12 @@ class Call(Generic[T]):
     then: Call[T] | None = None
 
 
-def create_fleet(name: str, arms: Sequence[str], features: Any, settings: Mapping[str, Any]) -> Call[values.Fleet]:
+def create_fleet(name: str, arms: Arms, features: Any, settings: Mapping[str, Any]) -> Call[values.Fleet]:
     """Create a fleet; the same definition again changes nothing."""
-    body = to_json({"arms": list(_listed(arms)), **declared(features), **settings}, "definition")
+    known = {key: value for key, value in settings.items() if key in SPECS and value is not None}
+    specs = {key: declared(value)["features"] for key, value in known.items()}
+    named = dict(arms) if isinstance(arms, Mapping) else list(_listed(arms))
+    body = to_json({"arms": named, **declared(features), **settings, **specs}, "definition")
     return Call(method="PUT", path=_fleet(name), read=values.fleet_of, body=body)
 
 
@@ -82,9 +87,10 @@ def repair(name: str) -> Call[values.Fleet]:
     return Call(method="POST", path=f"{_fleet(name)}/repair", read=values.fleet_of)
 
 
-def add_arm(name: str, arm: str) -> Call[values.Fleet]:
+def add_arm(name: str, arm: str, features: Mapping[str, Any] | None = None) -> Call[values.Fleet]:
     """Add an arm, or take one back."""
-    body = to_json({"arm": _name(arm, "arm")}, "arm")
+    about = {} if features is None else {"features": dict(features)}
+    body = to_json({"arm": _name(arm, "arm"), **about}, "arm")
     path = f"{_fleet(name)}/arms"
     return Call(method="POST", path=path, read=values.fleet_of, body=body, done_by="arm_exists", then=fleet(name))
 
@@ -92,6 +98,30 @@ def add_arm(name: str, arm: str) -> Call[values.Fleet]:
 def retire_arm(name: str, arm: str) -> Call[values.Fleet]:
     """Retire an arm."""
     return Call(method="DELETE", path=f"{_fleet(name)}/arms/{_part(arm, 'arm')}", read=values.fleet_of)
+
+
+def choose(
+    name: str, task: str, context: Context, eligible: Mapping[str, Any], *, k: int, explore: bool, key: str | None
+) -> Call[list[Decision]]:
+    """Ask a catalogue for a decision or a ranking, under a key that makes a second try the same request."""
+    arms = {_name(arm, "arm"): dict(features) for arm, features in eligible.items()}
+    body = to_json({**question(task, context, None, explore), "eligible": arms, "k": k}, "the decision")
+    path = f"{_fleet(name)}/choices"
+    return Call(method="POST", path=path, read=values.places_of, body=body, headers=_once(key))
+
+
+def create_catalogue(name: str, features: Any, arm_features: Any, settings: Mapping[str, Any]) -> Call[values.Fleet]:
+    """Create a catalogue; the same definition again changes nothing."""
+    of_arms = declared(arm_features)["features"]
+    whole = {"kind": "catalogue", **declared(features), "arm_features": of_arms, **settings}
+    return Call(method="PUT", path=_fleet(name), read=values.fleet_of, body=to_json(whole, "definition"))
+
+
+def set_task_features(name: str, tasks: Mapping[str, Mapping[str, Any]]) -> Call[int]:
+    """Say what is known about tasks."""
+    about = {_name(task, "task"): dict(features) for task, features in tasks.items()}
+    body = to_json({"tasks": about}, "what is known about tasks")
+    return Call(method="POST", path=f"{_fleet(name)}/task-features", read=values.task_count_of, body=body)
 
 
 def decide(

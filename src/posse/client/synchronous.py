@@ -105,16 +105,17 @@ class Client:
 
     # Fleets.
 
-    def create_fleet(self, fleet: str, arms: Sequence[str], features: Any, **settings: Any) -> values.Fleet:
+    def create_fleet(self, fleet: str, arms: calls.Arms, features: Any, **settings: Any) -> values.Fleet:
         """Create a fleet; the same definition again changes nothing, another is refused.
 
         Parameters
         ----------
         fleet : str
-        arms : sequence of str
+        arms : sequence of str, or mapping
+            With ``arm_features``, a mapping from arms to what is known about them, None where that is nothing.
         features : FeatureSpec, or sequence of names, features or their JSON
         **settings
-            ``policy``, ``prior``, ``evaluation_budget``, ``time_to_live`` and all else that a definition has.
+            ``policy``, ``prior``, ``task_features``, ``time_to_live`` and all else that a definition has.
         """
         return self._ask(calls.create_fleet(fleet, arms, features, settings))
 
@@ -134,13 +135,38 @@ class Client:
         """Build a fleet anew from its log: one that is set aside is served again."""
         return self._ask(calls.repair(fleet))
 
-    def add_arm(self, fleet: str, arm: str) -> values.Fleet:
-        """Add an arm, or take a retired one back."""
-        return self._ask(calls.add_arm(fleet, arm))
+    def add_arm(self, fleet: str, arm: str, features: Mapping[str, Any] | None = None) -> values.Fleet:
+        """Add an arm, with what is known about it if anything, or take a retired one back."""
+        return self._ask(calls.add_arm(fleet, arm, features))
 
     def retire_arm(self, fleet: str, arm: str) -> values.Fleet:
         """Retire an arm: it is not taken any more; its rewards are kept."""
         return self._ask(calls.retire_arm(fleet, arm))
+
+    def create_catalogue(self, fleet: str, features: Any, arm_features: Any, **settings: Any) -> values.Fleet:
+        """Create a catalogue, whose arms come with every request; see :meth:`choose`."""
+        return self._ask(calls.create_catalogue(fleet, features, arm_features, settings))
+
+    def choose(
+        self,
+        fleet: str,
+        task: str,
+        context: calls.Context,
+        eligible: Mapping[str, Mapping[str, Any]],
+        *,
+        k: int = 1,
+        explore: bool = True,
+        key: str | None = None,
+    ) -> list[values.Decision]:
+        """Ask a catalogue to choose among arms with their features; a list of ``k`` decisions, best place first.
+
+        There is no fallback.
+        """
+        return self._ask(calls.choose(fleet, task, context, eligible, k=k, explore=explore, key=key))
+
+    def set_task_features(self, fleet: str, tasks: Mapping[str, Mapping[str, Any]]) -> int:
+        """Say what is known about tasks, in a fleet with task features; return of how many."""
+        return self._ask(calls.set_task_features(fleet, tasks))
 
     # Decisions and rewards.
 

@@ -7,7 +7,7 @@ names the service where it is caught.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -125,6 +125,7 @@ class Task:
     columns: tuple[str, ...]
     arms: tuple[ArmBelief, ...]
     reward_family: str = "number"
+    features: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,7 @@ class Population:
     findings: tuple[str, ...]
     arms: tuple[ArmPopulation, ...]
     reward_family: str = "number"
+    effects: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +314,11 @@ def counts_of(data: Mapping[str, Any]) -> RewardCounts:
 def tasks_of(data: Mapping[str, Any]) -> tuple[list[TaskRow], str | None]:
     """Read a page of tasks, and where the next one begins."""
     return [_build(TaskRow, one, first_time=_time) for one in data["tasks"]], data["next"]
+
+
+def task_count_of(data: Mapping[str, Any]) -> int:
+    """Read about how many tasks something was said."""
+    return int(data["tasks"])
 
 
 def task_of(data: Mapping[str, Any]) -> Task:

@@ -254,7 +254,7 @@ class ShardFleet(Posse):
             refresh = Refresh(store.belief, store.memory.evidence)
             arrays: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
             arrays |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
-            arrays |= {"root": store._room.root[: store.n_arms].copy(), "elsewhere": store.elsewhere.copy()}
+            arrays |= {"root": store._capacity.root[: store.n_arms].copy(), "elsewhere": store.elsewhere.copy()}
             return arrays | {"totals": np.array(self._others, dtype=np.float64)}
 
     # What is done again from a journal.

@@ -8,8 +8,8 @@ from weakref import WeakSet
 
 import numpy as np
 
+from posse.engine.capacity import Capacity, new_capacity, with_more_slots, with_more_tasks
 from posse.engine.commit import Step, Steps, commit
-from posse.engine.room import Room, new_room, with_more_slots, with_more_tasks
 from posse.kernels.fleet import claim_rows
 from posse.kernels.ground import GROUND, Ground
 from posse.kernels.lanes import new_lanes
@@ -60,11 +60,11 @@ class Arrays:
         self.kept = None
         self.frozen: WeakSet[Kept] = WeakSet()  # the same for snapshots, until they are written
         arms = max(FIRST_ARMS, n_arms)
-        self._room = new_room(arms, FIRST_ROOM, FIRST_ROOM, d)
+        self._capacity = new_capacity(arms, FIRST_ROOM, FIRST_ROOM, d)
         self._one, self._lanes = np.zeros(1, dtype=np.int64), new_lanes(d)
         self._scores = np.empty((5, score_room(arms)))
-        self.ground = self._ground(self._room, self._scores)
-        self.belief = self._cut(self._room, self.n_arms, self.n_tasks)
+        self.ground = self._ground(self._capacity, self._scores)
+        self.belief = self._views(self._capacity, self.n_arms, self.n_tasks)
 
     @property
     def n_rewards(self) -> float:
@@ -84,15 +84,15 @@ class Arrays:
         """Make room for so many new tasks and return the numbers they will have; forgotten ones' come first."""
         reused = self.free_tasks[len(self.free_tasks) - min(count, len(self.free_tasks)) :][::-1]
         last = self.n_tasks + count - len(reused)
-        if last > self._room.belief.task_weight.size:
-            self._show(with_more_tasks(self._room, last))
+        if last > self._capacity.belief.task_weight.size:
+            self._use_arrays(with_more_tasks(self._capacity, last))
         return [*reused, *range(self.n_tasks, last)]
 
     def taking_tasks(self, count: int) -> Steps:
         """Take the numbers that were reserved last."""
         reused = min(count, len(self.free_tasks))
         n_tasks = self.n_tasks + count - reused
-        belief = self._cut(self._room, self.n_arms, n_tasks)
+        belief = self._views(self._capacity, self.n_arms, n_tasks)
         return [
             partial(self.free_tasks.__delitem__, slice(len(self.free_tasks) - reused, None)),
             partial(self.__dict__.update, n_tasks=n_tasks, belief=belief),
@@ -120,7 +120,7 @@ class Arrays:
         be such that have only been reserved.
         """
         slots = np.empty(tasks.size, dtype=np.int64)
-        index = self._room.belief.slot
+        index = self._capacity.belief.slot
         new = np.empty((2, min(tasks.size, index.size)), dtype=np.int64)
         # No more than could be taken: after many tasks were forgotten, the list is long.
         free = np.array(self.free_slots[max(len(self.free_slots) - tasks.size, 0) :][::-1], dtype=np.int64)
@@ -131,8 +131,8 @@ class Arrays:
             fresh = max(count - free.size, 0)
             try:
                 taken = index[new[0, :count], new[1, :count]]
-                if self.n_slots + fresh > self._room.settled.size:
-                    self._show(with_more_slots(self._room, self.n_slots + fresh))
+                if self.n_slots + fresh > self._capacity.settled.size:
+                    self._use_arrays(with_more_slots(self._capacity, self.n_slots + fresh))
             except BaseException:
                 index[new[0, :count], new[1, :count]] = -1
                 raise
@@ -144,9 +144,14 @@ class Arrays:
             self.belief.task_of[taken] = new[0, :count]
         return slots
 
+    def arm_of(self, slots: IntArray) -> IntArray:
+        """Return the arms of slots that have rewards."""
+        arms = (self.belief.slot[self.belief.task_of[slots]] == slots[:, None]).argmax(axis=1)
+        return np.asarray(arms, dtype=np.int64)
+
     def slot_of(self, task: int, arm: int) -> int:
         """Return the slot of a pair, negative if it has none; the task may only have been reserved."""
-        return int(self._room.belief.slot[task, arm])
+        return int(self._capacity.belief.slot[task, arm])
 
     def keep(self, slots: IntArray, arms: IntArray) -> None:
         """Copy the sums of slots that are about to change, if someone reads them as they were."""
@@ -177,16 +182,16 @@ class Arrays:
         """Where compiled code finds the arrays."""
         return self.ground.address
 
-    def _ground(self, room: Room, scores: Array) -> Handle[Ground]:
+    def _ground(self, capacity: Capacity, scores: Array) -> Handle[Ground]:
         """Return what compiled code opens to decide and to learn."""
         return Handle(
             GROUND,
             Ground(
-                belief=room.belief,
-                root=room.root,
-                triangle=room.triangle,
-                settled=room.settled,
-                generation=room.generation,
+                belief=capacity.belief,
+                root=capacity.root,
+                triangle=capacity.triangle,
+                settled=capacity.settled,
+                generation=capacity.generation,
                 rule=self.rule,
                 lanes=self._lanes,
                 vectors=self.buffers.vectors,
@@ -195,30 +200,30 @@ class Arrays:
             ),
         )
 
-    def _show(self, room: Room) -> None:
-        """Work in another room from now on."""
-        ground, belief = self._ground(room, self._scores), self._cut(room, self.n_arms, self.n_tasks)
+    def _use_arrays(self, capacity: Capacity) -> None:
+        """Work in other arrays from now on."""
+        ground, belief = self._ground(capacity, self._scores), self._views(capacity, self.n_arms, self.n_tasks)
         # All at once: compiled code and plain code must look at the same arrays.
-        self.__dict__.update(_room=room, ground=ground, belief=belief)
+        self.__dict__.update(_capacity=capacity, ground=ground, belief=belief)
 
-    def _cut(self, whole: Room, n_arms: int, n_tasks: int) -> Belief:
-        """Return so many arms and tasks of the room that there is."""
-        room, arms, tasks = whole.belief, slice(n_arms), slice(n_tasks)
+    def _views(self, whole: Capacity, n_arms: int, n_tasks: int) -> Belief:
+        """Return so many arms and tasks of the capacity that there is."""
+        everything, arms, tasks = whole.belief, slice(n_arms), slice(n_tasks)
         return Belief(
-            sums=room.sums,
-            slot=room.slot[tasks],
-            task_of=room.task_of,
-            seen=room.seen[arms],
-            n_seen=room.n_seen[arms],
-            rewards=room.rewards[arms],
-            covariance=room.covariance[arms],
-            noise_variance=room.noise_variance[arms],
-            shared_precision=room.shared_precision[arms],
-            shared_location=room.shared_location[arms],
-            task_weight=room.task_weight[tasks],
-            local_covariance=room.local_covariance,
-            local_mean=room.local_mean,
-            shared_covariance=room.shared_covariance[arms],
-            shared_moment=room.shared_moment[arms],
-            shared_mean=room.shared_mean[arms],
+            sums=everything.sums,
+            slot=everything.slot[tasks],
+            task_of=everything.task_of,
+            seen=everything.seen[arms],
+            n_seen=everything.n_seen[arms],
+            rewards=everything.rewards[arms],
+            covariance=everything.covariance[arms],
+            noise_variance=everything.noise_variance[arms],
+            shared_precision=everything.shared_precision[arms],
+            shared_location=everything.shared_location[arms],
+            task_weight=everything.task_weight[tasks],
+            local_covariance=everything.local_covariance,
+            local_mean=everything.local_mean,
+            shared_covariance=everything.shared_covariance[arms],
+            shared_moment=everything.shared_moment[arms],
+            shared_mean=everything.shared_mean[arms],
         )

@@ -33,12 +33,17 @@ ROUNDS = 20  # of catching up without it
 logger = logging.getLogger("posse")
 
 
-def run_later(engine: Engine, *, steps: int, settled: float, sample: int | None = None) -> threading.Thread:
-    """Start a refresh of the evidence prior on a thread of its own; the lock must be held."""
+def run_later(
+    engine: Engine, *, steps: int, settled: float, sample: int | None = None, look: bool = False
+) -> threading.Thread:
+    """Start a refresh of the evidence prior on a thread of its own; the lock must be held.
+
+    With ``look`` the population stays, and only the shared means are computed from the sums as they are.
+    """
     store = engine.store
     # One core stays free for decisions.
     threads = max(1, workers() - 1)
-    executor = ThreadPoolExecutor(threads, "posse-refresh", _stand_back) if threads > 1 else None
+    executor = ThreadPoolExecutor(threads, "posse-refresh", _lower_priority) if threads > 1 else None
     keys = store.task_keys
     if keys is not None and (sample is not None or store.n_slots > COARSE):
         taken = keys()  # while nobody changes the names
@@ -47,9 +52,9 @@ def run_later(engine: Engine, *, steps: int, settled: float, sample: int | None 
     kept, version, replaced = Kept(store.n_slots, store.n_features), store.version, store.replaced
 
     def work() -> None:
-        _stand_back()
+        _lower_priority()
         try:
-            _run(engine, refresh, kept, version, replaced, steps, settled, sample)
+            _run(engine, refresh, kept, version, 0 if look else replaced, steps, settled, sample, look)
         except Exception as error:
             # At its end a program refuses further work of threads, while its main thread still counts as alive.
             ending = isinstance(error, RuntimeError) and "shutdown" in str(error)
@@ -89,7 +94,7 @@ def run_beside(engine: Engine, *, steps: int, settled: float) -> None:
     twin, changes, estimated = store.twin(), deque[Batch | int](), threading.Event()
 
     def work() -> None:
-        _stand_back()
+        _lower_priority()
         try:
             try:
                 twin.refresh(steps=steps, settled=settled)
@@ -146,9 +151,14 @@ def _run(
     steps: int,
     settled: float,
     sample: int | None,
+    look: bool,
 ) -> None:
     store, lock = engine.store, engine.lock
-    refresh.run(Frozen(store, lock, kept), steps=steps, settled=settled, sample=sample)
+    source = Frozen(store, lock, kept)
+    if look:
+        refresh.look_from(source)
+    else:
+        refresh.run(source, steps=steps, settled=settled, sample=sample)
     known = [rows.size for rows in refresh.rows]
     for attempt in range(ROUNDS + 1):
         with lock:
@@ -190,7 +200,7 @@ def _add(
     refresh.information += after - before
 
 
-def _stand_back() -> None:
+def _lower_priority() -> None:
     """Let decisions go first, where the system knows priorities of threads."""
     with suppress(AttributeError, OSError):
         thread = threading.get_native_id()

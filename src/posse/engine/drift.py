@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from posse.kernels.sums import Sums
-    from posse.types import Array, IntArray
+    from posse.types import Array, BoolArray, IntArray
 
 # The constants were chosen on seeds 3000 to 3199, see docs/drift.md.
 WORTH = 0.25  # what one reward tells about a task's coefficients, in units of what the population tells
@@ -73,7 +73,13 @@ def aged(counts: Array, elapsed: float, half_life: float | Array) -> Array:
     return np.where(counts > LEAST, factor, 1.0)
 
 
-def scale_sums(sums: Sums, factor: Array, squares: Array, rows: IntArray | None = None) -> None:
+def scale_sums(
+    sums: Sums,
+    factor: Array,
+    squares: Array,
+    rows: IntArray | None = None,
+    raise_rows: Callable[[IntArray, float], None] | None = None,
+) -> None:
     """Multiply the sums of some rows, or of all up to as many as there are factors, and drop what has faded away.
 
     A feature that is not met any more fades beside those that are. Below :data:`FADED` of its largest square it counts
@@ -87,6 +93,9 @@ def scale_sums(sums: Sums, factor: Array, squares: Array, rows: IntArray | None 
     squares : ndarray of shape (n_features,)
         The largest square of every feature that was ever met.
     rows : ndarray of shape (n_rows,), optional
+    raise_rows : callable, optional
+        Where sums are of rewards less what is known of them: turns those of some rows into sums of rewards as they came
+        (1.0) and back (-1.0). What was known must not outlive the feature that it was known of.
     """
     for first in range(0, factor.size, BLOCK):
         part: slice | IntArray = slice(first, min(first + BLOCK, factor.size))
@@ -95,7 +104,23 @@ def scale_sums(sums: Sums, factor: Array, squares: Array, rows: IntArray | None 
             part = rows[part]
         for field in sums:
             field[part] *= share.reshape(-1, *[1] * (field.ndim - 1))
-        _drop_faded(sums, part, squares)
+        if raise_rows is None:
+            _drop_faded(sums, part, squares)
+            continue
+        numbers = np.arange(part.start, part.stop) if isinstance(part, slice) else part
+        numbers = numbers[_has_faded(sums, numbers, squares)]
+        if numbers.size:
+            raise_rows(numbers, 1.0)
+            _drop_faded(sums, numbers, squares)
+            raise_rows(numbers, -1.0)
+
+
+def _has_faded(sums: Sums, rows: IntArray, squares: Array) -> BoolArray:
+    """Return which rows have features that count as never met from now on; Gram matrices are triangles."""
+    d = squares.size
+    own = sums.gram[rows][:, [_place(i, i, d) for i in range(d)]]
+    found: BoolArray = ((own < FADED * squares) & (own != 0.0)).any(axis=1)
+    return found
 
 
 def _drop_faded(sums: Sums, part: slice | IntArray, squares: Array) -> None:

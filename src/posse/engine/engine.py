@@ -133,8 +133,13 @@ class Engine:
                 if store.stale:
                     store.refresh(steps=steps, settled=settled)
 
-    def refresh_later(self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None) -> None:
-        """Start an estimate of the population in the background unless one is under way."""
+    def refresh_later(
+        self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None, look: bool = False
+    ) -> None:
+        """Start an estimate of the population in the background unless one is under way.
+
+        With ``look`` only what follows from the one in force is computed: sums have faded.
+        """
         if self.is_refreshing:
             return
         self.store.kept = None
@@ -142,7 +147,7 @@ class Engine:
             if isinstance(self.store, SiteStore):
                 run_beside(self, steps=steps, settled=settled)
             else:
-                run_later(self, steps=steps, settled=settled, sample=sample)
+                run_later(self, steps=steps, settled=settled, sample=sample, look=look)
         except Exception as error:  # no memory, no thread, no file
             self.store.postpone(error)
             logger.exception("a refresh in the background could not be started; the population stays as it is")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from posse.engine import drift
 from posse.engine.commit import commit
+from posse.engine.decide import choose
+from posse.engine.learn import shift_of
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.fleet import decide, observe_one
 
@@ -76,9 +79,18 @@ class Fading:
         store, passed = self._engine.store, 0.0 if self.stopped else self.drift.elapsed(now)
         if passed > 0.0 and store.n_slots:
             factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-            store.fade(factor, self.drift.squares)
+            # Decisions need not wait until all pairs have said what they still say about the shared means.
+            self._fade(factor, later=self._engine.estimates_later)
+        if store.shared_behind and not self._engine.is_refreshing:
+            self._engine.refresh_later(look=True)
         if contexts is not None:
             self.drift.meet(contexts)
+
+    def _fade(self, factor: Array, slots: IntArray | None = None, *, later: bool = False) -> None:
+        """Let sums count less, those of some slots or of the first so many."""
+        store, known = self._engine.store, self._engine.known
+        raise_rows = None if known is None else partial(known.raise_rows, store)
+        store.fade(factor, self.drift.squares, slots, raise_rows, later)
 
     def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         """Take notice of a reward that is about to be learned; its pair has a slot."""
@@ -89,18 +101,26 @@ class Fading:
         except Exception:
             # The reward counts in any case: it may be in a log already.
             logger.exception("a reward could not be compared with what was expected; it is learned all the same")
+        store = self._engine.store
+        if store.is_read:  # by somebody who may have begun just now
+            store.keep(np.array([store.slot_of(task, arm)]), np.array([arm]))
 
     def _look_for_change(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         engine, out = self._engine, self._out
         engine.ensure_fresh()
         store = engine.store
         self._arm[0] = arm
-        if decide(store.address, task, x, self._arm, 1, False, 0.0, out) < 0:
+        if choose(engine, task, x, self._arm, 1, False, 0.0, out) < 0:
             return
         mean, sd = float(out[1, 0]), float(out[2, 0])
         decide(store.address, -1, x, self._arm, 1, False, 0.0, out)
-        belief = drift.Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
         population = drift.population_of(store.belief, arm)
+        if engine.known is not None:
+            # A new task of this kind: what is known about it did not change.
+            engine.known.add(store, task, x, self._arm, out[1], out[2], as_new=True)
+            offset = engine.known.offsets(np.array([task]), self._arm)[0]
+            population = population._replace(mean=population.mean + offset)
+        belief = drift.Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
         found = self.drift.note(now, task, arm, x, reward, belief, population, defer=self.deferred)
         if not self.deferred:
             if found:
@@ -132,16 +152,16 @@ class Fading:
         counts = store.belief.sums.counts
         if task == drift.EVERYWHERE:
             logger.warning("a change of all tasks was noticed; they start anew")
-            store.fade(drift.restarted(counts[: store.n_slots]), self.drift.squares)
+            self._fade(drift.restarted(counts[: store.n_slots]))
             return
         slots = store.belief.slot[task, : store.n_arms]
         slots = slots[slots >= 0]
-        store.fade(drift.restarted(counts[slots]), self.drift.squares, slots)
+        self._fade(drift.restarted(counts[slots]), slots)
 
     def learn_rows(
         self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, times: Array, *, estimate: bool = True
     ) -> None:
-        """Learn rows of pairs that have slots, in turn, each as of its time.
+        """Learn rows of pairs that have slots, rewards as they came, in turn, each as of its time.
 
         Without ``estimate`` only sums are taken, which is fast, and beliefs follow when they are next asked for.
         """
@@ -151,7 +171,8 @@ class Fading:
                 task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
                 self.before(float(times[row]), task, arm, x, reward)
                 store = engine.store
-                observe_one(store.address, arm, task, x, reward)
+                # Effects of features may be others than for the row before.
+                observe_one(store.address, arm, task, x, reward - shift_of(engine, task, arm, x))
                 store._total += 1.0
                 store.experience = int(store._total)
                 if not engine.estimates_later and self.estimate_due():
@@ -161,8 +182,9 @@ class Fading:
             store = engine.store
             store.stale = True
             self.advance(float(times[rows].max()), contexts[rows])
-            slots = store.claim(tasks[rows], arms[rows])
-            commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows], store.parts_of(slots)))
+            slots, known = store.claim(tasks[rows], arms[rows]), engine.known
+            shift = 0.0 if known is None else known.shift(tasks[rows], arms[rows], contexts[rows])
+            commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows] - shift, store.parts_of(slots)))
 
     def estimate_due(self) -> bool:
         """Whether the population is to be estimated after a reward."""

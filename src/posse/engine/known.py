@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.kernels.known import KnownSide, add_known
 from posse.kernels.packing import whole_matrices, whole_matrix
 from posse.model.effects import Effects, learn_effects, no_effects, regression, task_information
 
@@ -50,6 +51,7 @@ class Side:
         self.scatter: Array = np.zeros((self.n_columns, self.n_columns))
         self.squares: Array = np.ones(n_features)  # mean squares of the columns of contexts
         self.raw: dict[int, list[Any]] = {}
+        self._in_force: tuple[Effects, KnownSide] | None = None
         self.effects = no_effects(n_units, self.n_columns, n_features, 0 if spec is None else len(spec.features))
 
     def encode(self, values: Any) -> Array:
@@ -78,21 +80,24 @@ class Side:
         average = rows.mean(axis=0)
         return average, (rows - average).T @ (rows - average) / len(rows)
 
-    def uncertainty(self, units: IntArray, numbers: IntArray, leaning: Array) -> Array:
-        """Return the variances that features add to those of means in some directions: effects, and what is not known.
+    def one(self, number: int) -> tuple[Array, bool]:
+        """Return what is known about a unit, the average of all if nothing is, and whether something is."""
+        if 0 <= number < len(self.rows) and self.given[number]:
+            return self.rows[number], True
+        return self.average, False
 
-        ``units`` says whose effects count; those of units that came after the last refresh may be any.
-        """
+    def effects_in_force(self) -> KnownSide:
+        """Return the effects as compiled code takes them."""
         effects = self.effects
-        variance: Array = self._any(self.of(numbers)) * (leaning**2 / self.squares).sum(axis=1)
-        old = np.flatnonzero(units < len(effects.mean))
-        if old.size:
-            units, numbers, leaning = units[old], numbers[old], leaning[old]
-            variance[old] = effects.uncertainty(units, self.of(numbers), leaning)
-            through = np.einsum("upi,ui->up", effects.mean[units], leaning)
-            missing = np.einsum("up,pq,uq->u", through, self.scatter, through)
-            variance[old] += np.where(self.has(numbers), 0.0, missing)
-        return variance
+        if self._in_force is None or self._in_force[0] is not effects:
+            parts = (effects.mean, effects.covariance, effects.give, self.scatter, self.squares)
+            mean, covariance, give, scatter, squares = (
+                np.require(part, requirements=["C", "A", "W"]) for part in parts
+            )
+            columns = np.nan_to_num(effects.variance)[self.groups]
+            learned = bool(effects.mean.any())
+            self._in_force = effects, KnownSide(mean, covariance, give, scatter, columns, squares, learned)
+        return self._in_force[1]
 
     def _any(self, z: Array) -> Array:
         """Return the variance of effects that nothing was learned about, in units of standardised columns."""
@@ -100,7 +105,7 @@ class Side:
         return np.asarray(z**2 @ of_columns)
 
     def covariance(self, unit: int, number: int, through: Array) -> Array:
-        """Return what features add to the covariance of coefficients, as :meth:`uncertainty` in all directions."""
+        """Return what features add to the covariance of coefficients, in all directions."""
         effects, one = self.effects, np.array([number])
         z = self.of(one)
         if unit >= len(effects.mean):
@@ -201,28 +206,25 @@ class Known:
         result: Array = np.einsum("ni,ni->n", contexts, self.offsets(tasks, arms))
         return result
 
-    def add(self, store: Store, task: int, x: Array, arms: IntArray, mean: Array, sd: Array) -> None:
-        """Add offsets, and how uncertain they are, to what is believed about arms in one task; it must be settled."""
-        tasks = np.full(arms.size, task, dtype=np.int64)
-        mean += self.offsets(tasks, arms) @ x
-        belief = store.belief
-        # What a task's own rewards say replaces what follows from its features: see posse.kernels.posterior.
-        leaning = np.tile(x, (arms.size, 1))
-        rows = belief.slot[task, arms] if task >= 0 else np.full(arms.size, -1)
-        seen = np.flatnonzero(rows >= 0)
-        seen = seen[belief.sums.counts[rows[seen]] > 0]
-        if seen.size:
-            gram, local = (whole_matrices(part[rows[seen]]) for part in (belief.sums.gram, belief.local_covariance))
-            leaning[seen] -= np.einsum("nij,nj->ni", gram, local @ x)
-        variance = sd * sd
-        if self.tasks.effects.mean.any():
-            variance += self.tasks.uncertainty(arms, tasks, leaning)
-        if self.arms.effects.mean.any():
-            # And what all tasks' rewards of an arm say replaces what follows from the features of the arm.
-            own = np.einsum("kij,kjl->kil", belief.shared_covariance[arms], belief.shared_precision[arms])
-            through = np.einsum("ki,kij->kj", leaning, own)
-            variance += self.arms.uncertainty(np.zeros_like(arms), arms, through)
-        sd[...] = np.sqrt(np.maximum(variance, 0.0))
+    def add(
+        self, store: Store, task: int, x: Array, arms: IntArray, mean: Array, sd: Array, *, as_new: bool = False
+    ) -> None:
+        """Add offsets, and how uncertain they are, to what is believed about arms in one task; it must be settled.
+
+        ``as_new`` if what is believed is that of a task without rewards.
+        """
+        belief, of_task, of_arms = store.belief, self.tasks.effects_in_force(), self.arms.effects_in_force()
+        sums, n = belief.sums, arms.size
+        rows = belief.slot[task, arms] if task >= 0 and not as_new else np.full(n, -1, dtype=np.int64)
+        f, arm_known = np.empty((n, 0)), np.empty(n, dtype=np.bool_)
+        if self.arms.n_columns:
+            f, arm_known = self.arms.of(arms), self.arms.has(arms)
+        z, task_known = self.tasks.one(task)
+        room = np.empty((4, max(self.tasks.n_columns, self.arms.n_columns, 1) * self.n_features))
+        add_known(
+            x, arms, rows, sums.counts, sums.gram, belief.local_covariance, belief.shared_covariance,
+            belief.shared_precision, of_task, z, task_known, of_arms, f, arm_known, room, mean, sd,
+        )  # fmt: skip
 
     def coefficients(self, store: Store, task: int, arm: int, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """Return mean and covariance of coefficients with the offset of their pair; it must be settled."""
@@ -244,8 +246,21 @@ class Known:
         squares = sums.sum_of_squares + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment)
         return sums._replace(moment=sums.moment + moved, sum_of_squares=squares)
 
-    def moving(self, store: Store, slots: IntArray, arms: IntArray, delta: Array) -> Steps:
-        """Move the sums of pairs by this much in their offsets; the posterior must be refreshed before it is used."""
+    def raise_rows(self, store: Store, slots: IntArray, by: float) -> None:
+        """Turn the sums of pairs into those of rewards as they came (1.0), and back (-1.0); in place."""
+        sums = store.belief.sums
+        arms = store.arm_of(slots)
+        offsets = by * self.offsets(store.belief.task_of[slots], arms)
+        moved = np.einsum("nij,nj->ni", whole_matrices(sums.gram[slots]), offsets)
+        squares = sums.sum_of_squares[slots] + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment[slots])
+        sums.moment[slots] += moved
+        sums.sum_of_squares[slots] = np.maximum(squares, 0.0)
+
+    def moving(self, store: Store, slots: IntArray, arms: IntArray, delta: Array, *, stale: bool = True) -> Steps:
+        """Move the sums of pairs by this much in their offsets.
+
+        If that leaves the posterior ``stale``, it must be refreshed before it is used.
+        """
         sums = store.belief.sums
         store.keep(slots, arms)
         moment, squares = sums.moment[slots], sums.sum_of_squares[slots]
@@ -255,23 +270,47 @@ class Known:
             squares[part] += np.einsum("ni,ni->n", delta[part], moved - 2.0 * moment[part])
             moment[part] -= moved
         return [
-            partial(store.__dict__.update, stale=True, version=store.version + 1),
+            partial(store.__dict__.update, stale=stale, version=store.version + 1),
             partial(sums.moment.__setitem__, slots, moment),
             partial(sums.sum_of_squares.__setitem__, slots, np.maximum(squares, 0.0)),
-            partial(store._room.settled.__setitem__, slots, -1),
+            partial(store._capacity.settled.__setitem__, slots, -1),
         ]
 
-    def moving_tasks(self, store: Store, tasks: IntArray, encoded: Array) -> Steps:
-        """Move the sums of tasks about which something else will be known."""
+    def moving_tasks(self, store: Store, tasks: IntArray, encoded: Array) -> tuple[Steps, int]:
+        """Move the sums of tasks about which something else will be known; also return of how many rewards that is.
+
+        The population stays: what these tasks say about shared means changes, which is exact and costs nothing for all
+        others.
+        """
         slots = store.belief.slot[tasks, : store.n_arms]
         place, arms = np.nonzero(slots >= 0)
         slots = slots[place, arms]
         seen = store.belief.sums.counts[slots] > 0
         place, arms, slots = place[seen], arms[seen], slots[seen]
-        if not slots.size:
-            return []
+        n_rewards = int(store.belief.sums.counts[slots].sum())
         delta = self.offsets(tasks[place], arms, encoded[place]) - self.offsets(tasks[place], arms)
-        return self.moving(store, slots, arms, delta)
+        if not delta.any():
+            return [], n_rewards
+        if not store.stale:
+            store.settle(np.unique(tasks[place]).tolist())
+        shared = [] if store.stale else self._moving_shared(store, slots, arms, delta)
+        return [*self.moving(store, slots, arms, delta, stale=store.stale), *shared], n_rewards
+
+    def _moving_shared(self, store: Store, slots: IntArray, arms: IntArray, delta: Array) -> Steps:
+        """Let shared means follow sums that are moved; pairs must be settled."""
+        belief = store.belief
+        moment, mean = belief.shared_moment.copy(), belief.shared_mean.copy()
+        gram, local = (whole_matrices(part[slots]) for part in (belief.sums.gram, belief.local_covariance))
+        less = np.einsum("nij,nj->ni", gram, delta)
+        # What a pair says about the shared mean: (I - A Ct) b / s2, see posse.kernels.posterior.
+        less -= np.einsum("nij,njk,nk->ni", gram, local, less)
+        np.subtract.at(moment, arms, less / belief.noise_variance[arms, None])
+        for arm in np.unique(arms).tolist():
+            mean[arm] = belief.shared_covariance[arm] @ moment[arm]
+        return [
+            partial(belief.shared_moment.__setitem__, ..., moment),
+            partial(belief.shared_mean.__setitem__, ..., mean),
+        ]
 
     def pairs(self, store: Store) -> tuple[IntArray, IntArray]:
         """Return slots and arms of all pairs with rewards."""
@@ -312,21 +351,28 @@ class Known:
             by_task = learn_effects(precision, moment, *base, squares, self.tasks.groups, levels, by_task.variance)
         if self.arms.n_columns:
             by_arm = self._arm_effects(store, precision, moment, by_task)
-        after = Known.__new__(Known)
-        after.__dict__.update(self.__dict__)
         averages = self.tasks.averages(np.unique(tasks)), self.arms.averages(np.arange(n_arms))
-        news = [
-            {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
-            for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
-        ]
-        after.tasks, after.arms = _with(self.tasks, news[0]), _with(self.arms, news[1])
-        delta = after.offsets(tasks, arms) - before
+        return self.taking(
+            store,
+            *(
+                {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
+                for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
+            ),
+        )
+
+    def taking(self, store: Store, of_tasks: dict[str, Any], of_arms: dict[str, Any]) -> Steps:
+        """Have other effects in force, and what belongs to them, and move all sums to the new offsets."""
+        slots, arms = self.pairs(store)
+        tasks = store.belief.task_of[slots]
+        after = Known.__new__(Known)
+        after.__dict__.update(self.__dict__, tasks=_with(self.tasks, of_tasks), arms=_with(self.arms, of_arms))
+        delta = after.offsets(tasks, arms) - self.offsets(tasks, arms)
         # Features that say nothing leave everything as it is, to the last digit.
         steps = self.moving(store, slots, arms, delta) if delta.any() else []
         return [
             *steps,
-            partial(self.tasks.__dict__.update, news[0]),
-            partial(self.arms.__dict__.update, news[1]),
+            partial(self.tasks.__dict__.update, of_tasks),
+            partial(self.arms.__dict__.update, of_arms),
         ]
 
     def _arm_effects(self, store: Store, precision: Array, moment: Array, by_task: Effects) -> Effects:

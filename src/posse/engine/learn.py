@@ -54,14 +54,14 @@ def prepare_rows(
     # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
     contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
     tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
-    if engine.known is not None:
-        shift = engine.known.shift(tasks, arms, contexts)
-        rewards, old = rewards - shift, None if old is None else old - shift
     slots = store.claim(tasks, arms)
     if engine.fading is not None and times is not None:
         store.keep(slots, arms)
         learn = partial(engine.fading.learn_rows, tasks, arms, contexts, rewards, times, estimate=refresh)
         return PreparedUpdate([learn], "one by one" if refresh else "sums")
+    if engine.known is not None:
+        shift = engine.known.shift(tasks, arms, contexts)
+        rewards, old = rewards - shift, None if old is None else old - shift
     due = store.refresh_due(engine.growth, len(rewards), provisional=provisional)
     if isinstance(store, SiteStore):
         fit = fit and refresh
@@ -100,12 +100,13 @@ def prepare_one(engine: Engine, task: int, arm: int, *, provisional: bool = Fals
     was learned.
     """
     store = engine.store
-    if store.slot_of(task, arm) < 0:
-        store.claim(np.array([task]), np.array([arm]))
+    slot = store.slot_of(task, arm)
+    if slot < 0:
+        slot = int(store.claim(np.array([task]), np.array([arm]))[0])
     # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
     due = not store.stale and store.refresh_due(engine.growth, 1.0, provisional=provisional)
-    if due or store.is_read:
-        slots, arms = np.array([store.slot_of(task, arm)]), np.array([arm])
+    if due or store.kept is not None or store.frozen:  # as is_read, which every reward would ask
+        slots, arms = np.array([slot]), np.array([arm])
         store.keep(slots, arms)
         if due and not engine.estimates_later:
             return True, store.new_refresh(slots, arms)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from posse.engine.room import Room
+    from posse.engine.capacity import Capacity
     from posse.kernels.rule import Rule
     from posse.model.prior import Prior
     from posse.types import Array, IntArray
@@ -49,6 +49,8 @@ class Posteriors(Arrays):
     method : int
         One of the codes in :mod:`posse.kernels.estimators`.
     robust : bool, default False
+    extendable : bool, default False
+        Whether an arm may be added under a known prior; it then has that of the first.
     rule : Rule, optional
     """
 
@@ -57,11 +59,14 @@ class Posteriors(Arrays):
     task_keys: Callable[[], npt.NDArray[np.uint64]] | None = None
     """Returns the key of every task (:mod:`posse.fleet.task_keys`) by its number, for those who know names."""
 
-    def __init__(self, *, start: Prior, method: int, robust: bool = False, rule: Rule | None = None) -> None:
+    def __init__(
+        self, *, start: Prior, method: int, robust: bool = False, extendable: bool = False, rule: Rule | None = None
+    ) -> None:
         super().__init__(start.n_arms, start.n_features, rule)
-        self.method, self.robust, self.start = method, robust, start
+        self.method, self.robust, self.extendable, self.start = method, robust, extendable, start
         self._start_precisions = start.shared_precisions
         self.stale = False  # sums were added that the posterior does not know of
+        self.shared_behind = False  # sums have faded, and what they say about shared means is computed beside decisions
         self.looked_at = 0.0  # rewards at the last refresh, whether or not they had a population to show
         self.replaced = 0  # rewards that were replaced since then
         self._information = np.empty((self.n_features, self.n_features + 1))
@@ -84,7 +89,7 @@ class Posteriors(Arrays):
         population to estimate, so the next reward is always due to bring one; decisions that count as zero until
         their reward comes (``provisional``) only bring one when they are many beside those before.
         """
-        news = self._news + new_rewards
+        news = self._total + self.replaced + new_rewards  # as in _news, which every reward would ask
         if news < self._retry_at:
             return False
         if self.method == estimators.EVIDENCE:
@@ -124,7 +129,7 @@ class Posteriors(Arrays):
         if slots is not None and arms is not None:
             first = self.belief.sums.counts[slots] == 0
             more = np.bincount(arms[first], minlength=self.n_arms)
-        n_tasks = self._room.belief.task_weight.size
+        n_tasks = self._capacity.belief.task_weight.size
         return Refresh(self.belief, self.memory.evidence, more=more, n_tasks=n_tasks, keys=self.task_keys)
 
     def refresh(
@@ -139,7 +144,7 @@ class Posteriors(Arrays):
         if self.method == estimators.EVIDENCE:
             refresh = self.new_refresh() if refresh is None else refresh
             assert refresh is not None
-            refresh.look_again(self.belief, self.memory.evidence)
+            refresh.sync_from(self.belief, self.memory.evidence)
             refresh.run(Live(self.belief), steps=steps, settled=settled, sample=sample)
             self.install(refresh)
             return
@@ -179,9 +184,9 @@ class Posteriors(Arrays):
             "replaced": 0 if replaced is None else self.replaced - replaced,
         }
         if not refresh.is_sound():
-            self._stay(refresh, looked)
+            self._reject_estimate(refresh, looked)
             return
-        belief, room, steps = self.belief, self._room, Steps()
+        belief, capacity, steps = self.belief, self._capacity, Steps()
         for name in POPULATION:
             if name != "rewards":
                 steps.append(partial(getattr(belief, name).__setitem__, ..., getattr(refresh.population, name)))
@@ -191,15 +196,18 @@ class Posteriors(Arrays):
         for mine, new in zip(self.memory.evidence, refresh.evidence, strict=True):
             if isinstance(mine, np.ndarray):
                 steps.append(partial(mine.__setitem__, ..., new))
-        steps.append(partial(room.root.__setitem__, slice(self.n_arms), refresh.root))
-        steps.append(partial(set_triangles, belief.covariance, room.triangle[: self.n_arms]))
-        steps.append(partial(room.generation.__setitem__, 0, room.generation[0] + 1))
+        steps.append(partial(capacity.root.__setitem__, slice(self.n_arms), refresh.root))
+        steps.append(partial(set_triangles, belief.covariance, capacity.triangle[: self.n_arms]))
+        steps.append(partial(capacity.generation.__setitem__, 0, capacity.generation[0] + 1))
         steps.append(
-            partial(self.__dict__.update, looked, version=self.version + 1, stale=False, problem=None, **NO_FAILURES)
-        )
+            partial(
+                self.__dict__.update, looked, version=self.version + 1, stale=False, shared_behind=False, problem=None,
+                **NO_FAILURES,
+            )
+        )  # fmt: skip
         commit(steps)
 
-    def _stay(self, refresh: Refresh, looked: dict[str, float]) -> None:
+    def _reject_estimate(self, refresh: Refresh, looked: dict[str, float]) -> None:
         """Keep the population in force, and try again when rewards have grown."""
         logger.warning(
             "the population could not be estimated, since values of too different size were learned (1e20 beside 1, "
@@ -217,13 +225,13 @@ class Posteriors(Arrays):
     def rebuild(self) -> None:
         """Compute every posterior again from the sums, under the prior in force."""
         for arm in range(self.n_arms):
-            self._rebuild_arm(arm, self.belief, self.memory, self._room)
+            self._rebuild_arm(arm, self.belief, self.memory, self._capacity)
         self._all_settled()
-        self.stale = False
+        self.stale = self.shared_behind = False
 
-    def _rebuild_arm(self, arm: int, belief: Belief, memory: Memory, room: Room) -> None:
+    def _rebuild_arm(self, arm: int, belief: Belief, memory: Memory, capacity: Capacity) -> None:
         learned = self.method == estimators.EVIDENCE and memory.evidence.refreshed_at[0] > 0
-        root = room.root[arm]
+        root = capacity.root[arm]
         information = self._information
         if learned:
             evidence_kernels.set_population(
@@ -242,14 +250,14 @@ class Posteriors(Arrays):
             )  # fmt: skip
         else:
             rebuild(belief, arm, self.buffers)  # which allows for a covariance that is singular
-        set_triangles(belief.covariance, room.triangle[: belief.n_seen.size])
+        set_triangles(belief.covariance, capacity.triangle[: belief.n_seen.size])
 
     def _add_elsewhere(self, arm: int, information: Array) -> None:
         """Add what tasks that are not here say about the shared mean of an arm; here are all."""
 
     def settle(self, tasks: Sequence[int] | None = None) -> None:
         """Bring what all pairs, or those of some tasks, believe to the population in force; for those who look."""
-        now, settled = self._room.generation[0], self._room.settled
+        now, settled = self._capacity.generation[0], self._capacity.settled
         for arm in range(self.n_arms):
             if tasks is None:
                 rows = self.belief.seen[arm, : self.belief.n_seen[arm]]
@@ -271,7 +279,7 @@ class Posteriors(Arrays):
     def _settle_rows(self, arm: int, rows: IntArray, lanes: Lanes | None = None) -> None:
         if rows.size:
             out = np.empty((self.n_features, self.n_features + 1))
-            self._sum(self.belief, arm, self._room.root[arm], rows, out, lanes)
+            self._sum(self.belief, arm, self._capacity.root[arm], rows, out, lanes)
 
     def _sum(
         self, belief: Belief, arm: int, root: Array, rows: IntArray, out: Array, lanes: Lanes | None = None
@@ -287,15 +295,15 @@ class Posteriors(Arrays):
         """Believe what was written to the arrays from outside; without ``beliefs``, pairs settle when asked for."""
         self._all_settled()
         if not beliefs and self.method == estimators.EVIDENCE:
-            self._room.settled[: self.n_slots] = -1
+            self._capacity.settled[: self.n_slots] = -1
         elif not beliefs:
             self.rebuild()  # other methods read what pairs believe
 
     def _all_settled(self) -> None:
         """Note that the posterior of every pair is the one that the population in force implies."""
-        set_roots(self.belief.covariance, self._room.root[: self.n_arms])
-        set_triangles(self.belief.covariance, self._room.triangle[: self.n_arms])
-        self._room.settled[: self.n_slots] = self._room.generation[0]
+        set_roots(self.belief.covariance, self._capacity.root[: self.n_arms])
+        set_triangles(self.belief.covariance, self._capacity.triangle[: self.n_arms])
+        self._capacity.settled[: self.n_slots] = self._capacity.generation[0]
 
     def reset_prior(self, fresh: Memory | None = None) -> None:
         """Go back to the start, as if no refresh had ever been; the sums stay."""
@@ -332,7 +340,7 @@ class Posteriors(Arrays):
 
     def _new_memory(self, n_arms: int) -> Memory:
         # Least squares of every task is a buffer of the paper's methods and of moments only.
-        tasks = 0 if self.method in (estimators.KNOWN, estimators.EVIDENCE) else self._room.belief.task_weight.size
+        tasks = 0 if self.method in (estimators.KNOWN, estimators.EVIDENCE) else self._capacity.belief.task_weight.size
         freedom = STUDENT_FREEDOM if self.robust else 0.0
         memory = estimators.new_memory(n_arms, tasks, self.n_features, freedom)
         # Distances from the shared means are taken apart from the fleet.

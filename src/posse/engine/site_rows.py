@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.engine.room import first_rows, longer
+from posse.engine.capacity import first_rows, longer
 from posse.kernels.kept_rows import KeptRows
 
 if TYPE_CHECKING:

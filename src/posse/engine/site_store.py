@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.engine.batch import Batch, one_row
+from posse.engine.capacity import copied, copy_of_capacity
 from posse.engine.commit import Steps, commit
 from posse.engine.posteriors import NO_FAILURES
-from posse.engine.room import copied, copy_of_room
 from posse.engine.site_rows import (
     KEPT,
     OF_PAIRS,
@@ -289,7 +289,7 @@ class SiteStore(Store):
             self.rebuild()
             raise
         give_back(rows, self.sites.parts.rows, self.waiting, self.n_slots)
-        self._room.generation[0] += 1
+        self._capacity.generation[0] += 1
         self._all_settled()
         self.__dict__.update(
             version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
@@ -401,7 +401,7 @@ class SiteStore(Store):
         copy.memory, copy.waiting = copied(self.memory), self.waiting.copy()
         copy.sites = Handle(SITES, copy_of_sites(self.sites.parts, self.n_slots))
         copy._scores = np.empty_like(self._scores)
-        copy._show(copy_of_room(self._room, self.n_slots))
+        copy._use_arrays(copy_of_capacity(self._capacity, self.n_slots))
         return copy
 
     def catch_up(self, most: int, changes: deque[Batch | int]) -> None:
@@ -416,7 +416,7 @@ class SiteStore(Store):
             rows = (change.tasks, change.arms, change.contexts, change.rewards)
             commit(self.learning_in_turn(*rows, old=old, waiting=waiting))
 
-    # Room.
+    # Capacity.
 
     def _get_ready(self) -> None:
         """Do what may fail before something is learned: load compiled code, and make room for rows of new slots."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.engine.capacity import with_more_arms
 from posse.engine.commit import Step, Steps, commit
 from posse.engine.drift import LEAST, scale_sums
 from posse.engine.posteriors import Posteriors
-from posse.engine.room import with_more_arms
 from posse.errors import InvalidValue
 from posse.kernels import estimators
 from posse.kernels.fleet import add_to_slots, count_rows, list_first, observe_one, observe_rows, sort_by_slots
@@ -23,10 +23,10 @@ from posse.threads import MANY_ROWS, pool, workers
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posse.kernels.estimators import Memory
-    from posse.kernels.rule import Rule
     from posse.kernels.sums import Sums
-    from posse.model.prior import Prior
     from posse.types import Array, IntArray
 
 FEW_PAIRS = 20_000  # whose shared means are computed again when one task starts anew
@@ -43,29 +43,8 @@ class Parts(NamedTuple):
 class Store(Posteriors):
     """What an engine has learned and believes; rewards are added to its sums, replaced and taken away.
 
-    Parameters
-    ----------
-    start : Prior
-        What stands until rewards say otherwise, or for good if the method is "known".
-    method : int
-        One of the codes in :mod:`posse.kernels.estimators`.
-    robust : bool, default False
-    extendable : bool, default False
-        Whether an arm may be added under a known prior; it then has that of the first.
-    rule : Rule, optional
+    Parameters are those of :class:`posse.engine.posteriors.Posteriors`.
     """
-
-    def __init__(
-        self,
-        *,
-        start: Prior,
-        method: int,
-        robust: bool = False,
-        extendable: bool = False,
-        rule: Rule | None = None,
-    ) -> None:
-        self.extendable = extendable
-        super().__init__(start=start, method=method, robust=robust, rule=rule)
 
     def learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn one reward of a pair that has a slot."""
@@ -106,7 +85,7 @@ class Store(Posteriors):
         done = {"stale": True, "version": self.version + 1, "replaced": self.replaced + slots.size}
         return [
             partial(self.__dict__.update, done),
-            partial(exchange_rows, self.belief.sums, self._room.settled, slots, contexts, old, new),
+            partial(exchange_rows, self.belief.sums, self._capacity.settled, slots, contexts, old, new),
         ]
 
     def exchange_rows(self, slots: IntArray, contexts: Array, old: Array, new: Array) -> None:
@@ -120,7 +99,9 @@ class Store(Posteriors):
         """
         belief = self.belief
         pieces: list[Step] = [
-            partial(add_to_slots, belief.sums, self._room.settled, slots, contexts, rewards, parts.order[first:last])
+            partial(
+                add_to_slots, belief.sums, self._capacity.settled, slots, contexts, rewards, parts.order[first:last]
+            )
             for first, last in pairwise(parts.cuts)
         ]
         return [
@@ -160,13 +141,9 @@ class Store(Posteriors):
                 partial(mine.__setitem__, slots, mine[slots] + others)
                 for mine, others in zip(belief.sums, sums, strict=True)
             ),
-            partial(self._room.settled.__setitem__, slots, -1),
+            partial(self._capacity.settled.__setitem__, slots, -1),
             partial(belief.rewards.__setitem__, ..., rewards),
         ]
-
-    def add_sums(self, slots: IntArray, arms: IntArray, sums: Sums) -> None:
-        """Add sums of pairs, no pair twice."""
-        commit(self.adding_sums(slots, arms, sums))
 
     def dropping_tasks(self, tasks: IntArray, fresh: Memory) -> Steps:
         """Forget tasks and the prior that they helped to learn; ``fresh`` is a new memory.
@@ -202,8 +179,17 @@ class Store(Posteriors):
         commit(self.dropping_tasks(tasks, fresh))
         self._rebuild_unless_estimated()
 
-    def fade(self, factor: Array, squares: Array, slots: IntArray | None = None) -> None:
+    def fade(
+        self,
+        factor: Array,
+        squares: Array,
+        slots: IntArray | None = None,
+        raise_rows: Callable[[IntArray, float], None] | None = None,
+        later: bool = False,
+    ) -> None:
         """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
+
+        What follows for the shared means is left to whoever asked for ``later``, where there are many pairs.
 
         Parameters
         ----------
@@ -212,6 +198,8 @@ class Store(Posteriors):
         squares : ndarray of shape (n_features,)
             As in :func:`posse.engine.drift.scale_sums`.
         slots : ndarray, optional
+        raise_rows : callable, optional
+            As there.
         """
         belief = self.belief
         if self.frozen:
@@ -220,7 +208,7 @@ class Store(Posteriors):
             for kept in self.frozen:
                 kept.keep(belief.sums, everyone, arms)
         with undisturbed():
-            scale_sums(belief.sums, factor, squares, slots)
+            scale_sums(belief.sums, factor, squares, slots, raise_rows)
             before = belief.rewards.copy()
             for arm in range(self.n_arms):
                 belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
@@ -231,7 +219,7 @@ class Store(Posteriors):
             total = float(belief.rewards.sum())
             left, at = total / max(float(before.sum()), LEAST), self.memory.evidence.refreshed_at
             at[0] = min(at[0] * left, total)
-            self._room.settled[: self.n_slots] = -1
+            self._capacity.settled[: self.n_slots] = -1
             self.__dict__.update(
                 _total=total,
                 experience=int(total),
@@ -239,7 +227,10 @@ class Store(Posteriors):
                 _retry_at=self._retry_at * left,
                 version=self.version + 1,  # an estimate under way is of sums that are no more
             )
-            if not self.stale and (slots is None or belief.n_seen.sum() <= FEW_PAIRS):
+            few = belief.n_seen.sum() <= FEW_PAIRS
+            if later and slots is None and not few and not self.stale:
+                self.shared_behind = True
+            elif not self.stale and (slots is None or few):
                 self.rebuild()
             # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
 
@@ -251,25 +242,25 @@ class Store(Posteriors):
                 "make a fleet with a Prior that has it"
             )
         arm = self.n_arms
-        room = self._room
-        if arm == room.belief.n_seen.size:
-            room = with_more_arms(room, arm + 1)
-        scores = np.empty((5, score_room(room.belief.n_seen.size)))
+        capacity = self._capacity
+        if arm == capacity.belief.n_seen.size:
+            capacity = with_more_arms(capacity, arm + 1)
+        scores = np.empty((5, score_room(capacity.belief.n_seen.size)))
         memory = _with_one_arm_more(self.memory, self._new_memory(self.n_arms + 1))
         evidence = memory.evidence
         learned = self.method == estimators.EVIDENCE and evidence.refreshed_at[0] > 0
         newcomer = expected_arm(evidence) if learned else one_arm(self.start)
         evidence.inverse[arm] = np.linalg.inv(newcomer.covariance[0])
-        ground = self._ground(room, scores)
-        belief = self._cut(room, arm + 1, self.n_tasks)
+        ground = self._ground(capacity, scores)
+        belief = self._views(capacity, arm + 1, self.n_tasks)
         # Nobody reads these rows before there is such an arm.
         belief.covariance[arm] = newcomer.covariance[0]
         belief.noise_variance[arm] = newcomer.noise_variance[0]
         belief.shared_precision[arm] = newcomer.shared_precisions[0]
         belief.shared_location[arm] = newcomer.shared_location[0]
-        self._rebuild_arm(arm, belief, memory, room)
+        self._rebuild_arm(arm, belief, memory, capacity)
         version = self.version + 1
-        arrays = {"_room": room, "memory": memory, "_scores": scores, "ground": ground, "belief": belief}
+        arrays = {"_capacity": capacity, "memory": memory, "_scores": scores, "ground": ground, "belief": belief}
         return [partial(self.__dict__.update, arrays, version=version, n_arms=arm + 1)]
 
     def add_arm(self) -> int:
@@ -281,7 +272,7 @@ class Store(Posteriors):
         """Take back arms that were added and have no rewards yet; ``memory`` is that of before."""
         # The buffers may have grown since.
         memory = memory._replace(estimates=self.memory.estimates, order=self.memory.order)
-        belief = self._cut(self._room, n_arms, self.n_tasks)
+        belief = self._views(self._capacity, n_arms, self.n_tasks)
         self.__dict__.update(memory=memory, version=self.version + 1, n_arms=n_arms, belief=belief)
 
 

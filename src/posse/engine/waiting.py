@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.engine.room import longer
+from posse.engine.capacity import longer
 
 if TYPE_CHECKING:
     from posse.types import Array, IntArray

@@ -108,7 +108,7 @@ class FeatureSpec:
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (self.features, self.intercept)  # what is derived is derived again
 
-    def encode(self, context: Any) -> Array:
+    def encode(self, context: Any, row: int | None = None) -> Array:
         """Return one context as the model sees it, shape (n_features,).
 
         Parameters
@@ -117,10 +117,37 @@ class FeatureSpec:
             By feature name, where an absent one is missing and one that is not declared is an error; a row of a table
             (named tuple, dataclass, pandas series), whose other fields are ignored; or raw values in the order of
             ``names``.
+        row : int, optional
+            Which of many it is, for errors to say.
         """
         if not self.ready:
             self._refuse()
-        return self._encoded(context, None)
+        n_names = len(self.names)
+        values: Sequence[Any] | None = None
+        plain = False
+        if type(context) is dict:
+            # As many keys as names, and all names among them: then there are no others.
+            if len(context) == n_names:
+                try:
+                    values = self._pick(context)
+                except KeyError:
+                    values = None
+        elif type(context) is np.ndarray:
+            if context.shape == (n_names,):
+                values = context.tolist()
+                plain = context.dtype.type is np.float64
+        elif (type(context) is list or type(context) is tuple) and len(context) == n_names:
+            values = context
+        if values is None:
+            values = raw_values(context, self.names, row)
+        result = self._quick.encode(values, plain)
+        if result is not None:
+            return result
+        result = np.zeros(self.n_features)
+        result[: self.intercept] = 1.0
+        for (feature, first, last), value in zip(self._layout, values, strict=True):
+            feature.put(value, result[first:last], row)
+        return result
 
     def encode_many(self, contexts: Any) -> Array:
         """Return many contexts as the model sees them, shape (n_rows, n_features).
@@ -138,7 +165,7 @@ class FeatureSpec:
         if is_rows(contexts):
             result = np.empty((len(contexts), self.n_features))
             for row, context in enumerate(contexts):
-                result[row] = self._encoded(context, row)
+                result[row] = self.encode(context, row)
             return result
         array = matrix(contexts, self.names)
         if array is not None and is_numbers(array):
@@ -234,34 +261,6 @@ class FeatureSpec:
         """
         features = declare.by_looking(table, columns, scale=scale, max_categories=max_categories, buckets=buckets)
         return cls(features, intercept=intercept)
-
-    def _encoded(self, context: Any, row: int | None) -> Array:
-        n_names = len(self.names)
-        values: Sequence[Any] | None = None
-        plain = False
-        if type(context) is dict:
-            # As many keys as names, and all names among them: then there are no others.
-            if len(context) == n_names:
-                try:
-                    values = self._pick(context)
-                except KeyError:
-                    values = None
-        elif type(context) is np.ndarray:
-            if context.shape == (n_names,):
-                values = context.tolist()
-                plain = context.dtype.type is np.float64
-        elif (type(context) is list or type(context) is tuple) and len(context) == n_names:
-            values = context
-        if values is None:
-            values = raw_values(context, self.names, row)
-        result = self._quick.encode(values, plain)
-        if result is not None:
-            return result
-        result = np.zeros(self.n_features)
-        result[: self.intercept] = 1.0
-        for (feature, first, last), value in zip(self._layout, values, strict=True):
-            feature.put(value, result[first:last], row)
-        return result
 
     def _refuse(self) -> None:
         waiting = [feature.name for feature in self.features if not feature.ready]

@@ -81,6 +81,10 @@ class FleetBase(KnownKeywords):
             robust=robust,
             rewards=rewards,
         )
+        self._checked_reward: Callable[[Any], float] = (
+            checked_reward if behaviour.family.name == "number" else behaviour.family.check
+        )
+        """Returns a reward that can be learned, or raises one clear error."""
         self._seed = checked_seed(seed)
         absent = None if absent_reward is None else self._checked_reward(absent_reward)
         self._late = late_rewards(time_to_live, absent, count_pending)
@@ -136,11 +140,6 @@ class FleetBase(KnownKeywords):
 
     def _pending_words(self) -> str:
         return ""
-
-    def _checked_reward(self, value: Any) -> float:
-        """Return a reward that can be learned, or raise one clear error."""
-        family = self._behaviour.family
-        return checked_reward(value) if family.name == "number" else family.check(value)
 
     def _steps(self) -> tuple[int, int]:
         """Return which step the next decision is: by decisions, and by rewards; tables are experience, too."""

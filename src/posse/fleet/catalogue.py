@@ -18,7 +18,7 @@ from posse.engine.loading import require_loaded
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.checking import no_belief, require_truth_value
-from posse.fleet.decision import Decision, Expectation, Ranking
+from posse.fleet.decision import Decision, Expectation, Ranking, decision_among
 from posse.fleet.joint import JointFeatures
 from posse.fleet.labels import Label, Labels, require_one_by_one
 from posse.fleet.late import MONTH
@@ -27,7 +27,7 @@ from posse.fleet.menu import Menu, read_menu
 from posse.fleet.overview import Coefficients, coefficients_of
 from posse.fleet.posse import Posse
 from posse.fleet.residuals import Residuals
-from posse.fleet.rewarding import Rewarded, id_of, listed_rewards, news_among
+from posse.fleet.rewarding import Rewarded, find_decision, id_of, listed_rewards, news_among, require_same
 from posse.fleet.rows import contexts_of, required, rewards_of
 from posse.kernels.fleet import decide, numbers, pick
 from posse.kernels.rule import action_probabilities
@@ -270,18 +270,9 @@ class Catalogue(KnownKeywords):
             step = max(fleet._decided + place, fleet._engine.store.experience) + 1
             action_probabilities(mean, sd, step, rule, explore, scratch, probabilities)
             position = int(pick(probabilities, uniform))
-            chances = probabilities.tolist()
-            decisions.append(
-                Decision(
-                    f"{fleet._prefix}-{fleet._ledger.next + place}" if record else "",
-                    task,
-                    arms[position],
-                    chances[position],
-                    dict(zip(arms, chances, strict=True)),
-                    dict(zip(arms, mean.tolist(), strict=True)),
-                    dict(zip(arms, sd.tolist(), strict=True)),
-                )
-            )
+            beliefs = [part.tolist() for part in (probabilities, mean, sd)]
+            decision_id = f"{fleet._prefix}-{fleet._ledger.next + place}" if record else ""
+            decisions.append(decision_among(decision_id, task, arms, position, beliefs))
             chosen.append(int(left[position]))
             if place + 1 < uniforms.size:
                 left, mean, sd = np.delete(left, position), np.delete(mean, position), np.delete(sd, position)
@@ -377,14 +368,14 @@ class Catalogue(KnownKeywords):
         value = fleet._checked_reward(value)
         with fleet._lock:
             now = fleet._clock()
-            ledger, row = fleet._find(decision_id, now)
-            if ledger.status[row] == REWARDED:
-                fleet._require_same(decision_id, float(ledger.reward[row]), value)
+            entry = find_decision(fleet, decision_id, now).entry
+            if entry.status == REWARDED:
+                require_same(decision_id, entry.reward, value)
                 return False
             fleet._expire(now)
-            ledger, row = fleet._find(decision_id, now)
+            ledger, row, _ = find_decision(fleet, decision_id, now)
             self._learn(
-                int(ledger.task[row]), int(ledger.arm[row]), ledger.context[row], value,
+                entry.task, entry.arm, entry.context, value,
                 ledger.rewarding(np.array([row]), np.array([value])),
                 partial(fleet._note_rewards, [decision_id], [value], now),
             )  # fmt: skip
@@ -423,20 +414,24 @@ class Catalogue(KnownKeywords):
         X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw)
         with self._fleet._lock:
             for row, value in enumerate(y):
-                fleet = self._fleet
-                number = fleet._tasks.get(tasks[row])
-                new = [] if number is not None else [(tasks[row], fleet._engine.store.reserve_tasks(1)[0])]
-                if len(self._arms) + 1 > self.max_arms:
-                    self._drop_arms(1)
-                (at,), named = self._number_arms([arms[row]])
-                steps = [
-                    *fleet._tasks.taking(fleet._engine.store, new),
-                    *self._arms.adding(named),
-                    partial(self._used.__setitem__, int(at), fleet._decided),
-                ]
-                place = new[0][1] if number is None else number
-                self._learn(place, int(at), self._joint.at(X[row]) @ F[row], value, steps)
+                joint = self._joint.at(X[row]) @ F[row]
+                self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)
         return len(y)
+
+    def _learn_row(self, task: Label, arm: Label, joint: Array, value: float, used: int) -> None:
+        """Learn the reward of a decision that was made elsewhere; ``used`` is when that was, in decisions."""
+        fleet = self._fleet
+        number = fleet._tasks.get(task)
+        new = [] if number is not None else [(task, fleet._engine.store.reserve_tasks(1)[0])]
+        if len(self._arms) + 1 > self.max_arms:
+            self._drop_arms(1)
+        (at,), named = self._number_arms([arm])
+        steps = [
+            *fleet._tasks.taking(fleet._engine.store, new),
+            *self._arms.adding(named),
+            partial(self._used.__setitem__, int(at), used),
+        ]
+        self._learn(new[0][1] if number is None else number, int(at), joint, value, steps)
 
     def _learn(
         self, task: int, arm: int, joint: Array, value: float, steps: Steps, note: Callable[[], object] | None = None
@@ -482,10 +477,10 @@ class Catalogue(KnownKeywords):
     def _drop_arms(self, room: int) -> None:
         """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""
         ledgers = self._fleet._ledgers()
-        waiting = np.unique(np.concatenate([ledger.arm[ledger.status == PENDING] for ledger in ledgers]))
+        waiting = {arm for ledger in ledgers for arm in ledger.arm[ledger.status == PENDING].tolist()}
         spared = int(SPARED * max(self.max_arms - room, 0))
         latest = sorted(self._used, key=lambda arm: -self._used[arm])[:spared]
-        kept = sorted({*latest, *waiting.tolist()})
+        kept = sorted({*latest, *waiting})
         numbers = np.full(len(self._arms), -1, dtype=np.int64)
         numbers[kept] = np.arange(len(kept))
         labels = Labels("arm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time as clock_module
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,12 @@ Kind = TypeVar("Kind", bound="Catalogue")
 
 def save_catalogue(catalogue: Catalogue, path: str | os.PathLike[str]) -> None:
     """Write a catalogue."""
+    header, arrays = catalogue_state(catalogue)
+    write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
+
+
+def catalogue_state(catalogue: Catalogue) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return header and arrays of a catalogue's file; nothing of them changes with the catalogue."""
     fleet, residuals = catalogue._fleet, catalogue._residuals
     with fleet._lock:
         header, arrays = state_of(fleet)
@@ -60,14 +67,20 @@ def save_catalogue(catalogue: Catalogue, path: str | os.PathLike[str]) -> None:
     }
     for name, array in arrays.items():
         require_finite(name, array)
-    write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
+    return header, arrays
 
 
-def load_catalogue(cls: type[Kind], path: str | os.PathLike[str], *, clock: Callable[[], float]) -> Kind:
-    """Read a catalogue."""
+def load_catalogue(
+    cls: type[Kind],
+    path: str | os.PathLike[str],
+    *,
+    clock: Callable[[], float] = clock_module.time,
+    fleet: Callable[[Catalogue], Any] | None = None,
+) -> Kind:
+    """Read a catalogue; ``fleet`` returns what makes the fleet inside. Default: :class:`posse.Posse`."""
     with open_container(path, kind=KIND, versions=(VERSION,)) as box:
         try:
-            return _read(cls, Reader(box, os.fspath(path)), clock)
+            return _read(cls, Reader(box, os.fspath(path)), clock, fleet)
         except DamagedFile:
             raise
         except (PosseError, KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
@@ -96,7 +109,9 @@ class _Renamed:
         return lambda of, *rest: method(of.replace("task_", "catalogue_arm_"), *rest)
 
 
-def _read(cls: type[Kind], reader: Reader, clock: Callable[[], float]) -> Kind:
+def _read(
+    cls: type[Kind], reader: Reader, clock: Callable[[], float], inside: Callable[[Catalogue], Any] | None
+) -> Kind:
     header = reader.header
     catalogue = cls.__new__(cls)
     catalogue._declare(
@@ -107,7 +122,7 @@ def _read(cls: type[Kind], reader: Reader, clock: Callable[[], float]) -> Kind:
     )
     if header["features"] != FeatureSpec(catalogue.columns, intercept=False).to_json() or header["arms"] != ["reward"]:
         raise reader.damaged("its columns are not those of its features")
-    catalogue._start(restore_fleet(Posse, reader, None, clock))
+    catalogue._start(restore_fleet(Posse if inside is None else inside(catalogue), reader, None, clock))
     fleet = catalogue._fleet
     n_arms, n_pairs = reader.whole("n_catalogue_arms"), reader.whole("n_catalogue_pairs")
     labels = Labels("arm")

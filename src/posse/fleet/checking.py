@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.checks import number
-from posse.engine.room import memory
+from posse.engine.capacity import memory
 from posse.errors import InvalidValue, NotFinite
 from posse.kernels.linalg import LARGEST
 

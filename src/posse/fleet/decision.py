@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,6 +54,22 @@ class Decision(NamedTuple):
             f"{name}: arm {self.arm!r} for task {self.task!r}, propensity {self.propensity:.3g}",
             [Table("", ("arm", "probability", "mean", "sd"), rows)],
         )
+
+
+def decision_among(
+    decision_id: str, task: Label, arms: Sequence[Label], position: int, beliefs: Sequence[Sequence[float]]
+) -> Decision:
+    """Return the decision for the arm at a position, given probabilities, means and standard deviations of all."""
+    probabilities, mean, sd = beliefs
+    return Decision(
+        decision_id,
+        task,
+        arms[position],
+        probabilities[position],
+        dict(zip(arms, probabilities, strict=True)),
+        dict(zip(arms, mean, strict=True)),
+        dict(zip(arms, sd, strict=True)),
+    )
 
 
 class Ranking(tuple[Decision, ...]):

@@ -81,11 +81,6 @@ def declare_known(
             f"arm_features, got rewards={behaviour.family.name!r}, policy={behaviour.policy!r} and "
             f"prior={behaviour.prior!r}; leave the features out, or take those"
         )
-    if engine.fading is not None:
-        raise InvalidValue(
-            "expected drift=None with task_features or arm_features, got both: sums that fade cannot be moved "
-            "to new effects exactly; choose one"
-        )
     n_arms = engine.store.n_arms
     of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))
     if known_arms is not None:

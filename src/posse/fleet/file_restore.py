@@ -14,13 +14,12 @@ from posse.features import FeatureSpec
 from posse.fleet.fading_file import drift_in, restore_fading
 from posse.fleet.file_format import (
     BUFFERS,
-    FADING,
-    FADING_SUMS,
     MOST_TASKS,
     PER_ARM,
-    SUMS_ONLY,
-    WITH_KNOWN,
+    WITH_DRIFT,
+    WITH_FEATURES,
     WITH_SITES,
+    WITHOUT_BELIEFS,
     Reader,
 )
 from posse.fleet.known_file import declared, restore_known
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
     from posse.types import IntArray
 
 AnyFleet = TypeVar("AnyFleet", bound="Fleet")
+
+LEDGER_ARRAYS = 6  # of every ledger
 
 
 def restore_fleet(
@@ -72,11 +73,11 @@ def restore_fleet(
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
         rewards=rewards_in(header) if reader.box.version == WITH_SITES else "number",
-        drift=drift_in(header) if reader.box.version in (FADING, FADING_SUMS) else None,
+        drift=drift_in(header) if reader.box.version in WITH_DRIFT else None,
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],
         count_pending=header["count_pending"],
-        **(declared(header) if reader.box.version == WITH_KNOWN else {}),
+        **(declared(header) if reader.box.version in WITH_FEATURES else {}),
         clock=clock,
     )
     for name in names[first_arms:]:
@@ -123,7 +124,7 @@ def restore_fleet(
         if fleet._engine.fading is not None:
             fleet._engine.fading.stopped = True
         fleet._tasks.elsewhere = everyone - frozenset(labels)
-    beliefs = reader.box.version not in (SUMS_ONLY, FADING_SUMS)
+    beliefs = reader.box.version not in WITHOUT_BELIEFS
     wrong = contradiction(fleet._engine.store, whole=chosen is None, faded=fleet._engine.fading is not None)
     if wrong is not None:
         raise reader.damaged(wrong)
@@ -190,7 +191,7 @@ def _restore_pairs(fleet: Fleet, reader: Reader, n_tasks: int, chosen: IntArray 
         ("sum_of_squares", belief.sums.sum_of_squares, (n_pairs,)),
         ("count", belief.sums.counts, (n_pairs,)),
     ]
-    if reader.box.version not in (SUMS_ONLY, FADING_SUMS):
+    if reader.box.version not in WITHOUT_BELIEFS:
         parts += [
             ("local_covariance", belief.local_covariance, (n_pairs, triangle)),
             ("local_mean", belief.local_mean, (n_pairs, d)),
@@ -256,6 +257,8 @@ def _restore_ledgers(fleet: Fleet, reader: Reader, n_tasks: int) -> None:
         if wrong is not None:
             raise reader.damaged(wrong)
         ledgers[prefix] = ledger
+    if sum(name.startswith("ledger") for name in reader.box.names) != LEDGER_ARRAYS * len(entries):
+        raise reader.damaged("it has decisions of ledgers that its header does not name")
     origins = reader.header["origins"]
     if not isinstance(origins, list) or not all(isinstance(name, str) for name in origins):
         raise reader.damaged(f"origins is {origins!r}")

@@ -13,7 +13,20 @@ import numpy as np
 from posse._version import __version__
 from posse.engine.site_store import SiteStore
 from posse.fleet.fading_file import fading_state
-from posse.fleet.file_format import BUFFERS, FADING, PER_ARM, VERSION, WITH_KNOWN, WITH_SITES, Arrays
+from posse.fleet.file_format import (
+    BUFFERS,
+    FADING,
+    FADING_KNOWN,
+    FADING_KNOWN_SUMS,
+    FADING_SUMS,
+    KNOWN_SUMS,
+    PER_ARM,
+    SUMS_ONLY,
+    VERSION,
+    WITH_KNOWN,
+    WITH_SITES,
+    Arrays,
+)
 from posse.fleet.known_file import known_state
 from posse.fleet.ledger import FORGOTTEN
 from posse.fleet.site_file import site_state
@@ -26,10 +39,17 @@ if TYPE_CHECKING:
 def version_of(fleet: Fleet) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
     if fleet._engine.fading is not None:
-        return FADING
+        return FADING if fleet._engine.known is None else FADING_KNOWN
     if fleet._engine.known is not None:
         return WITH_KNOWN
     return WITH_SITES if isinstance(fleet._engine.store, SiteStore) else VERSION
+
+
+def version_without_beliefs(fleet: Fleet) -> int:
+    """Return the version of the file that a fleet is saved to without beliefs about pairs."""
+    if fleet._engine.fading is not None:
+        return FADING_SUMS if fleet._engine.known is None else FADING_KNOWN_SUMS
+    return SUMS_ONLY if fleet._engine.known is None else KNOWN_SUMS
 
 
 def state_of(fleet: Fleet) -> tuple[dict[str, Any], Arrays]:
@@ -41,10 +61,6 @@ def state_of(fleet: Fleet) -> tuple[dict[str, Any], Arrays]:
     header, arrays = state_but_pairs(fleet)
     if isinstance(fleet._engine.store, SiteStore):
         more, rows = site_state(fleet._engine.store, slots)
-        header, arrays = header | more, arrays | rows
-    if fleet._engine.known is not None:
-        order = np.array(list(fleet._tasks.numbers.values()), dtype=np.int64)
-        more, rows = known_state(fleet._engine.known, order, fleet._engine.store.n_arms)
         header, arrays = header | more, arrays | rows
     arrays |= {
         "pair_gram": belief.sums.gram[slots],
@@ -122,6 +138,9 @@ def state_but_pairs(fleet: Fleet) -> tuple[dict[str, Any], Arrays]:
     if fleet._engine.fading is not None:
         more, faded = fading_state(fleet._engine.fading, place)
         header, arrays = header | more, arrays | faded
+    if fleet._engine.known is not None:
+        more, rows = known_state(fleet._engine.known, order, n_arms)
+        header, arrays = header | more, arrays | rows
     return header, arrays
 
 

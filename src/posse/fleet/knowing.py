@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from posse.fleet.menu import read_menu
 if TYPE_CHECKING:
     from posse.engine.commit import Steps
     from posse.fleet.fleet import Fleet
+    from posse.fleet.labels import Label
 
 
 def set_task_features(fleet: Fleet, tasks: Any) -> int:
@@ -29,14 +31,57 @@ def set_task_features(fleet: Fleet, tasks: Any) -> int:
         spec = side.spec
         assert spec is not None
         menu = read_menu(tasks, spec, fleet._tasks, what="task")
-        numbers, new = fleet._tasks.numbered(fleet._engine.store, menu.arms, fleet._tasks.known(menu.arms))
-        side.reserve(fleet._engine.store.n_tasks + len(new))
-        old = np.flatnonzero(numbers < fleet._engine.store.n_tasks)
-        fleet._engine.ensure_fresh()
-        steps = known.moving_tasks(fleet._engine.store, numbers[old], menu.columns[old])
-        steps += side.setting(numbers, menu.columns, menu.all_raw())
-        commit([*steps, partial(side.__dict__.update, spec=menu.spec), *fleet._tasks.taking(fleet._engine.store, new)])
+        engine, raw = fleet._engine, menu.all_raw()
+        store = engine.store
+        numbers, new = fleet._tasks.numbered(store, menu.arms, fleet._tasks.known(menu.arms))
+        side.reserve(store.n_tasks + len(new))
+        old = np.flatnonzero(numbers < store.n_tasks)
+        steps, moved = known.moving_tasks(store, numbers[old], menu.columns[old])
+        steps += side.setting(numbers, menu.columns, raw)
+        steps += [
+            partial(side.__dict__.update, spec=menu.spec),
+            # Rewards of a task of another kind are news to the effects as much as rewards that are replaced.
+            partial(store.__dict__.update, replaced=store.replaced + moved),
+        ]
+        note = partial(_note, fleet, menu.arms, raw) if fleet._log else None
+        commit([*steps, *fleet._tasks.taking(store, new)], note)
+        if not store.stale and store.refresh_due(engine.growth):
+            engine.renew()
         return len(menu)
+
+
+def _note(fleet: Fleet, tasks: list[Label], raw: list[list[Any]]) -> None:
+    """Write what is known about tasks to the log before it counts, a line each."""
+    from posse.fleet.notes import task_feature_records
+
+    assert fleet._log is not None
+    assert fleet._engine.known is not None
+    fleet._log(task_feature_records(tasks, fleet._engine.known.task_names, raw, fleet._clock()))
+
+
+def know_arms(fleet: Fleet, arms: Mapping[Any, Any]) -> None:
+    """Know something about arms of a fleet that has no rewards yet; the others have nothing known about them."""
+    arms = {arm: values for arm, values in arms.items() if arm in fleet._arms}
+    if not arms:
+        return
+    with fleet._lock:
+        known = fleet._engine.known
+        assert known is not None
+        assert known.arms.spec is not None
+        assert not fleet._engine.store.n_rewards
+        menu = read_menu(arms, known.arms.spec, fleet._arms)
+        numbers = np.array([fleet._arms.number(arm) for arm in menu.arms])
+        commit(known.arms.setting(numbers, menu.columns, menu.all_raw()))
+
+
+def about_task(fleet: Fleet, task: Label) -> dict[str, Any] | None:
+    """Return what is known about a task by name, or None if that is nothing or the fleet has no task features."""
+    known = fleet._engine.known
+    if known is None or known.tasks.spec is None:
+        return None
+    with fleet._lock:
+        number = fleet._tasks.get(task)
+        return None if number is None or number not in known.tasks.raw else known.about(number)
 
 
 def setting_arm(fleet: Fleet, arm: Any, features: Any) -> Steps:

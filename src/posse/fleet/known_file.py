@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,11 +26,21 @@ def known_state(known: Known, order: IntArray, n_arms: int) -> tuple[dict[str, A
     for name, side, numbers in (("task", known.tasks, order.tolist()), ("arm", known.arms, list(range(n_arms)))):
         header[f"{name}_features"] = None if side.spec is None else side.spec.to_json()
         texts = [json.dumps(side.raw.get(number)).encode() for number in numbers]
-        effects = side.effects
-        header[f"{name}_effects"] = len(effects.mean)
+        header[f"{name}_effects"] = len(side.effects.mean)
         arrays |= {
             f"known_{name}_text": np.frombuffer(b"".join(texts), dtype=np.uint8),
             f"known_{name}_end": np.cumsum([len(text) for text in texts], dtype=np.int64),
+        }
+    arrays |= effects_state(known)
+    return {"known": header}, arrays
+
+
+def effects_state(known: Known) -> dict[str, Any]:
+    """Return the effects of features and what belongs to them, as arrays."""
+    arrays: dict[str, Any] = {}
+    for name, side in (("task", known.tasks), ("arm", known.arms)):
+        effects = side.effects
+        arrays |= {
             f"known_{name}_average": side.average,
             f"known_{name}_scatter": side.scatter,
             f"known_{name}_squares": side.squares,
@@ -39,7 +50,27 @@ def known_state(known: Known, order: IntArray, n_arms: int) -> tuple[dict[str, A
             # Before the first estimate there is none, and no file has numbers that are none.
             f"known_{name}_variance": np.where(np.isnan(effects.variance), -1.0, effects.variance),
         }
-    return {"known": header}, arrays
+    return arrays
+
+
+def effects_in(side: Side, name: str, n_units: int, array: Callable[[str, tuple[int, ...]], Any]) -> dict[str, Any]:
+    """Return what :func:`effects_state` has of one side, by the names of attributes.
+
+    ``array`` returns an array by name, or raises if it has another shape.
+    """
+    p, d = side.n_columns, side.squares.size
+    variance = array(f"known_{name}_variance", side.effects.variance.shape)
+    return {
+        "average": array(f"known_{name}_average", side.average.shape),
+        "scatter": array(f"known_{name}_scatter", side.scatter.shape),
+        "squares": array(f"known_{name}_squares", side.squares.shape),
+        "effects": Effects(
+            array(f"known_{name}_mean", (n_units, p, d)),
+            array(f"known_{name}_covariance", (n_units, p * d, p * d)),
+            np.where(variance < 0, np.nan, variance),
+            array(f"known_{name}_give", (n_units, d, p * d)),
+        ),
+    }
 
 
 def declared(header: dict[str, Any]) -> dict[str, Any]:
@@ -57,11 +88,11 @@ def restore_known(fleet: Fleet, reader: Reader, numbers: IntArray, n_tasks: int,
     arms = np.arange(fleet._engine.store.n_arms)
     known.tasks.reserve(fleet._engine.store.n_tasks)
     known.arms.reserve(arms.size)
-    _restore_side(known.tasks, reader, "task", *tasks, n_tasks, known.n_features)
-    _restore_side(known.arms, reader, "arm", arms, arms, arms.size, known.n_features)
+    _restore_side(known.tasks, reader, "task", *tasks, n_tasks)
+    _restore_side(known.arms, reader, "arm", arms, arms, arms.size)
 
 
-def _restore_side(side: Side, reader: Reader, name: str, numbers: IntArray, places: IntArray, n: int, d: int) -> None:
+def _restore_side(side: Side, reader: Reader, name: str, numbers: IntArray, places: IntArray, n: int) -> None:
     ends = reader.array(f"known_{name}_end", (n,), np.int64)
     text = reader.array(f"known_{name}_text", reader.box.shape(f"known_{name}_text"), np.uint8).tobytes()
     starts = np.concatenate([[0], ends[:-1]]) if n else ends
@@ -78,16 +109,6 @@ def _restore_side(side: Side, reader: Reader, name: str, numbers: IntArray, plac
         rows = [raw[number] for number in there]
         commit(side.setting(np.array(there), side.encode(rows), rows))
     units = reader.whole(f"{name}_effects", place=reader.header["known"])
-    size = side.n_columns * d
-    side.average = reader.array(f"known_{name}_average", side.average.shape)
-    side.scatter = reader.array(f"known_{name}_scatter", side.scatter.shape)
-    side.squares = reader.array(f"known_{name}_squares", side.squares.shape)
+    side.__dict__.update(effects_in(side, name, units, reader.array))
     if not (side.squares > 0).all():
         raise reader.damaged(f"known_{name}_squares has numbers that are not greater than 0")
-    variance = reader.array(f"known_{name}_variance", side.effects.variance.shape)
-    side.effects = Effects(
-        reader.array(f"known_{name}_mean", (units, side.n_columns, d)),
-        reader.array(f"known_{name}_covariance", (units, size, size)),
-        np.where(variance < 0, np.nan, variance),
-        reader.array(f"known_{name}_give", (units, d, size)),
-    )

@@ -44,6 +44,7 @@ class Entry(NamedTuple):
     task: int
     arm: int
     context: Array
+    time: float
     status: int
     reward: float
 
@@ -141,8 +142,9 @@ class Ledger:
         """Return one decision."""
         at = self._head + row
         return Entry(
-            int(self._task[at]), int(self._arm[at]), self._context[at], int(self._status[at]), float(self._reward[at])
-        )
+            int(self._task[at]), int(self._arm[at]), self._context[at], float(self._time[at]), int(self._status[at]),
+            float(self._reward[at]),
+        )  # fmt: skip
 
     def write(self, task: int, arm: int, time: float, context: Array) -> int:
         """Write one decision behind the last and return its number; it is there once ``size`` counts it."""
@@ -203,10 +205,6 @@ class Ledger:
         """Let the oldest decisions go."""
         head, first, size = self._head + count, self.first + count, self.size - count
         return [partial(self.__dict__.update, _head=head, first=first, size=size)]
-
-    def drop_oldest(self, count: int) -> None:
-        """Let the oldest decisions go."""
-        commit(self.dropping_oldest(count))
 
     def of(self, tasks: IntArray) -> BoolArray:
         """Return which decisions belong to some tasks."""

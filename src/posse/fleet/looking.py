@@ -186,4 +186,5 @@ def overview_of(fleet: Fleet, n_tasks: int) -> Overview:
             findings=findings,
             rewards=behaviour.family.name,
             drift=None if engine.fading is None else drift_json(engine.fading, fleet._tasks),
+            effects=None if engine.known is None else fleet.effects(),
         )

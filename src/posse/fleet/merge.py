@@ -13,6 +13,7 @@ from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
+from posse.fleet.merge_known import Rows, join_known, raw_rows, require_same_known
 from posse.fleet.posse import Posse
 from posse.kernels.sums import Sums
 
@@ -37,11 +38,7 @@ def merge_fleet(mine: Posse, other: Posse) -> None:
                 f"expected a fleet of rewards={families[0]!r}, as this one is, got {families[1]!r}; make both with the "
                 "same rewards"
             )
-        if mine._engine.known is not None or other._engine.known is not None:
-            raise InvalidValue(
-                "expected fleets without task_features and arm_features, got one with some, which cannot be merged; "
-                "let one fleet learn the table or log of the other"
-            )
+        require_same_known(mine, other)
         if mine._features != other._features:
             raise InvalidValue(
                 "fleets can be merged only if their features are the same, scaling included; "
@@ -125,10 +122,16 @@ def prepare(
     if len(task_labels) < len(other._tasks):
         there = task_of[tasks] >= 0
         tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
+    if other._engine.known is not None:
+        sums = raw_rows(other._engine.known, tasks, arms, sums)
     if mine._engine.fading is not None and other._engine.fading is not None:
         mine._engine.fading.meet_other(other._engine.fading, sums)
-    arms = arm_of[arms]
-    slots = store.claim(task_of[tasks], arms)
+    steps: Steps = []
+    if mine._engine.known is not None:
+        (tasks, arms, sums), steps = join_known(mine, other, task_of, arm_of, Rows(tasks, arms, sums))
+    else:
+        tasks, arms = task_of[tasks], arm_of[arms]
+    slots = store.claim(tasks, arms)
     ledgers = {}
     for ledger in other._ledgers():
         copy = Ledger(ledger.prefix, mine._features.n_features, ledger.first)
@@ -138,7 +141,7 @@ def prepare(
         copy.forget(copy.task < 0)  # what belongs to tasks that stay where they are
         ledgers[ledger.prefix] = copy
     refresh = store.new_refresh(slots, arms)
-    steps: Steps = mine._arms.adding([pair for pair in numbers_of_arms.items() if pair[0] not in mine._arms])
+    steps += mine._arms.adding([pair for pair in numbers_of_arms.items() if pair[0] not in mine._arms])
     steps += mine._tasks.taking(mine._engine.store, new)
     steps += [
         partial(mine._adopted.update, ledgers),

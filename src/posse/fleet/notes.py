@@ -1,4 +1,4 @@
-"""What a fleet writes to its log: decisions before they count, rewards before they are learned."""
+"""What a fleet writes to its log before it counts: decisions, rewards, and what is known about tasks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from posse.logs.writer import moment
 
 if TYPE_CHECKING:
     from posse.fleet.decision import Decision
+    from posse.fleet.labels import Label
     from posse.logs.writer import Record
 
 
@@ -58,4 +59,15 @@ def reward_records(ids: Sequence[str], values: Sequence[float], now: float) -> l
     return [
         {"decision_id": decision_id, "reward": value, "reward_time": when}
         for decision_id, value in zip(ids, values, strict=True)
+    ]
+
+
+def task_feature_records(
+    tasks: Sequence[Label], names: Sequence[str], raw: Sequence[Sequence[Any]], now: float
+) -> list[Record]:
+    """Return what is known about tasks from now on as rows of a log; ``raw`` has the features of each by ``names``."""
+    when = moment(now)
+    return [
+        {"task_features": dict(zip(names, values, strict=True)), "task": task, "time": when}
+        for task, values in zip(tasks, raw, strict=True)
     ]

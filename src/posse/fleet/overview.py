@@ -128,6 +128,8 @@ class Overview:
     drift : dict or None
         Of a fleet with drift: ``learned`` (whether its half-life is), ``half_life_days`` (None is for ever) and the
         ``changes`` that were noticed.
+    effects : dict or None
+        Of a fleet with features of tasks or arms: how much each says, as :meth:`posse.Posse.effects` returns it.
     """
 
     policy: str
@@ -143,6 +145,7 @@ class Overview:
     pending_reward: float | None = None
     rewards: str = "number"
     drift: dict[str, Any] | None = None
+    effects: dict[str, dict[str, float]] | None = None
 
     def __repr__(self) -> str:
         return self._sheet().text()
@@ -169,6 +172,8 @@ class Overview:
                 len(spread),
             ),
         ]
+        if self.effects is not None:
+            tables.append(Table("what is known", ("of", "feature", "sd of its effects"), self.effect_rows()))
         if self.tasks:
             rows = [(str(task.task), task.rewards, f"{task.own_share:.0%}") for task in self.tasks[:MOST_SPREAD]]
             tables.append(Table("tasks with the most rewards", ("task", "rewards", "own share"), rows, len(self.tasks)))
@@ -188,10 +193,14 @@ class Overview:
         words = "no drift" if days is None else f"half-life {days:.3g} days"
         return f", {words}{' (learned)' if self.drift['learned'] else ''}"
 
+    def effect_rows(self) -> list[tuple[str, str, float]]:
+        """Return how much every feature of tasks and arms says, a row each."""
+        return [(side, name, sd) for side, found in (self.effects or {}).items() for name, sd in found.items()]
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        drift = {} if self.drift is None else {"drift": self.drift}
-        return drift | {
+        some = {"drift": self.drift, "effects": self.effects}
+        return {name: value for name, value in some.items() if value is not None} | {
             "policy": self.policy,
             "prior": self.prior,
             "rewards": self.rewards,

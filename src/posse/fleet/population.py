@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.commit import Steps, commit
 from posse.errors import InvalidValue
+from posse.fleet.known_file import effects_in, effects_state
 from posse.kernels import estimators
 from posse.kernels.evidence import WORKING_ROOM
 from posse.model.refresh import Live, Refresh
@@ -20,6 +22,7 @@ from posse.model.refresh import Live, Refresh
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from posse.engine.known import Known
     from posse.fleet.fleet import Fleet
 
 IN_FORCE = ("covariance", "noise_variance", "shared_precision", "shared_location")  # of the belief
@@ -46,6 +49,8 @@ def dump_population(fleet: Fleet) -> bytes:
     with fleet._lock:
         arrays = {name: getattr(fleet._engine.store.belief, name).copy() for name in IN_FORCE}
         arrays |= {f"evidence_{name}": array.copy() for name, array in _memory(fleet).items()}
+        if fleet._engine.known is not None:
+            arrays |= effects_state(fleet._engine.known)
     return json.dumps(
         {
             name: {"shape": array.shape, "type": array.dtype.str, "data": base64.b64encode(array.tobytes()).decode()}
@@ -61,7 +66,9 @@ def adopt_population(fleet: Fleet, data: bytes) -> bool:
         given = _read(data)
         targets: dict[str, Any] = {name: getattr(refresh.population, name) for name in IN_FORCE}
         targets |= {f"evidence_{name}": getattr(refresh.evidence, name) for name in _memory(fleet)}
-        if given.keys() != targets.keys():
+        known = fleet._engine.known
+        effects = {} if known is None else effects_state(known)
+        if given.keys() != targets.keys() | effects.keys():
             raise InvalidValue("a population of another version of posse came; let all processes run the same version")
         if any(
             given[name].shape != target.shape or given[name].dtype != target.dtype for name, target in targets.items()
@@ -69,9 +76,24 @@ def adopt_population(fleet: Fleet, data: bytes) -> bool:
             return False
         for name, target in targets.items():
             target[...] = given[name]
+        if known is not None:
+            commit(_taking_effects(fleet, known, given))
         refresh.look_from(Live(fleet._engine.store.belief))
         fleet._engine.store.install(refresh)
         return True
+
+
+def _taking_effects(fleet: Fleet, known: Known, given: dict[str, npt.NDArray[Any]]) -> Steps:
+    """Have the effects of features in force that belong to a population; sums follow them."""
+
+    def array(name: str, shape: tuple[int, ...]) -> Any:
+        if given[name].shape != shape:
+            raise InvalidValue("a population of other features came; let all processes serve the same fleet")
+        return given[name].copy()  # which may be written to, as all arrays that compiled code takes
+
+    store = fleet._engine.store
+    units = min(len(given["known_task_mean"]), store.n_arms)  # arms that came later have no effects yet
+    return known.taking(store, effects_in(known.tasks, "task", units, array), effects_in(known.arms, "arm", 1, array))
 
 
 def _memory(fleet: Fleet) -> dict[str, npt.NDArray[Any]]:

@@ -13,16 +13,15 @@ from posse.engine.decide import choose
 from posse.engine.learn import prepare_one, shift_of
 from posse.engine.loading import require_loaded
 from posse.engine.site_store import SiteStore
-from posse.errors import ExpiredDecision, RewardConflict, UnknownDecision
 from posse.fleet.checking import no_belief, require_truth_value
 from posse.fleet.deciding import decide_rows, preview_rows
-from posse.fleet.decision import Decision, Decisions, Ranking
+from posse.fleet.decision import Decision, Decisions, Ranking, decision_among
 from posse.fleet.fleet import Fleet
 from posse.fleet.labels import Label
 from posse.fleet.late import drop_late
-from posse.fleet.ledger import FORGOTTEN, REWARDED, Ledger, Pending, parse_id
+from posse.fleet.ledger import REWARDED, Ledger, Pending, parse_id
 from posse.fleet.ranking import rank_arms
-from posse.fleet.rewarding import Rewarded, id_of, reward_rows
+from posse.fleet.rewarding import Rewarded, find_decision, id_of, require_same, reward_rows
 from posse.kernels.fleet import observe_one
 from posse.tables import library_of
 from posse.undisturbed import undisturbed
@@ -223,16 +222,8 @@ class Posse(Fleet):
                     if position < 0:
                         raise no_belief(label)
                     at, arm = new[0][1] if number is None else number, int(arms[position])
-                    chances, mean, sd = out.tolist()
-                    decision = Decision(
-                        f"{self._prefix}-{ledger.write(at, arm, now, x)}",
-                        label,
-                        names[position],
-                        chances[position],
-                        dict(zip(names, chances, strict=True)),
-                        dict(zip(names, mean, strict=True)),
-                        dict(zip(names, sd, strict=True)),
-                    )
+                    decision_id = f"{self._prefix}-{ledger.write(at, arm, now, x)}"
+                    decision = decision_among(decision_id, label, names, position, out.tolist())
                     due, refresh, steps = False, None, []
                     if self._counts_pending:
                         due, refresh = prepare_one(engine, at, arm, provisional=True)
@@ -300,10 +291,9 @@ class Posse(Fleet):
             if self._partial:
                 self._require_whole()
             now = self._clock()
-            ledger, row = self._find(decision_id, now)
-            entry = ledger.entry(row)
+            ledger, row, entry = find_decision(self, decision_id, now)
             if entry.status == REWARDED:
-                self._require_same(decision_id, entry.reward, value)
+                require_same(decision_id, entry.reward, value)
                 return False
             require_loaded(one=not self._counts_pending)
             first = ledger.first
@@ -319,7 +309,7 @@ class Posse(Fleet):
                 steps = store.replacing_rows(
                     np.array([task]), np.array([arm]), x[None], absent - shift, np.array([value - shift])
                 )
-            elif not held and (engine.known is not None or isinstance(store, SiteStore)):
+            elif not held and engine.fading is None and (engine.known is not None or isinstance(store, SiteStore)):
                 steps = store.learning_one(task, arm, x, value - shift_of(engine, task, arm, x))
             # After what may have made the arrays larger.
             ground, status, rewards = store.ground, ledger._status, ledger._reward
@@ -331,9 +321,11 @@ class Posse(Fleet):
                     for step in steps:
                         step()  # type: ignore[operator]
                 elif not held:
+                    lowered = value
                     if engine.fading is not None:
                         engine.fading.before(now, task, arm, x, value)
-                    observe_one(ground.address, arm, task, x, value)
+                        lowered -= shift_of(engine, task, arm, x)  # of the effects that are in force by now
+                    observe_one(ground.address, arm, task, x, lowered)
                     store._total += 1.0
                     store.experience = int(store._total)
                 status[at] = REWARDED
@@ -481,36 +473,14 @@ class Posse(Fleet):
 
             self._log(reward_records(ids, values, now))
 
-    def _find(self, decision_id: str, now: float) -> tuple[Ledger, int]:
-        """Return where a decision stands that may get a reward, or has one."""
-        place = parse_id(decision_id)
-        ledger = None
-        if place is not None:
-            ledger = self._ledger if place[0] == self._prefix else self._adopted.get(place[0])
-        if place is None or ledger is None or place[1] >= ledger.next:
-            shown = f"{decision_id!r} " if isinstance(decision_id, str) else f"{type(decision_id).__name__} "
-            raise UnknownDecision(f"no decision {shown}was made by this fleet; pass the id of a Decision")
-        row, time_to_live = place[1] - ledger.first, self._late.time_to_live
-        if row < 0 or (time_to_live is not None and ledger.is_late(row, now - time_to_live)):
-            raise ExpiredDecision(
-                f"decision {decision_id!r} is older than its time to live; "
-                "make the fleet with a longer time_to_live if rewards come this late"
-            )
-        if ledger.status[row] == FORGOTTEN:
-            raise UnknownDecision(f"decision {decision_id!r} belongs to a task that was forgotten")
-        return ledger, row
-
-    def _require_same(self, decision_id: str, old: float, new: float) -> None:
-        if old != new:
-            raise RewardConflict(
-                f"decision {decision_id!r} has the reward {old:g} already, but {new:g} came; it is rewarded once"
-            )
-
     def _expire(self, now: float) -> None:
         """Let decisions go that are past their time; those without a reward get the absent one, if there is one."""
-        time_to_live = self._late.time_to_live
-        if time_to_live is not None and (self._adopted or self._ledger.is_late(0, now - time_to_live)):
-            drop_late(self, now - time_to_live, now)
+        time_to_live, ledger = self._late.time_to_live, self._ledger
+        if time_to_live is None:
+            return
+        before = now - time_to_live
+        if self._adopted or (ledger.size and ledger._time[ledger._head] < before):  # asked by every decision
+            drop_late(self, before, now)
 
     def _adopt_ledgers(self, ledgers: Iterable[Ledger]) -> None:
         # Whoever wrote a file may have decided more since, so new decisions get ids of their own.

@@ -19,7 +19,7 @@ from posse.engine.decide import choose
 from posse.engine.learn import prepare_rows
 from posse.errors import InvalidValue
 from posse.fleet.checking import no_belief
-from posse.fleet.decision import Decision, Ranking
+from posse.fleet.decision import Ranking, decision_among
 
 if TYPE_CHECKING:
     from posse.fleet.labels import Label
@@ -58,18 +58,8 @@ def rank_arms(
             position = choose(fleet._engine, -1 if number is None else number, x, arms, step, explore, uniform, out)
             if position < 0:
                 raise no_belief(label)
-            chances, mean, sd = out.tolist()
-            places.append(
-                Decision(
-                    f"{fleet._prefix}-{ledger.next + place}" if record else "",
-                    label,
-                    names[position],
-                    chances[position],
-                    dict(zip(names, chances, strict=True)),
-                    dict(zip(names, mean, strict=True)),
-                    dict(zip(names, sd, strict=True)),
-                )
-            )
+            decision_id = f"{fleet._prefix}-{ledger.next + place}" if record else ""
+            places.append(decision_among(decision_id, label, names, position, out.tolist()))
             chosen[place] = arms[position]
             arms, names = np.delete(arms, position), (*names[:position], *names[position + 1 :])
         ranking = Ranking(places)

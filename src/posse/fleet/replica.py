@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,15 +20,17 @@ from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
 from posse.fleet.arms import adding_arm
 from posse.fleet.checking import no_belief, require_truth_value
-from posse.fleet.decision import Decision
+from posse.fleet.decision import Decision, decision_among
 from posse.fleet.fleet import Fleet
 from posse.fleet.labels import Label
 from posse.fleet.looking import arm_overviews
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.snapshot import freeze_fleet
+from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
+    from posse.features import FeatureSpec
     from posse.fleet.overview import ArmOverview
     from posse.types import BoolArray, IntArray
 
@@ -47,11 +49,6 @@ class Replica(Fleet):
     """
 
     def _begin(self) -> None:
-        if self._engine.known is not None:
-            raise InvalidValue(
-                "expected a replica without task_features and arm_features, got some: what replicas share has no "
-                "effects of features yet; use Posse"
-            )
         if self._engine.fading is not None:
             self._engine.fading.deferred = True
         self._leads = True
@@ -72,9 +69,24 @@ class Replica(Fleet):
             self._leads = bool(value)
             # Before the first estimate even a follower makes its own: 0 rewards times anything is 0.
             growth = self._behaviour.refresh_growth
-            self._engine.growth = growth if self._leads or not is_shared(self) else NEVER
+            self._engine.growth = growth if self._leads or not self.shares_population else NEVER
             if self._engine.fading is not None:
                 self._engine.fading.watching = self._leads
+
+    @property
+    def shares_population(self) -> bool:
+        """Whether one replica estimates the population for all; else each estimates its own."""
+        return is_shared(self)
+
+    @property
+    def learns_in_order(self) -> bool:
+        """Whether what a reward says depends on those before it, as it does of clicks and counts."""
+        return self.rewards != "number"
+
+    @property
+    def logged_features(self) -> FeatureSpec:
+        """What the context of a decision in the log is made of."""
+        return self._features
 
     def look(self) -> None:
         """Estimate the population now if that is due before anything can be believed, after catching up, say."""
@@ -135,16 +147,7 @@ class Replica(Fleet):
                 raise no_belief(label)
             self._decided += 1
             number = self._decided
-        chances, mean, sd = out.tolist()
-        return Decision(
-            f"{self._prefix}-{number}",
-            label,
-            names[position],
-            chances[position],
-            dict(zip(names, chances, strict=True)),
-            dict(zip(names, mean, strict=True)),
-            dict(zip(names, sd, strict=True)),
-        )
+        return decision_among(f"{self._prefix}-{number}", label, names, position, out.tolist())
 
     def learn(
         self,
@@ -195,7 +198,8 @@ class Replica(Fleet):
             codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
             labels = self._tasks.checked_all(positions)
             numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
-            arm_numbers = np.array([self._arms.number(arm) for arm in arms], dtype=np.int64)
+            numbered = {arm: self._arms.number(arm) for arm in dict.fromkeys(arms)}
+            arm_numbers = np.array([numbered[arm] for arm in arms], dtype=np.int64)
             if old is not None:
                 self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
             came = self._times(self._clock(), y.size)
@@ -211,7 +215,9 @@ class Replica(Fleet):
             commit(steps)
             self._engine.estimate_after(update)
 
-    def try_arms(self, arms: Iterable[Label], retired: Iterable[Label]) -> None:
+    def try_arms(
+        self, arms: Iterable[Label], retired: Iterable[Label], features: Mapping[Any, Any] | None = None
+    ) -> None:
         """Raise what would be wrong with having these arms, of which some are retired; nothing changes.
 
         Parameters
@@ -220,6 +226,8 @@ class Replica(Fleet):
             All of them; those that this fleet has, and at most one that it does not.
         retired : iterable
             Those of them that may not be chosen.
+        features : mapping, optional
+            What is known about arms.
 
         Raises
         ------
@@ -231,7 +239,7 @@ class Replica(Fleet):
             if not active:
                 raise InvalidValue("all arms would be retired; keep at least one that can be chosen")
             for arm in active.difference(self._arms.active_names):
-                adding_arm(self, arm)
+                adding_arm(self, arm, (features or {}).get(arm) if arm not in self._arms else None)
 
     def leave_out(self, applied: int, *, counts: bool = True) -> None:
         """Go on without a row that cannot be learned, which is the change of this number.
@@ -264,6 +272,11 @@ class Replica(Fleet):
             taken = slots[rows, arms]
             kept = self._engine.store.plain_sums() if isinstance(self._engine.store, SiteStore) else belief.sums
             sums = Sums(*(array[taken] for array in kept))
+            known = self._engine.known
+            if known is not None:
+                whole = sums._replace(gram=whole_matrices(sums.gram))
+                raw = known.raw_sums(belief.task_of[taken], arms, whole)
+                sums = sums._replace(moment=raw.moment, sum_of_squares=raw.sum_of_squares)
             applied = self.applied
         labels = list(numbers)
         return applied, {
@@ -277,7 +290,7 @@ class Replica(Fleet):
 
     def dump_population(self) -> bytes | None:
         """Return the population in force, or None if it is not one that replicas share or none was estimated."""
-        return dump_population(self) if is_shared(self) and estimated_at(self) > 0 else None
+        return dump_population(self) if self.shares_population and estimated_at(self) > 0 else None
 
     @property
     def estimated_at(self) -> float:
@@ -287,7 +300,7 @@ class Replica(Fleet):
     @property
     def estimate(self) -> int:
         """A number that is another whenever another population is in force."""
-        return int(self._engine.store._room.generation[0])
+        return int(self._engine.store._capacity.generation[0])
 
     def noticed(self) -> list[dict[str, Any]]:
         """Return what was noticed about changes since the last time, as plain values for :meth:`notice`.
@@ -324,7 +337,7 @@ class Replica(Fleet):
 
     def adopt(self, population: bytes) -> bool:
         """Believe in the population that another replica estimated; False if it is of other arms."""
-        return is_shared(self) and adopt_population(self, population)
+        return self.shares_population and adopt_population(self, population)
 
     def discard(self, matches: Callable[[Label], bool]) -> int:
         """Forget all tasks whose names match; return how many."""

@@ -10,9 +10,9 @@ import numpy as np
 from posse.checks import one_of
 from posse.engine.commit import commit
 from posse.engine.learn import prepare_rows
-from posse.errors import InvalidValue, PosseError, ShapeError
+from posse.errors import ExpiredDecision, InvalidValue, PosseError, RewardConflict, ShapeError, UnknownDecision
 from posse.fleet.decision import Decision, Decisions
-from posse.fleet.ledger import REWARDED
+from posse.fleet.ledger import FORGOTTEN, REWARDED, Entry, Ledger, parse_id
 from posse.fleet.rows import listed
 
 if TYPE_CHECKING:
@@ -73,6 +73,43 @@ def listed_rewards(decisions: Any, values: Any) -> tuple[list[Any], list[Any]]:
     return ids, amounts
 
 
+class Found(NamedTuple):
+    """Where a decision stands that may get a reward, or has one."""
+
+    ledger: Ledger
+    row: int
+    entry: Entry
+
+
+def find_decision(fleet: Posse, decision_id: Any, now: float) -> Found:
+    """Return where a decision stands, or raise if it is nobody's, too old, or of a task that was forgotten."""
+    place = parse_id(decision_id)
+    ledger = None
+    if place is not None:
+        ledger = fleet._ledger if place[0] == fleet._prefix else fleet._adopted.get(place[0])
+    if place is None or ledger is None or place[1] >= ledger.first + ledger.size:
+        shown = f"{decision_id!r} " if isinstance(decision_id, str) else f"{type(decision_id).__name__} "
+        raise UnknownDecision(f"no decision {shown}was made by this fleet; pass the id of a Decision")
+    row, time_to_live = place[1] - ledger.first, fleet._late.time_to_live
+    entry = ledger.entry(row) if row >= 0 else None
+    if entry is None or (time_to_live is not None and entry.time < now - time_to_live):
+        raise ExpiredDecision(
+            f"decision {decision_id!r} is older than its time to live; "
+            "make the fleet with a longer time_to_live if rewards come this late"
+        )
+    if entry.status == FORGOTTEN:
+        raise UnknownDecision(f"decision {decision_id!r} belongs to a task that was forgotten")
+    return Found(ledger, row, entry)
+
+
+def require_same(decision_id: str, old: float, new: float) -> None:
+    """Raise if a second reward of a decision is not the first one again."""
+    if old != new:
+        raise RewardConflict(
+            f"decision {decision_id!r} has the reward {old:g} already, but {new:g} came; it is rewarded once"
+        )
+
+
 def news_among(
     fleet: Posse, decisions: list[Any], values: list[Any], now: float, *, skip: bool
 ) -> tuple[dict[str, float], list[Skipped]]:
@@ -88,11 +125,11 @@ def news_among(
     for row, (decision, given) in enumerate(zip(decisions, values, strict=True)):
         try:
             decision_id, value = id_of(decision), fleet._checked_reward(given)
-            ledger, place = fleet._find(decision_id, now)
+            entry = find_decision(fleet, decision_id, now).entry
             if decision_id in new:
-                fleet._require_same(decision_id, new[decision_id], value)
-            elif ledger.status[place] == REWARDED:
-                fleet._require_same(decision_id, float(ledger.reward[place]), value)
+                require_same(decision_id, new[decision_id], value)
+            elif entry.status == REWARDED:
+                require_same(decision_id, entry.reward, value)
             else:
                 new[decision_id] = value
         except PosseError as error:
@@ -114,22 +151,22 @@ def reward_rows(fleet: Posse, decisions: Any, values: Any, errors: str) -> Rewar
         fleet._expire(now)
         if not new:
             return Rewarded(0, skipped)
-        where = [(*fleet._find(decision_id, now), value) for decision_id, value in new.items()]
+        where = [(find_decision(fleet, decision_id, now), value) for decision_id, value in new.items()]
         update = None
         if fleet._late.count_pending:
-            entries = [ledger.entry(row) for ledger, row, _ in where]
+            entries = [found.entry for found, _ in where]
             update = prepare_rows(
                 fleet._engine,
                 np.array([entry.task for entry in entries]),
                 np.array([entry.arm for entry in entries]),
                 np.array([entry.context for entry in entries]),
-                np.array([value for _, _, value in where]),
+                np.array([value for _, value in where]),
                 old=np.full(len(where), fleet._late.absent_reward) if fleet._counts_pending else None,
                 times=fleet._times(now, len(where)),
             )
         steps = [] if update is None else update.steps
-        for ledger in {id(ledger): ledger for ledger, _, _ in where}.values():
-            mine = [(row, value) for of, row, value in where if of is ledger]
+        for ledger in {id(found.ledger): found.ledger for found, _ in where}.values():
+            mine = [(found.row, value) for found, value in where if found.ledger is ledger]
             steps += ledger.rewarding(np.array([row for row, _ in mine]), np.array([value for _, value in mine]))
         commit(steps, partial(fleet._note_rewards, list(new), list(new.values()), now))
         if update is not None:

@@ -11,8 +11,8 @@ from posse.container import Streamed
 from posse.engine.kept import FrozenSums
 from posse.engine.site_store import SiteStore
 from posse.fleet.file import freeze_whole, write_fleet
-from posse.fleet.file_format import FADING_SUMS, KIND, SUMS_ONLY, require_finite
-from posse.fleet.file_state import label_arrays, state_but_pairs
+from posse.fleet.file_format import KIND, require_finite
+from posse.fleet.file_state import label_arrays, state_but_pairs, version_without_beliefs
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
@@ -67,8 +67,7 @@ def freeze_fleet(
             for name, (field, shape) in sums.fields.items()
         }
         names = label_arrays(labels, type_of_labels)
-        version = SUMS_ONLY if fleet._engine.fading is None else FADING_SUMS
-        write_fleet(path, version, header, {**arrays, **names, **pairs}, kind=kind)
+        write_fleet(path, version_without_beliefs(fleet), header, {**arrays, **names, **pairs}, kind=kind)
 
     return write
 

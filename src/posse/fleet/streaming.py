@@ -197,9 +197,9 @@ def _save(
 def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.PathLike[str]) -> tuple[int, int]:
     """Go on where a checkpoint ends; return the rows that were read before it, and how many of them were learned."""
     from posse.container import open_container
-    from posse.fleet.file_format import SUMS_ONLY
+    from posse.fleet.file_format import KNOWN_SUMS, SUMS_ONLY
 
-    with open_container(path, kind=KIND, versions=(SUMS_ONLY,)) as box:
+    with open_container(path, kind=KIND, versions=(SUMS_ONLY, KNOWN_SUMS)) as box:
         entry = box.header["fit"]
     saved = load_fleet(type(fleet), path, clock=fleet._clock, kind=KIND)
     if entry["files"] != files.signature or entry["columns"] != list(columns):

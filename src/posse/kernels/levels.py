@@ -31,7 +31,9 @@ N_SLOPES = 8
 
 NOISE_PULL = 60.0  # towards the centre, in units of information: that of 120 rewards
 LEVEL_PULL = 15.0  # per feature: that of 30 well-known tasks
+MOST_SAID = 4.0  # by one arm about a centre, in units of information: that of 8 rewards; per feature about levels
 LOG_SD = 2.0  # of the log-normal priors that hold the centres to their starts
+NOISE_HELD = 0.5  # more than that, in units of information, near its start: a law with heavier tails
 LARGEST_MOVE = 1.5  # of a logarithm in one step
 NOISE_SHARE, COVARIANCE_SHARE, MEAN_SHARE = 0.5, 0.1, 0.4  # starts, as shares of the scatter of the rewards
 SCARCE = 30.0  # rewards: with n of them an arm's noise is at least the share SCARCE / (n + SCARCE) of the centre's
@@ -75,8 +77,11 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
     n_arms = slopes.shape[0]
     held = 1.0 / (LOG_SD * LOG_SD)
     # In distances from the old centres: (sum of what each arm holds) (new - old) = sum of what each arm asks for.
-    hold_nn, hold_nl, hold_ll = held, 0.0, held
-    ask_n = held * (math.log(NOISE_SHARE * size) - centre[NOISE])
+    away = math.log(NOISE_SHARE * size) - centre[NOISE]
+    # Few rows per task hardly tell noise from coefficients; where the noise is far from its start, they did.
+    held_noise = held + NOISE_HELD / (1.0 + (held * away * away) ** 2)
+    hold_nn, hold_nl, hold_ll = held_noise, 0.0, held
+    ask_n = held_noise * away
     ask_l = held * (math.log(COVARIANCE_SHARE * size / d) - centre[LEVEL])
     for arm in range(n_arms):
         row = slopes[arm]
@@ -86,11 +91,29 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
         nn, nl, ll = row[NOISE_NOISE] + pull_n, row[NOISE_LEVEL], row[LEVEL_LEVEL] + pull_l
         determinant = nn * ll - nl * nl
         wish_n, wish_l = row[NOISE_SLOPE] - pull_n * at_n, row[LEVEL_SLOPE] - pull_l * at_l
-        ask_n += pull_n * (at_n + (ll * wish_n - nl * wish_l) / determinant)
-        ask_l += pull_l * (at_l + (nn * wish_l - nl * wish_n) / determinant)
-        hold_nn += pull_n - pull_n * ll / determinant * pull_n
-        hold_nl += pull_n * nl / determinant * pull_l
-        hold_ll += pull_l - pull_l * nn / determinant * pull_l
+        arm_n = pull_n * (at_n + (ll * wish_n - nl * wish_l) / determinant)
+        arm_l = pull_l * (at_l + (nn * wish_l - nl * wish_n) / determinant)
+        arm_nn = pull_n - pull_n * ll / determinant * pull_n
+        arm_nl = pull_n * nl / determinant * pull_l
+        arm_ll = pull_l - pull_l * nn / determinant * pull_l
+        most_n, most_l = MOST_SAID * share, MOST_SAID * d * share
+        if arm_nn > most_n or arm_ll > most_l:
+            # An arm that is pulled nearly always knows itself, and says no more than others about the centres. It asks
+            # for them where it did, with less weight.
+            determinant = arm_nn * arm_ll - arm_nl * arm_nl
+            if determinant > 1e-9 * arm_nn * arm_ll:
+                wish_n = (arm_ll * arm_n - arm_nl * arm_l) / determinant
+                wish_l = (arm_nn * arm_l - arm_nl * arm_n) / determinant
+                less_n, less_l = math.sqrt(min(1.0, most_n / arm_nn)), math.sqrt(min(1.0, most_l / arm_ll))
+                arm_nn, arm_nl, arm_ll = less_n * less_n * arm_nn, less_n * less_l * arm_nl, less_l * less_l * arm_ll
+                arm_n, arm_l = arm_nn * wish_n + arm_nl * wish_l, arm_nl * wish_n + arm_ll * wish_l
+            elif arm_nn > most_n:  # levels that nothing is known about
+                arm_n, arm_nn, arm_nl = most_n / arm_nn * arm_n, most_n, most_n / arm_nn * arm_nl
+        ask_n += arm_n
+        ask_l += arm_l
+        hold_nn += arm_nn
+        hold_nl += arm_nl
+        hold_ll += arm_ll
     determinant = hold_nn * hold_ll - hold_nl * hold_nl
     new_n = clip((hold_ll * ask_n - hold_nl * ask_l) / determinant)
     new_l = clip((hold_nn * ask_l - hold_nl * ask_n) / determinant)

@@ -14,7 +14,8 @@ import numpy as np
 
 from posse.errors import DataFileError, NotFinite
 from posse.logs.joining import join_rewards
-from posse.logs.kinds import BadLine, Kinds
+from posse.logs.kinds import AtLine, BadLine, Kinds
+from posse.logs.known import KnownLines, write_known
 from posse.logs.log import Log
 from posse.logs.rows import BadRow, first_row
 from posse.logs.schema import COLUMNS, NUMBER_LISTS, join_features
@@ -45,18 +46,20 @@ def read_jsonl(path: str | Path) -> Log:
     """Read a file of JSON Lines, gzipped or not; see :func:`posse.logs.read_log`."""
     import polars as pl
 
-    kinds, parts = Kinds(), [_part([], [], Kinds())]
+    kinds, parts, known = Kinds(), [_part([], [], Kinds())], KnownLines()
     for first, lines in numbered_lines(path):
         numbers = pl.int_range(first, first + len(lines), dtype=pl.Int64(), eager=True)
         texts = pl.Series(lines, dtype=pl.String())
         present = texts.str.contains(r"[^ \t\r]")
         with _located(path):
+            present &= ~known.take(numbers, texts)
             parts.extend(_read_block(numbers.filter(present), texts.filter(present), kinds))
     numbers, frame = _joined(parts, kinds)
     with _located(path, numbers):
         frame, numbers, notes = join_rewards(frame, numbers)
     with _located(path, numbers):
-        return Log(frame, unknown=tuple(key for key in kinds.order.keys if key not in COLUMNS), notes=notes)
+        unknown = tuple(key for key in kinds.order.keys if key not in COLUMNS)
+        return Log(frame, unknown=unknown, notes=notes, task_features=known.table())
 
 
 class _located:  # noqa: N801 - used like a function
@@ -70,15 +73,8 @@ class _located:  # noqa: N801 - used like a function
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, BadRow) and self.lines is not None:
             raise DataFileError(f"{self.path}, line {self.lines[error.row]}: {error.problem}") from None
-        if isinstance(error, _At):
+        if isinstance(error, AtLine):
             raise DataFileError(f"{self.path}, line {error.line}: {error.problem}") from None
-
-
-class _At(Exception):
-    """A bad line with its number."""
-
-    def __init__(self, line: int, problem: str) -> None:
-        self.line, self.problem = line, problem
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, list[str]]]:
@@ -177,7 +173,7 @@ def _typed(lines: pl.Series, values: pl.DataFrame) -> Part:
         try:
             values = values.with_columns(as_times(values[name], name).alias(name))
         except BadRow as error:
-            raise _At(int(lines[error.row]), error.problem) from None
+            raise AtLine(int(lines[error.row]), error.problem) from None
     return Part(lines, values, features)
 
 
@@ -190,7 +186,7 @@ def _part(lines: list[int], texts: list[str], kinds: Kinds) -> Part:
         try:
             records.append(read_line(text, line, kinds))
         except BadLine as error:
-            raise _At(line, str(error)) from None
+            raise AtLine(line, str(error)) from None
     types = {
         "decision_id": pl.String(),
         "task": kinds.dtype("task"),
@@ -243,7 +239,7 @@ def _times(values: list[Any], name: str, lines: list[int]) -> pl.Series:
     try:
         return as_times(texts, name).zip_with(texts.is_not_null(), as_times(seconds, name)).alias(name)
     except BadRow as error:
-        raise _At(lines[error.row], error.problem) from None
+        raise AtLine(lines[error.row], error.problem) from None
 
 
 def _joined(parts: list[Part], kinds: Kinds) -> tuple[pl.Series, pl.DataFrame]:
@@ -284,6 +280,7 @@ def _joined(parts: list[Part], kinds: Kinds) -> tuple[pl.Series, pl.DataFrame]:
 def write_jsonl(log: Log, stream: IO[bytes]) -> None:
     """Write a log as JSON Lines, every key in every line."""
     require_finite(log)
+    write_known(log.task_features, stream)
     for start in range(0, log.n_rows, ROWS):
         rows = log.frame[start : start + ROWS]
         rows.with_columns(as_text(rows["time"]), as_text(rows["reward_time"])).write_ndjson(stream)

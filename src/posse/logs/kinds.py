@@ -22,6 +22,13 @@ class BadLine(Exception):
     """What is wrong with a line, in words; whoever knows its number adds it."""
 
 
+class AtLine(Exception):
+    """A bad line with its number."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        self.line, self.problem = line, problem
+
+
 def kind_of(value: Any) -> str:
     """Return the kind of a JSON value that is not null."""
     if type(value) is int:

@@ -29,6 +29,9 @@ class Log:
         What reading from another format could not carry over; :func:`check_log` repeats it.
     rewards : {"number", "binary", "count"}
         What rewards are. Default: binary if they came as true and false, else numbers.
+    task_features : polars.DataFrame or None
+        What was said about tasks, in that order: columns time and task, and one for every task feature. The features in
+        force at a decision are in its context, too.
 
     Raises
     ------
@@ -50,6 +53,7 @@ class Log:
     unknown: tuple[str, ...]
     notes: tuple[Finding, ...]
     rewards: str
+    task_features: pl.DataFrame | None
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Log:
         unknown: tuple[str, ...] = (),
         notes: tuple[Finding, ...] = (),
         rewards: str | None = None,
+        task_features: pl.DataFrame | None = None,
     ) -> None:
         import polars as pl
 
@@ -71,6 +76,7 @@ class Log:
         object.__setattr__(self, "frame", table)
         object.__setattr__(self, "unknown", tuple(dict.fromkeys((*unknown, *others))))
         object.__setattr__(self, "notes", tuple(notes))
+        object.__setattr__(self, "task_features", task_features)
 
     @property
     def n_rows(self) -> int:

@@ -82,7 +82,7 @@ class Refresh:
     executor : ThreadPoolExecutor, optional
         Whose threads they are. Default: the common ones.
     more : ndarray of shape (n_arms,), optional
-        How many pairs of every arm may get their first reward before :meth:`look_again`.
+        How many pairs of every arm may get their first reward before :meth:`sync_from`.
     n_tasks : int, optional
         How many tasks there may be then.
     in_place : bool, default False
@@ -147,9 +147,9 @@ class Refresh:
         self._distances = [np.empty(size if self.robust else 0) for size in most.tolist()]
         self._nowhere, self._no_mean = np.empty((0, 0)), np.empty((0, d))
         self._coarse = [np.empty(2 * COARSE if size > COARSE else 0, dtype=np.int64) for size in most.tolist()]
-        self.look_again(belief, memory)
+        self.sync_from(belief, memory)
 
-    def look_again(self, belief: Belief, memory: kernels.Evidence) -> None:
+    def sync_from(self, belief: Belief, memory: kernels.Evidence) -> None:
         """Take notice of all that changed since this was made."""
         if not self._in_place:
             for name in (*POPULATION, "n_seen"):

@@ -10,7 +10,7 @@ import numpy as np
 from posse.families import family_of
 from posse.model import Posterior, Statistics, estimate_family_prior, estimate_prior, posterior
 from posse.offline.data import LoggedBandit
-from posse.types import Array, BoolArray, IntArray
+from posse.types import Array, IntArray
 
 MOST_TASKS = 2000  # that a population is estimated from: its covariance is then known to two percent
 PASSES = 50  # of its search; more change predictions by a hundredth of their error
@@ -32,8 +32,7 @@ def predicted_rewards(data: LoggedBandit, folds: IntArray) -> Array:
     result = np.empty((data.n_rows, data.n_arms))
     if data.reward_family != "number":
         family = family_of(data.reward_family)
-        for fold in np.unique(folds):
-            rows, belief = np.flatnonzero(folds == fold), _learned_family(data, folds != fold)
+        for rows, belief in cross_fitted_family(data, folds):
             result[rows] = family.expected(means(belief, data, rows), spreads(belief, data, rows))
         return result
     for rows, belief in cross_fitted(data, folds, learn_by_evidence):
@@ -41,13 +40,15 @@ def predicted_rewards(data: LoggedBandit, folds: IntArray) -> Array:
     return result
 
 
-def _learned_family(data: LoggedBandit, seen: BoolArray) -> Posterior:
-    """Return the posterior of linear predictors from some rows of clicks or counts."""
-    estimate = estimate_family_prior(
-        task=data.tasks[seen], arm=data.arms[seen], context=data.contexts[seen], reward=data.rewards[seen],
-        n_tasks=data.n_tasks, n_arms=data.n_arms, rewards=cast("Any", data.reward_family), passes=FAMILY_PASSES,
-    )  # fmt: skip
-    return posterior(estimate.statistics, estimate.prior)
+def cross_fitted_family(data: LoggedBandit, folds: IntArray) -> Iterator[tuple[IntArray, Posterior]]:
+    """Yield the rows of every fold with what clicks or counts of all others say about linear predictors."""
+    for fold in np.unique(folds):
+        seen = folds != fold
+        estimate = estimate_family_prior(
+            task=data.tasks[seen], arm=data.arms[seen], context=data.contexts[seen], reward=data.rewards[seen],
+            n_tasks=data.n_tasks, n_arms=data.n_arms, rewards=cast("Any", data.reward_family), passes=FAMILY_PASSES,
+        )  # fmt: skip
+        yield np.flatnonzero(~seen), posterior(estimate.statistics, estimate.prior)
 
 
 def cross_fitted(

@@ -51,6 +51,7 @@ class EbmUCB(Hierarchical):
 
     Examples
     --------
+    >>> import numpy as np
     >>> policy = EbmUCB(n_tasks=3, n_arms=2, n_features=2)
     >>> policy.choose(task=0, context=[1.0, 0.5], step=1, rng=np.random.default_rng(0))
     0

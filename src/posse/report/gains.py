@@ -148,7 +148,8 @@ def _sharing(log: Log, found: Evaluation, settings: dict[str, Any]) -> Gain:
         nobody = Refusal("one-task", "there is one task only, so there is nothing to share", "more tasks")
         return Gain(ALONE, ALONE_NAME, NOTHING, (nobody,))
     data = LoggedBandit.from_log(log)
-    together = Learned("ebm-rand-ucb", exploration=0.0, label=SHARED_NAME)
+    # Clicks as numbers, as those who learn alone learn them: what is compared is sharing, not the model of a reward.
+    together = Learned("ebm-rand-ucb", exploration=0.0, rewards="number", label=SHARED_NAME)
     alone = Learned("ebm-rand-ucb", exploration=0.0, prior=_own_prior(data), label=ALONE_NAME)
     both = evaluate(log, together, against=alone, **settings)
     why = tuple(dict.fromkeys(refusal for target in both.targets for refusal in target.refusals))

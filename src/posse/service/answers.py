@@ -11,6 +11,7 @@ from starlette.responses import Response
 from posse.fleet.decision import Decision
 from posse.logs.writer import moment
 from posse.service.definition import active_arms
+from posse.service.known import shown
 from posse.service.live import LiveFleet
 from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, RewardEvent, TaskRow
 
@@ -33,7 +34,7 @@ def fleet_answer(row: FleetRow, live: LiveFleet | None, state: str, reason: str 
     stored = EMPTY | row.definition
     definition = {
         name: value for name, value in stored.items() if name not in ("arms", "retired", "first_arms", "features")
-    }
+    } | shown(stored)
     features = stored["features"]
     return {
         "name": row.name,
@@ -66,8 +67,18 @@ def decision_answer(fleet: str, decision: Decision) -> dict[str, Any]:
     }
 
 
-def decision_body(decision: Decision, context: dict[str, Any], place: tuple[str, int] | None = None) -> str:
-    """Return what the log keeps of a decision beside its columns; ``place`` is a ranking's id and the place in it."""
+def decision_body(
+    decision: Decision,
+    context: dict[str, Any],
+    place: tuple[str, int] | None = None,
+    about: dict[str, Any] | None = None,
+    arms: dict[str, list[Any]] | None = None,
+) -> str:
+    """Return what the log keeps of a decision beside its columns.
+
+    ``place`` is a ranking's id and the place in it, ``about`` what is known about the task, and
+    ``arms`` about the eligible arms of a catalogue, in their order.
+    """
     return to_json(
         {
             "context": context,
@@ -76,6 +87,8 @@ def decision_body(decision: Decision, context: dict[str, Any], place: tuple[str,
             "mean": list(decision.mean.values()),
             "sd": list(decision.sd.values()),
             **({} if place is None else {"ranking": place}),
+            **({} if about is None else {"task_features": about}),
+            **({} if arms is None else {"arm_features": arms}),
         }
     ).decode()
 
@@ -99,14 +112,19 @@ def log_row(row: LoggedDecision) -> dict[str, Any]:
     """Return a row of the log for people to look at."""
     found = decision_again(row)
     del found["fleet"]
-    return found | {
-        "number": row.number,
-        "time": moment(row.time),
-        "context": json.loads(row.body)["context"],
-        "state": STATES[row.state],
-        "reward": row.reward,
-        "reward_time": None if row.reward_time is None else moment(row.reward_time),
-    }
+    body = json.loads(row.body)
+    return (
+        found
+        | ({"arm_features": body["arm_features"]} if "arm_features" in body else {})
+        | {
+            "number": row.number,
+            "time": moment(row.time),
+            "context": body["context"] | body.get("task_features", {}),
+            "state": STATES[row.state],
+            "reward": row.reward,
+            "reward_time": None if row.reward_time is None else moment(row.reward_time),
+        }
+    )
 
 
 def trace(row: LoggedDecision, events: list[RewardEvent]) -> list[dict[str, Any]]:
@@ -143,7 +161,7 @@ def log_record(row: LoggedDecision) -> dict[str, Any]:
         "probabilities": body["probabilities"] or None,
         "expected_rewards": body["mean"] or None,
         "propensity": row.propensity,
-        "context": body["context"],
+        "context": body["context"] | body.get("task_features", {}),
         "policy": row.policy,
         "version": row.version,
         **({} if ranking is None else {"ranking_id": ranking[0], "ranking_place": ranking[1]}),

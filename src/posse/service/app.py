@@ -24,17 +24,47 @@ from posse.service.errors import ApiError, api_error, invalid_field
 from posse.service.insights import Insights
 from posse.service.metrics import Metrics
 from posse.service.responses import ResponseMiddleware
-from posse.service.routes import audit, decisions, fleets, health, insights, log, looking, page, rankings, tasks, verify
+from posse.service.routes import (
+    audit,
+    choices,
+    decisions,
+    fleets,
+    health,
+    insights,
+    known,
+    log,
+    looking,
+    page,
+    rankings,
+    rewards,
+    tasks,
+    verify,
+)
 from posse.service.routes.common import Alone
 from posse.service.settings import Settings
-from posse.service.short_way import ShortWay
+from posse.service.short_way import Begin, ShortWay
 from posse.service.tracing import is_traced
 
 PATIENCE = 60.0  # seconds for which a process among others waits to be ready; then it says why it is not
 THREADS = 8  # requests that wait for the database side by side
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (decisions, rankings, fleets, tasks, looking, insights, log, verify, audit, health, page)
+ROUTES: tuple[Any, ...] = (
+    decisions,
+    rewards,
+    rankings,
+    choices,
+    fleets,
+    known,
+    tasks,
+    looking,
+    insights,
+    log,
+    verify,
+    audit,
+    health,
+    page,
+)
 
 
 def create_app(settings: Settings | None = None, clock: SteadyClock | None = None) -> FastAPI:
@@ -52,7 +82,7 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         if not is_traced():  # FastAPI makes the spans
-            service.short_way = ShortWay(engine, app.state.gate, decisions.short_routes())
+            service.short_way = ShortWay(engine, app.state.gate, _short_routes())
         app.state.alone = Alone()
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -89,6 +119,13 @@ class Service(FastAPI):
 
     short_way: ShortWay | None = None
     """For connections of :class:`posse.service.wire.LimitedProtocol`; None if every request must be traced."""
+
+
+def _short_routes() -> list[tuple[Any, Begin]]:
+    """Return the routes that are asked most, and how they begin on the short way."""
+    begin = {decisions.decide: decisions.begin_decision, rewards.reward: rewards.begin_reward}
+    routes: list[Any] = [*decisions.router.routes, *rewards.router.routes]
+    return [(route, begin[route.endpoint]) for route in routes if getattr(route, "endpoint", None) in begin]
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

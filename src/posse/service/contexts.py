@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from pydantic_core import from_json
 
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
@@ -60,12 +63,31 @@ class Contexts:
 
     def logged(self, contexts: list[dict[str, Any]]) -> Any:
         """Return contexts of the log in the form that is encoded fastest: a matrix, if they are numbers throughout."""
-        if self._numbers and len(contexts) > 1:
-            rows = [list(context.values()) for context in contexts]
-            if all(None not in row for row in rows) and list(contexts[0]) == list(self._features.names):
-                with suppress(ValueError, TypeError):  # row by row it is found out which one is wrong
-                    return np.array(rows, dtype=np.float64)
+        names = self._features.names
+        if self._numbers and len(contexts) > 1 and all(len(context) == len(names) for context in contexts):
+            pick = itemgetter(*names) if len(names) > 1 else lambda context: (context[names[0]],)
+            with suppress(ValueError, TypeError, KeyError):  # row by row it is found out which one is wrong
+                values = np.fromiter(chain.from_iterable(map(pick, contexts)), np.float64, len(contexts) * len(names))
+                if not np.isnan(values).any():  # what is missing would be one
+                    return values.reshape(len(contexts), len(names))
         return contexts
+
+
+def context_of(body: str) -> dict[str, Any]:
+    """Return the context of a logged decision, which comes first in its body; what follows is not parsed.
+
+    Examples
+    --------
+    >>> context_of('{"context":{"hour":9.5},"eligible":["cake"],"probabilities":[1.0]}')
+    {'hour': 9.5}
+    """
+    head = body[: body.find('"eligible"')].rstrip(", ") + "}"
+    try:
+        context: dict[str, Any] = from_json(head)["context"]
+    except (ValueError, KeyError):
+        # The word was in the context itself, which leaves a brace open, or parts come in another order.
+        context = from_json(body)["context"]
+    return context
 
 
 def _kind(feature: Any) -> type:

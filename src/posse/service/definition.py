@@ -6,9 +6,13 @@ import unicodedata
 from typing import Any
 
 from posse.errors import InvalidValue
-from posse.features import FeatureSpec, serial
+from posse.features import FeatureSpec
 from posse.fleet.behaviour import LEARNING, POLICIES
+from posse.fleet.knowing import know_arms
 from posse.fleet.replica import Replica
+from posse.service.catalogues import CATALOGUE, catalogue_definition, new_catalogue
+from posse.service.declaring import declared_features
+from posse.service.known import known_arms, known_definition, known_settings
 from posse.service.settings import Limits
 
 SETTINGS = (
@@ -19,7 +23,7 @@ SETTINGS = (
 
 OF_REWARDS = {"reward_events": "once", "reward_window": None}
 """What the log makes of several rewards of one decision, and defaults; the fleet is told the outcome."""
-OPTIONAL = ("drift",)
+OPTIONAL = ("drift",)  # see posse.service.known for others
 """The same, where it is given: definitions from before do not have it."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
@@ -36,7 +40,11 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     limits : Limits
     """
     given = complete(given)
-    features = _features(given["features"], given["intercept"])
+    if given.pop("kind", None) == CATALOGUE:
+        return catalogue_definition(given, limits)
+    if given["arms"] is None:
+        raise InvalidValue("arms is missing; give it")
+    features = FeatureSpec(declared_features(given["features"]), intercept=given["intercept"])
     for name in features.names:
         require_label(name, "a feature", limits)
     if features.n_features > limits.features:
@@ -49,6 +57,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
             "a numeric feature with scale standard needs its center and spread here, since there is no table to learn "
             "them from; pass both"
         )
+    given["arms"], known = known_definition(given, features, limits)
     for arm in given["arms"]:
         require_label(arm, "an arm", limits)
     if len(given["arms"]) > limits.arms:
@@ -85,6 +94,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     }
     definition |= {name: given[name] for name in SETTINGS}
     definition |= {name: given[name] for name in OPTIONAL if given.get(name) is not None}
+    definition |= known
     fleet = new_replica(definition)
     # What was left open is decided now, so that it stays the same when defaults change.
     behaviour = fleet._behaviour
@@ -125,13 +135,17 @@ def require_known(definition: dict[str, Any]) -> None:
 def new_replica(definition: dict[str, Any]) -> Replica:
     """Return the fleet that a definition describes, before its first reward."""
     definition = complete(definition)
+    if definition.get("kind") == CATALOGUE:
+        return new_catalogue(definition)
     fleet = Replica(
         arms=definition["arms"],
         features=FeatureSpec.from_json(definition["features"]),
         background=True,
         **{name: definition[name] for name in SETTINGS},
         **{name: definition[name] for name in OPTIONAL if name in definition},
+        **known_settings(definition),
     )
+    know_arms(fleet, known_arms(definition))
     match_arms(fleet, definition)
     return fleet
 
@@ -151,7 +165,7 @@ def match_arms(fleet: Replica, definition: dict[str, Any]) -> None:
     there = {*fleet.arms, *fleet.retired_arms}
     for arm in definition["arms"]:
         if arm not in there:
-            fleet.add_arm(arm)
+            fleet.add_arm(arm, known_arms(definition).get(arm))
     retired = set(definition["retired"])
     for arm in definition["arms"]:
         # An arm comes back before others go, so that one is always there.
@@ -181,28 +195,3 @@ def require_label(name: str, what: str, limits: Limits) -> None:
         raise InvalidValue(
             f"the name of {what} must have no control characters, but U+{ord(odd):04X} came; take it out"
         )
-
-
-def _features(given: list[Any], intercept: bool) -> FeatureSpec:
-    declared: list[Any] = []
-    for entry in given:
-        if isinstance(entry, str):
-            declared.append(entry)
-            continue
-        kind = entry.get("kind")
-        if not isinstance(kind, str) or kind not in serial.KINDS:
-            raise InvalidValue(f'a feature is a name, or an object whose "kind" is one of {", ".join(serial.KINDS)}')
-        make, keys = serial.KINDS[kind]
-        unknown = entry.keys() - keys - {"kind"}
-        if unknown or "name" not in entry:
-            raise InvalidValue(
-                f"a {kind} feature has {', '.join(sorted(keys))}, and a name at least, but "
-                f"{', '.join(sorted(entry))} came"
-            )
-        if not isinstance(entry.get("categories", []), list):
-            raise InvalidValue(f"categories of feature {entry['name']!r} must be a list")
-        try:
-            declared.append(make(**{key: value for key, value in entry.items() if key != "kind"}))
-        except TypeError as error:
-            raise InvalidValue(f"feature {entry['name']!r}: {error}") from None
-    return FeatureSpec(declared, intercept=intercept)

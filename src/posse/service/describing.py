@@ -13,7 +13,8 @@ from posse.service import insight_schemas, schemas
 
 BODIES: tuple[type[BaseModel], ...] = (
     schemas.Definition, schemas.Ask, schemas.AskMany, schemas.AskRanking, schemas.RewardBody, schemas.RewardMany,
-    schemas.CorrectionBody, schemas.LogEntries, schemas.ArmBody, schemas.Failure, insight_schemas.Expect,
+    schemas.CorrectionBody, schemas.LogEntries, schemas.ArmBody, schemas.Failure, schemas.TaskFeaturesMany,
+    schemas.TaskFeaturesBody, schemas.AskChoice, insight_schemas.Expect,
 )  # fmt: skip
 """What routes read and tell by hand, so that FastAPI does not see it."""
 

@@ -22,9 +22,10 @@ from posse.service.slices import Slices
 from posse.service.warming import Warming
 from posse.service.webhooks import Webhooks
 from posse.service.writer import Writer
-from posse.storage import Change, NewReward, Progress, Storage, Written, open_storage
+from posse.storage import Change, NewReward, Progress, Storage, Written, digest_of, open_storage
 
 WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries to load compiled code: twice as long every time
+LOAD_SECONDS = 0.02  # between two lots of fleets that are loaded after a start
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
 ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
@@ -218,6 +219,7 @@ class Engine:
         self._warm()
         self.problem, warned = "fleets are being loaded", ""
         while not self._stop.is_set():
+            pause = self.settings.follow_seconds
             try:
                 if not self.opened:
                     self._open()
@@ -225,7 +227,8 @@ class Engine:
                 self._lead()
                 self.keys.replace(self.storage.keys(revoked=True))
                 rows = {row.name: row for row in self.storage.progress()}
-                self.roster.follow(rows)
+                if not self.roster.follow(rows):
+                    pause = min(pause, LOAD_SECONDS)
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
@@ -244,7 +247,7 @@ class Engine:
             except Exception:
                 logger.exception("looking after the fleets failed; trying again")
                 self._stop.wait(1.0)
-            self._stop.wait(self.settings.follow_seconds)
+            self._stop.wait(pause)
 
     def _warm(self) -> None:
         """Load compiled code, however often that takes: without it nothing could be decided or learned."""
@@ -368,6 +371,23 @@ class Engine:
                 live.apply(number - 1, [Change(number, "drift", data=data)], patience=BUSY_SECONDS)
 
         self.writer.run(job)
+
+    def know_tasks(self, live: LiveFleet, about: list[tuple[str, bytes]]) -> bool:
+        """Write what is known about tasks and apply it; False if the fleet is gone."""
+
+        def job() -> int:
+            if not live.is_there():
+                return 0
+            number = self.storage.know_tasks(live.name, about, self.clock())
+            first = number - len(about) + 1
+            lines = [digest_of(live.name, task) + data for task, data in about]
+            changes = [Change(at, "task", data=line) for at, line in enumerate(lines, first)]
+            # As above. If somebody works on the fleet, the log has it for whoever follows.
+            live.apply(first - 1, changes, patience=BUSY_SECONDS)
+            return number
+
+        number: int = self.writer.run(job)
+        return number > 0
 
     def snapshot(self, live: LiveFleet) -> None:
         """Write a snapshot of a fleet, which replaces all before it."""

@@ -10,9 +10,11 @@ from pydantic_core import to_json
 from posse._version import __version__
 from posse.errors import InvalidValue, PosseError
 from posse.service import schemas
+from posse.service.catalogues import CATALOGUE
 from posse.service.definition import require_label
 from posse.service.engine import Engine
 from posse.service.errors import api_error
+from posse.service.known import task_names
 from posse.service.live import LiveFleet
 from posse.storage import NewDecision, NewReward
 
@@ -35,6 +37,8 @@ def _entries(engine: Engine, live: LiveFleet, row: schemas.LogEntry) -> list[New
     if not row.decision_id.isascii() or len(row.decision_id) > 100:
         raise InvalidValue(f"expected a decision id of at most 100 ASCII characters, got {row.decision_id[:100]!r}")
     require_label(row.task, "a task", limits)
+    if live.definition.get("kind") == CATALOGUE:
+        raise InvalidValue("expected a fleet of fixed arms, got a catalogue, which takes in nothing decided elsewhere")
     arms = live.definition["arms"]
     if row.arm not in arms:
         raise InvalidValue(f"expected an arm of {', '.join(arms)}, got {row.arm!r}; add it to the fleet first")
@@ -52,13 +56,17 @@ def _entries(engine: Engine, live: LiveFleet, row: schemas.LogEntry) -> list[New
             f"expected a propensity above 0 and at most 1 (how probable the arm was), got {propensity}; a rule without "
             "chance has 1"
         )
-    live.replica.features.encode(row.context)
+    # An exported context has what was known about the task, too.
+    about = {name: row.context[name] for name in task_names(live.definition) if name in row.context}
+    context = {name: value for name, value in row.context.items() if name not in about}
+    live.replica.features.encode(context)
     body = {
-        "context": live.contexts.plain(row.context),
+        "context": live.contexts.plain(context),
         "eligible": eligible,
         "probabilities": row.probabilities or [],
         "mean": row.expected_rewards or [],
         "sd": [],
+        **({"task_features": about} if about else {}),
     }
     time = _seconds(row.time, now, "time")
     entries: list[NewDecision | NewReward] = [

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue, PosseError
+from posse.service.catalogues import CATALOGUE
 from posse.service.export import AT_ONCE, json_lines
 from posse.service.insight_process import ANSWER, FLEET, LOG, REFUSED, REPORT, WORK
 from posse.service.live import LiveFleet
@@ -167,6 +168,8 @@ def make_insight(
     PosseError
         If the log cannot be read or nothing can be said.
     """
+    if live.definition.get("kind") == CATALOGUE:
+        return {"state": "empty", "made": now, "problem": "nothing of this is found out about catalogues yet"}, ""
     row = storage.fleet(live.name)
     decisions = 0 if row is None else row.decisions
     rows, in_log = sample_rows(storage, live.name, stopped)

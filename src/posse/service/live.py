@@ -5,27 +5,32 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby
+from functools import partial
+from itertools import compress, groupby
+from operator import eq, ne
 from pathlib import Path
 from typing import Any
 
 from anyio import CapacityLimiter
-from pydantic_core import from_json
 
 from posse.errors import PosseError, StorageError
+from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.replica import Replica
-from posse.service.contexts import Contexts
+from posse.service.catalogues import CATALOGUE
+from posse.service.contexts import Contexts, context_of
 from posse.service.definition import first_replica, match_arms, new_replica
-from posse.storage import Change, FleetRow, Storage, digest_of
+from posse.service.known import known_arms, read_line
+from posse.storage import Change, FleetRow, RewardRun, Storage, digest_of
 
 PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
 AT_ONCE = 10_000  # changes that are read at a time
+LONG_RUN = 500  # rewards that follow each other and are worth being read by themselves
 ROWS = "rows"
 MOMENT = 0.002  # seconds of learning that cost less to wait for than a thread does
 
@@ -60,7 +65,7 @@ class LiveFleet:
         alone = from_log and storage.is_whole(row.name)
         self._forgot = False  # a task of clicks or counts that others' sites may still know of
         self.replica = first_replica(row.definition) if alone else _from_snapshot(storage, row)
-        self.contexts = Contexts(self.replica.features, largest)
+        self.contexts = Contexts(self.replica.logged_features, largest)
         self._published, self._estimate_seen = -1, -1
         self.population_at = time.monotonic()  # when it was noted that another population is in force
         if self._catch_up(self.replica):
@@ -97,7 +102,7 @@ class LiveFleet:
 
         The one that serves may refuse what a new one takes. It must have applied the change before.
         """
-        self.replica.try_arms(definition["arms"], definition["retired"])
+        self.replica.try_arms(definition["arms"], definition["retired"], known_arms(definition))
         new_replica(definition)
 
     def _note_time(self, begin: float) -> None:
@@ -230,7 +235,11 @@ class LiveFleet:
         """Apply changes in order. What is repeated after an error does no harm, and rows are never repeated."""
         for kind, group in groupby(changes, key=_kind):
             if kind == ROWS:
-                self._learn(replica, list(group))
+                some = list(group)
+                self._learn(replica, _columns(some), provisional=all(one.kind == "decision" for one in some))
+                continue
+            if kind == "task":
+                self._know_tasks(replica, list(group))
                 continue
             for change in group:
                 if kind == "arms":
@@ -240,7 +249,7 @@ class LiveFleet:
                         self.definition = definition
                 elif kind == "erase":
                     gone = replica.discard(lambda task: digest_of(self.name, str(task)) == change.data)  # noqa: B023
-                    self._forgot |= gone > 0 and replica.rewards != "number"
+                    self._forgot |= gone > 0 and replica.learns_in_order
                     self._published = -1  # populations from before have left the log
                 elif kind == "drift":
                     event = json.loads(change.data)
@@ -249,34 +258,42 @@ class LiveFleet:
                     self._published = replica.estimate
                 replica.applied = change.number
 
-    def _learn(self, replica: Replica, changes: list[Change], *, catching_up: bool = False) -> None:
-        last = changes[-1].number
+    def _know_tasks(self, replica: Replica, changes: list[Change]) -> None:
+        replica.set_task_features(dict(read_line(change.data) for change in changes))
+        replica.applied = changes[-1].number
+
+    def _learn(
+        self, replica: Replica, rows: RewardRun, *, provisional: bool = False, catching_up: bool = False
+    ) -> None:
+        """Learn rewards, and decisions that count as one; ``provisional`` says that all of them are such decisions."""
+        last, news = rows.numbers[-1], rows
         # A decision that was given the absent reward when its time was over has counted as that from the start; but of
         # clicks and counts its row waits no more.
-        sums = replica.rewards == "number"
-        news = [change for change in changes if not sums or change.old is None or change.old != change.reward]
+        if replica.rewards == "number" and any(map(eq, rows.old, rows.rewards)):
+            news = RewardRun._make([*compress(column, map(ne, rows.old, rows.rewards))] for column in rows)
         try:
             replica.learn(
-                [change.task for change in news],
-                [change.arm for change in news],
-                self.contexts.logged([from_json(change.body)["context"] for change in news]),
-                [change.reward for change in news],
-                replaces=[change.old for change in news],
-                provisional=all(change.kind == "decision" for change in news),
+                news.tasks,
+                news.arms,
+                self.contexts.logged([*map(context_of, news.bodies)]),
+                news.rewards,
+                replaces=news.old,
+                provisional=provisional,
                 applied=last,
                 catching_up=catching_up,
-                times=[change.time for change in news],
+                times=news.times,
             )
         except PosseError:
             if replica.applied == last:
                 raise  # they are learned, and something after that failed
-            if len(changes) == 1:
+            if len(rows.numbers) == 1:
                 # The log is the truth, and this row of it cannot be learned; the others can.
                 logger.exception("change %d of fleet %r cannot be learned", last, self.name)
-                replica.leave_out(last, counts=changes[0].old is None)
+                replica.leave_out(last, counts=rows.old[0] is None)
             else:
-                for change in changes:
-                    self._learn(replica, [change], catching_up=catching_up)
+                for row in zip(*rows, strict=True):
+                    one = RewardRun._make((value,) for value in row)
+                    self._learn(replica, one, provisional=provisional, catching_up=catching_up)
 
     def _catch_up(self, replica: Replica) -> bool:
         """Apply what the log has beyond a snapshot: sums first, then the newest population once; True if there is one.
@@ -290,11 +307,16 @@ class LiveFleet:
             row = self._storage.fleet(self.name)
             settled = 0 if row is None else row.changes
         while True:
+            for run in self._reward_runs(replica.applied, settled):
+                with _no_collecting():
+                    self._learn(replica, run, catching_up=True)
             changes = self._storage.changes(self.name, replica.applied, AT_ONCE, settled=settled)
             for kind, group in groupby(changes, key=_kind):
                 if kind == ROWS:
+                    some = list(group)
+                    provisional = all(one.kind == "decision" for one in some)
                     with _no_collecting():
-                        self._learn(replica, list(group), catching_up=True)
+                        self._learn(replica, _columns(some), provisional=provisional, catching_up=True)
                 elif kind == "population":
                     *_, population = group
                     replica.applied = population.number
@@ -311,13 +333,25 @@ class LiveFleet:
             population = self._storage.population(self.name)
         adopted = population is not None and self._adopt(replica, population)
         # Clicks and counts were estimated when the task was forgotten; their log has no other place for it.
-        if erased and not adopted and replica.n_rewards and replica.rewards == "number":
+        if erased and not adopted and replica.n_rewards and not replica.learns_in_order:
             try:
                 replica.refresh()
             except Exception:
                 logger.exception("the population of fleet %r could not be estimated; tried again later", self.name)
         replica.look()  # here, where nobody waits, and not at the first decision
         return adopted
+
+    def _reward_runs(self, after: int, settled: int) -> Iterator[RewardRun]:
+        """Yield long runs of rewards; the next is read while one is learned."""
+        read = partial(self._storage.reward_run, self.name, limit=AT_ONCE, least=LONG_RUN, settled=settled)
+        run = read(after)
+        if run is None:
+            return
+        with ThreadPoolExecutor(1, "posse-reader") as reader:
+            while run is not None:
+                following = reader.submit(read, run.numbers[-1])
+                yield run
+                run = following.result()
 
     def _adopt(self, replica: Replica, population: Change) -> bool:
         try:
@@ -403,18 +437,24 @@ def _kind(change: Change) -> str:
     return ROWS if change.kind in ("reward", "decision") else change.kind
 
 
+def _columns(changes: list[Change]) -> RewardRun:
+    number, _, tasks, arms, bodies, rewards, _, old, times = zip(*changes, strict=True)
+    return RewardRun(number, tasks, arms, bodies, rewards, old, times)
+
+
 def read_snapshot(storage: Storage, fleet: str) -> Replica | None:
     """Return what the newest snapshot of a fleet has learned, None if there is none; raise if it cannot be read."""
+    row = storage.fleet(fleet)
+    is_catalogue = row is not None and row.definition.get("kind") == CATALOGUE
     found = storage.snapshot(fleet)
     if found is None:
         return None
     number, parts = found
-    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
-        path = os.path.join(folder, "snapshot")
-        with open(path, "wb") as stream:
-            for part in parts:
-                stream.write(part)
-        replica = Replica.load(path, background=True)
+    with tempfile.NamedTemporaryFile(prefix="posse-") as stream:
+        for part in parts:
+            stream.write(part)
+        stream.flush()
+        replica = (CatalogueReplica if is_catalogue else Replica).load(stream.name, background=True)
     replica.applied = number
     return replica
 

@@ -201,15 +201,15 @@ class Roster:
         """Whether nothing failed the last time that a fleet learned."""
         return self._unlearned.get(name) is None
 
-    def follow(self, rows: dict[str, Progress]) -> None:
-        """Let go of fleets that are gone, load new ones and learn what others have written.
+    def follow(self, rows: dict[str, Progress]) -> bool:
+        """Let go of fleets that are gone, load new ones and learn what others have written; False if some are left.
 
         Of small fleets only some are loaded at a time: after a start with thousands, whoever asks for one before it is
         its turn loads it in milliseconds, and nobody waits for all of them.
         """
         for name in {*self._fleets, *self._unloaded}.difference(rows):
             self.drop(name)
-        small = SMALL_AT_ONCE
+        small, complete = SMALL_AT_ONCE, True
         for name, row in rows.items():
             live = self._fleets.get(name)
             if live is not None and row.created != live.created:
@@ -218,11 +218,13 @@ class Roster:
             if live is None and self._unloaded.get(name) is None:
                 is_small = row.tasks <= SMALL and row.changes - row.snapshot <= SMALL
                 if is_small and small == 0:
+                    complete = False
                     continue
                 small -= is_small
                 live = self.load(name)
             if live is not None and row.changes > live.applied and self._unlearned.is_due(name):
                 self.learn(live)
+        return complete
 
     def drop(self, name: str) -> None:
         """Let go of a fleet if it was deleted."""

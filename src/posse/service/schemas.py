@@ -32,7 +32,21 @@ class Definition(Request):
             ]
         }
     )
-    arms: list[str] = Field(min_length=1, description="What every task chooses among.")
+    kind: Literal["fleet", "catalogue"] = Field(
+        "fleet",
+        description=(
+            "A fleet has arms; a catalogue has thousands that come and go, which come with their features in every "
+            "request to `/fleets/{fleet}/choices`."
+        ),
+    )
+    arms: list[str] | dict[str, dict[str, Value] | None] | None = Field(
+        None,
+        min_length=1,
+        description=(
+            "What every task chooses among; with arm_features, names with what is known about each arm, or null where "
+            "that is nothing."
+        ),
+    )
     features: list[str | dict[str, Any]] = Field(
         description=(
             "What a context is made of: a name is a number as it is; else an object with kind (numeric, one_hot or "
@@ -72,6 +86,22 @@ class Definition(Request):
         description=(
             "Half-life, in days, with which old rewards count less, or learn; left out: they count the same for ever."
         ),
+    )
+    task_features: list[str | dict[str, Any]] | None = Field(
+        None,
+        description=(
+            "What may be known about a task (region, size), declared as features are; set it with "
+            "`/fleets/{fleet}/task-features`."
+        ),
+    )
+    arm_features: list[str | dict[str, Any]] | None = Field(
+        None, description="What may be known about an arm (price, category), declared as features are."
+    )
+    interactions: bool = Field(
+        True, description="Of a catalogue: whether a context changes what features of arms are worth."
+    )
+    max_arms: int = Field(
+        100_000, ge=1, le=10_000_000, description="Of a catalogue: how many arms are remembered, those used last."
     )
     time_to_live: float | None = Field(
         30 * 24 * 3600.0,
@@ -125,6 +155,29 @@ class AskRanking(Ask):
         json_schema_extra={"examples": [{"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "k": 2}]}
     )
     k: int = Field(ge=1, description="How many places: at most as many as there are eligible arms.")
+
+
+class AskChoice(Request):
+    """A request for a decision of a catalogue."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "task": "store-17",
+                    "context": {"hour": 9.5},
+                    "eligible": {"tea": {"price": 2.5}, "cocoa": {"price": 3.0}},
+                }
+            ]
+        }
+    )
+    task: str = Field(description="One never seen starts from what the others have in common.")
+    context: dict[str, Value] | list[Value] = Field(description="Raw values by feature name, or all in their order.")
+    eligible: dict[str, dict[str, Value]] = Field(
+        min_length=1, description="The arms, each with what is known about it; one never seen starts from that."
+    )
+    explore: bool = Field(True, description="False takes the arm with the best mean, with propensity 1.")
+    k: int = Field(1, ge=1, description="How many places: each is a decision among the arms that those above left.")
 
 
 class AskWithKey(Ask):
@@ -236,6 +289,31 @@ class ArmBody(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"arm": "ice cream"}]})
     arm: str
+    features: dict[str, Value] | None = Field(
+        None, description="What is known about a new arm, in a fleet with arm_features; left out: nothing."
+    )
+
+
+class TaskFeaturesBody(Request):
+    """What is known about one task."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"region": "north", "size": 120}}]})
+    features: dict[str, Value] = Field(
+        description="By name; null where a value is missing and its feature allows for that."
+    )
+
+
+class TaskFeaturesMany(Request):
+    """What is known about many tasks."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"tasks": {"store-17": {"region": "north", "size": 120}, "store-18": {"region": "south", "size": 80}}}
+            ]
+        }
+    )
+    tasks: dict[str, dict[str, Value]] = Field(min_length=1, description="Features by task.")
 
 
 class Answer(BaseModel):
@@ -423,7 +501,16 @@ class Task(TaskCounts):
 
     reward_family: Literal["number", "binary", "count"] = Field(description="What rewards are.", examples=["number"])
     columns: list[str] = Field(examples=[["intercept", "hour"]])
+    features: dict[str, Any] | None = Field(
+        description="What is known about the task; null if nothing is.", examples=[{"region": "north", "size": 120.0}]
+    )
     arms: list[TaskArm]
+
+
+class TaskFeaturesAnswer(Answer):
+    """About how many tasks something is known now."""
+
+    tasks: int = Field(examples=[2])
 
 
 class History(Answer):
@@ -480,6 +567,10 @@ class Population(Answer):
     findings: list[str] = Field(
         description="What could not be learned and what looks unusual, in sentences.",
         examples=[["arm 'ice cream' has no rewards yet"]],
+    )
+    effects: dict[str, dict[str, float]] = Field(
+        description="How much every feature of tasks and of arms says: the standard deviation of its effects.",
+        examples=[{"task": {"region": 0.4, "size": 0.0}, "arm": {}}],
     )
     arms: list[PopulationArm]
 

@@ -22,6 +22,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from posse.errors import PosseError
+from posse.fleet.catalogue_replica import CatalogueReplica, counted
 from posse.fleet.labels import Label
 from posse.fleet.replica import Replica
 from posse.kernels.packing import diagonal_places
@@ -124,7 +125,9 @@ class Verification:
         self._storage, self._replica = storage, replica
         self._fleet, self._absent = row.name, row.definition["absent_reward"]
         self._prunes = row.definition["retention"] is not None
-        self._contexts = Contexts(replica.features) if contexts is None else contexts
+        self._contexts = Contexts(replica.logged_features) if contexts is None else contexts
+        # What rewards of a catalogue weigh depends on those before them, so only their number is compared.
+        self._counts_only = isinstance(replica, CatalogueReplica)
         d, n_arms = replica.features.n_features, len(row.definition["arms"])
         self._n_features, self._triangle = d, np.triu_indices(d)
         self._plain = replica.rewards != "number"
@@ -225,6 +228,9 @@ class Verification:
 
     def _off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
         """Return by how much sums differ; of ``partial`` ones what is left must only be possible."""
+        if self._counts_only:
+            counts = float(learned.counts), float(logged.counts)
+            return 0.0 if partial else abs(counts[0] - counts[1]) / max(*counts, 1.0)
         if self._plain:
             return self._plainly_off(learned, logged, partial=partial)
         places = diagonal_places(self._n_features)
@@ -327,6 +333,12 @@ class _Log:
     def flush(self) -> None:
         """Add up rows that were read."""
         rows, self._rows = self._rows, []
+        if self._of._counts_only:
+            for row, _ in rows:
+                pair: Pair = (row.task, self._of._replica._arms.label(0))
+                there = self.sums.get(pair)
+                self.sums[pair] = counted(1.0 if there is None else float(there.counts) + 1.0)
+            return
         arms = self._of._replica._arms.numbers
         kept = [(row, value) for row, value in rows if row.arm in arms]
         self.left_out += len(rows) - len(kept)

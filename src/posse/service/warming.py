@@ -25,7 +25,7 @@ from posse.kernels import estimators
 from posse.kernels.fleet import decide
 from posse.service.helping import Helper, help_with
 from posse.shared_cache import Turn, share_cache
-from posse.storage.base import REWARDED, LoggedDecision
+from posse.storage.rows import REWARDED, LoggedDecision
 from posse.threads import workers
 
 MANY = 40  # rewards that are learned at once: more than there were, so that the population is estimated from sums
@@ -138,6 +138,7 @@ def _store() -> None:
 @cache
 def _decide() -> None:
     Replica(arms=["a", "b"], features=["x"]).propose("task", [1.0])
+    Replica(arms=["a", "b"], features=["x"], task_features=["z"]).propose("task", [1.0])
 
 
 _estimate, _least_squares = map(cache, (loading.load_evidence, loading.load_paper))

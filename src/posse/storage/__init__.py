@@ -1,36 +1,41 @@
 """Where a service keeps its log of decisions and rewards: one contract, embedded (SQLite) or shared (PostgreSQL)."""
 
 from posse.storage.base import (
+    Storage,
+)
+from posse.storage.entries import (
     ACCEPTED,
     CONFLICT,
-    EXPIRED,
     GONE,
     NAMELESS,
-    PENDING,
-    REWARDED,
     SAME,
     UNFIT,
     UNKNOWN,
     UNREWARDED,
     WITHHELD,
-    Activity,
-    AuditRow,
     Change,
-    ClockRow,
-    FleetRow,
-    KeyRow,
-    LoggedDecision,
     NewDecision,
     NewReward,
     Outcome,
-    Progress,
-    RewardEvent,
-    Storage,
-    TaskRow,
+    RewardRun,
     Written,
 )
 from posse.storage.naming import digest_of
 from posse.storage.opening import open_storage
+from posse.storage.rows import (
+    EXPIRED,
+    PENDING,
+    REWARDED,
+    Activity,
+    AuditRow,
+    ClockRow,
+    FleetRow,
+    KeyRow,
+    LoggedDecision,
+    Progress,
+    RewardEvent,
+    TaskRow,
+)
 
 __all__ = [
     "ACCEPTED",
@@ -57,6 +62,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "RewardEvent",
+    "RewardRun",
     "Storage",
     "TaskRow",
     "Written",

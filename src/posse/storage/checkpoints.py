@@ -35,17 +35,16 @@ class Checkpoints:
         self._due, self._lock, self._closed = threading.Event(), threading.Lock(), False
         self._thread: threading.Thread | None = None
         self.made = 0
-
-    def size(self) -> int:
-        """Return how many bytes the write-ahead log has."""
-        try:
-            return os.stat(self._path).st_size
-        except OSError:
-            return 0
+        self.size = 0
+        """Bytes of the write-ahead log after the last write."""
 
     def written(self) -> None:
         """Take notice that something was written."""
-        if self.size() > DUE and not self._due.is_set():
+        try:
+            self.size = os.stat(self._path).st_size
+        except OSError:
+            self.size = 0
+        if self.size > DUE and not self._due.is_set():
             with self._lock:
                 if self._thread is None and not self._closed:
                     self._thread = threading.Thread(target=self._work, name="posse-checkpoints", daemon=True)

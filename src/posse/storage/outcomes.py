@@ -13,27 +13,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from posse.errors import InvalidValue
-from posse.storage.base import (
+from posse.storage.entries import (
     ACCEPTED,
     CONFLICT,
-    EXPIRED,
     GONE,
     NAMELESS,
-    PENDING,
-    REWARDED,
     SAME,
     UNFIT,
     UNKNOWN,
     UNREWARDED,
     WITHHELD,
     Change,
-    LoggedDecision,
     NewDecision,
     NewReward,
     Outcome,
-    RewardEvent,
     Written,
 )
+from posse.storage.rows import EXPIRED, PENDING, REWARDED, LoggedDecision, RewardEvent
 
 Entry = NewDecision | NewReward
 
@@ -326,6 +322,10 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
     return Outcome(ACCEPTED, row)
 
 
+IN_ORDER = ('"drift":', '"kind":"catalogue"')
+"""What definitions say of fleets in which a reward depends on those before it."""
+
+
 @lru_cache
 def kind_of_rewards(definition: str) -> str:
     """Return what a definition says that rewards are; one that somebody broke by hand takes any number."""
@@ -359,7 +359,7 @@ def _correct(
 ) -> Outcome:
     """Decide about a reward that is to replace the one that a decision has."""
     # What a click says depends on those before it, and what is old has faded: nothing could be taken out exactly.
-    if kind_of_rewards(fleet.definition) != "number" or '"drift":' in fleet.definition:
+    if kind_of_rewards(fleet.definition) != "number" or any(word in fleet.definition for word in IN_ORDER):
         return Outcome(UNFIT, before)
     if before.state == EXPIRED:
         return Outcome(GONE, before)

@@ -10,7 +10,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from posse.errors import InvalidValue
-from posse.storage.base import AuditRow, KeyRow, Storage
+from posse.storage.base import (
+    Storage,
+)
+from posse.storage.rows import AuditRow, KeyRow
 
 KEYS = "SELECT id, label, scopes, digest, created, fleets, expires, used FROM keys ORDER BY created, id"
 AUDIT = "SELECT id, time, actor, client, action, fleet, target, request, status FROM audit"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
-from posse.storage.base import NewDecision, NewReward, Written
 from posse.storage.checkpoints import Checkpoints
+from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Wanted, judge
 from posse.storage.own_file import OwnFile
@@ -240,7 +240,7 @@ class SqliteStorage(SqlStorage):
 
     def _bound_log(self) -> None:
         """Start the write-ahead log over if readers that overlap have kept SQLite from doing so by itself."""
-        if self._checkpoints.size() > WAL_LIMIT:
+        if self._checkpoints.size > WAL_LIMIT:
             self._forget()
 
     def _forget(self) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from posse.storage.base import LoggedDecision
 from posse.storage.outcomes import Counters, Found, Verdict, Wanted
-from posse.storage.sql import STANDING
+from posse.storage.rows import LoggedDecision
+from posse.storage.statements import STANDING
 
 MOST_ROWS = 32  # of one statement
 Item = TypeVar("Item")

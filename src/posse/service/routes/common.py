@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -21,6 +21,7 @@ from posse.service.engine import Engine
 from posse.service.errors import ApiError
 from posse.service.keys import FLEET_NAME
 from posse.service.live import LiveFleet
+from posse.service.rewarding import LONGEST_ID
 from posse.service.roster import unknown_fleet
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -38,7 +39,17 @@ FleetName = Annotated[
     ),
 ]
 TaskName = Annotated[str, Path(description="Percent-encoded; a/b is a%2Fb.", min_length=1, examples=["store-17"])]
+DecisionId = Annotated[str, Path(max_length=LONGEST_ID, examples=["3f1c0a9b2d4e-17"])]
 ArmName = Annotated[str, Path(description="Percent-encoded.", min_length=1, examples=["newspaper"])]
+
+ID = {
+    "name": "id",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "maxLength": LONGEST_ID},
+    "example": "3f1c0a9b2d4e-17",
+}
+"""The same for routes that read it themselves."""
 
 
 def new_router(**settings: Any) -> APIRouter:
@@ -171,3 +182,10 @@ def checked_task(engine: Engine, task: str) -> str:
     """Return a task's name that came in a path."""
     require_label(task, "a task", engine.settings.limits)
     return task
+
+
+def require_batch(engine: Engine, items: Sequence[Any], field: str) -> None:
+    """Raise if a batch is too long."""
+    most = engine.settings.limits.batch
+    if len(items) > most:
+        raise ApiError("batch_too_large", f"at most {most} {field} fit in a request, but {len(items)} came", field)

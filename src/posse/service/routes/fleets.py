@@ -13,10 +13,12 @@ from posse.service import schemas
 from posse.service.access import fleets_of
 from posse.service.answers import answer, fleet_answer
 from posse.service.bodies import json_body, json_request
+from posse.service.catalogues import CATALOGUE
 from posse.service.definition import active_arms, complete, new_definition, require_cells, require_label
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
+from posse.service.known import ABOUT, with_arm
 from posse.service.roster import unknown_fleet
 from posse.service.routes.common import (
     ArmName,
@@ -93,7 +95,9 @@ async def put_fleet(
 def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
     """Whether a fleet is what was asked for; arms that came or went since do not matter."""
     first = there["arms"][: there["first_arms"]]
-    return {**complete(there), "arms": first, "retired": []} == asked
+    known = {ABOUT: {arm: about for arm, about in there[ABOUT].items() if arm in first}} if ABOUT in asked else {}
+    there = {name: value for name, value in there.items() if name != ABOUT or ABOUT in asked}
+    return {**complete(there), **known, "arms": first, "retired": []} == asked
 
 
 @router.get(
@@ -143,12 +147,16 @@ async def add_arm(
     require_label(arm, "an arm", limits)
 
     def change(definition: dict[str, Any]) -> dict[str, Any]:
+        if definition.get("kind") == CATALOGUE:
+            raise ApiError("invalid", "arms of a catalogue come with every request; there is nothing to add", "fleet")
         if arm in active_arms(definition):
             raise ApiError("arm_exists", f"there is an arm {arm!r} already", "arm")
         arms = definition["arms"] if arm in definition["arms"] else [*definition["arms"], arm]
         if len(arms) > limits.arms:
             raise ApiError("invalid", f"this service allows {limits.arms} arms (limits.arms)", "arm")
         require_cells(len(arms), live.replica.features.n_features, limits)
+        if body.features is not None:
+            definition = with_arm(definition, arm, body.features, limits)
         return {**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]}
 
     await run_in_threadpool(engine.change_arms, live, change)

@@ -17,8 +17,18 @@ from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.errors import ApiError
 from posse.service.export import json_lines, rows_of, write_parquet
 from posse.service.ingesting import entries_of
-from posse.service.routes.common import Live, Ready, Stored, TakingTurns, ask_fleet, live_of, new_router, scope
-from posse.service.routes.decisions import REFUSED, require_batch, rewarded
+from posse.service.rewarding import REFUSED, rewarded
+from posse.service.routes.common import (
+    Live,
+    Ready,
+    Stored,
+    TakingTurns,
+    ask_fleet,
+    live_of,
+    new_router,
+    require_batch,
+    scope,
+)
 from posse.storage import ACCEPTED, NewDecision, NewReward
 
 router = new_router(tags=["log"])

@@ -50,6 +50,7 @@ def _population(live: LiveFleet) -> dict[str, Any]:
         "columns": overview["columns"],
         "refreshed_rewards": live.replica.estimated_at,
         "findings": overview["findings"],
+        "effects": live.replica.effects(),
         "arms": [
             arm | {"rate": rates[arm["arm"]]._asdict() if arm["arm"] in rates else None} for arm in overview["arms"]
         ],

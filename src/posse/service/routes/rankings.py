@@ -11,16 +11,18 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.fleet.decision import Decision
+from posse.fleet.knowing import about_task
 from posse.service import schemas
 from posse.service.answers import answer, decision_answer, decision_body
 from posse.service.bodies import json_body, json_request
+from posse.service.deciding import decided, wrong_part
 from posse.service.definition import require_label
 from posse.service.describing import WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
 from posse.service.live import LiveFleet
 from posse.service.routes.common import Live, Ready, ask_fleet, live_of, new_router, scope
-from posse.service.routes.decisions import Key, decided, wrong_part
+from posse.service.routes.decisions import Key
 from posse.storage import CONFLICT, UNKNOWN, NewDecision
 
 router = new_router(tags=["decisions"])
@@ -83,6 +85,7 @@ def new_ranking(
         context = live.contexts.plain(ask.context)
     except PosseError as error:
         raise api_error(error, wrong_part(engine, live, ask, key)) from None
+    about = about_task(fleet, ask.task)
     now, digest = engine.clock(), "" if key is None else _digest(ask, context)
     return [
         (
@@ -94,7 +97,7 @@ def new_ranking(
                 task=ask.task,
                 arm=str(decision.arm),
                 propensity=decision.propensity,
-                body=decision_body(decision, context, (places[0].id, place + 1)),
+                body=decision_body(decision, context, (places[0].id, place + 1), about),
                 policy=fleet.policy,
                 version=__version__,
                 key=None if key is None else f"{key}/{place}",

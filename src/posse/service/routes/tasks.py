@@ -10,6 +10,7 @@ from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from posse.fleet.knowing import about_task
 from posse.fleet.rates import expected_rates
 from posse.service import schemas
 from posse.service.answers import answer, log_row, task_counts
@@ -87,6 +88,7 @@ def _posterior(live: LiveFleet, row: TaskRow) -> dict[str, Any]:
         **task_counts(row),
         "reward_family": fleet.rewards,
         "columns": list(coefficients.columns),
+        "features": about_task(fleet, row.task),
         "arms": arms,
     }
 

@@ -114,6 +114,14 @@ export function armsPanel({ fleet, route, soon }) {
   );
   const findings = h("ul", { class: "findings" });
   const unusual = h("div", { class: "card", hidden: true }, h("h2", null, "What looks unusual"), findings);
+  const effects = h("ul", { class: "findings effects" });
+  const known = h(
+    "div",
+    { class: "card", hidden: true },
+    h("h2", null, "What features of tasks and arms say"),
+    h("p", { class: "hint" }, "How far apart coefficients are because of each: 0 says nothing, or nothing yet."),
+    effects,
+  );
   const field = h("input", { id: "new-arm", required: true, maxlength: "1000", autocomplete: "off" });
   const adding = h(
     "form",
@@ -121,7 +129,7 @@ export function armsPanel({ fleet, route, soon }) {
     h("div", { class: "field" }, h("label", { for: "new-arm" }, "Add an arm"), field),
     h("button", { type: "submit" }, "Add"),
   );
-  const element = h("div", { class: "stack" }, none, unusual, h("div", { class: "card" }, table, adding), detail);
+  const element = h("div", { class: "stack" }, none, unusual, h("div", { class: "card" }, table, adding), known, detail);
 
   adding.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -177,6 +185,11 @@ export function armsPanel({ fleet, route, soon }) {
     });
     keyed(findings, population.findings, String, (text) => ({ element: h("li", null, h("bdi", null, `${sentence(text)}.`)) }));
     setHidden(unusual, !population.findings.length || learned === 0);
+    const said = ["task", "arm"].flatMap((side) =>
+      Object.entries(population.effects[side]).map(([feature, sd]) => ({ key: `${side} ${feature}`, text: `${feature} (of ${side}s): ${number(sd)}` })),
+    );
+    keyed(effects, said, (one) => one.key, () => ({ element: h("li") }), (row, one) => setText(row.element, one.text));
+    setHidden(known, !said.length);
     setHidden(detail, !arm);
     if (!arm) return;
     setLabel(name, arm.arm);

@@ -66,6 +66,7 @@ function armCard(arm) {
 export function taskPanel({ fleet, route }) {
   const task = route.item;
   const facts = h("p", { class: "hint" });
+  const features = h("p", { class: "hint task-features", hidden: true });
   const arms = h("ul", { class: "cards wide" });
   const past = history(fleet, task);
   const missing = empty("There is no such task", "");
@@ -96,6 +97,7 @@ export function taskPanel({ fleet, route }) {
       h("a", { class: "back", href: href(fleet, "tasks") }, "All tasks"),
       h("h2", { tabindex: "-1", "data-heading": true, class: "task-name" }, label(task)),
       facts,
+      features,
     ),
     missing,
     known,
@@ -118,6 +120,9 @@ export function taskPanel({ fleet, route }) {
   function draw(found) {
     const counts = `${plural(found.decisions, "decision")}, ${plural(found.rewards, "reward")}`;
     setText(facts, `${counts}, first seen ${fullDay(timeOf(found.first_time))}`);
+    const about = Object.entries(found.features ?? {}).filter(([, value]) => value !== null);
+    setHidden(features, !about.length);
+    setText(features, `Known about it: ${about.map(([name, value]) => `${name} ${value}`).join(", ")}`);
     const rows = found.arms.map((arm) => rowsOf(found.columns, arm));
     const domain = domainOf(rows.flat(), [0]);
     keyed(arms, found.arms, (arm) => arm.arm, armCard, (card, arm) => {

@@ -1,4 +1,4 @@
-"""Room for a fleet's arrays: they grow without being copied again and again.
+"""Capacity for a fleet's arrays: they grow without being copied again and again.
 
 Memory that was asked for and never touched costs nothing. So when the arrays over slots, which are all but a few
 percent, have outgrown their first small rooms, they move once, to address ranges as large as all the memory of the
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SMALL = 4 << 20  # bytes up to which an array doubles
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """The arrays of a fleet with all the room that they have."""
 
     belief: Belief
@@ -44,7 +44,7 @@ def memory() -> int:
         return 8 << 30
 
 
-def new_room(n_arms: int, n_tasks: int, n_slots: int, d: int) -> Room:
+def new_capacity(n_arms: int, n_tasks: int, n_slots: int, d: int) -> Capacity:
     """Return room for so many arms, tasks and slots."""
     triangle = d * (d + 1) // 2
     belief = Belief(
@@ -65,7 +65,7 @@ def new_room(n_arms: int, n_tasks: int, n_slots: int, d: int) -> Room:
         shared_moment=np.zeros((n_arms, d)),
         shared_mean=np.zeros((n_arms, d)),
     )
-    return Room(
+    return Capacity(
         belief=belief,
         root=np.zeros((n_arms, d, d)),
         triangle=np.zeros((n_arms, triangle)),
@@ -86,19 +86,19 @@ def first_rows(array: npt.NDArray[Any], used: int, size: int) -> npt.NDArray[Any
     return longer(array[:used], max(used, size))
 
 
-def copy_of_room(room: Room, n_slots: int) -> Room:
+def copy_of_capacity(capacity: Capacity, n_slots: int) -> Capacity:
     """Return a copy with room for twice the slots that are in use: what was asked for and never touched is left."""
-    size = 2 * n_slots + 1
+    belief, size = capacity.belief, 2 * n_slots + 1
     by_slot = ("task_of", "local_covariance", "local_mean")
-    small = {name: copied(getattr(room.belief, name)) for name in Belief._fields if name not in (*by_slot, "sums")}
-    large = {name: first_rows(getattr(room.belief, name), n_slots, size) for name in by_slot}
-    sums = Sums(*(first_rows(field, n_slots, size) for field in room.belief.sums))
-    return Room(
+    small = {name: copied(getattr(belief, name)) for name in Belief._fields if name not in (*by_slot, "sums")}
+    large = {name: first_rows(getattr(belief, name), n_slots, size) for name in by_slot}
+    sums = Sums(*(first_rows(field, n_slots, size) for field in belief.sums))
+    return Capacity(
         belief=Belief(sums=sums, **small, **large),
-        root=room.root.copy(),
-        triangle=room.triangle.copy(),
-        settled=first_rows(room.settled, n_slots, size),
-        generation=room.generation.copy(),
+        root=capacity.root.copy(),
+        triangle=capacity.triangle.copy(),
+        settled=first_rows(capacity.settled, n_slots, size),
+        generation=capacity.generation.copy(),
     )
 
 
@@ -111,50 +111,50 @@ def longer(array: npt.NDArray[Any], size: int, fill: float = 0) -> npt.NDArray[A
     return result
 
 
-def with_more_slots(room: Room, at_least: int) -> Room:
-    """Return the room with space for more slots; the largest arrays move once at most."""
-    belief = room.belief
-    size = max(at_least, 2 * room.settled.size)
+def with_more_slots(capacity: Capacity, at_least: int) -> Capacity:
+    """Return the capacity with room for more slots; the largest arrays move once at most."""
+    belief = capacity.belief
+    size = max(at_least, 2 * capacity.settled.size)
     widest = belief.sums.gram.itemsize * belief.sums.gram.shape[1]
     if size * widest > SMALL:
         sizes = [max(size, memory() // (widest * part)) for part in (2, 4, 8, 16, 32)]
         for most in [*sizes, size]:
             try:
-                return _with_slots(room, most)
+                return _with_slots(capacity, most)
             except MemoryError:  # the system does not give away what it has not
                 continue
-    return _with_slots(room, size)
+    return _with_slots(capacity, size)
 
 
-def _with_slots(room: Room, size: int) -> Room:
-    belief = room.belief
-    return room._replace(
+def _with_slots(capacity: Capacity, size: int) -> Capacity:
+    belief = capacity.belief
+    return capacity._replace(
         belief=belief._replace(
             sums=Sums(*(longer(field, size) for field in belief.sums)),
             task_of=longer(belief.task_of, size),
             local_covariance=longer(belief.local_covariance, size),
             local_mean=longer(belief.local_mean, size),
         ),
-        settled=longer(room.settled, size),
+        settled=longer(capacity.settled, size),
     )
 
 
-def with_more_tasks(room: Room, at_least: int) -> Room:
-    """Return the room with space for more tasks."""
-    belief = room.belief
+def with_more_tasks(capacity: Capacity, at_least: int) -> Capacity:
+    """Return the capacity with room for more tasks."""
+    belief = capacity.belief
     size = max(at_least, 2 * belief.task_weight.size)
     seen = np.zeros((belief.seen.shape[0], size), dtype=np.int64)
     seen[:, : belief.seen.shape[1]] = belief.seen
-    return room._replace(
+    return capacity._replace(
         belief=belief._replace(
             slot=longer(belief.slot, size, -1), task_weight=longer(belief.task_weight, size, 1), seen=seen
         )
     )
 
 
-def with_more_arms(room: Room, at_least: int) -> Room:
-    """Return the room with space for more arms."""
-    belief = room.belief
+def with_more_arms(capacity: Capacity, at_least: int) -> Capacity:
+    """Return the capacity with room for more arms."""
+    belief = capacity.belief
     size = max(at_least, 2 * belief.n_seen.size)
     slot = np.full((belief.slot.shape[0], size), -1, dtype=np.int64)
     slot[:, : belief.slot.shape[1]] = belief.slot
@@ -163,6 +163,8 @@ def with_more_arms(room: Room, at_least: int) -> Room:
         "shared_covariance", "shared_moment", "shared_mean",
     )  # fmt: skip
     more: dict[str, Any] = {name: longer(getattr(belief, name), size) for name in names}
-    return room._replace(
-        belief=belief._replace(slot=slot, **more), root=longer(room.root, size), triangle=longer(room.triangle, size)
+    return capacity._replace(
+        belief=belief._replace(slot=slot, **more),
+        root=longer(capacity.root, size),
+        triangle=longer(capacity.triangle, size),
     )

@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import posse.engine.room
+import posse.engine.capacity
 from posse.engine.arrays import FIRST_ROOM
-from posse.engine.room import SMALL, longer, memory, new_room, with_more_arms, with_more_slots, with_more_tasks
+from posse.engine.capacity import SMALL, longer, memory, new_capacity, with_more_arms, with_more_slots, with_more_tasks
 from posse.engine.store import Store
 from posse.kernels import estimators
 from posse.model import Prior
@@ -18,8 +18,8 @@ MANY = SMALL // (8 * TRIANGLE) + 1  # slots whose Gram matrices are more than a 
 
 
 def filled_room(n_arms=2, n_tasks=3, n_slots=4, d=3):
-    """Room whose every number is another one."""
-    room = new_room(n_arms, n_tasks, n_slots, d)
+    """Capacity whose every number is another one."""
+    room = new_capacity(n_arms, n_tasks, n_slots, d)
     count = 1
     for _, array in fields(room):
         array[...] = np.arange(count, count + array.size).reshape(array.shape)
@@ -62,7 +62,7 @@ def require_grown(old, new, over):
 
 
 def test_new_room_has_nothing_in_it():
-    room = new_room(2, 5, 7, 3)
+    room = new_capacity(2, 5, 7, 3)
 
     shapes = {name: array.shape for name, array in fields(room)}
     assert {shapes[name][0] for name in OVER_SLOTS} == {7}
@@ -111,7 +111,7 @@ def test_arms_double_or_fit(at_least, size):
 
 
 def test_a_large_room_has_space_for_all_the_memory_there_is():
-    room = with_more_slots(new_room(2, 3, 4, D), MANY)
+    room = with_more_slots(new_capacity(2, 3, 4, D), MANY)
 
     assert room.settled.size >= min(memory() // (8 * TRIANGLE * 32), MANY)
     if room.settled.size > 2 * MANY:  # the system gave it
@@ -137,11 +137,11 @@ class Small:
 
 @pytest.mark.parametrize("part", [2, 4, 8, 16, 32, None])
 def test_a_system_that_gives_less_gets_asked_for_less(monkeypatch, part):
-    monkeypatch.setattr(posse.engine.room, "memory", lambda: 64 * 8 * TRIANGLE * MANY)
+    monkeypatch.setattr(posse.engine.capacity, "memory", lambda: 64 * 8 * TRIANGLE * MANY)
     most = 64 * MANY // part if part else MANY
-    small, room = Small(most), new_room(2, 3, 4, D)
+    small, room = Small(most), new_capacity(2, 3, 4, D)
     room.belief.sums.gram[:] = 7.0
-    monkeypatch.setattr(posse.engine.room, "np", small)
+    monkeypatch.setattr(posse.engine.capacity, "np", small)
 
     more = with_more_slots(room, MANY)
 
@@ -154,8 +154,8 @@ def test_a_system_that_gives_less_gets_asked_for_less(monkeypatch, part):
 
 
 def test_a_system_that_gives_nothing_says_so(monkeypatch):
-    room = new_room(2, 3, 4, D)
-    monkeypatch.setattr(posse.engine.room, "np", Small(MANY - 1))
+    room = new_capacity(2, 3, 4, D)
+    monkeypatch.setattr(posse.engine.capacity, "np", Small(MANY - 1))
 
     with pytest.raises(MemoryError):
         with_more_slots(room, MANY)
@@ -167,7 +167,7 @@ def new_store():
 
 
 def addresses(store):
-    return {name: array.ctypes.data for name, array in fields(store._room) if name in OVER_SLOTS}
+    return {name: array.ctypes.data for name, array in fields(store._capacity) if name in OVER_SLOTS}
 
 
 def one_reward_each(store, tasks):
@@ -188,7 +188,7 @@ def test_arrays_stay_where_they_are_once_they_are_large():
         if store.n_slots > MANY:
             large = moves[-1]
             break
-    if store._room.settled.size < 4 * MANY:
+    if store._capacity.settled.size < 4 * MANY:
         pytest.skip("this system gives no room that is not used at once")
 
     for first in range(store.n_tasks, n_tasks, 400):
@@ -210,7 +210,7 @@ def test_arrays_stay_where_they_are_once_they_are_large():
 @pytest.mark.skipif(not STATM.exists(), reason="the system does not tell how much memory is in use")
 def test_room_that_was_not_touched_costs_no_memory():
     page = os.sysconf("SC_PAGE_SIZE")
-    small = new_room(5, 10, MANY - 1, D)
+    small = new_capacity(5, 10, MANY - 1, D)
     for _, array in fields(small):
         array[...] = 1
 
