@@ -62,7 +62,8 @@ def dense_step(slopes, centre):
         wish = row[[NOISE_SLOPE, LEVEL_SLOPE]] - pull @ at
         said = pull - pull @ np.linalg.solve(whole, pull)
         asked = np.linalg.solve(said, pull @ (at + np.linalg.solve(whole, wish)))
-        less = np.sqrt(np.minimum(1.0, share * MOST_SAID * np.array([1.0, D]) / np.diag(said)))
+        most = share * MOST_SAID * np.array([1.0, D]) if len(slopes) > 1 else np.inf  # an arm alone says all it knows
+        less = np.sqrt(np.minimum(1.0, most / np.diag(said)))
         said = less[:, None] * said * less
         matrix, right = matrix + said, right + said @ asked
         parts.append((pull, whole, wish))

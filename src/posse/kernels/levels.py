@@ -31,7 +31,9 @@ N_SLOPES = 8
 
 NOISE_PULL = 60.0  # towards the centre, in units of information: that of 120 rewards
 LEVEL_PULL = 15.0  # per feature: that of 30 well-known tasks
-MOST_SAID = 4.0  # by one arm about a centre, in units of information: that of 8 rewards; per feature about levels
+MOST_SAID = (
+    4.0  # by one of several arms about a centre, in units of information: that of 8 rewards; for levels per feature
+)
 LOG_SD = 2.0  # of the log-normal priors that hold the centres to their starts
 NOISE_HELD = 0.5  # more than that, in units of information, near its start: a law with heavier tails
 LARGEST_MOVE = 1.5  # of a logarithm in one step
@@ -97,9 +99,9 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
         arm_nl = pull_n * nl / determinant * pull_l
         arm_ll = pull_l - pull_l * nn / determinant * pull_l
         most_n, most_l = MOST_SAID * share, MOST_SAID * d * share
-        if arm_nn > most_n or arm_ll > most_l:
+        if n_arms > 1 and (arm_nn > most_n or arm_ll > most_l):
             # An arm that is pulled nearly always knows itself, and says no more than others about the centres. It asks
-            # for them where it did, with less weight.
+            # for them where it did, with less weight. An arm alone has nobody to lead astray.
             determinant = arm_nn * arm_ll - arm_nl * arm_nl
             if determinant > 1e-9 * arm_nn * arm_ll:
                 wish_n = (arm_ll * arm_n - arm_nl * arm_l) / determinant

@@ -12,6 +12,7 @@ from posse.fleet.knowing import know_arms
 from posse.fleet.replica import Replica
 from posse.service.catalogues import CATALOGUE, catalogue_definition, new_catalogue
 from posse.service.declaring import declared_features
+from posse.service.errors import ApiError
 from posse.service.known import known_arms, known_definition, known_settings
 from posse.service.settings import Limits
 
@@ -43,7 +44,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     if given.pop("kind", None) == CATALOGUE:
         return catalogue_definition(given, limits)
     if given["arms"] is None:
-        raise InvalidValue("arms is missing; give it")
+        raise ApiError("invalid", "arms is missing; give it", "arms")
     features = FeatureSpec(declared_features(given["features"]), intercept=given["intercept"])
     for name in features.names:
         require_label(name, "a feature", limits)
