@@ -19,7 +19,7 @@ from posse.checks import whole_number
 from posse.environments.base import POLICY, Draw, World, stream
 from posse.errors import InvalidValue, PosseError
 from posse.policies.base import DecisionMaker, Played, Policy
-from posse.simulation.engines import runs_here, using_engine, worker_pool
+from posse.simulation.engines import runs_here, using_engine, usual_workers, worker_pool
 from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
 from posse.simulation.files import require_folder
 from posse.simulation.regret import Regret, expected_regret, realised_regret
@@ -36,7 +36,7 @@ def simulate(
     *,
     horizon: int,
     seeds: int | Sequence[int] = 100,
-    workers: int = 1,
+    workers: int | None = None,
     out: str | Path | None = None,
     appendix: bool = False,
     checkpoints: int = 200,
@@ -60,8 +60,8 @@ def simulate(
         Steps per run.
     seeds : int or sequence of int
         How many seeds (0, 1, ...), or which.
-    workers : int
-        Processes, or tasks at a time.
+    workers : int, optional
+        Processes, or tasks at a time. Default: this process alone, or the whole cluster on Ray.
     out : path, optional
         Parquet file for the result. Finished seeds are saved as the run goes on; a run with the same settings
         continues where the file ends, and may ask for more seeds.
@@ -88,7 +88,8 @@ def simulate(
     require_world(world)
     factories = named_factories(policies)
     horizon = whole_number(horizon, "horizon", at_least=1)
-    workers = whole_number(workers, "workers", at_least=1)
+    if workers is not None:
+        workers = whole_number(workers, "workers", at_least=1)
     checkpoints = whole_number(checkpoints, "checkpoints", at_least=1)
     track_task = whole_number(track_task, "track_task", at_least=0)
     if track_task >= world.n_tasks:
@@ -120,7 +121,8 @@ def simulate(
     try:
         with using_engine(engine), progress_bar(len(wanted), progress) as advance:
             advance(len(wanted) - len(missing))
-            for new_rows in _run_all(world, factories, horizon, steps, track_task, appendix, missing, workers):
+            at_once = usual_workers(1) if workers is None else workers
+            for new_rows in _run_all(world, factories, horizon, steps, track_task, appendix, missing, at_once):
                 rows.extend(new_rows)
                 advance(1)
                 if out is not None and time.monotonic() - saved > SAVE_SECONDS:
