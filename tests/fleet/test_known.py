@@ -498,7 +498,7 @@ def test_merged_fleets_know_what_both_knew():
     for name in ("gram", "moment", "sum_of_squares", "count"):
         assert_allclose(getattr(one.statistics, name), getattr(whole.statistics, name)[:, order], rtol=1e-9, atol=1e-9)
     for fleet in (whole, one):
-        for _ in range(6):  # to the end of the estimate, from wherever
+        for _ in range(12):  # to the end of the estimate, from wherever
             fleet.refresh()
     for task in ("t1", "t22", "t35"):
         mine, theirs = (fleet.expected(task, [0.4]) for fleet in (one, whole))
