@@ -2,6 +2,7 @@
 
 import fcntl
 import itertools
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -66,6 +67,15 @@ def pytest_configure() -> None:
     for cached in KERNELS.glob("__pycache__/*.nb[ci]"):
         if cached.stat().st_mtime < newest:
             cached.unlink(missing_ok=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_lines_to_a_closed_stream():
+    """A command that was run in this process wrote its log to a standard error that is gone after the test."""
+    yield
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if getattr(handler, "of_posse", False)]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

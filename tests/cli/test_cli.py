@@ -130,7 +130,7 @@ def test_other_settings_do_not_overwrite_a_result(run, tmp_path):
 
 def test_the_command_reports_an_error_in_one_line_and_status_2():
     done = subprocess.run(
-        [sys.executable, "-c", "from posse.cli.main import main; main()", "simulate", "--seeds", "0"],
+        [sys.executable, "-m", "posse", "simulate", "--seeds", "0"],
         capture_output=True,
         text=True,
         check=False,

@@ -198,7 +198,7 @@ def test_names_of_claims_are_never_cut(run, tmp_path):
 
 def test_the_command_reports_an_error_in_one_line_and_status_2(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", "from posse.cli.main import main; main()", "reproduce", "nothing"],
+        [sys.executable, "-m", "posse", "reproduce", "nothing"],
         capture_output=True,
         text=True,
         check=False,

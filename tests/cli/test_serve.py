@@ -23,7 +23,7 @@ from posse.storage import open_storage
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
-COMMAND = [sys.executable, "-c", "from posse.cli.main import main; main()", "serve"]
+COMMAND = [sys.executable, "-m", "posse", "serve"]
 
 
 @pytest.fixture

@@ -215,7 +215,7 @@ def test_health(client, name):
 def test_keys_are_asked_for_and_taken(make, tmp_path, monkeypatch):
     monkeypatch.delenv("POSSE_KEY", raising=False)
     database = str(tmp_path / "keyed.db")
-    program = [sys.executable, "-c", "from posse.cli.main import main; main()"]
+    program = [sys.executable, "-m", "posse"]
     made = subprocess.run(
         [*program, "keys", "create", "--scope", "read", "--database", database],
         capture_output=True, text=True, check=True,

@@ -174,7 +174,7 @@ class Served(Asking):
     """``posse serve`` as a process of its own."""
 
     def __init__(self, *arguments, cwd, key=None, env=None):
-        command = [sys.executable, "-c", "from posse.cli.main import main; main()", "serve", *map(str, arguments)]
+        command = [sys.executable, "-m", "posse", "serve", *map(str, arguments)]
         self.errors = Path(cwd) / f"stderr-{time.monotonic_ns()}.txt"
         with self.errors.open("wb") as stream:
             self.process = subprocess.Popen(

@@ -59,7 +59,7 @@ browser_needed = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: ap
 @contextmanager
 def served(folder, *arguments, port=0, ready=True, env=None):
     """Run ``posse serve`` until the end of the block; give its address and process."""
-    command = [sys.executable, "-c", "from posse.cli.main import main; main()", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "posse", "serve", "--port", str(port)]
     with (folder / "errors.txt").open("ab") as errors:
         process = subprocess.Popen(
             [*command, *arguments],

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 PATIENCE = 60.0  # seconds after which something that should come is given up
 BROKEN = (OSError, http.client.HTTPException)  # a request that was not answered in full
 
-COMMAND = [sys.executable, "-c", "from posse.cli.main import main; main()", "serve"]
+COMMAND = [sys.executable, "-m", "posse", "serve"]
 
 
 class Answer(NamedTuple):

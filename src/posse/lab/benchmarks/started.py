@@ -17,7 +17,6 @@ from posse.errors import PosseError
 from posse.lab.benchmarks.ports import free_port
 
 START = 60.0  # seconds that a service may take: on a new machine it compiles first
-PROGRAM = "from posse.cli.main import main; main()"
 
 
 class NotStarted(PosseError):
@@ -58,7 +57,7 @@ def services(database: str, n_processes: int, folder: Path) -> Iterator[list[Ser
 @contextmanager
 def _service(database: str, log: Path) -> Iterator[Service]:
     port = free_port()
-    command = [sys.executable, "-c", PROGRAM, "serve", "--port", str(port), "--database", database]
+    command = [sys.executable, "-m", "posse", "serve", "--port", str(port), "--database", database]
     # No key of whoever runs this: a service without keys is asked.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("POSSE_KEY")}
     with log.open("wb") as out:
