@@ -1,6 +1,7 @@
-"""The worked example in CONTRIBUTING.md is a policy as good as those in the registry."""
+"""The worked examples in CONTRIBUTING.md are as good as what is in the registry."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,13 @@ from numpy.testing import assert_array_equal
 
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue
-from posse.policies import POLICIES, make_policy
+from posse.model import Prior
+from posse.policies import POLICIES, EbmUCB, make_policy
 from posse.simulation import simulate
 from posse.simulation.run import play_step_by_step
 
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 WORLD = SyntheticWorld(n_tasks=4, n_arms=3, n_features=2)
 
 
@@ -21,7 +24,7 @@ WORLD = SyntheticWorld(n_tasks=4, n_arms=3, n_features=2)
 def greedy(monkeypatch):
     """The policy, registered by the one line that the text names."""
     found = {}
-    exec(re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1], found)
+    exec(EXAMPLES[0], found)
     assert '`"greedy": EpsilonGreedy`' in TEXT
     monkeypatch.setitem(POLICIES, "greedy", found["EpsilonGreedy"])
 
@@ -64,3 +67,50 @@ def test_every_arm_is_tried_as_often_as_epsilon_says():
 
     # 0.1 + 0.7 for the better arm; four standard errors are 0.025.
     assert_array_equal(np.abs(np.bincount(arms, minlength=3) / 4000 - [0.1, 0.8, 0.1]) < 0.025, True)
+
+
+@pytest.fixture
+def one_for_all():
+    found = {}
+    exec(EXAMPLES[1], found)
+    return found["one_for_all"]
+
+
+SHAPE = {"n_tasks": 4, "n_arms": 3, "n_features": 2}
+
+
+def test_a_prior_of_ones_own_is_in_force_after_a_refresh_and_decides(one_for_all):
+    draw = WORLD.draw(seed=3, horizon=300)
+    policy = EbmUCB(**SHAPE, prior=one_for_all)
+    policy.play(draw.tasks, draw.contexts, draw.rewards, np.random.default_rng(5))
+
+    assert policy.prior_method == "one_for_all"
+    assert_array_equal(policy.prior.covariance[0], policy.prior.covariance[2])
+    # Asked last within 30 % of the end; from then on what is believed is exact under what it said.
+    again = EbmUCB(**SHAPE, prior=policy.prior)
+    stats = policy.statistics
+    again.update_many(*_rows(draw, policy, stats))
+    np.testing.assert_allclose(policy.predict(1, [0.3, 1.0]).mean, again.predict(1, [0.3, 1.0]).mean, rtol=1e-8)
+
+
+def _rows(draw, policy, stats):
+    played = EbmUCB(**SHAPE, prior=policy._estimate).play(
+        draw.tasks, draw.contexts, draw.rewards, np.random.default_rng(5)
+    )
+    rows = np.arange(draw.tasks.size)
+    assert stats.count.sum() == rows.size
+    return draw.tasks, played.arms, draw.contexts, draw.rewards[rows, played.arms]
+
+
+def test_it_is_as_good_as_others_in_a_simulation(one_for_all):
+    result = simulate(WORLD, {"own": partial(EbmUCB, prior=one_for_all), "random": "random"}, horizon=400, seeds=3)
+
+    assert np.mean(result.regret_of("own")) < 0.6 * np.mean(result.regret_of("random"))
+
+
+def test_what_is_no_prior_is_refused():
+    policy = EbmUCB(**SHAPE, prior=lambda stats: stats)
+    with pytest.raises(InvalidValue, match="expected <lambda> to return a Prior, got Statistics"):
+        policy.update(0, 0, [1.0, 1.0], 1.0)
+    with pytest.raises(InvalidValue, match="expected prior='evidence' with drift"):
+        EbmUCB(**SHAPE, prior=lambda _: Prior.isotropic(n_arms=3, n_features=2), drift=10.0)

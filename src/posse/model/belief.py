@@ -60,6 +60,16 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None, 
     return belief
 
 
+def put_prior(belief: Belief, prior: Prior, buffers: Buffers) -> None:
+    """Put another prior in force, and rebuild all that is believed under it."""
+    belief.covariance[:] = prior.covariance
+    belief.noise_variance[:] = prior.noise_variance
+    belief.shared_precision[:] = prior.shared_precisions
+    belief.shared_location[:] = prior.shared_location
+    for arm in range(prior.n_arms):
+        rebuild(belief, arm, buffers)
+
+
 def prior_of(belief: Belief) -> Prior:
     """Return the prior in force as a value of its own."""
     return Prior(

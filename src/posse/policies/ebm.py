@@ -7,7 +7,7 @@ from typing import Literal
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING
 from posse.model import Prior
 from posse.model.estimation import PriorMethod
-from posse.policies.hierarchical import PAPER_SHARED_PRECISION, Hierarchical
+from posse.policies.hierarchical import PAPER_SHARED_PRECISION, Hierarchical, PriorEstimator
 
 
 class EbmUCB(Hierarchical):
@@ -23,8 +23,10 @@ class EbmUCB(Hierarchical):
         costs 1 % on average, 0.2 costs 8 %).
     shared_precision : float
         :math:`\lambda`, how close to zero the shared mean is believed to be; the evidence prior learns its own.
-    prior : {"paper", "paper-literal", "paper-unthresholded", "moments", "evidence"} or Prior
-        How the population is estimated, or the population itself if it is known.
+    prior : {"paper", "paper-literal", "paper-unthresholded", "moments", "evidence"}, Prior or function
+        How the population is estimated, or the population itself if it is known. A function from
+        :class:`~posse.model.Statistics` to :class:`~posse.model.Prior` is an estimator of your own; it is asked when
+        the rewards of all arms have grown by ``refresh_growth``.
     refresh_growth : float, optional
         An arm's prior is estimated anew when its rewards have grown by this fraction; 0 is after every reward.
         Between refreshes the posterior is exact under the prior in force. Default: 0 as in the paper, or 0.3 under the
@@ -142,7 +144,7 @@ class EbmRandUCB(Hierarchical):
         n_features: int,
         exploration: float | None = None,
         shared_precision: float = PAPER_SHARED_PRECISION,
-        prior: PriorMethod | Prior = "evidence",
+        prior: PriorMethod | Prior | PriorEstimator = "evidence",
         refresh_growth: float | None = None,
         first_pulls: bool = True,
         robust: bool = False,

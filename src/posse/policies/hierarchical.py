@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, new_loop, 
 from posse.kernels.select import Exploration
 from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, log_evidence, new_belief
-from posse.model.belief import prior_of
+from posse.model.belief import prior_of, put_prior
 from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, least_squares_report
 from posse.model.evidence import STUDENT_FREEDOM, evidence_report
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 PAPER_EXPLORATION = 0.1
 PAPER_SHARED_PRECISION = 1e-3
+PriorEstimator: TypeAlias = Callable[[Statistics], Prior]
+"""A prior of one's own: what was learned in, the population out."""
 EVIDENCE_REFRESH = 0.3  # at 0.1 a step takes twice as long, and regret is the same within 1 % (docs/performance.md)
 
 
@@ -52,14 +55,15 @@ class Hierarchical(Policy):
         n_features: int,
         exploration: float | None = None,
         shared_precision: float = PAPER_SHARED_PRECISION,
-        prior: PriorMethod | Prior = "paper",
+        prior: PriorMethod | Prior | PriorEstimator = "paper",
         refresh_growth: float | None = None,
         first_pulls: bool = True,
         robust: bool = False,
         drift: float | Literal["learn"] | None = None,
     ) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
-        learned = isinstance(prior, str) and prior == "evidence"
+        evidence = isinstance(prior, str) and prior == "evidence"
+        learned = evidence or callable(prior)
         if exploration is None:
             exploration = self.evidence_exploration if learned else PAPER_EXPLORATION
         self.exploration = number(exploration, "exploration", at_least=0)
@@ -70,24 +74,27 @@ class Hierarchical(Policy):
         self.refresh_growth = refresh_growth
         self._first_pulls = bool(first_pulls)
         self.robust = bool(robust)
-        if self.robust and not learned:
+        if self.robust and not evidence:
             raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
         self.shared_precision = number(shared_precision, "shared_precision", above=0)
+        self._estimate: PriorEstimator | None = None
+        self._estimated_at = 0.0
+        self._method = estimators.KNOWN
+        start = Prior.isotropic(n_arms=self.n_arms, n_features=self.n_features, shared_precision=self.shared_precision)
         if isinstance(prior, Prior):
             prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
-            self.prior_method, self._method, start = "known", estimators.KNOWN, prior
+            self.prior_method, start = "known", prior
         elif isinstance(prior, str):
             self.prior_method = one_of(prior, "prior", tuple(POLICY_METHODS))
             self._method = POLICY_METHODS[prior]
-            start = Prior.isotropic(
-                n_arms=self.n_arms,
-                n_features=self.n_features,
-                shared_precision=self.shared_precision,
-            )
+        elif callable(prior):
+            if drift is not None:
+                raise InvalidValue("expected prior='evidence' with drift, got a function; leave one of them out")
+            self.prior_method, self._estimate = getattr(prior, "__name__", "own"), prior
         else:
             raise InvalidValue(
-                f"prior must be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, "
-                f"but {type(prior).__name__} came"
+                f"expected prior to be a Prior, a function of statistics or one of "
+                f"{', '.join(map(repr, POLICY_METHODS))}, got {type(prior).__name__}"
             )
         stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
         self._buffers = new_buffers(self.n_features)
@@ -169,7 +176,7 @@ class Hierarchical(Policy):
             words.append("robust")
         if self.drift is not None:
             words.append("drift learned" if self.drift == "learn" else f"half-life {self.drift:g} steps")
-        if self.refresh_growth > 0 and self._method != estimators.KNOWN:
+        if self.refresh_growth > 0 and (self._method != estimators.KNOWN or self._estimate is not None):
             words.append(f"refresh at +{self.refresh_growth:.0%}")
         if not self.first_pulls and self.explores.growing:
             words.append("no first pulls")
@@ -208,8 +215,22 @@ class Hierarchical(Policy):
             self._fading.before(self._handle.address, task, arm, x, reward)
         if kernels.learn(self._handle.address, task, arm, x, reward):
             kernels.REFRESH[self._method](self._handle.address, arm)
+        if self._estimate is not None and self._belief.rewards.sum() >= (1 + self.refresh_growth) * self._estimated_at:
+            self._refresh_by(self._estimate)
+
+    def _refresh_by(self, estimate: PriorEstimator) -> None:
+        """Put in force what a function makes of all that was learned."""
+        prior = estimate(self.statistics)
+        if not isinstance(prior, Prior):
+            raise InvalidValue(f"expected {self.prior_method} to return a Prior, got {type(prior).__name__}")
+        prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
+        put_prior(self._belief, prior, self._buffers)
+        self._estimated_at = float(self._belief.rewards.sum())
 
     def _play(self, stretch: Stretch) -> None:
+        if self._estimate is not None:
+            super()._play(stretch)
+            return
         if self._fading is not None:
             play_in_turn(self, stretch)
             return
@@ -226,7 +247,7 @@ class Hierarchical(Policy):
         spread(decide, n_rows)
 
     def _learn_many(self, lesson: Lesson) -> None:
-        if self._fading is not None:
+        if self._fading is not None or self._estimate is not None:
             super()._learn_many(lesson)
             return
         handle, rows, n_rows = self._handle, Handle(LESSON, lesson), lesson.tasks.size
