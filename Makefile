@@ -9,12 +9,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 8080
 
-.PHONY: demo serve test test-slow lint format bench report picture docs dist clean
+.PHONY: demo serve test pytest test-slow lint format bench report picture docs dist clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "posse needs Python 3.11 or newer; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 demo: .venv/ready
@@ -29,7 +29,11 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+# Linters take one core, so tests begin beside them.
+test: .venv/ready
+	$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: .venv/ready
 	$(BIN)/python -m pytest -m 'not slow'
 
 test-slow: .venv/ready

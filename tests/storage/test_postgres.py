@@ -218,7 +218,7 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server(storage, postgres_
         postgres_server.kill()
         before = len(acknowledged)
         postgres_server.start()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(acknowledged) < before + 20 and time.monotonic() < deadline:
             time.sleep(0.05)
     finally:
