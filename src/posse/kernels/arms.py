@@ -24,7 +24,7 @@ from posse.kernels.posterior import Buffers
 from posse.types import Array
 
 NARROW = 8.0  # the arms' variance over the squared width of the law of their common mean
-DOUBT = 3.0  # how much wider that law is, in variances of the common mean, where the mean is not clearly 0
+DOUBT = 4.0  # how much wider that law is, in variances of the common mean, where the mean is clearly not 0
 SLOPE, INFORMATION, POOLED = 0, 1, 2  # of the log scale of the arms' spread; what pooling adds to the log evidence
 
 
@@ -96,12 +96,13 @@ def set_width(evidence: Any) -> None:
 
     Common coefficients that are small beside the spread of the arms are drawn to 0; large ones (sales near 100) are let
     go. Its penalty, log(1 + t^2) / 2, is that of a Gaussian whose precision follows the common mean as it was last.
-    A mean that is as large as it is uncertain, a few clicks in a thousand rows, is drawn to 0 less.
+    A mean that is larger than it is uncertain, a few clicks in a thousand rows, is drawn to 0 less.
     """
     for i in range(evidence.arm_mean.shape[0]):
         scale = NARROW * evidence.shared_scale[0] * evidence.feature_square[i]
         square, variance = evidence.arm_mean[i] * evidence.arm_mean[i], evidence.arm_covariance[i, i]
-        square += variance + DOUBT * min(square, variance)
+        doubt = variance * (1.0 - variance / square) if square > variance else 0.0
+        square += variance + DOUBT * doubt
         evidence.arm_precision[i] = scale / (1.0 + scale * square)
 
 
