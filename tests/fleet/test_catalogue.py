@@ -166,7 +166,12 @@ def test_a_log_is_sound_and_teaches_the_same(tmp_path):
     catalogue = taught(log=tmp_path / "log.jsonl")
     log = read_log(tmp_path / "log.jsonl")
 
-    assert log.features == [*FEATURES, *ARM_FEATURES]
+    assert log.features == FEATURES  # what the arm taken is like came after the decision
+    assert log.arm_features == ARM_FEATURES
+    prices = log.frame["arm_features"].struct.field("price").to_list()
+    for row, eligible in enumerate(log.eligible.to_list()):
+        price = dict(arms_of(8, seed=row % 3).select("arm", "price").iter_rows())
+        assert prices[row] == [price[arm] for arm in eligible]
     assert not [finding for finding in check_log(log) if finding.severity == "error"]
     again = Catalogue(FEATURES, ARM_FEATURES, seed=3)
     assert again.learn_many(log.frame) == 60
@@ -208,7 +213,18 @@ def test_a_ranking_has_distinct_arms_and_a_reward_per_place(tmp_path):
     for place in range(3):
         assert set(ranking[place].probabilities) == set(arms_of()["arm"]) - set(ranking.arms[:place])
     assert catalogue.reward_many(ranking, [1.0, 0.0, 0.5]) == 3
-    assert read_log(tmp_path / "log.jsonl").frame["ranking_place"].drop_nulls().to_list() == [1, 2, 3]
+    log = read_log(tmp_path / "log.jsonl").frame.tail(3)
+    assert log["ranking_place"].to_list() == [1, 2, 3]
+    price = dict(arms_of().select("arm", "price").iter_rows())
+    for eligible, logged in log.select("eligible", pl.col("arm_features").struct.field("price")).iter_rows():
+        assert logged == [price[arm] for arm in eligible]
+
+
+def test_probabilities_are_those_of_the_next_decision():
+    catalogue, rows = taught(8, evaluation_budget=0.1), arms_of()
+    for explore in (True, False):
+        said = catalogue.probabilities("t1", [0.1, 0.2], rows, explore=explore)
+        assert said == catalogue.decide("t1", [0.1, 0.2], rows, explore=explore, record=False).probabilities
 
 
 def test_residuals_of_arms_not_seen_for_long_are_dropped():

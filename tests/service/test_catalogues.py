@@ -89,8 +89,8 @@ def test_it_believes_what_the_library_does(start):
     ]
     served = service.live("shop").replica.catalogue
     library = Catalogue(features=served.features, arm_features=served.arm_features)
-    columns = {name: [row["context"][name] for row in rows] for name in ("evening", "price", "colour")}
-    library.learn_many(columns | {name: [row[name] for row in rows] for name in ("task", "arm", "reward")})
+    names = ("task", "arm", "reward", "context", "eligible", "arm_features")
+    library.learn_many({name: [row[name] for row in rows] for name in names})
     eligible = menu(np.random.default_rng(3))
     mine = service.live("shop").replica.catalogue.expected("store-1", [1.0], eligible)
     theirs = library.expected("store-1", [1.0], eligible)
@@ -114,7 +114,7 @@ def test_propensities_are_those_of_the_draws_and_the_log_has_what_evaluation_nee
     assert len({place["arm"] for place in places}) == 3
     assert abs(sum(places[0]["probabilities"].values()) - 1) < 1e-9
     row = service.read(f"/v1/decisions/{places[1]['id']}")
-    assert row["context"] == {"evening": 1.0} | eligible[places[1]["arm"]]
+    assert row["context"] == {"evening": 1.0}
     assert row["arm_features"]["price"] == [eligible[arm]["price"] for arm in row["probabilities"]]
     assert len(row["probabilities"]) == 3
 

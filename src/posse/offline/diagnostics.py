@@ -178,8 +178,10 @@ def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limit
         "to the log"
     )
     if 1 - found.supported > limits.max_unsupported + NEVER:
-        lost = (probabilities * ~data.supported).sum(axis=0)
-        worst = data.arm_labels[int(lost.argmax())]
+        lost = probabilities * ~data.supported
+        row = int(lost.max(axis=1).argmax())
+        # Arms of a catalogue are other ones in every row.
+        worst = data.label(row, int((lost.sum(axis=0) if data.menus is None else lost[row]).argmax()))
         reasons.append(
             Refusal(
                 "no-overlap",

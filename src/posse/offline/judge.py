@@ -61,7 +61,7 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
     found = diagnose(data, probabilities, weights, floor=limits.floor, unclipped=unclipped)
     reasons = tuple(refusals(found, data, probabilities, limits))
     notes = []
-    if isinstance(target, Fleet):
+    if isinstance(target, Fleet) and data.menus is None:
         strange = [repr(arm) for arm in target.posse.arms if arm not in data.arm_labels]
         if strange:
             reason = f"the fleet also chooses {', '.join(strange)}, which the log never could"
@@ -69,6 +69,7 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
         absent = [repr(arm) for arm in data.arm_labels if arm not in target.posse.arms]
         if absent:
             notes.append(f"the fleet has no arm {', '.join(absent)} and never chooses it")
+    if isinstance(target, Fleet):
         notes.append("right only if this fleet has not learned from this log; else its value is too high")
     if found.clipped > 0:
         notes.append(
