@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.logs import Log
     from posse.logs.menus import Menus
+    from posse.offline.rankings import Rankings
 
 AGREE = 1e-4  # what rounding to 32-bit floats and few digits may take from probabilities
 
@@ -52,8 +53,11 @@ class LoggedBandit:
     menus : Menus, optional
         The eligible arms of each row and their features, where a catalogue decided. The number of an arm, and its
         column in ``eligible`` and ``probabilities``, is then its place among the eligible arms of its row.
-    rows_without_reward, rows_without_propensity, rows_left_out : int
-        Rows of the log that are not here: for lack of a reward, of a propensity, of either.
+    rankings : Rankings, optional
+        Where rows are places of rankings: what stands above each, with or without a reward.
+    rows_without_reward, rows_without_propensity, rows_without_place_above, rows_left_out : int
+        Rows of the log that are not here: for lack of a reward, of a propensity, of the place above in a ranking, of
+        any.
 
     Examples
     --------
@@ -77,8 +81,10 @@ class LoggedBandit:
     reward_family: str = ""
     raw: pl.DataFrame | None = None
     menus: Menus | None = None
+    rankings: Rankings | None = None
     rows_without_reward: int = 0
     rows_without_propensity: int = 0
+    rows_without_place_above: int = 0
     rows_left_out: int = 0
 
     def __post_init__(self) -> None:

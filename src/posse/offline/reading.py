@@ -9,6 +9,7 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.logs.menus import menus_of
+from posse.offline.rankings import ABSENT, Rankings, places_above
 from posse.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -27,19 +28,54 @@ def read_columns(log: Log, features: FeatureSpec | None, groups: Sequence[str]) 
     """Return the fields of a :class:`~posse.offline.data.LoggedBandit`."""
     import polars as pl
 
-    arms = log.arms
     given = log.frame.with_columns(log.eligible.alias("eligible"))
     frame = given.with_columns(propensity=pl.col("propensity").fill_null(_stated(given)))
     no_reward = frame["reward"].is_null() | ~frame["reward"].fill_null(0.0).is_finite()
     no_propensity = frame["propensity"].is_null()
-    frame = frame.filter(~no_reward & ~no_propensity)
-    if frame.is_empty():
+    frame = frame.with_columns(_counts=~no_reward).filter(~no_propensity)
+    above = places_above(frame)
+    alone = 0  # places below one that is not there
+    if above is not None:
+        alone = int((frame["_counts"].to_numpy() & (above == ABSENT)).sum())
+        frame = frame.with_columns(pl.col("_counts") & pl.Series(above != ABSENT))
+    if not frame["_counts"].any():
         raise InvalidValue(
             f"no row of the log has both a reward and a propensity: of {log.n_rows} rows {no_reward.sum()} lack the "
-            f"reward and {no_propensity.sum()} the propensity"
+            f"reward, {no_propensity.sum()} the propensity and {alone} the place above them in their ranking"
         )
     if not frame["time"].null_count():
         frame = frame.sort("time", maintain_order=True)
+    rewarded = frame.filter("_counts")
+    lost = int((no_reward | no_propensity).sum()) + alone
+    return {
+        **_fields(rewarded, log, features, groups),
+        "rankings": None if above is None else _rankings(frame, log, features),
+        "rows_without_reward": int(no_reward.sum()),
+        "rows_without_propensity": int(no_propensity.sum()),
+        "rows_without_place_above": alone,
+        "rows_left_out": lost,
+    }
+
+
+def _rankings(frame: pl.DataFrame, log: Log, features: FeatureSpec | None) -> Rankings:
+    """Return all places, those without a reward among them."""
+    import polars as pl
+
+    from posse.offline.data import LoggedBandit
+
+    above, rows = places_above(frame), np.flatnonzero(frame["_counts"].to_numpy())
+    assert above is not None
+    whole = LoggedBandit(
+        **_fields(frame.with_columns(reward=pl.when("_counts").then("reward").otherwise(0.0)), log, features, ())
+    )
+    return Rankings(whole, rows, above)
+
+
+def _fields(frame: pl.DataFrame, log: Log, features: FeatureSpec | None, groups: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that rows of a log make."""
+    import polars as pl
+
+    arms: list[Any] = log.arms
     tasks = frame["task"].unique(maintain_order=True)
     raw = frame["context"].struct.unnest()
     menus = menus_of(frame)
@@ -72,9 +108,6 @@ def read_columns(log: Log, features: FeatureSpec | None, groups: Sequence[str]) 
         "groups": {name: _group(frame, raw, name) for name in groups},
         "raw": raw,
         "menus": menus,
-        "rows_without_reward": int(no_reward.sum()),
-        "rows_without_propensity": int(no_propensity.sum()),
-        "rows_left_out": int((no_reward | no_propensity).sum()),
     }
 
 
