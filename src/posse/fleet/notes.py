@@ -29,7 +29,7 @@ def decision_records(
     ----------
     decisions : sequence of Decision
     contexts : sequence of dict
-        Raw features of each by name, those of its task and arm among them in a fleet.
+        Raw features of each by name, those of its task among them.
     now : float
     policy : str
     ranking : bool, default False

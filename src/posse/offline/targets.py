@@ -11,6 +11,7 @@ import numpy as np
 from posse.checks import real_array
 from posse.errors import InvalidValue, ShapeError, UnknownArm
 from posse.fleet.catalogue import Catalogue
+from posse.fleet.knowing import task_feature_names, with_more_tasks
 from posse.offline.data import LoggedBandit, check_distributions
 from posse.offline.estimators import importance_weights
 from posse.types import Array
@@ -132,7 +133,8 @@ class Fleet:
         tasks = [data.task_labels[task] for task in data.tasks.tolist()]
         everything = bool(offered.all()) and len(own) == data.n_arms
         lists = None if everything else [labels[row].tolist() for row in offered]
-        given = self.posse.probabilities(tasks, data.raw, lists, explore=self.explore)
+        fleet, tasks = _with_tasks_of(self.posse, data.raw, tasks)
+        given = fleet.probabilities(tasks, data.raw, lists, explore=self.explore)
         result = np.zeros((data.n_rows, data.n_arms))
         for column, arm in enumerate(data.arm_labels):
             if arm in own:
@@ -152,6 +154,26 @@ class Fleet:
         for row, found in enumerate(catalogue.probabilities_in(tasks, contexts, data.menus, self.explore)):
             result[row, : found.size] = found
         return result
+
+
+def _with_tasks_of(fleet: Posse, raw: pl.DataFrame, tasks: list[Any]) -> tuple[Posse, list[Any]]:
+    """Return a fleet, and the tasks of rows, so that tasks it has never met are known by what the rows say of them.
+
+    A task that the fleet knows is as it was when the fleet was saved.
+    """
+    names = task_feature_names(fleet)
+    if not names or not set(names) <= set(raw.columns):
+        return fleet, tasks
+    mine = set(fleet.tasks)
+    found: dict[tuple[Any, ...], int] = {}
+    at: dict[int, int] = {}
+    for row, about in enumerate(raw.select(names).iter_rows()):
+        if tasks[row] not in mine and any(value is not None for value in about):
+            at[row] = found.setdefault(about, len(found))  # without rewards, tasks of one kind are all alike
+    if not found:
+        return fleet, tasks
+    copy, labels = with_more_tasks(fleet, [dict(zip(names, about, strict=True)) for about in found])
+    return copy, [labels[at[row]] if row in at else task for row, task in enumerate(tasks)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
