@@ -263,3 +263,30 @@ def test_what_is_refused_changes_nothing(tmp_path):
         catalogue.reward(decision, 1.0)
     with pytest.raises(InvalidValue, match="'price' in both"):
         Catalogue(["price"], ["price"])
+
+
+def test_it_shows_a_screenful_of_itself():
+    catalogue = Catalogue(["<x>"], [f"f{place}" for place in range(20)])
+    assert catalogue
+    assert len(catalogue) == 0
+    shown = taught(12)
+    assert len(shown) == len(shown.tasks) == 4
+    assert repr(shown).startswith("<Catalogue: 4 tasks, ")
+    page = catalogue._repr_html_()
+    assert "&lt;x&gt;" not in page  # its columns are beyond the first eight
+    assert "8 of 42 rows" in page
+    assert "Catalogue: 4 tasks" in shown._repr_html_()
+    assert "x*price" in shown._repr_html_()
+
+
+def test_a_table_is_learned_as_a_whole_or_not_at_all(tmp_path):
+    catalogue = taught(log=tmp_path / "log.jsonl")
+    rows, before = read_log(tmp_path / "log.jsonl").frame, repr(catalogue)
+    for wrong in (
+        rows.with_columns(reward=pl.when(pl.int_range(pl.len()) < 59).then("reward")),
+        rows.with_columns(arm=pl.when(pl.int_range(pl.len()) < 59).then("arm").otherwise(pl.lit("nobody"))),
+        rows.with_columns(context=pl.struct(pl.col("context").struct.field("x"))),
+    ):
+        with pytest.raises(InvalidValue):
+            catalogue.learn_many(wrong)
+        assert repr(catalogue) == before

@@ -33,6 +33,8 @@ from posse.kernels.fleet import decide, numbers, pick
 from posse.kernels.rule import action_probabilities
 from posse.keywords import KnownKeywords
 from posse.logs.menus import taken_features
+from posse.showing import Sheet, Table
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.logs.menus import Menus
@@ -134,6 +136,21 @@ class Catalogue(KnownKeywords):
             f"<Catalogue: {len(fleet)} tasks, {len(self._arms)} arms so far, {fleet.n_rewards:g} rewards, "
             f"{sum(ledger.n_pending for ledger in fleet._ledgers())} pending>"
         )
+
+    def __len__(self) -> int:
+        return len(self._fleet)
+
+    def __bool__(self) -> bool:
+        return True  # also before the first task
+
+    def _repr_html_(self) -> str:
+        with self._fleet._lock:
+            self._fleet._engine.ensure_fresh()
+            mean, covariance = self._coefficients(None)
+        rows = list(zip(self.columns, mean.tolist(), np.sqrt(np.diagonal(covariance)).tolist(), strict=True))
+        notes = [f"noise {self.noise_sd:.3g}, arms {self.residual_sd:.3g} from what their features say (sd)"]
+        table = Table("what a new task starts from", ("column", "mean", "sd"), rows)
+        return Sheet(repr(self).strip("<>"), [table], notes).html()
 
     def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
         """Note decisions and rewards here from now on; None is nowhere."""
@@ -447,6 +464,8 @@ class Catalogue(KnownKeywords):
     def learn_many(self, table: Any, *, task: str = "task", arm: str = "arm", reward: str = "reward") -> int:
         """Learn the rows of a table, one by one; return how many.
 
+        All rows are checked before the first is learned, and an interrupt from the keyboard waits for the last.
+
         Parameters
         ----------
         table : Polars, pandas or Arrow table, or the path of a file
@@ -464,7 +483,7 @@ class Catalogue(KnownKeywords):
         raw = contexts_of(frame, (*self.features.names, *self.arm_features.names))
         of_arms = taken_features(frame, arms)
         X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw if of_arms is None else of_arms)
-        with self._fleet._lock:
+        with self._fleet._lock, undisturbed():
             for row, value in enumerate(y):
                 joint = self._joint.at(X[row]) @ F[row]
                 self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)
