@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 
 from posse import Catalogue
 from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict, UnknownDecision
+from posse.features import numeric
 from posse.logs import check_log, read_log
 
 FEATURES, ARM_FEATURES = ["x", "y"], ["price", "size"]
@@ -290,3 +291,15 @@ def test_a_table_is_learned_as_a_whole_or_not_at_all(tmp_path):
         with pytest.raises(InvalidValue):
             catalogue.learn_many(wrong)
         assert repr(catalogue) == before
+
+
+def test_numbers_are_logged_as_other_tables_are():
+    catalogue = Catalogue(["x"], [numeric("price", missing=0.0), "size"])
+    rows = pl.DataFrame({"arm": ["a", "b", "c"], "size": [1, 2, 3], "price": [0.5, np.nan, None], "other": [""] * 3})
+    fast = catalogue.menu(rows).logged()
+    slow = catalogue.menu(
+        {row["arm"]: {"price": row["price"], "size": row["size"]} for row in rows.to_dicts()}
+    ).logged()
+    assert fast == slow == {"price": [0.5, None, None], "size": [1, 2, 3]}
+    assert {type(value) for value in fast["size"]} == {int}
+    assert catalogue.menu(rows).logged([1]) == {"price": [0.5, None], "size": [1, 3]}

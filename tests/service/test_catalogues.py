@@ -7,6 +7,8 @@ import numpy as np
 
 from posse import Catalogue
 from posse.fleet.catalogue_replica import CatalogueReplica
+from posse.logs import read_log
+from posse.offline import Limits, Logged, Rule, evaluate
 
 SHOP = {
     "kind": "catalogue",
@@ -117,6 +119,24 @@ def test_propensities_are_those_of_the_draws_and_the_log_has_what_evaluation_nee
     assert row["context"] == {"evening": 1.0}
     assert row["arm_features"]["price"] == [eligible[arm]["price"] for arm in row["probabilities"]]
     assert len(row["probabilities"]) == 3
+
+
+def test_another_rule_is_evaluated_by_an_export(start, tmp_path):
+    service = start()
+    make(service, evaluation_budget=0.5)
+    live_in(service, 150)
+    values = []
+    for kind in ("jsonl", "parquet"):
+        path = tmp_path / f"log.{kind}"
+        path.write_bytes(service.get("/v1/fleets/shop/log", params={"format": kind}).content)
+        log = read_log(path)
+        assert log.features == ["evening"]
+        assert log.arm_features == ["price", "colour"]
+        cheap = Rule(lambda task, context, arms: min(arms, key=lambda arm: (arms[arm]["price"], arm)), "cheap")
+        found = evaluate(log, cheap, against=Logged(), limits=Limits(min_effective_rows=20), resamples=200)
+        values.append([found.estimate(name, "snips").value for name in ("cheap", "logged")])
+    assert values[0] == values[1]
+    assert values[0][0] != values[0][1]
 
 
 def test_the_same_request_again_gets_the_same_decision(start):
