@@ -172,3 +172,13 @@ def test_every_command_explains_itself(run):
     assert "demo" in run("--help").stdout
     for command in ("demo", "simulate"):
         assert "Usage" in run(command, "--help").stdout
+
+
+def test_simulate_lets_worlds_change(run):
+    still, moving = (
+        json.loads(run(*SMALL, "-p", "ebm-ucb:prior=evidence,drift=learn", "--json", *more).stdout)
+        for more in ((), ("--half-life", "20", "--change-every", "10", "--change-share", "0.5", "--population-moves"))
+    )
+    assert still["policies"] != moving["policies"]
+    with pytest.raises(InvalidValue, match="pass half_life or change_every"):
+        run(*SMALL, "-p", "ebm-ucb", "--change-share", "0.5")

@@ -137,7 +137,7 @@ def test_one_refused_target_does_not_hide_the_others(run, table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (["-p", "nothing.posse"], InvalidValue, "no target 'nothing.posse': it must be a fleet's file"),
+        (["-p", "nothing.posse"], InvalidValue, "no target 'nothing.posse': it must be the file of a fleet"),
         (["-p", "always:z"], UnknownArm, "no arm 'z' in the log; its arms are 'a', 'b', 'c'"),
         (["-p", "learned:lin-ucb"], InvalidValue, "must be one of 'ebm-rand-ucb', 'ebm-ts', 'ebm-ucb'"),
         (["-p", "learned:ebm-ts:colour=1"], InvalidValue, "no setting 'colour'"),
@@ -204,7 +204,7 @@ def test_a_rule_of_ones_own_is_worth_what_the_same_probabilities_are(run, log, t
     assert values["positive", "ips"] == pytest.approx((weights * rewards).mean())
     assert values["half", "ips"] == pytest.approx((1.5 * (arms != "b") * rewards).mean())
     for name, error, words in (
-        ("wrong", UnknownArm, "'wrong' says 'z' in row 0, but the arms of the log are 'a', 'b', 'c'"),
+        ("wrong", UnknownArm, "'wrong' says 'z' in row 0, but the arms there are 'a', 'b', 'c'"),
         ("number", InvalidValue, "no function 'number'; it has half, positive, wrong"),
     ):
         with pytest.raises(error, match=words):

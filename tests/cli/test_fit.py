@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from posse import Posse
 from posse.cli.main import app
 from posse.errors import ExpiredDecision, InvalidValue, PosseError, RewardConflict, UnknownDecision, UnknownTask
+from posse.fleet.knowing import about_task
 
 ROWS = 400
 
@@ -443,3 +444,50 @@ def test_a_folder_of_many_rows_is_fitted_like_one_table(run, tmp_path, monkeypat
     result = run("fit", tmp_path / "rows" / "*.parquet", "--out", tmp_path / "scaled.posse", "--standardise")
     assert result.exit_code == 0
     assert Posse.load(tmp_path / "scaled.posse").features.features[0].center == pytest.approx(table["size"].mean())
+
+
+def test_fit_knows_what_belongs_to_a_task(run, tmp_path):
+    out, table = tmp_path / "fleet.posse", tmp_path / "sales.parquet"
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    region = pl.col("store").replace_strict({f"store-{i}": ["north", "south"][i % 2] for i in range(6)})
+    sales().with_columns(region=region, size=pl.col("store").str.tail(1).cast(pl.Int64)).write_parquet(table)
+    done = run("fit", table, *columns, "--task-feature", "region", "--task-feature", "size", "--out", out)
+    assert done.exit_code == 0, done.output
+    fleet = Posse.load(out)
+    assert fleet.features.names == ("age", "weather")
+    assert fleet.effects()["task"].keys() == {"region", "size"}
+    assert about_task(fleet, "store-3") == {"region": "south", "size": 3}
+    with pytest.raises(InvalidValue, match="got 'country'; there are 'age', 'weather', 'region', 'size'"):
+        run("fit", table, *columns, "--task-feature", "country", "--out", out)
+    with pytest.raises(InvalidValue, match="expected one table with --task-feature"):
+        run("fit", f"{tmp_path}/*.parquet", *columns, "--task-feature", "region", "--out", out)
+
+
+def test_fit_takes_the_last_that_a_log_says_about_a_task(run, tmp_path):
+    log, out = tmp_path / "log.jsonl", tmp_path / "fleet.posse"
+    fleet = Posse(arms=["a", "b"], features=["x"], task_features=["size"], seed=1, log=log)
+    fleet.set_task_features({"t": {"size": 1.0}, "u": {"size": 5.0}})
+    for task in "tu":
+        fleet.reward(fleet.decide(task, [0.5]), 1.0)
+    fleet.set_task_features({"t": {"size": 2.0}, "never decided": {"size": 3.0}})
+    fleet.reward(fleet.decide("nothing said", [0.5]), 1.0)
+    assert run("fit", log, "--task-feature", "size", "--out", out).exit_code == 0
+    found = Posse.load(out)
+    assert found.features.names == ("x",)
+    sizes = {task: about_task(found, task) for task in ("t", "u", "never decided", "nothing said")}
+    assert sizes == {"t": {"size": 2.0}, "u": {"size": 5.0}, "never decided": {"size": 3.0}, "nothing said": None}
+
+
+def test_times_are_used_or_refused(run, tmp_path):
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    (tmp_path / "many").mkdir()
+    for part in "ab":
+        sales().with_columns(time=pl.lit(1e9), reward_time=pl.lit(1e9)).write_parquet(
+            tmp_path / "many" / f"{part}.parquet"
+        )
+    with pytest.raises(InvalidValue, match="expected one table or log with --drift"):
+        run("fit", tmp_path / "many", *columns, "--drift", "learn", "--out", tmp_path / "fleet.posse")
+    rows = [{"task": "t", "arm": "a", "reward": 1.0, "context": {"x": 1}, **time} for time in ({"time": 1e9}, {})]
+    (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InvalidValue, match="expected the time of every row with --drift, got 1 of 2"):
+        run("fit", tmp_path / "log.jsonl", "--drift", "3", "--out", tmp_path / "fleet.posse")

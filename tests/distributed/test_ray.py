@@ -225,6 +225,20 @@ def test_what_cannot_be_sharded_is_refused(ray):
             ShardedPosse(arms=ARMS, features=FEATURES, **settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"drift": "learn"}, "no drift"),
+        ({"drift": 30}, "no drift"),
+        ({"task_features": ["size"]}, "no task_features"),
+        ({"arm_features": ["price"], "arms": {arm: {"price": 1.0} for arm in ARMS}}, "no arm_features"),
+    ],
+)
+def test_what_shards_do_not_learn_is_refused_before_there_is_a_cluster(settings, word):
+    with pytest.raises(InvalidValue, match=f"expected {word} for a sharded fleet"):
+        ShardedPosse(**{"arms": ARMS, "features": FEATURES} | settings)
+
+
 def test_importing_posse_does_not_import_ray():
     program = (
         "import sys, posse; from posse import Posse, simulate; import posse.distributed, posse.cli.main;"

@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 
 from posse import Catalogue
 from posse.errors import DamagedFile, ExpiredDecision, InvalidValue, RewardConflict, UnknownDecision
+from posse.features import numeric
 from posse.logs import check_log, read_log
 
 FEATURES, ARM_FEATURES = ["x", "y"], ["price", "size"]
@@ -166,7 +167,12 @@ def test_a_log_is_sound_and_teaches_the_same(tmp_path):
     catalogue = taught(log=tmp_path / "log.jsonl")
     log = read_log(tmp_path / "log.jsonl")
 
-    assert log.features == [*FEATURES, *ARM_FEATURES]
+    assert log.features == FEATURES  # what the arm taken is like came after the decision
+    assert log.arm_features == ARM_FEATURES
+    prices = log.frame["arm_features"].struct.field("price").to_list()
+    for row, eligible in enumerate(log.eligible.to_list()):
+        price = dict(arms_of(8, seed=row % 3).select("arm", "price").iter_rows())
+        assert prices[row] == [price[arm] for arm in eligible]
     assert not [finding for finding in check_log(log) if finding.severity == "error"]
     again = Catalogue(FEATURES, ARM_FEATURES, seed=3)
     assert again.learn_many(log.frame) == 60
@@ -208,7 +214,18 @@ def test_a_ranking_has_distinct_arms_and_a_reward_per_place(tmp_path):
     for place in range(3):
         assert set(ranking[place].probabilities) == set(arms_of()["arm"]) - set(ranking.arms[:place])
     assert catalogue.reward_many(ranking, [1.0, 0.0, 0.5]) == 3
-    assert read_log(tmp_path / "log.jsonl").frame["ranking_place"].drop_nulls().to_list() == [1, 2, 3]
+    log = read_log(tmp_path / "log.jsonl").frame.tail(3)
+    assert log["ranking_place"].to_list() == [1, 2, 3]
+    price = dict(arms_of().select("arm", "price").iter_rows())
+    for eligible, logged in log.select("eligible", pl.col("arm_features").struct.field("price")).iter_rows():
+        assert logged == [price[arm] for arm in eligible]
+
+
+def test_probabilities_are_those_of_the_next_decision():
+    catalogue, rows = taught(8, evaluation_budget=0.1), arms_of()
+    for explore in (True, False):
+        said = catalogue.probabilities("t1", [0.1, 0.2], rows, explore=explore)
+        assert said == catalogue.decide("t1", [0.1, 0.2], rows, explore=explore, record=False).probabilities
 
 
 def test_residuals_of_arms_not_seen_for_long_are_dropped():
@@ -247,3 +264,42 @@ def test_what_is_refused_changes_nothing(tmp_path):
         catalogue.reward(decision, 1.0)
     with pytest.raises(InvalidValue, match="'price' in both"):
         Catalogue(["price"], ["price"])
+
+
+def test_it_shows_a_screenful_of_itself():
+    catalogue = Catalogue(["<x>"], [f"f{place}" for place in range(20)])
+    assert catalogue
+    assert len(catalogue) == 0
+    shown = taught(12)
+    assert len(shown) == len(shown.tasks) == 4
+    assert repr(shown).startswith("<Catalogue: 4 tasks, ")
+    page = catalogue._repr_html_()
+    assert "&lt;x&gt;" not in page  # its columns are beyond the first eight
+    assert "8 of 42 rows" in page
+    assert "Catalogue: 4 tasks" in shown._repr_html_()
+    assert "x*price" in shown._repr_html_()
+
+
+def test_a_table_is_learned_as_a_whole_or_not_at_all(tmp_path):
+    catalogue = taught(log=tmp_path / "log.jsonl")
+    rows, before = read_log(tmp_path / "log.jsonl").frame, repr(catalogue)
+    for wrong in (
+        rows.with_columns(reward=pl.when(pl.int_range(pl.len()) < 59).then("reward")),
+        rows.with_columns(arm=pl.when(pl.int_range(pl.len()) < 59).then("arm").otherwise(pl.lit("nobody"))),
+        rows.with_columns(context=pl.struct(pl.col("context").struct.field("x"))),
+    ):
+        with pytest.raises(InvalidValue):
+            catalogue.learn_many(wrong)
+        assert repr(catalogue) == before
+
+
+def test_numbers_are_logged_as_other_tables_are():
+    catalogue = Catalogue(["x"], [numeric("price", missing=0.0), "size"])
+    rows = pl.DataFrame({"arm": ["a", "b", "c"], "size": [1, 2, 3], "price": [0.5, np.nan, None], "other": [""] * 3})
+    fast = catalogue.menu(rows).logged()
+    slow = catalogue.menu(
+        {row["arm"]: {"price": row["price"], "size": row["size"]} for row in rows.to_dicts()}
+    ).logged()
+    assert fast == slow == {"price": [0.5, None, None], "size": [1, 2, 3]}
+    assert {type(value) for value in fast["size"]} == {int}
+    assert catalogue.menu(rows).logged([1]) == {"price": [0.5, None], "size": [1, 3]}

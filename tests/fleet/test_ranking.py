@@ -106,7 +106,7 @@ def test_a_log_of_rankings_is_evaluated_by_place(fleet_of, tmp_path):
     assert log.frame["ranking_id"].n_unique() == 300
     assert log.frame["eligible"].list.len().to_list() == [3, 2] * 300
     assert not [finding for finding in check_log(log) if finding.severity == "error"]
-    # The best arm that is left is blue at the first place; below, blue in two of three rankings and else green.
+    # The best arm that is left is blue at the first place, so green at the second.
 
     def best(data):
         value = np.where(data.eligible, [worth[arm] for arm in data.arm_labels], -np.inf)
@@ -115,4 +115,5 @@ def test_a_log_of_rankings_is_evaluated_by_place(fleet_of, tmp_path):
     found = evaluate(log, best, estimators=["snips"], groups=["ranking_place"], resamples=200)
     by_place = {row["group"]: row["value"] for row in found.by_group.to_dicts()}
     assert by_place["1"] == pytest.approx(2.0, abs=0.05)
-    assert by_place["2"] == pytest.approx(5 / 3, abs=0.15)  # 300 rankings: a standard error of 0.04
+    assert by_place["2"] == pytest.approx(1.0, abs=0.05)  # not 5/3, the best of what other first places have left
+    assert found.estimate("best", "snips").value == pytest.approx(1.5, abs=0.15)  # per place; 3 per ranking

@@ -335,3 +335,46 @@ def _outcome(path):
         return read_jsonl(path)
     except DataFileError as error:
         return str(error)
+
+
+def test_features_of_eligible_arms_come_back(tmp_path):
+    rows = [
+        {
+            "decision_id": f"d{row}", "task": "a", "arm": "x0", "eligible": [f"x{i}" for i in range(2 + row % 2)],
+            "context": {"c": 1}, "reward": 1.0,
+            "arm_features": {
+                "price": [1 if row % 3 else None, 2.5, 3][: 2 + row % 2],
+                "colour": ["r", None, "b"][: 2 + row % 2],
+                "nothing": [None] * (2 + row % 2),
+            },
+        }
+        for row in range(300)  # more than are read one by one
+    ]  # fmt: skip
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(row) + "\n" for row in (*rows, {"task": "a", "arm": "x0"}, {"decision_id": "d0", "reward": 1.0})
+        )
+    )
+    log = read_log(path)
+
+    assert log.arm_features == ["price", "colour", "nothing"]
+    assert log.frame["arm_features"].to_list()[:-1] == [row["arm_features"] for row in rows]
+    assert log.frame["arm_features"].to_list()[-1] == dict.fromkeys(log.arm_features)
+    assert not log.unknown
+    for name in ("again.jsonl", "again.parquet"):
+        write_log(log, tmp_path / name)
+        assert read_log(tmp_path / name) == log
+    for wrong, message in (
+        ({"arm_features": [1]}, "must be an object of lists"),
+        ({"arm_features": {"price": 1}}, "arm feature 'price' must be a list"),
+        ({"arm_features": {"price": [{}]}}, "arm feature 'price' must be a number"),
+        ({"arm_features": {"price": ["x"]}}, "feature 'price' is text here, but a whole number in line 1"),
+    ):
+        path.write_text(
+            json.dumps({"task": "a", "arm": "x", "arm_features": {"price": [1]}})
+            + "\n"
+            + json.dumps({"task": "a", "arm": "x"} | wrong)
+        )
+        with pytest.raises(DataFileError, match=message):
+            read_log(path)

@@ -5,6 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from posse import Posse
 from posse.errors import InvalidValue, ShapeError, UnknownArm
+from posse.logs import Log
 from posse.offline import Always, Fleet, Function, Logged, LoggedBandit, Uniform
 from posse.offline.targets import as_target, checked_probabilities, weights_of
 
@@ -131,3 +132,27 @@ def test_a_fleet_without_any_eligible_arm_is_refused(fleet):
 def test_a_fleet_needs_features_as_they_were_logged(fleet):
     with pytest.raises(InvalidValue, match="evaluate it on a Log"):
         Fleet(fleet).probabilities(data())
+
+
+def test_a_task_that_a_fleet_has_never_met_is_known_by_its_features_in_the_log():
+    rng = np.random.default_rng(1)
+    fleet = Posse(["a", "b"], ["x"], task_features=["region"], seed=1)
+    fleet.set_task_features({f"t{i}": {"region": float(i % 2)} for i in range(20)})
+    rows = {"task": [f"t{i % 20}" for i in range(800)], "arm": rng.choice(["a", "b"], 800), "x": rng.normal(size=800)}
+    better = (rows["arm"] == "b") == (np.arange(800) % 2 == 1)
+    fleet.learn_many(rows | {"reward": 3.0 * better + 0.3 * rng.normal(size=800)})
+    log = Log(
+        {
+            "task": ["new", "new", "other", "t1", "nothing"], "arm": ["a"] * 5, "reward": [1.0] * 5,
+            "propensity": [0.5] * 5, "eligible": [["a", "b"]] * 5,
+            "context": [{"x": 0.0, "region": r} for r in (0.0, 1.0, 1.0, 0.0, None)],
+        }
+    )  # fmt: skip
+    before = (fleet.tasks, fleet.n_decisions)
+    found = Fleet(fleet).probabilities(LoggedBandit.from_log(log))[:, 1]
+    assert found[0] < 0.01  # arm b in a region like the even tasks
+    assert found[1] > 0.99
+    assert found[2] == found[1]
+    assert found[3] > 0.99  # one that the fleet knows is as it was
+    np.testing.assert_allclose(found[4], fleet.probabilities(["nothing"], [[0.0]])[0, 1])
+    assert (fleet.tasks, fleet.n_decisions) == before

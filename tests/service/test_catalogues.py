@@ -7,6 +7,8 @@ import numpy as np
 
 from posse import Catalogue
 from posse.fleet.catalogue_replica import CatalogueReplica
+from posse.logs import read_log
+from posse.offline import Limits, Logged, Rule, evaluate
 
 SHOP = {
     "kind": "catalogue",
@@ -89,8 +91,8 @@ def test_it_believes_what_the_library_does(start):
     ]
     served = service.live("shop").replica.catalogue
     library = Catalogue(features=served.features, arm_features=served.arm_features)
-    columns = {name: [row["context"][name] for row in rows] for name in ("evening", "price", "colour")}
-    library.learn_many(columns | {name: [row[name] for row in rows] for name in ("task", "arm", "reward")})
+    names = ("task", "arm", "reward", "context", "eligible", "arm_features")
+    library.learn_many({name: [row[name] for row in rows] for name in names})
     eligible = menu(np.random.default_rng(3))
     mine = service.live("shop").replica.catalogue.expected("store-1", [1.0], eligible)
     theirs = library.expected("store-1", [1.0], eligible)
@@ -114,9 +116,27 @@ def test_propensities_are_those_of_the_draws_and_the_log_has_what_evaluation_nee
     assert len({place["arm"] for place in places}) == 3
     assert abs(sum(places[0]["probabilities"].values()) - 1) < 1e-9
     row = service.read(f"/v1/decisions/{places[1]['id']}")
-    assert row["context"] == {"evening": 1.0} | eligible[places[1]["arm"]]
+    assert row["context"] == {"evening": 1.0}
     assert row["arm_features"]["price"] == [eligible[arm]["price"] for arm in row["probabilities"]]
     assert len(row["probabilities"]) == 3
+
+
+def test_another_rule_is_evaluated_by_an_export(start, tmp_path):
+    service = start()
+    make(service, evaluation_budget=0.5)
+    live_in(service, 150)
+    values = []
+    for kind in ("jsonl", "parquet"):
+        path = tmp_path / f"log.{kind}"
+        path.write_bytes(service.get("/v1/fleets/shop/log", params={"format": kind}).content)
+        log = read_log(path)
+        assert log.features == ["evening"]
+        assert log.arm_features == ["price", "colour"]
+        cheap = Rule(lambda task, context, arms: min(arms, key=lambda arm: (arms[arm]["price"], arm)), "cheap")
+        found = evaluate(log, cheap, against=Logged(), limits=Limits(min_effective_rows=20), resamples=200)
+        values.append([found.estimate(name, "snips").value for name in ("cheap", "logged")])
+    assert values[0] == values[1]
+    assert values[0][0] != values[0][1]
 
 
 def test_the_same_request_again_gets_the_same_decision(start):

@@ -59,7 +59,7 @@ def read_log_or_table(path: Path, *, task: str, arm: str, reward: str, propensit
     import polars as pl
 
     from posse.logs import Log, read_log
-    from posse.logs.schema import COLUMNS
+    from posse.logs.schema import ARM_FEATURES, COLUMNS
 
     table = read_table(path)
     if table is None:
@@ -69,6 +69,6 @@ def read_log_or_table(path: Path, *, task: str, arm: str, reward: str, propensit
     # What has one of these names but was not meant is a feature, unless it says something about the decision.
     clash = [name for name in named.values() if name in table.columns and name not in named]
     table = table.drop(clash).rename(named)
-    features = [name for name in table.columns if name not in COLUMNS]
+    features = [name for name in table.columns if name not in (*COLUMNS, ARM_FEATURES)]
     context = table.select(pl.struct(features).alias("context")) if features else pl.DataFrame()
     return Log(pl.concat([table.drop(features), context], how="horizontal"))

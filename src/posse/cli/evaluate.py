@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from posse.logs import Log
 
 TARGETS = (
-    "a fleet's file, `greedy:FILE` (the fleet without exploration), `uniform`, `logged`, `always:ARM`, "
-    "`learned:KEY[:SETTING=VALUE,...]` (ebm-rand-ucb, ebm-ts or ebm-ucb, learned from this log, cross-fitted), "
-    "`replay:KEY[:SETTING=VALUE,...]` (any policy that learns as it goes), `FILE.py:NAME` (a function of "
-    "task and context), or `column:NAME` (the arm that a feature names)"
+    "the file of a fleet or catalogue, `greedy:FILE` (the same without exploration), `uniform`, `logged`, "
+    "`always:ARM`, `learned:KEY[:SETTING=VALUE,...]` (ebm-rand-ucb, ebm-ts or ebm-ucb, learned from this log, "
+    "cross-fitted), `replay:KEY[:SETTING=VALUE,...]` (any policy that learns as it goes), `FILE.py:NAME` (a function "
+    "of task and context, with a third parameter also of the eligible arms), or `column:NAME` (the arm that a feature "
+    "names)"
 )
 
 
@@ -39,7 +40,8 @@ def evaluate(
         typer.Option(
             "--rule",
             metavar="FILE.py:NAME",
-            help="A rule of your own to evaluate: a Python function(task, context) that returns an arm; repeatable.",
+            help="A rule of your own to evaluate: a Python function(task, context), of a catalogue's log "
+            "function(task, context, arms), that returns an arm; repeatable.",
         ),
     ] = None,
     against: Annotated[
@@ -48,7 +50,11 @@ def evaluate(
     ] = None,
     estimator: Annotated[
         list[str] | None,
-        typer.Option("--estimator", "-e", help="ips, snips, dm, dr or switch-dr; repeat for more. Default: all."),
+        typer.Option(
+            "--estimator",
+            "-e",
+            help="ips, snips, dm, dr or switch-dr; repeat for more. Default: all, of a catalogue's log ips and snips.",
+        ),
     ] = None,
     group: Annotated[
         list[str] | None,
@@ -101,7 +107,6 @@ def evaluate(
         raise InvalidValue("expected something to evaluate, got nothing; pass --policy TARGET or --rule FILE.py:NAME")
     with long_stages() as begin:
         begin("loading")
-        from posse.offline import ESTIMATORS
         from posse.offline import evaluate as run
 
         begin("reading the log")
@@ -116,7 +121,7 @@ def evaluate(
             rows,
             targets,
             against=None if against is None else target_option(against, rows),
-            estimators=tuple(estimator or ESTIMATORS),
+            estimators=tuple(estimator) if estimator else None,
             groups=tuple(group or ()),
             rewards=rewards,  # type: ignore[arg-type]  # checked there
             confidence=confidence,
@@ -203,7 +208,9 @@ def target_option(text: str, log: Log) -> Any:
     path = Path(rest if greedy else text)
     if not path.is_file():
         raise InvalidValue(f"no target {text!r}: it must be {TARGETS.replace('`', '')}")
-    from posse.fleet import Posse
+    from posse.fleet.catalogue import Catalogue
+    from posse.fleet.catalogue_file import is_catalogue
+    from posse.fleet.posse import Posse
 
     label = f"{path.name}, greedy" if greedy else path.name
-    return Fleet(Posse.load(path), label=label, explore=not greedy)
+    return Fleet(Catalogue.load(path) if is_catalogue(path) else Posse.load(path), label=label, explore=not greedy)

@@ -39,6 +39,14 @@ def fit(
     standardise: Annotated[
         bool, typer.Option("--standardise", help="Give every number mean 0 and standard deviation 1, as in this table.")
     ] = False,
+    task_feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A column or feature that belongs to the task, such as its region: new tasks start where those like "
+            "them are. Repeat for more. Default: none.",
+        ),
+    ] = None,
     task: TaskColumn = "task",
     arm: ArmColumn = "arm",
     reward: RewardColumn = "reward",
@@ -94,12 +102,19 @@ def fit(
         one_of(engine, "--engine", ("local", "ray"))
         many = is_many(log) or engine == "ray"
         begin("reading the log")
-        frame, arms, contexts = (_look if many else _read)(log, task, arm, reward)
+        frame, arms, contexts, said = (_look if many else _read)(log, task, arm, reward)
         frame, contexts, time = _with_times(frame, contexts, log, drift, time_column, many=many)
+        if task_feature and many:
+            raise InvalidValue(
+                "expected one table with --task-feature, got files that are read in batches; give one table"
+            )
+        of_tasks = None if not task_feature else _task_table(log, frame[task], contexts, said, task_feature)
+        contexts = contexts.drop(task_feature or (), strict=False)
         spec = _declared(contexts, feature, features, standardise=standardise)
         settings: dict[str, Any] = {
             "arms": arms,
             "features": spec,
+            **_task_features(of_tasks, standardise=standardise),
             "policy": policy,
             "seed": seed,
             "rewards": family_of(rewards).name,
@@ -113,6 +128,8 @@ def fit(
         columns: dict[str, Any] = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
         if not many:
             fleet = Posse(**settings)
+            if of_tasks is not None:
+                fleet.set_task_features(of_tasks)
             begin(f"learning {frame.height:,} rows")
             read, learned = frame.height, fleet.learn_many(frame, **columns, time=time)
             begin("saving")
@@ -147,8 +164,8 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
     return progress.rows, learned
 
 
-def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
-    """Return no rows, the arms there are, and a few rows from which features can be declared."""
+def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, None]:
+    """Return no rows, the arms there are, a few rows from which features can be declared, and nothing about tasks."""
     import polars as pl
 
     from posse.batches import TableFiles
@@ -166,7 +183,7 @@ def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
         contexts = files.scan().select(
             [name for name in files.schema if name not in others and not INDEX.fullmatch(name)]
         )
-    return pl.DataFrame(), arms, look_at(contexts)
+    return pl.DataFrame(), arms, look_at(contexts), None
 
 
 def _with_times(
@@ -183,11 +200,53 @@ def _with_times(
         if column not in frame.columns:
             raise InvalidValue(f"expected a column {column!r} in {log}, got {', '.join(frame.columns)}")
         return frame, contexts.drop(column, strict=False), column
+    if drift is not None and many:
+        raise InvalidValue(
+            "expected one table or log with --drift, got files that are read in batches, whose times would not be "
+            "read; give one table of at most a million rows"
+        )
     if drift is not None and {"time", "reward_time"} <= set(frame.columns):
         # As of when rewards came, or, where the log does not say, of when it was decided.
         frame = frame.with_columns(_came=frame["reward_time"].fill_null(frame["time"]))
-        return frame, contexts, None if frame["_came"].null_count() else "_came"
+        missing = frame["_came"].null_count()
+        if 0 < missing < frame.height:
+            raise InvalidValue(
+                f"expected the time of every row with --drift, got {missing} of {frame.height} rows without; give "
+                "them one, or leave them out"
+            )
+        return frame, contexts, None if missing else "_came"
     return frame, contexts, None
+
+
+def _task_table(
+    path: Path, tasks: pl.Series, contexts: pl.DataFrame, said: pl.DataFrame | None, names: list[str]
+) -> pl.DataFrame:
+    """Return what is known about every task: what its last row says, or the log's last line about it."""
+    import polars as pl
+
+    absent = [name for name in names if name not in contexts.columns]
+    if absent:
+        raise InvalidValue(
+            f"expected --task-feature to name features of {path}, got {', '.join(map(repr, absent))}; there are "
+            f"{', '.join(map(repr, contexts.columns)) or 'none'}"
+        )
+    last = [pl.col(name).drop_nulls().last() for name in names]
+    found = contexts.select(names).with_columns(tasks.alias("task")).group_by("task", maintain_order=True).agg(last)
+    if said is not None and set(names) <= set(said.columns):
+        said = said.group_by("task", maintain_order=True).agg(last)
+        found = pl.concat([said, found.join(said, on="task", how="anti").select(said.columns)], how="vertical_relaxed")
+    # About a task of which nothing is ever said, nothing is known.
+    return found.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in names))
+
+
+def _task_features(table: pl.DataFrame | None, *, standardise: bool) -> dict[str, Any]:
+    """Return the setting of a fleet that knows something about its tasks."""
+    from posse.features import FeatureSpec
+
+    if table is None:
+        return {}
+    scale = "standard" if standardise else None
+    return {"task_features": FeatureSpec.from_table(table.drop("task"), scale=scale)}
 
 
 def _drift(given: str | None) -> Any:
@@ -200,8 +259,10 @@ def _drift(given: str | None) -> Any:
         raise InvalidValue(f"expected --drift as a number of days or `learn`, got {given!r}") from None
 
 
-def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
-    """Return the rows, the arms there are, and the raw features of every row."""
+def _read(
+    path: Path, task: str, arm: str, reward: str
+) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, pl.DataFrame | None]:
+    """Return the rows, the arms there are, the raw features of every row, and what lines of a log say about tasks."""
     from posse.logs import read_log
     from posse.logs.schema import COLUMNS
 
@@ -213,11 +274,11 @@ def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
                 f"{path} has no features: a log has them under 'context', and {', '.join(log.unknown)} were not read; "
                 "put them there, or write a table (.parquet, .csv)"
             )
-        return log.frame, log.arms, log.contexts
+        return log.frame, log.arms, log.contexts, log.task_features
     require_columns(table, path, task=task, arm=arm, reward=reward)
     arms = table.get_column(arm).drop_nulls().unique().sort().to_list()
     # What a log says about its decisions is not known before them.
-    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns))
+    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns)), None
 
 
 def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None, *, standardise: bool) -> FeatureSpec:

@@ -138,6 +138,8 @@ def _left_out(log: Log, target_format: str) -> list[str]:
     if log.unknown:
         lines.append(f"what no log has: {', '.join(log.unknown)}")
     lost = [word for column, word in LOST.get(target_format, {}).items() if log.frame[column].is_not_null().any()]
+    if log.arm_features and target_format in LOST:
+        lost.append("features of eligible arms")
     if log.task_features is not None and target_format != "jsonl":
         lost.append("when task features changed")
     if lost:

@@ -70,6 +70,17 @@ def simulate(
         float | None,
         typer.Option(help="With clicks, counts and `--contexts intercept`: the rate that intercepts are centred at."),
     ] = None,
+    half_life: Annotated[
+        float | None,
+        typer.Option(metavar="STEPS", help="Steps in which half of a task's deviation is replaced. Default: none."),
+    ] = None,
+    change_every: Annotated[
+        int | None, typer.Option(metavar="STEPS", help="Some tasks draw new coefficients every so many steps.")
+    ] = None,
+    change_share: Annotated[float, typer.Option(help="With --change-every, the probability of each task to.")] = 1.0,
+    population_moves: Annotated[
+        bool, typer.Option("--population-moves", help="What tasks have in common changes as well.")
+    ] = False,
     appendix: Annotated[
         bool, typer.Option("--appendix", help="Also the regret of the paper's appendix (every task at every step).")
     ] = False,
@@ -112,6 +123,10 @@ def simulate(
         feature_scale=numbers(feature_scale, "--feature-scale") if feature_scale is not None else None,
         rewards=rewards,  # type: ignore[arg-type]  # checked by the world
         base_rate=base_rate,
+        half_life=half_life,
+        change_every=change_every,
+        change_share=change_share,
+        population_moves=population_moves,
     )
     if plot:
         from posse.plotting.style import check_figure_paths

@@ -132,6 +132,15 @@ def require_shardable(fleet: Posse) -> None:
         raise InvalidValue(f"expected rewards='number' for a sharded fleet, got {behaviour.family.name!r}; use Posse")
     if behaviour.robust:
         raise InvalidValue("expected robust=False for a sharded fleet, got True; use Posse")
+    if fleet._engine.fading is not None:
+        raise InvalidValue("expected no drift for a sharded fleet, got one: shards have no common clock; use Posse")
+    known = fleet._engine.known
+    for name, side in () if known is None else (("task_features", known.tasks), ("arm_features", known.arms)):
+        if side.spec is not None:
+            raise InvalidValue(
+                f"expected no {name} for a sharded fleet, got some: their effects are learned from all tasks at once; "
+                "use Posse"
+            )
     alone = behaviour.policy in ("lin-ts", "lin-ucb", "random")
     if behaviour.method != estimators.EVIDENCE and not alone:
         raise InvalidValue(

@@ -32,8 +32,12 @@ from posse.fleet.rows import contexts_of, required, rewards_of
 from posse.kernels.fleet import decide, numbers, pick
 from posse.kernels.rule import action_probabilities
 from posse.keywords import KnownKeywords
+from posse.logs.menus import taken_features
+from posse.showing import Sheet, Table
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
+    from posse.logs.menus import Menus
     from posse.logs.writer import Record
     from posse.types import Array, IntArray
 
@@ -132,6 +136,21 @@ class Catalogue(KnownKeywords):
             f"<Catalogue: {len(fleet)} tasks, {len(self._arms)} arms so far, {fleet.n_rewards:g} rewards, "
             f"{sum(ledger.n_pending for ledger in fleet._ledgers())} pending>"
         )
+
+    def __len__(self) -> int:
+        return len(self._fleet)
+
+    def __bool__(self) -> bool:
+        return True  # also before the first task
+
+    def _repr_html_(self) -> str:
+        with self._fleet._lock:
+            self._fleet._engine.ensure_fresh()
+            mean, covariance = self._coefficients(None)
+        rows = list(zip(self.columns, mean.tolist(), np.sqrt(np.diagonal(covariance)).tolist(), strict=True))
+        notes = [f"noise {self.noise_sd:.3g}, arms {self.residual_sd:.3g} from what their features say (sd)"]
+        table = Table("what a new task starts from", ("column", "mean", "sd"), rows)
+        return Sheet(repr(self).strip("<>"), [table], notes).html()
 
     def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
         """Note decisions and rewards here from now on; None is nowhere."""
@@ -331,13 +350,14 @@ class Catalogue(KnownKeywords):
     def _note(
         self, context: Any, menu: Menu, chosen: list[int], decisions: list[Decision], now: float, ranking: bool
     ) -> None:
-        """Write decisions to the log; their context has the features of the arm that was taken, too."""
+        """Write decisions to the log, with the features of all arms that each was made among."""
         from posse.fleet.notes import decision_records
 
         assert self._fleet._log is not None
         known = dict(zip(self.features.names, self.features.raw(context), strict=True))
-        contexts = [known | menu.raw(position) for position in chosen]
-        self._fleet._log(decision_records(decisions, contexts, now, "catalogue", ranking=ranking))
+        of_arms = [menu.logged(chosen[:place]) for place in range(len(chosen))]
+        contexts = [known] * len(chosen)
+        self._fleet._log(decision_records(decisions, contexts, now, "catalogue", ranking=ranking, arm_features=of_arms))
 
     def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
         """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
@@ -348,6 +368,54 @@ class Catalogue(KnownKeywords):
         return Expectation(
             dict(zip(menu.arms, mean.tolist(), strict=True)), dict(zip(menu.arms, sd.tolist(), strict=True))
         )
+
+    def probabilities(self, task: Label, context: Any, eligible: Any, explore: bool = True) -> dict[Label, float]:
+        """Return how likely :meth:`decide` would take each eligible arm; nothing is drawn and nothing changes."""
+        require_truth_value(explore)
+        menu, x = self.menu(eligible), self.features.encode(context)
+        with self._fleet._lock:
+            self._fleet._engine.ensure_fresh()
+            found = self._probabilities(self._fleet._tasks.checked(task), x, menu, explore)
+        return dict(zip(menu.arms, found.tolist(), strict=True))
+
+    def _probabilities(self, task: Label, x: Array, menu: Menu, explore: bool) -> Array:
+        """Return how likely each arm of a menu is; the lock must be held."""
+        fleet = self._fleet
+        mean, sd = self._believe(fleet._tasks.get(task), x, menu)
+        if not numbers(mean, sd):
+            raise no_belief(task)
+        found, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
+        step = max(fleet._decided, fleet._engine.store.experience) + 1
+        action_probabilities(mean, sd, step, fleet._behaviour.rule, explore, scratch, found)
+        return found
+
+    def probabilities_in(
+        self, tasks: Sequence[Label], contexts: Any, menus: Menus, explore: bool = True
+    ) -> list[Array]:
+        """Return how likely each eligible arm of every row of a log would be, as :meth:`probabilities` says it.
+
+        Parameters
+        ----------
+        tasks : sequence of str or int
+        contexts : table, or sequence of contexts
+        menus : posse.logs.menus.Menus
+            The eligible arms of each row.
+        """
+        require_truth_value(explore)
+        labels, X = self._fleet._tasks.checked_all(tasks), self.features.encode_many(contexts)
+        self._arms.checked_all(menus.labels)
+        encoded, result = self.arm_features.encode_many(menus.features), []
+        with self._fleet._lock:
+            self._fleet._engine.ensure_fresh()
+            for row, task in enumerate(labels):
+                rows = slice(menus.starts[row], menus.starts[row + 1])
+                menu = Menu(menus.arms(row), encoded[rows], None, self.arm_features)
+                result.append(self._probabilities(task, X[row], menu, explore))
+        return result
+
+    def made(self, decision_ids: Iterable[Any]) -> int:
+        """Return how many of these decisions this catalogue has made."""
+        return self._fleet.made(decision_ids)
 
     def coefficients(self, task: Label) -> Coefficients:
         """Return the posterior of a task's coefficients of :attr:`columns`; one never seen has the population's."""
@@ -396,11 +464,13 @@ class Catalogue(KnownKeywords):
     def learn_many(self, table: Any, *, task: str = "task", arm: str = "arm", reward: str = "reward") -> int:
         """Learn the rows of a table, one by one; return how many.
 
+        All rows are checked before the first is learned, and an interrupt from the keyboard waits for the last.
+
         Parameters
         ----------
         table : Polars, pandas or Arrow table, or the path of a file
-            With a column for every feature of contexts and arms, or one ``context`` column that holds both, as logs
-            have it.
+            A log of a catalogue; or a table with a column for every feature of contexts and arms, or with one
+            ``context`` column that holds both.
         task, arm, reward : str
             The names of these columns.
         """
@@ -411,8 +481,9 @@ class Catalogue(KnownKeywords):
         tasks = self._fleet._tasks.checked_all(required(frame, task, "task").to_list())
         arms = self._arms.checked_all(required(frame, arm, "arm").to_list())
         raw = contexts_of(frame, (*self.features.names, *self.arm_features.names))
-        X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw)
-        with self._fleet._lock:
+        of_arms = taken_features(frame, arms)
+        X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw if of_arms is None else of_arms)
+        with self._fleet._lock, undisturbed():
             for row, value in enumerate(y):
                 joint = self._joint.at(X[row]) @ F[row]
                 self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)

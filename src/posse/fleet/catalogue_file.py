@@ -32,6 +32,15 @@ def save_catalogue(catalogue: Catalogue, path: str | os.PathLike[str]) -> None:
     write_container(path, kind=KIND, version=VERSION, header=header, arrays=arrays)
 
 
+def is_catalogue(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file holds a catalogue; what is no file of ours is none."""
+    try:
+        open_container(path, kind=KIND, versions=(VERSION,)).close()
+    except PosseError:
+        return False
+    return True
+
+
 def catalogue_state(catalogue: Catalogue) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return header and arrays of a catalogue's file; nothing of them changes with the catalogue."""
     fleet, residuals = catalogue._fleet, catalogue._residuals

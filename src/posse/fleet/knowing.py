@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from posse.engine.commit import Steps
     from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
+    from posse.fleet.posse import Posse
 
 
 def set_task_features(fleet: Fleet, tasks: Any) -> int:
@@ -82,6 +85,33 @@ def about_task(fleet: Fleet, task: Label) -> dict[str, Any] | None:
     with fleet._lock:
         number = fleet._tasks.get(task)
         return None if number is None or number not in known.tasks.raw else known.about(number)
+
+
+def task_feature_names(fleet: Fleet) -> tuple[str, ...]:
+    """Return the names of what may be known about tasks; none if that is nothing, or nobody has said any yet."""
+    known = fleet._engine.known
+    spec = None if known is None else known.tasks.spec
+    return () if spec is None or not spec.ready else tuple(spec.names)
+
+
+def with_more_tasks(fleet: Posse, features: Sequence[Mapping[str, Any]]) -> tuple[Posse, list[Label]]:
+    """Return a copy of a fleet that has further tasks, known by their features alone, and what they are called there.
+
+    The fleet itself stays as it is; what is asked about a task that it does not know leaves no trace.
+    """
+    with tempfile.TemporaryDirectory(prefix="posse-") as folder:
+        path = Path(folder) / "fleet.posse"
+        fleet.save(path)
+        copy = type(fleet).load(path, clock=fleet._clock)
+    labels: list[Label] = []
+    free = max((task for task in copy.tasks if isinstance(task, int)), default=-1)
+    while len(labels) < len(features):
+        free += 1
+        label: Label = free if copy._tasks.kind is int else f"new task {free}"
+        if label not in copy._tasks:
+            labels.append(label)
+    set_task_features(copy, dict(zip(labels, features, strict=True)))
+    return copy, labels
 
 
 def setting_arm(fleet: Fleet, arm: Any, features: Any) -> Steps:

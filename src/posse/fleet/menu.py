@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
+from posse.features.quantities import Numeric
 from posse.fleet.labels import Label, Labels
 from posse.fleet.rows import required
 from posse.tables import as_frame
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from posse.features import FeatureSpec
     from posse.types import Array
 
@@ -29,6 +32,7 @@ class Menu:
     def __init__(self, arms: list[Label], encoded: Array, rows: Any, spec: FeatureSpec) -> None:
         self.arms, self.encoded, self.spec = arms, encoded, spec
         self._rows = rows
+        self._logged: dict[str, list[Any]] | None = None  # read when it is first asked for
 
     def __len__(self) -> int:
         return len(self.arms)
@@ -45,12 +49,40 @@ class Menu:
         """Return the raw features of all arms, in the order of their declaration."""
         return self.spec.raw_rows(self._rows)
 
-    def raw(self, place: int) -> dict[str, Any]:
-        """Return the raw features of an arm by name, as a log has them."""
-        names = self.spec.names
-        row = self._rows[place] if isinstance(self._rows, list) else self._rows.row(place, named=True)
-        row = {name: row[name] for name in names} if not isinstance(self._rows, list) else row
-        return dict(zip(names, self.spec.raw(row), strict=True))
+    def _columns(self) -> dict[str, list[Any]] | None:
+        """Return the raw features if they are columns of plain numbers, which encoding has checked; else None."""
+        import polars as pl
+
+        rows, features = self._rows, self.spec.features
+        if not isinstance(rows, pl.DataFrame) or not all(isinstance(feature, Numeric) for feature in features):
+            return None
+        columns = [rows[feature.name] for feature in features]
+        if not all(column.dtype in (pl.Int64, pl.Float64) for column in columns):
+            return None
+        return {column.name: _numbers(column) for column in columns}
+
+    def logged(self, without: Collection[int] = ()) -> dict[str, list[Any]]:
+        """Return the raw features by name, a list each with a value per arm, as a log has them.
+
+        Parameters
+        ----------
+        without : collection of int
+            Places of arms that are left out: a ranking has given them away.
+        """
+        if self._logged is None:
+            found = self._columns()
+            if found is None:
+                columns = zip(*self.all_raw(), strict=True)
+                found = dict(zip(self.spec.names, map(list, columns), strict=True))
+            self._logged = found
+        if not without:
+            return self._logged
+        kept = [place for place in range(len(self)) if place not in without]
+        return {name: [values[place] for place in kept] for name, values in self._logged.items()}
+
+
+def _numbers(values: pl.Series) -> list[Any]:
+    return (values.fill_nan(None) if values.dtype.is_float() else values).to_list()
 
 
 def read_menu(values: Any, spec: FeatureSpec, labels: Labels, what: str = "arm") -> Menu:

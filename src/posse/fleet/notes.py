@@ -21,6 +21,7 @@ def decision_records(
     policy: str,
     *,
     ranking: bool = False,
+    arm_features: Sequence[dict[str, list[Any]]] | None = None,
 ) -> list[Record]:
     """Return decisions, or the places of one ranking, as rows of a log.
 
@@ -28,12 +29,15 @@ def decision_records(
     ----------
     decisions : sequence of Decision
     contexts : sequence of dict
-        Raw features of each by name, those of its task and arm among them.
+        Raw features of each by name, those of its task among them.
     now : float
     policy : str
     ranking : bool, default False
+    arm_features : sequence of dict, optional
+        Of each, what a catalogue knows about the eligible arms: a list per feature, in their order.
     """
     when = moment(now)
+    of_arms = [{}] * len(decisions) if arm_features is None else [{"arm_features": one} for one in arm_features]
     return [
         {
             "decision_id": decision.id,
@@ -45,6 +49,7 @@ def decision_records(
             "expected_rewards": list(decision.mean.values()),
             "propensity": decision.propensity,
             "context": context,
+            **of_arms[place],
             "policy": policy,
             "version": __version__,
             **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from posse.logs.findings import Finding, Severity
 from posse.logs.rows import BadRow, first_row
-from posse.logs.schema import COLUMNS
+from posse.logs.schema import ARM_FEATURES, COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,8 +67,9 @@ def _require_rewards(frame: pl.DataFrame, alone: pl.Series) -> None:
     for name in COLUMNS:
         if name not in (*REWARD, "task", "arm", "context"):
             right &= frame[name].is_null()
-    for name in frame["context"].struct.fields:
-        right &= frame["context"].struct.field(name).is_null()
+    for column in ("context", ARM_FEATURES):
+        for name in frame[column].struct.fields if column in frame.columns else ():
+            right &= frame[column].struct.field(name).is_null()
     wrong = alone & ~right
     if wrong.any():
         row = first_row(wrong)

@@ -18,7 +18,7 @@ from posse.logs.kinds import AtLine, BadLine, Kinds
 from posse.logs.known import KnownLines, write_known
 from posse.logs.log import Log
 from posse.logs.rows import BadRow, first_row
-from posse.logs.schema import COLUMNS, NUMBER_LISTS, join_features
+from posse.logs.schema import ARM_FEATURES, COLUMNS, NUMBER_LISTS, join_features
 from posse.logs.shapes import Shape, shape_of
 from posse.logs.strict import read_line
 from posse.logs.times import as_text, as_times
@@ -35,11 +35,12 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Part:
-    """Some lines, read: their numbers, their values and their features."""
+    """Some lines, read: their numbers, their values, and the features of contexts and of eligible arms."""
 
     lines: pl.Series
     values: pl.DataFrame
     features: dict[str, pl.Series]
+    arm_features: dict[str, pl.Series]
 
 
 def read_jsonl(path: str | Path) -> Log:
@@ -58,7 +59,7 @@ def read_jsonl(path: str | Path) -> Log:
     with _located(path, numbers):
         frame, numbers, notes = join_rewards(frame, numbers)
     with _located(path, numbers):
-        unknown = tuple(key for key in kinds.order.keys if key not in COLUMNS)
+        unknown = tuple(key for key in kinds.order.keys if key not in (*COLUMNS, ARM_FEATURES))
         return Log(frame, unknown=unknown, notes=notes, task_features=known.table())
 
 
@@ -164,17 +165,17 @@ def _decode(texts: pl.Series, shape: Shape) -> pl.DataFrame | None:
 
 def _typed(lines: pl.Series, values: pl.DataFrame) -> Part:
     """Return decoded lines with times for times and features apart."""
-    features = {}
-    if "context" in values.columns:
-        context = values["context"].struct
-        features = {name: context.field(name) for name in context.fields}
-        values = values.drop("context")
+    apart: dict[str, dict[str, pl.Series]] = {"context": {}, ARM_FEATURES: {}}
+    for key in apart.keys() & set(values.columns):
+        struct = values[key].struct
+        apart[key] = {name: struct.field(name) for name in struct.fields}
+        values = values.drop(key)
     for name in {"time", "reward_time"} & set(values.columns):
         try:
             values = values.with_columns(as_times(values[name], name).alias(name))
         except BadRow as error:
             raise AtLine(int(lines[error.row]), error.problem) from None
-    return Part(lines, values, features)
+    return Part(lines, values, apart["context"], apart[ARM_FEATURES])
 
 
 def _part(lines: list[int], texts: list[str], kinds: Kinds) -> Part:
@@ -210,7 +211,21 @@ def _part(lines: list[int], texts: list[str], kinds: Kinds) -> Part:
         if dtype == pl.Float64():
             entries = [None if entry is None else float(entry) for entry in entries]
         features[name] = pl.Series(name, entries, dtype=dtype)
-    return Part(pl.Series(lines, dtype=pl.Int64()), pl.DataFrame(columns), features)
+    return Part(pl.Series(lines, dtype=pl.Int64()), pl.DataFrame(columns), features, _arm_features(records, kinds))
+
+
+def _arm_features(records: list[dict[str, Any]], kinds: Kinds) -> dict[str, pl.Series]:
+    """Return the features of eligible arms, a column of lists each."""
+    import polars as pl
+
+    found = {}
+    for name in kinds.arm_features.keys:
+        dtype = _inner(kinds, name)
+        lists = [record[ARM_FEATURES].get(name) for record in records]
+        if dtype == pl.Float64():
+            lists = [entries and [None if one is None else float(one) for one in entries] for entries in lists]
+        found[name] = _lists(lists, name, dtype)
+    return found
 
 
 def _lists(values: list[list[Any] | None], name: str, inner: pl.DataType) -> pl.Series:
@@ -271,10 +286,23 @@ def _joined(parts: list[Part], kinds: Kinds) -> tuple[pl.Series, pl.DataFrame]:
         for name in kinds.features.keys
     ]
     frame = pl.DataFrame([*columns, join_features(features, lines.len())])
+    of_arms = [
+        column([part.arm_features.get(name) for part in parts], name, pl.List(_inner(kinds, name)))
+        for name in kinds.arm_features.keys
+    ]
+    if of_arms:
+        frame = frame.with_columns(pl.DataFrame(of_arms).to_struct(ARM_FEATURES))
     if not lines.is_sorted():
         order = lines.arg_sort()
         lines, frame = lines.gather(order), frame[order]
     return lines, frame
+
+
+def _inner(kinds: Kinds, name: str) -> pl.DataType:
+    import polars as pl
+
+    dtype = kinds.dtype((ARM_FEATURES, name))
+    return dtype if dtype != pl.Null() else pl.Float64()
 
 
 def write_jsonl(log: Log, stream: IO[bytes]) -> None:
@@ -293,6 +321,10 @@ def require_finite(log: Log) -> None:
     columns = [log.frame["propensity"], log.frame["reward"], *log.contexts]
     wrong = [(values.name, ~values.is_finite()) for values in columns if values.dtype == pl.Float64()]
     wrong += [(name, ~log.frame[name].list.eval(pl.element().is_finite()).list.all()) for name in NUMBER_LISTS]
+    for name in log.arm_features:
+        values = log.frame[ARM_FEATURES].struct.field(name)
+        if values.dtype == pl.List(pl.Float64()):
+            wrong.append((name, ~values.list.eval(pl.element().is_finite()).list.all()))
     for name, mask in wrong:
         if mask.any():
             row = first_row(mask)

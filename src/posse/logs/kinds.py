@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 Key: TypeAlias = str | tuple[str, str]
-"""A key of a line, or ``("context", name)`` for a feature."""
+"""A key of a line, or ``("context", name)`` for a feature, ``("arm_features", name)`` for one of arms."""
 
 WORDS = {"text": "text", "whole": "a whole number", "float": "a number", "truth": "true or false"}
 KINDS = {str: "text", bool: "truth", float: "float", list: "a list", dict: "an object"}
@@ -80,6 +80,7 @@ class Kinds:
     seen: dict[Key, dict[str, int]] = field(default_factory=dict)
     order: Order = field(default_factory=Order)
     features: Order = field(default_factory=Order)
+    arm_features: Order = field(default_factory=Order)
 
     def see(self, key: Key, kind: str, line: int) -> None:
         """Note a value, or raise if it is of another kind than those before it."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posse.checks import number
 from posse.logs.findings import Finding
-from posse.logs.schema import log_frame
+from posse.logs.schema import ARM_FEATURES, log_frame
 from posse.tables import as_frame
 
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ class Log:
     def features(self) -> list[str]:
         """Names of the features, in the order of the columns of :attr:`contexts`."""
         return self.frame["context"].struct.fields
+
+    @property
+    def arm_features(self) -> list[str]:
+        """Names of the features of eligible arms, as catalogues log them; empty in other logs."""
+        return self.frame[ARM_FEATURES].struct.fields if ARM_FEATURES in self.frame.columns else []
 
     @property
     def contexts(self) -> pl.DataFrame:

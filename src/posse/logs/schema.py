@@ -29,6 +29,8 @@ COLUMNS = (
     "ranking_id",
     "ranking_place",
 )
+ARM_FEATURES = "arm_features"
+"""What a catalogue knew about eligible arms: a list per feature, in their order. Other logs have no such column."""
 REQUIRED = ("task", "arm", "reward")
 NUMBER_LISTS = ("probabilities", "expected_rewards")  # of the eligible arms, in the same order
 LABEL = "must be text or a whole number below 2**63"
@@ -36,6 +38,8 @@ LABEL = "must be text or a whole number below 2**63"
 
 def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """Return a table with exactly the columns of a log, and the names of those that no log has.
+
+    Where eligible arms have features, those are one more column at the end.
 
     Parameters
     ----------
@@ -78,8 +82,10 @@ def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         "ranking_place": places,
     }
     result = [arm if name == "arm" else readers[name](column(name), name) for name in COLUMNS]
-    unknown = tuple(name for name in table.columns if name not in COLUMNS)
-    return pl.DataFrame([values.alias(name) for values, name in zip(result, COLUMNS, strict=True)]), unknown
+    frame = pl.DataFrame([values.alias(name) for values, name in zip(result, COLUMNS, strict=True)])
+    if ARM_FEATURES in table.columns and table[ARM_FEATURES].dtype != pl.Null():
+        frame = frame.with_columns(arm_features(table[ARM_FEATURES], ARM_FEATURES))
+    return frame, tuple(name for name in table.columns if name not in (*COLUMNS, ARM_FEATURES))
 
 
 def labels(values: pl.Series, name: str) -> pl.Series:
@@ -234,6 +240,28 @@ def _feature(values: pl.Series) -> pl.Series:
         return values.cast(pl.Float64())
     _refuse_type(values, name, "must be a number, text, true or false")
     return empty(values, pl.Float64())
+
+
+def arm_features(values: pl.Series, name: str) -> pl.Series:
+    """Return features of eligible arms as a struct of lists of numbers, text or truth values."""
+    import polars as pl
+
+    expected = "must be a struct of features by name, each a list with one value per eligible arm"
+    if not isinstance(values.dtype, pl.Struct):
+        _refuse_type(values, name, expected)
+        return values.cast(pl.Null())
+    columns = []
+    for feature in values.struct.fields:
+        column = values.struct.field(feature)
+        if isinstance(column.dtype, pl.Array):
+            column = column.arr.to_list()
+        if column.dtype == pl.Null():
+            column = column.cast(pl.List(pl.Float64()))
+        if not isinstance(column.dtype, pl.List):
+            _refuse(column.is_not_null(), column, f"{name} of {feature!r}", expected)
+        flat = _feature(column.explode().alias(feature))
+        columns.append(column.cast(pl.List(flat.dtype)))
+    return pl.DataFrame(columns).to_struct(name)
 
 
 def empty(values: pl.Series, dtype: pl.DataType) -> pl.Series:

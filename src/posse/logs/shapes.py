@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from posse.logs.kinds import Kinds
-from posse.logs.schema import COLUMNS
+from posse.logs.schema import ARM_FEATURES, COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,8 +65,11 @@ def shape_of(kinds: Kinds) -> Shape:
     features = {name: _scalar(kinds, ("context", name)) for name in kinds.features.keys}
     types = {name: dtype for name, (_, dtype) in features.items() if dtype != pl.Null()}
     known["context"] = (_object(list(features), features), pl.Struct(types) if types else pl.Null())
+    of_arms = {name: _entries(kinds, (ARM_FEATURES, name)) for name in kinds.arm_features.keys}
+    lists = {name: dtype for name, (_, dtype) in of_arms.items()}
+    known[ARM_FEATURES] = (_object(list(of_arms), of_arms), pl.Struct(lists) if lists else pl.Null())
     values = {key: known.get(key, (SCALAR, pl.Null())) for key in kinds.order.keys}
-    fields = {key: values[key][1] for key in COLUMNS if key in values and values[key][1] != pl.Null()}
+    fields = {key: values[key][1] for key in (*COLUMNS, ARM_FEATURES) if key in values and values[key][1] != pl.Null()}
     return Shape(f"^{SPACE}{_object(kinds.order.keys, values)}{SPACE}$", pl.Struct(fields))
 
 
@@ -74,6 +77,14 @@ def _scalar(kinds: Kinds, key: str | tuple[str, str]) -> tuple[str, pl.DataType]
     """Return pattern and type of a key; where only nulls were seen, nothing else has the shape."""
     kind = kinds.of(key)
     return (KINDS[kind] if kind else "null"), kinds.dtype(key)
+
+
+def _entries(kinds: Kinds, key: tuple[str, str]) -> tuple[str, pl.DataType]:
+    """Return pattern and type of a list of which any entry may be null."""
+    import polars as pl
+
+    kind, dtype = kinds.of(key), kinds.dtype(key)
+    return _list(f"null|{KINDS[kind]}" if kind else "null"), pl.List(dtype if kind else pl.Float64())
 
 
 def _list(entry: str) -> str:

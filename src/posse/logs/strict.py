@@ -12,7 +12,7 @@ from typing import Any
 
 from posse.logs.kinds import LARGEST, WORDS, BadLine, Kinds, kind_of
 from posse.logs.rows import shown
-from posse.logs.schema import COLUMNS, NUMBER_LISTS
+from posse.logs.schema import ARM_FEATURES, COLUMNS, NUMBER_LISTS
 
 ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")  # a surrogate; Python reads half of a pair, which no file can hold
 
@@ -81,6 +81,7 @@ def read_line(text: str, line: int, kinds: Kinds) -> dict[str, Any]:
     for entry in values["eligible"] or ():
         _label(entry, "an arm of eligible", "arm", line, kinds)
     values["context"] = _context(values["context"], line, kinds)
+    values[ARM_FEATURES] = _arm_features(record.get(ARM_FEATURES), line, kinds)
     return values
 
 
@@ -126,15 +127,34 @@ def _context(value: Any, line: int, kinds: Kinds) -> dict[str, Any]:
         raise BadLine(f"context must be an object of features by name, but {shown(value)} came")
     kinds.features.merge(value, "features")
     for name, entry in value.items():
-        if entry is None:
-            continue
-        kind = kind_of(entry)
-        if kind == "float":
-            if type(entry) is int or entry - entry != 0.0:
-                value[name] = _number(entry, f"feature {name!r}", "a number")
-        elif kind not in WORDS:
-            raise BadLine(f"feature {name!r} must be a number, text, true or false, but {shown(entry)} came")
-        kinds.see(("context", name), kind, line)
+        value[name] = _entry(entry, f"feature {name!r}", ("context", name), line, kinds)
+    return value
+
+
+def _arm_features(value: Any, line: int, kinds: Kinds) -> dict[str, list[Any] | None]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadLine(f"{ARM_FEATURES} must be an object of lists by name, but {shown(value)} came")
+    kinds.arm_features.merge(value, "features of arms")
+    for name, entries in value.items():
+        what, key = f"arm feature {name!r}", (ARM_FEATURES, name)
+        _list(entries, what)
+        value[name] = entries and [_entry(entry, what, key, line, kinds) for entry in entries]
+    return value
+
+
+def _entry(value: Any, what: str, key: tuple[str, str], line: int, kinds: Kinds) -> Any:
+    """Return the value of a feature; its kind is noted."""
+    if value is None:
+        return None
+    kind = kind_of(value)
+    if kind == "float":
+        if type(value) is int or value - value != 0.0:
+            value = _number(value, what, "a number")
+    elif kind not in WORDS:
+        raise BadLine(f"{what} must be a number, text, true or false, but {shown(value)} came")
+    kinds.see(key, kind, line)
     return value
 
 

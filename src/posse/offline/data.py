@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from posse.features import FeatureSpec
     from posse.logs import Log
+    from posse.logs.menus import Menus
+    from posse.offline.rankings import Rankings
 
 AGREE = 1e-4  # what rounding to 32-bit floats and few digits may take from probabilities
 
@@ -48,8 +50,14 @@ class LoggedBandit:
         Values by which results can be divided.
     raw : polars.DataFrame, optional
         The features as they were logged; saved fleets encode them themselves.
-    rows_without_reward, rows_without_propensity, rows_left_out : int
-        Rows of the log that are not here: for lack of a reward, of a propensity, of either.
+    menus : Menus, optional
+        The eligible arms of each row and their features, where a catalogue decided. The number of an arm, and its
+        column in ``eligible`` and ``probabilities``, is then its place among the eligible arms of its row.
+    rankings : Rankings, optional
+        Where rows are places of rankings: what stands above each, with or without a reward.
+    rows_without_reward, rows_without_propensity, rows_without_place_above, rows_left_out : int
+        Rows of the log that are not here: for lack of a reward, of a propensity, of the place above in a ranking, of
+        any.
 
     Examples
     --------
@@ -72,8 +80,11 @@ class LoggedBandit:
     groups: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     reward_family: str = ""
     raw: pl.DataFrame | None = None
+    menus: Menus | None = None
+    rankings: Rankings | None = None
     rows_without_reward: int = 0
     rows_without_propensity: int = 0
+    rows_without_place_above: int = 0
     rows_left_out: int = 0
 
     def __post_init__(self) -> None:
@@ -124,7 +135,7 @@ class LoggedBandit:
             )
         if not self.eligible[rows, self.arms].all():
             row = int(np.argmin(self.eligible[rows, self.arms]))
-            raise InvalidValue(f"row {row} took arm {self.arm_labels[self.arms[row]]!r}, which was not eligible there")
+            raise InvalidValue(f"row {row} took arm {self.label(row, self.arms[row])!r}, which was not eligible there")
         if self.probabilities is None:
             return
         check_distributions(self.probabilities, "probabilities")
@@ -158,8 +169,18 @@ class LoggedBandit:
         """The arms that could have been chosen, as far as the log says, shape (n_rows, n_arms)."""
         return self.eligible if self.probabilities is None else self.probabilities > 0
 
+    def label(self, row: int, column: int) -> Any:
+        """Return the arm of a column in a row."""
+        return self.arm_labels[column] if self.menus is None else self.menus.arms(row)[column]
+
+    def columns(self, row: int) -> dict[Any, int]:
+        """Return the columns of arms in a row: of all arms, or of those that a catalogue chose among there."""
+        arms = self.arm_labels if self.menus is None else self.menus.arms(row)
+        return {arm: column for column, arm in enumerate(arms)}
+
     def __repr__(self) -> str:
-        counts = {"row": self.n_rows, "task": self.n_tasks, "arm": self.n_arms, "feature": self.contexts.shape[1]}
+        n_arms = self.n_arms if self.menus is None else self.menus.n_arms
+        counts = {"row": self.n_rows, "task": self.n_tasks, "arm": n_arms, "feature": self.contexts.shape[1]}
         words = ", ".join(f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items())
         return f"LoggedBandit({words})"
 

@@ -145,15 +145,19 @@ def effective_size(weights: Array) -> float:
 def diagnose(
     data: LoggedBandit, probabilities: Array, weights: Array, *, floor: float, unclipped: Array | None = None
 ) -> Diagnostics:
-    """Return how well the log speaks about a target with these probabilities and weights."""
+    """Return how well the log speaks about a target with these probabilities and weights.
+
+    In rankings, probabilities are those of a place times the weight of the places above.
+    """
     full = weights if unclipped is None else unclipped
     mean = estimate(TaskSums.of(data.tasks, Contributions(full, np.ones(data.n_rows))))
     total = float(weights.sum())
     heaviest = np.cumsum(np.sort(weights)[::-1]) / total if total > 0 else np.zeros(data.n_rows)
     places = np.clip(np.ceil(np.array(CURVE) * data.n_rows).astype(np.int64) - 1, 0, data.n_rows - 1)
     thick = np.nan
+    size = data.n_rows if data.rankings is None else max(float(probabilities.sum()), np.finfo(float).tiny)
     if data.probabilities is not None:
-        thick = float((probabilities * (data.probabilities >= floor)).sum() / data.n_rows)
+        thick = float((probabilities * (data.probabilities >= floor)).sum() / size)
     return Diagnostics(
         rows=data.n_rows,
         tasks=int(np.unique(data.tasks).size),
@@ -162,7 +166,7 @@ def diagnose(
         largest_share=float(weights.max()) / total if total > 0 else 0.0,
         mean_weight=mean.value,
         mean_weight_se=mean.se,
-        supported=float((probabilities * data.supported).sum() / data.n_rows),
+        supported=float((probabilities * data.supported).sum() / size),
         above_floor=thick,
         floor=floor,
         clipped=1 - total / float(full.sum()) if full.sum() > 0 else 0.0,
@@ -178,8 +182,10 @@ def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limit
         "to the log"
     )
     if 1 - found.supported > limits.max_unsupported + NEVER:
-        lost = (probabilities * ~data.supported).sum(axis=0)
-        worst = data.arm_labels[int(lost.argmax())]
+        lost = probabilities * ~data.supported
+        row = int(lost.max(axis=1).argmax())
+        # Arms of a catalogue are other ones in every row.
+        worst = data.label(row, int((lost.sum(axis=0) if data.menus is None else lost[row]).argmax()))
         reasons.append(
             Refusal(
                 "no-overlap",
@@ -235,8 +241,13 @@ def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limit
 def missing_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
     """Return why what the log lacks would spoil any evaluation."""
     reasons = []
-    lacking = {"reward": data.rows_without_reward, "propensity": data.rows_without_propensity}
+    lacking = {
+        "reward": data.rows_without_reward,
+        "propensity": data.rows_without_propensity,
+        "place-above": data.rows_without_place_above,
+    }
     remedy = {
+        "place-above": "keep all places of a ranking in the log, also those without a reward",
         "reward": "wait until rewards are in, or leave out recent decisions; if no reward means 0: --absent-reward 0",
         "propensity": "log the probability of the arm taken with every decision",
     }
@@ -246,8 +257,8 @@ def missing_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
             reasons.append(
                 Refusal(
                     f"missing-{what}",
-                    f"{_percent(share)} of the rows have no {what}, more than {_percent(limits.max_missing)}: those "
-                    "that have one may not be like the others",
+                    f"{_percent(share)} of the rows have no {what.replace('-', ' ')}, more than "
+                    f"{_percent(limits.max_missing)}: those that have one may not be like the others",
                     remedy[what],
                 )
             )

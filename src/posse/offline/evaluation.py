@@ -13,17 +13,19 @@ from posse._version import __version__
 from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
 from posse.families import family_of
+from posse.fleet.catalogue import Catalogue
 from posse.offline.bootstrap import RESAMPLES, Estimate, TaskSums, bootstrap, estimate
 from posse.offline.data import LoggedBandit
 from posse.offline.diagnostics import Limits, Refusal, missing_refusals
-from posse.offline.estimators import ESTIMATORS, LABELS, Contributions
+from posse.offline.estimators import ESTIMATORS, LABELS, NEED_MODEL, Contributions
 from posse.offline.folds import FOLDS, deal_folds
 from posse.offline.judge import Choices, Judged, judge, judge_replay
+from posse.offline.learned import Learned
 from posse.offline.model import predicted_rewards
 from posse.offline.parts import enough_tasks, group_rows, task_rows
 from posse.offline.replay import Replay
 from posse.offline.report import Evaluation, TargetReport, make_table
-from posse.offline.targets import Fleet, Target, as_target
+from posse.offline.targets import Always, Fleet, Target, as_target
 from posse.types import Array, Settings
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 SPOILS = ("reward-missing-by-arm",)  # warnings of a log's check that forbid an evaluation
 BEARABLE = ("propensity-missing", "feature-absent")  # errors that few of the rows may have, or that are of no concern
 MISREAD = ("unknown-columns", "no-features")  # notes that mean the log may not be what its owner thinks
+NOT_OF_CATALOGUES = (Always, Learned, Replay)  # they need arms that are there in every row
 OUR_OWN = ("tiny-propensities", "zero-probabilities", "reward-missing")  # warnings that are judged here
 
 
@@ -42,7 +45,7 @@ def evaluate(
     target: Any,
     *,
     against: Any = None,
-    estimators: Sequence[str] = ESTIMATORS,
+    estimators: Sequence[str] | None = None,
     groups: Sequence[str] = (),
     features: FeatureSpec | None = None,
     rewards: Rewards | None = None,
@@ -62,7 +65,8 @@ def evaluate(
         Whose value is asked for.
     against : Target, optional
         The difference of every target to this one is estimated too, with an interval of its own.
-    estimators : sequence of {"ips", "snips", "dm", "dr", "switch-dr"}
+    estimators : sequence of {"ips", "snips", "dm", "dr", "switch-dr"}, optional
+        Default: all; for the log of a catalogue, those that need no model of the rewards: IPS and SNIPS.
     groups : sequence of str
         Columns of the log, or features, by which values are also divided.
     features : FeatureSpec, optional
@@ -94,7 +98,7 @@ def evaluate(
         If a reward is none of its family, or a setting is out of range.
     """
     rules = Limits() if limits is None else limits
-    choices = _checked(estimators, confidence, resamples, folds, clip, seed)
+    choices = _checked(ESTIMATORS if estimators is None else estimators, confidence, resamples, folds, clip, seed)
     asked = list(target) if isinstance(target, list | tuple) else [target]
     chosen: list[Target | Replay] = [one if isinstance(one, Replay) else as_target(one) for one in asked]
     if isinstance(against, Replay):
@@ -113,6 +117,8 @@ def evaluate(
         if spoiled:
             return _refused_log(log, names, spoiled, notes, _settings(choices, rules))
         data = LoggedBandit.from_log(log, features, groups)
+    if data.menus is not None:
+        choices, notes = _for_catalogues(choices, [*chosen, baseline], estimators is None, notes)
     if rewards is not None:
         data = replace(data, reward_family=family_of(rewards).name)
 
@@ -182,7 +188,7 @@ def _assemble(
         settings=_settings(choices, limits),
         rows=data.n_rows,
         tasks=data.n_tasks,
-        arms=data.n_arms,
+        arms=data.n_arms if data.menus is None else data.menus.n_arms,
         rows_in_log=data.n_rows + data.rows_left_out,
         rows_without_reward=data.rows_without_reward,
         rows_without_propensity=data.rows_without_propensity,
@@ -228,6 +234,30 @@ def _findings(log: Log) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
             )
         )
     return tuple(spoiled), tuple(notes)
+
+
+def _for_catalogues(
+    choices: Choices, targets: list[Any], by_default: bool, notes: tuple[str, ...]
+) -> tuple[Choices, tuple[str, ...]]:
+    """Return how a catalogue's log is evaluated: without a model of the rewards, which would be one per arm."""
+    for one in targets:
+        if isinstance(one, NOT_OF_CATALOGUES) or (isinstance(one, Fleet) and not isinstance(one.posse, Catalogue)):
+            raise InvalidValue(
+                "expected a target that chooses among the arms of each request for the log of a catalogue (Uniform, "
+                f"Logged, a Rule of task, context and arms, Fleet of a Catalogue), got {one.name!r}; ask about one of "
+                "those"
+            )
+    plain = tuple(name for name in choices.estimators if name not in NEED_MODEL)
+    if by_default:
+        note = "the log of a catalogue: IPS and SNIPS; the others need a model with rewards of every arm"
+        return replace(choices, estimators=plain), (*notes, note)
+    if plain != choices.estimators:
+        asked = ", ".join(name for name in choices.estimators if name in NEED_MODEL)
+        raise InvalidValue(
+            f"expected estimators without a model of the rewards (ips, snips) for the log of a catalogue, got {asked}; "
+            "the model has coefficients for every arm, which arms that come and go do not fill"
+        )
+    return choices, notes
 
 
 def _refused_log(

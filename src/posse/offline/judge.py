@@ -13,9 +13,17 @@ from posse.offline.estimators import Contributions, direct_method, doubly_robust
 from posse.offline.learned import Learned
 from posse.offline.replay import Replay, smallest_propensity
 from posse.offline.report import TargetReport
+from posse.offline.rules import Column, Rule
 from posse.offline.switch import switch_threshold
-from posse.offline.targets import Fleet, Target, checked_probabilities, weights_of
+from posse.offline.targets import Always, Fleet, Logged, Target, checked_probabilities, weights_of
 from posse.types import Array
+
+NO_RANKING = Refusal(
+    "rankings",
+    "the log has rankings, but this target does not say what it would do with the arms that the places above have left",
+    "ask about uniform, logged, a fleet, a catalogue, a rule with a third parameter (task, context, arms) or a "
+    "function of the log; or keep the first places of the log only",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +63,14 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
     model : callable
         Returns the cross-fitted rewards of every row and arm; asked only if there is a use for them.
     """
-    probabilities = checked_probabilities(target, data)
-    unclipped = weights_of(target, probabilities, data)
-    weights = weights_of(target, probabilities, data, clip=choices.clip)
+    if data.rankings is not None and not _ranks(target):
+        return Judged(TargetReport(name=target.name, refusals=(NO_RANKING,)))
+    probabilities, unclipped = _weighed(target, data)
+    weights = unclipped if choices.clip is None or isinstance(target, Logged) else np.minimum(unclipped, choices.clip)
     found = diagnose(data, probabilities, weights, floor=limits.floor, unclipped=unclipped)
     reasons = tuple(refusals(found, data, probabilities, limits))
     notes = []
-    if isinstance(target, Fleet):
+    if isinstance(target, Fleet) and data.menus is None:
         strange = [repr(arm) for arm in target.posse.arms if arm not in data.arm_labels]
         if strange:
             reason = f"the fleet also chooses {', '.join(strange)}, which the log never could"
@@ -69,6 +78,7 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
         absent = [repr(arm) for arm in data.arm_labels if arm not in target.posse.arms]
         if absent:
             notes.append(f"the fleet has no arm {', '.join(absent)} and never chooses it")
+    if isinstance(target, Fleet):
         notes.append("right only if this fleet has not learned from this log; else its value is too high")
     if found.clipped > 0:
         notes.append(
@@ -95,6 +105,28 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
             notes.append(_switch_note(threshold, weights))
     report = TargetReport(name=target.name, diagnostics=found, notes=tuple(notes), switch_threshold=threshold)
     return Judged(report, weights, estimates)
+
+
+def _ranks(target: Target) -> bool:
+    """Whether a target says what it would do with the arms that the places above have left."""
+    if isinstance(target, Rule):
+        return target.takes_arms
+    return not isinstance(target, Always | Column | Learned)
+
+
+def _weighed(target: Target, data: LoggedBandit) -> tuple[Array, Array]:
+    """Return what a target would do in every row, and how much more often it would have done what the log shows.
+
+    In rankings both are those of the places up to the row: a place counts as often as the target would come to it.
+    """
+    if data.rankings is None:
+        probabilities = checked_probabilities(target, data)
+        return probabilities, weights_of(target, probabilities, data)
+    whole = data.rankings.whole
+    probabilities = checked_probabilities(target, whole)
+    weights, reach = data.rankings.weights(weights_of(target, probabilities, whole))
+    # Places in a catalogue's menus are padded to the longest, which may be one without a reward.
+    return reach[:, None] * probabilities[data.rankings.rows, : data.n_arms], weights
 
 
 def judge_replay(target: Replay, data: LoggedBandit, choices: Choices, limits: Limits) -> Judged:

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.types import Array, BoolArray
+from posse.logs.menus import menus_of
+from posse.offline.rankings import ABSENT, Rankings, places_above
+from posse.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
     import polars as pl
 
     from posse.features import FeatureSpec
     from posse.logs import Log
+    from posse.logs.menus import Menus
 
+CATALOGUE = "catalogue"  # what logs call the policy of a catalogue
 NO_GROUP = "(none)"
 BEFORE = ("task", "time", "policy", "version", "ranking_place")  # columns that the arm had no part in
 
@@ -24,25 +28,75 @@ def read_columns(log: Log, features: FeatureSpec | None, groups: Sequence[str]) 
     """Return the fields of a :class:`~posse.offline.data.LoggedBandit`."""
     import polars as pl
 
-    arms = log.arms
     given = log.frame.with_columns(log.eligible.alias("eligible"))
     frame = given.with_columns(propensity=pl.col("propensity").fill_null(_stated(given)))
     no_reward = frame["reward"].is_null() | ~frame["reward"].fill_null(0.0).is_finite()
     no_propensity = frame["propensity"].is_null()
-    frame = frame.filter(~no_reward & ~no_propensity)
-    if frame.is_empty():
+    frame = frame.with_columns(_counts=~no_reward).filter(~no_propensity)
+    above = places_above(frame)
+    alone = 0  # places below one that is not there
+    if above is not None:
+        alone = int((frame["_counts"].to_numpy() & (above == ABSENT)).sum())
+        frame = frame.with_columns(pl.col("_counts") & pl.Series(above != ABSENT))
+    if not frame["_counts"].any():
         raise InvalidValue(
             f"no row of the log has both a reward and a propensity: of {log.n_rows} rows {no_reward.sum()} lack the "
-            f"reward and {no_propensity.sum()} the propensity"
+            f"reward, {no_propensity.sum()} the propensity and {alone} the place above them in their ranking"
         )
     if not frame["time"].null_count():
         frame = frame.sort("time", maintain_order=True)
+    rewarded = frame.filter("_counts")
+    lost = int((no_reward | no_propensity).sum()) + alone
+    return {
+        **_fields(rewarded, log, features, groups),
+        "rankings": None if above is None else _rankings(frame, log, features),
+        "rows_without_reward": int(no_reward.sum()),
+        "rows_without_propensity": int(no_propensity.sum()),
+        "rows_without_place_above": alone,
+        "rows_left_out": lost,
+    }
+
+
+def _rankings(frame: pl.DataFrame, log: Log, features: FeatureSpec | None) -> Rankings:
+    """Return all places, those without a reward among them."""
+    import polars as pl
+
+    from posse.offline.data import LoggedBandit
+
+    above, rows = places_above(frame), np.flatnonzero(frame["_counts"].to_numpy())
+    assert above is not None
+    whole = LoggedBandit(
+        **_fields(frame.with_columns(reward=pl.when("_counts").then("reward").otherwise(0.0)), log, features, ())
+    )
+    return Rankings(whole, rows, above)
+
+
+def _fields(frame: pl.DataFrame, log: Log, features: FeatureSpec | None, groups: Sequence[str]) -> dict[str, Any]:
+    """Return the fields that rows of a log make."""
+    import polars as pl
+
+    arms: list[Any] = log.arms
     tasks = frame["task"].unique(maintain_order=True)
     raw = frame["context"].struct.unnest()
-    eligible, probabilities = _matrices(frame, arms)
+    menus = menus_of(frame)
+    if menus is None:
+        _require_no_catalogue(frame)
+        eligible, probabilities = _matrices(frame, frame["eligible"], arms)
+        taken = _codes(frame["arm"], arms)
+    else:
+        # A catalogue has more arms than a table has columns: arms go by their place among those of their row.
+        places = frame["eligible"].list.eval(pl.element().cum_count() - 1)
+        arms = list(range(int(np.diff(menus.starts).max())))
+        eligible, probabilities = _matrices(frame, places.cast(pl.List(pl.Int64())), arms)
+        taken = _places_taken(frame, menus)
+        if probabilities is None:
+            raise InvalidValue(
+                "expected the probabilities of all eligible arms in every row of a catalogue's log, got rows without; "
+                "log them with every decision"
+            )
     return {
         "tasks": _codes(frame["task"], tasks.to_list()),
-        "arms": _codes(frame["arm"], arms),
+        "arms": taken,
         "contexts": encoded(raw, features, frame.height),
         "rewards": frame["reward"].to_numpy(),
         "reward_family": log.rewards,
@@ -53,9 +107,7 @@ def read_columns(log: Log, features: FeatureSpec | None, groups: Sequence[str]) 
         "arm_labels": tuple(arms),
         "groups": {name: _group(frame, raw, name) for name in groups},
         "raw": raw,
-        "rows_without_reward": int(no_reward.sum()),
-        "rows_without_propensity": int(no_propensity.sum()),
-        "rows_left_out": int((no_reward | no_propensity).sum()),
+        "menus": menus,
     }
 
 
@@ -88,11 +140,31 @@ def _stated(frame: pl.DataFrame) -> pl.Series:
     return rows.join(pairs, on="row", how="left", maintain_order="left")["probabilities"]
 
 
-def _matrices(frame: pl.DataFrame, arms: Sequence[Any]) -> tuple[BoolArray, Array | None]:
+def _require_no_catalogue(frame: pl.DataFrame) -> None:
+    """Refuse decisions of a catalogue without the features of its arms: nobody can say what others had done."""
+    if (frame["policy"] == CATALOGUE).any():
+        raise InvalidValue(
+            "expected arm_features, the features of all eligible arms, in the log of a catalogue, got decisions of one "
+            "without; log with this version of posse"
+        )
+
+
+def _places_taken(frame: pl.DataFrame, menus: Menus) -> IntArray:
+    """Return the place of the arm taken among the eligible arms of its row."""
+    result = np.empty(frame.height, dtype=np.int64)
+    for row, arm in enumerate(frame["arm"].to_list()):
+        arms = menus.arms(row)
+        if arm not in arms:
+            raise InvalidValue(f"row {row} took arm {arm!r}, which was not eligible there")
+        result[row] = arms.index(arm)
+    return result
+
+
+def _matrices(frame: pl.DataFrame, offered: pl.Series, arms: Sequence[Any]) -> tuple[BoolArray, Array | None]:
     """Return eligible arms and their probabilities, (n_rows, n_arms); no probabilities unless every row has them."""
-    sizes = frame["eligible"].list.len().to_numpy()
+    sizes = offered.list.len().to_numpy()
     rows = np.repeat(np.arange(frame.height), sizes)
-    columns = _codes(frame.filter(frame["eligible"].list.len() > 0)["eligible"].explode(), list(arms))
+    columns = _codes(offered.filter(offered.list.len() > 0).explode(), list(arms))
     eligible = np.zeros((frame.height, len(arms)), dtype=np.bool_)
     eligible[rows, columns] = True
     given = frame["probabilities"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from inspect import signature
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,20 @@ from posse.errors import InvalidValue, UnknownArm
 from posse.offline.data import LoggedBandit
 from posse.types import Array
 
+SHOWN = 20  # arms that an error names
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """A rule that names the arm, or how likely each is, given a task and a context.
+    """A rule that names the arm, or how likely each is, given a task, a context and maybe the eligible arms.
 
     Parameters
     ----------
     function : callable
         ``function(task, context)`` with the task's name and the raw features by name; returns an arm, or a mapping
-        from arms to probabilities that sum to 1. It must not look at rewards.
+        from arms to probabilities that sum to 1. It must not look at rewards. ``function(task, context, arms)``, three
+        parameters without defaults, gets the eligible arms, too: a mapping from arms to their raw features by name,
+        empty where the log has none. For the log of a catalogue it must be such a one.
     label : str, optional
         Default: the function's name.
 
@@ -36,7 +42,7 @@ class Rule:
     [[1.0, 0.0], [0.0, 1.0]]
     """
 
-    function: Callable[[Any, dict[str, Any]], Any]
+    function: Callable[..., Any]
     label: str = ""
 
     @property
@@ -44,18 +50,38 @@ class Rule:
         """Its label, or the function's name."""
         return self.label or str(getattr(self.function, "__name__", "rule"))
 
+    @property
+    def takes_arms(self) -> bool:
+        """Whether the function asks for the eligible arms: it has three parameters that must be given."""
+        try:
+            parameters = signature(self.function)
+            parameters.bind(None, None, None)
+        except (TypeError, ValueError):  # another number of parameters, or none that can be seen
+            return False
+        try:
+            parameters.bind(None, None)
+        except TypeError:
+            return True
+        return False
+
     def probabilities(self, data: LoggedBandit) -> Array:
         """Return what the rule says in every row, also where the arm was not eligible: that is then refused."""
         if data.raw is None:
             raise InvalidValue("a rule needs the features as they were logged; evaluate it on a Log, not on arrays")
+        if data.menus is not None and not self.takes_arms:
+            raise InvalidValue(
+                f"expected a rule with three parameters (task, context, arms) for the log of a catalogue, got "
+                f"{self.name!r}; arms has the eligible arms with their features"
+            )
         contexts = data.raw.iter_rows(named=True) if data.raw.width else ({} for _ in range(data.n_rows))
         result = np.zeros((data.n_rows, data.n_arms))
-        place = {arm: column for column, arm in enumerate(data.arm_labels)}
         for row, (task, context) in enumerate(zip(data.tasks.tolist(), contexts, strict=True)):
-            said = self.function(data.task_labels[task], context)
+            arms = (_eligible(data, row),) if self.takes_arms else ()
+            said = self.function(data.task_labels[task], context, *arms)
+            place = data.columns(row)
             for arm, probability in (said if isinstance(said, Mapping) else {said: 1.0}).items():
                 if arm not in place:
-                    raise _unknown(self.name, arm, row, data)
+                    raise _unknown(self.name, arm, row, place)
                 result[row, place[arm]] = probability
         return result
 
@@ -82,14 +108,22 @@ class Column:
             known = ", ".join(map(repr, data.raw.columns)) if data.raw is not None else ""
             raise InvalidValue(f"no column {self.column!r} in the log; its features are {known or 'not there'}")
         result = np.zeros((data.n_rows, data.n_arms))
-        place = {arm: column for column, arm in enumerate(data.arm_labels)}
         for row, arm in enumerate(data.raw[self.column].to_list()):
+            place = data.columns(row)
             if arm not in place:
-                raise _unknown(self.name, arm, row, data)
+                raise _unknown(self.name, arm, row, place)
             result[row, place[arm]] = 1.0
         return result
 
 
-def _unknown(name: str, arm: Any, row: int, data: LoggedBandit) -> UnknownArm:
-    known = ", ".join(map(repr, data.arm_labels))
-    return UnknownArm(f"{name!r} says {arm!r} in row {row}, but the arms of the log are {known}")
+def _eligible(data: LoggedBandit, row: int) -> dict[Any, dict[str, Any]]:
+    """Return the eligible arms of a row with their features, which only the log of a catalogue has."""
+    if data.menus is not None:
+        return data.menus.by_arm(row)
+    return {arm: {} for arm, there in zip(data.arm_labels, data.eligible[row].tolist(), strict=True) if there}
+
+
+def _unknown(name: str, arm: Any, row: int, arms: Iterable[Any]) -> UnknownArm:
+    known = list(map(repr, islice(arms, SHOWN + 1)))
+    more = ", ..." if len(known) > SHOWN else ""
+    return UnknownArm(f"{name!r} says {arm!r} in row {row}, but the arms there are {', '.join(known[:SHOWN])}{more}")

@@ -10,11 +10,15 @@ import numpy as np
 
 from posse.checks import real_array
 from posse.errors import InvalidValue, ShapeError, UnknownArm
+from posse.fleet.catalogue import Catalogue
+from posse.fleet.knowing import task_feature_names, with_more_tasks
 from posse.offline.data import LoggedBandit, check_distributions
 from posse.offline.estimators import importance_weights
 from posse.types import Array
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from posse.fleet import Posse
 
 
@@ -85,32 +89,36 @@ class Logged:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fleet:
-    """A saved fleet, frozen: it decides as it would have decided the day it was saved.
+    """A saved fleet or catalogue, frozen: it decides as it would have decided the day it was saved.
 
     It must not have learned from the log that it is judged by: its value would be too high. Fit it on an earlier log,
     or take :class:`~posse.offline.learned.Learned`.
 
     Parameters
     ----------
-    posse : Posse
+    posse : Posse or Catalogue
+        A catalogue for the log of a catalogue, a fleet for others.
     label : str, optional
     explore : bool
         False takes the arm with the best mean.
     """
 
-    posse: Posse
+    posse: Posse | Catalogue
     label: str = ""
     explore: bool = True
 
     @property
     def name(self) -> str:
         """Its label, or its policy."""
-        return self.label or (self.posse.policy if self.explore else f"{self.posse.policy}, greedy")
+        policy = "catalogue" if isinstance(self.posse, Catalogue) else self.posse.policy
+        return self.label or (policy if self.explore else f"{policy}, greedy")
 
     def probabilities(self, data: LoggedBandit) -> Array:
         """Return what the fleet would do with the arms that it has and that were eligible."""
         if data.raw is None:
             raise InvalidValue("a fleet needs the features as they were logged; evaluate it on a Log, not on arrays")
+        if isinstance(self.posse, Catalogue):
+            return self._of_menus(self.posse, data, data.raw)
         own = {arm: position for position, arm in enumerate(self.posse.arms)}
         shared = np.array([arm in own for arm in data.arm_labels])
         offered = data.eligible & shared
@@ -125,12 +133,47 @@ class Fleet:
         tasks = [data.task_labels[task] for task in data.tasks.tolist()]
         everything = bool(offered.all()) and len(own) == data.n_arms
         lists = None if everything else [labels[row].tolist() for row in offered]
-        given = self.posse.probabilities(tasks, data.raw, lists, explore=self.explore)
+        fleet, tasks = _with_tasks_of(self.posse, data.raw, tasks)
+        given = fleet.probabilities(tasks, data.raw, lists, explore=self.explore)
         result = np.zeros((data.n_rows, data.n_arms))
         for column, arm in enumerate(data.arm_labels):
             if arm in own:
                 result[:, column] = given[:, own[arm]]
         return result
+
+    def _of_menus(self, catalogue: Catalogue, data: LoggedBandit, raw: pl.DataFrame) -> Array:
+        """Return what a catalogue would do with the eligible arms of every row."""
+        if data.menus is None:
+            raise InvalidValue(
+                f"expected a log with arm_features for the catalogue {self.name!r}, got one of fixed arms; judge a "
+                "fleet by it, or log the features of all eligible arms"
+            )
+        tasks = [data.task_labels[task] for task in data.tasks.tolist()]
+        contexts: Any = raw if raw.width else [[]] * data.n_rows
+        result = np.zeros((data.n_rows, data.n_arms))
+        for row, found in enumerate(catalogue.probabilities_in(tasks, contexts, data.menus, self.explore)):
+            result[row, : found.size] = found
+        return result
+
+
+def _with_tasks_of(fleet: Posse, raw: pl.DataFrame, tasks: list[Any]) -> tuple[Posse, list[Any]]:
+    """Return a fleet, and the tasks of rows, so that tasks it has never met are known by what the rows say of them.
+
+    A task that the fleet knows is as it was when the fleet was saved.
+    """
+    names = task_feature_names(fleet)
+    if not names or not set(names) <= set(raw.columns):
+        return fleet, tasks
+    mine = set(fleet.tasks)
+    found: dict[tuple[Any, ...], int] = {}
+    at: dict[int, int] = {}
+    for row, about in enumerate(raw.select(names).iter_rows()):
+        if tasks[row] not in mine and any(value is not None for value in about):
+            at[row] = found.setdefault(about, len(found))  # without rewards, tasks of one kind are all alike
+    if not found:
+        return fleet, tasks
+    copy, labels = with_more_tasks(fleet, [dict(zip(names, about, strict=True)) for about in found])
+    return copy, [labels[at[row]] if row in at else task for row, task in enumerate(tasks)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -119,7 +119,7 @@ def log_row(row: LoggedDecision) -> dict[str, Any]:
         | {
             "number": row.number,
             "time": moment(row.time),
-            "context": body["context"] | body.get("task_features", {}),
+            "context": _context_of(body),
             "state": STATES[row.state],
             "reward": row.reward,
             "reward_time": None if row.reward_time is None else moment(row.reward_time),
@@ -161,13 +161,21 @@ def log_record(row: LoggedDecision) -> dict[str, Any]:
         "probabilities": body["probabilities"] or None,
         "expected_rewards": body["mean"] or None,
         "propensity": row.propensity,
-        "context": body["context"] | body.get("task_features", {}),
+        "context": _context_of(body),
+        **({"arm_features": body["arm_features"]} if "arm_features" in body else {}),
         "policy": row.policy,
         "version": row.version,
         **({} if ranking is None else {"ranking_id": ranking[0], "ranking_place": ranking[1]}),
         "reward": row.reward,
         "reward_time": None if row.reward_time is None else moment(row.reward_time),
     }
+
+
+def _context_of(body: dict[str, Any]) -> dict[str, Any]:
+    """Return what was known before the decision: a catalogue's row has the features of the arm taken beside it."""
+    of_arms = body.get("arm_features", {})
+    known = {name: value for name, value in body["context"].items() if name not in of_arms}
+    return {**known, **body.get("task_features", {})}
 
 
 def task_counts(row: TaskRow) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
+from posse.logs.schema import ARM_FEATURES
 from posse.service.answers import log_record
 from posse.storage import LoggedDecision, Storage
 
@@ -55,21 +56,23 @@ def write_parquet(parts: Iterable[list[LoggedDecision]], path: Path) -> None:
 
     with tempfile.TemporaryDirectory(prefix="posse-") as folder:
         pieces: list[Path] = []
-        kinds: dict[str, pl.DataType] = {}
+        kinds: dict[str, dict[str, pl.DataType]] = {"context": {}, ARM_FEATURES: {}}
         for number, rows in enumerate(batched(chain.from_iterable(parts), PIECE)):
             log = read_rows([rows])
-            for name in log.features:
-                values = log.frame["context"].struct.field(name)
-                # Where a feature is always null, its type says nothing.
-                if name not in kinds or values.null_count() < len(values):
-                    kinds[name] = values.dtype
+            for column in kinds.keys() & set(log.frame.columns):
+                for name in log.frame[column].struct.fields:
+                    values = log.frame[column].struct.field(name)
+                    entries = values if column == "context" else values.explode()
+                    # Where a feature is always null, its type says nothing.
+                    if name not in kinds[column] or entries.null_count() < len(entries):
+                        kinds[column][name] = values.dtype
             pieces.append(Path(folder) / f"{number}.parquet")
             write_log(log, pieces[-1], "parquet")
         if not pieces:
             write_log(read_rows([]), path, "parquet")
             return
-        context = [pl.col("context").cast(pl.Struct(kinds))] if kinds else []
-        _one_after_another(pieces, context).sink_parquet(path, row_group_size=PIECE)
+        structs = [pl.col(column).cast(pl.Struct(names)) for column, names in kinds.items() if names]
+        _one_after_another(pieces, structs).sink_parquet(path, row_group_size=PIECE)
 
 
 def _one_after_another(pieces: list[Path], columns: list[pl.Expr]) -> pl.LazyFrame:

@@ -111,6 +111,19 @@ def check_eligible(view: View) -> Iterator[Finding]:
             twice,
             "list every arm once, with all of its probability",
         )
+    if view.log.arm_features:
+        given = view.frame["arm_features"].struct
+        lengths = rows["n_eligible"] < 0
+        for name in view.log.arm_features:
+            lengths |= (given.field(name).list.len() != rows["n_eligible"]).fill_null(value=True)
+        if lengths.any():
+            yield view.finding(
+                "arm-features-length",
+                "error",
+                "rows with another number of values of an arm feature than of eligible arms",
+                lengths,
+                "log one value per eligible arm, in the same order, with every decision",
+            )
     outside = (rows["n_chosen"] == 0) & ~empty
     if outside.any():
         yield view.finding(
