@@ -68,8 +68,8 @@ def evaluate(
     rewards: Annotated[
         str | None,
         typer.Option(
-            help="What rewards are, for DM, DR and SWITCH-DR: number, binary (0 or 1) or count. Default: binary if "
-            "they are true and false, else number."
+            help="What rewards are, for DM, DR and SWITCH-DR: number, binary (0 or 1) or count. Default: what the log "
+            "says; binary if they are true and false, else number."
         ),
     ] = None,
     before: Annotated[

@@ -47,8 +47,12 @@ def fit(
         typer.Option(metavar="VALUE", help="The reward of rows without one, and of the fleet's. Default: left out."),
     ] = None,
     rewards: Annotated[
-        str, typer.Option(help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...).")
-    ] = "number",
+        str | None,
+        typer.Option(
+            help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...). Default: what the log "
+            "says; binary if they are true and false, else number."
+        ),
+    ] = None,
     drift: Annotated[
         str | None,
         typer.Option(metavar="DAYS", help="Half-life of what was learned, or `learn`. Default: nothing fades."),
@@ -94,7 +98,7 @@ def fit(
         one_of(engine, "--engine", ("local", "ray"))
         many = is_many(log) or engine == "ray"
         begin("reading the log")
-        frame, arms, contexts = (_look if many else _read)(log, task, arm, reward)
+        frame, arms, contexts, said = (_look if many else _read)(log, task, arm, reward)
         frame, contexts, time = _with_times(frame, contexts, log, drift, time_column, many=many)
         spec = _declared(contexts, feature, features, standardise=standardise)
         settings: dict[str, Any] = {
@@ -102,7 +106,7 @@ def fit(
             "features": spec,
             "policy": policy,
             "seed": seed,
-            "rewards": family_of(rewards).name,
+            "rewards": family_of(said if rewards is None else rewards).name,
             "drift": _drift(drift),
             "floor": floor,
             "evaluation_budget": evaluation_budget,
@@ -147,8 +151,8 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
     return progress.rows, learned
 
 
-def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
-    """Return no rows, the arms there are, and a few rows from which features can be declared."""
+def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, str]:
+    """Return no rows, the arms there are, a few rows from which features can be declared, and what rewards are."""
     import polars as pl
 
     from posse.batches import TableFiles
@@ -166,7 +170,12 @@ def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
         contexts = files.scan().select(
             [name for name in files.schema if name not in others and not INDEX.fullmatch(name)]
         )
-    return pl.DataFrame(), arms, look_at(contexts)
+    said = (
+        files.scan().select(pl.col("reward_family").drop_nulls().unique()) if "reward_family" in files.schema else None
+    )
+    names = [] if said is None else said.collect(engine="streaming")["reward_family"].to_list()
+    family = names[0] if len(names) == 1 else "binary" if files.schema[reward] == pl.Boolean() else "number"
+    return pl.DataFrame(), arms, look_at(contexts), family
 
 
 def _with_times(
@@ -200,8 +209,10 @@ def _drift(given: str | None) -> Any:
         raise InvalidValue(f"expected --drift as a number of days or `learn`, got {given!r}") from None
 
 
-def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame]:
-    """Return the rows, the arms there are, and the raw features of every row."""
+def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, str]:
+    """Return the rows, the arms there are, the raw features of every row, and what rewards are."""
+    import polars as pl
+
     from posse.logs import read_log
     from posse.logs.schema import COLUMNS
 
@@ -213,11 +224,12 @@ def _read(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
                 f"{path} has no features: a log has them under 'context', and {', '.join(log.unknown)} were not read; "
                 "put them there, or write a table (.parquet, .csv)"
             )
-        return log.frame, log.arms, log.contexts
+        return log.frame, log.arms, log.contexts, log.rewards
     require_columns(table, path, task=task, arm=arm, reward=reward)
     arms = table.get_column(arm).drop_nulls().unique().sort().to_list()
+    family = "binary" if table[reward].dtype == pl.Boolean() else "number"
     # What a log says about its decisions is not known before them.
-    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns))
+    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns)), family
 
 
 def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None, *, standardise: bool) -> FeatureSpec:

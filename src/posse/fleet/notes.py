@@ -20,6 +20,7 @@ def decision_records(
     now: float,
     policy: str,
     *,
+    rewards: str = "number",
     ranking: bool = False,
 ) -> list[Record]:
     """Return decisions, or the places of one ranking, as rows of a log.
@@ -31,9 +32,12 @@ def decision_records(
         Raw features of each by name, those of its task and arm among them.
     now : float
     policy : str
+    rewards : {"number", "binary", "count"}
+        What rewards are; a reader needs to be told of clicks and counts.
     ranking : bool, default False
     """
     when = moment(now)
+    family = {} if rewards == "number" else {"reward_family": rewards}
     return [
         {
             "decision_id": decision.id,
@@ -45,6 +49,7 @@ def decision_records(
             "expected_rewards": list(decision.mean.values()),
             "propensity": decision.propensity,
             "context": context,
+            **family,
             "policy": policy,
             "version": __version__,
             **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),

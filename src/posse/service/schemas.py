@@ -253,7 +253,10 @@ class LogEntry(Request):
     eligible: list[str] | None = Field(None, description="Left out: the arm alone.")
     probabilities: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
     expected_rewards: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
-    reward: Number | None = None
+    reward: Reward | None = None
+    reward_family: Literal["number", "binary", "count"] | None = Field(
+        None, description="What rewards are: that of the fleet."
+    )
     reward_time: str | None = Field(None, description="Left out: that of the decision.")
     policy: str | None = Field(None, description="Who decided.")
     version: str | None = None
