@@ -105,7 +105,12 @@ def evaluate(
         from posse.offline import evaluate as run
 
         begin("reading the log")
-        columns = {"task": task_column, "arm": arm_column, "reward": reward_column, "propensity": propensity_column}
+        columns: Any = {
+            "task": task_column,
+            "arm": arm_column,
+            "reward": reward_column,
+            "propensity": propensity_column,
+        }
         rows = read_log_or_table(log, **columns)
         if before is not None:
             rows = decisions_before(rows, before)

@@ -68,9 +68,8 @@ def evaluate(
     features : FeatureSpec, optional
         How the model of the rewards sees contexts. Default: inferred from the log.
     rewards : {"number", "binary", "count"}, optional
-        What rewards are. Default: what the log says. DM, DR and SWITCH-DR use a model of the family, whose predictions are
-        probabilities or rates.
-        Default: binary if the log has true and false, else numbers.
+        What rewards are. DM, DR and SWITCH-DR use a model of the family, whose predictions are probabilities or rates.
+        Default: what the log says.
     confidence : float
         Of the intervals.
     resamples : int
