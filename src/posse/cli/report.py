@@ -46,8 +46,8 @@ def report(
     rewards: Annotated[
         str | None,
         typer.Option(
-            help="What rewards of a log are, where no fleet says it: number, binary (0 or 1) or count. Default: what the "
-            "log says; binary if they are true and false, else number."
+            help="What rewards of a log are, where no fleet says it: number, binary (0 or 1) or count. Default: what "
+            "the log says; binary if they are true and false, else number."
         ),
     ] = None,
     task_column: TaskColumn = "task",

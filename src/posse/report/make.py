@@ -95,8 +95,8 @@ def make_report(
         fleet = _learned(log, absent_reward, rewards)
     elif rewards is not None and rewards != fleet.rewards:
         raise InvalidValue(
-            f"expected rewards={fleet.rewards!r}, as the fleet's, or none, got {rewards!r}; leave it out, or pass the log "
-            "alone"
+            f"expected rewards={fleet.rewards!r}, as the fleet's, or none, got {rewards!r}; leave it out, or pass "
+            "the log alone"
         )
     if not fleet.tasks:
         raise InvalidValue("expected a fleet with tasks, got one that has decided nothing and learned nothing")
