@@ -521,6 +521,10 @@ class History(Answer):
 
     decisions: list[LogRow]
     next: int | None = Field(description="Pass it as `before` for older ones.", examples=[17])
+    reward_family: Literal["number", "binary", "count"] = Field(
+        description="What rewards are; mean and sd of a decision are those of a number, a probability or a rate.",
+        examples=["number"],
+    )
 
 
 class PendingDecision(Answer):
