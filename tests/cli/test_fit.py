@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from posse import Posse, load_retailer
 from posse.cli.main import app
 from posse.errors import ExpiredDecision, InvalidValue, PosseError, RewardConflict, UnknownDecision, UnknownTask
+from posse.fleet.rates import expected_rates
 from posse.logs import write_log
 
 ROWS = 400
@@ -410,6 +411,16 @@ def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
     shown = run("inspect", out).output
     assert "binary rewards" in shown
     assert "of the logit" in shown
+    fleet_rates, own = expected_rates(fleet), expected_rates(fleet, fleet.tasks[0])
+    assert json.loads(run("inspect", out, "--json").output)["rates"] == {
+        arm: rate._asdict() for arm, rate in fleet_rates.items()
+    }
+    task = run("inspect", out, "--task", fleet.tasks[0]).output
+    for output, rates in ((shown, fleet_rates), (task, own)):
+        for mean, low, high in rates.values():
+            assert f"{mean:.2%} ({low:.2%} to" in output
+            assert 0 < low < mean < high < 1
+    assert "coefficients are of the logit" in task
     sales().write_parquet(table)
     with pytest.raises(InvalidValue, match="expected binary rewards"):
         run("fit", table, *columns, "--rewards", "binary")

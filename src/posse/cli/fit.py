@@ -251,6 +251,7 @@ def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None
 
 def _report(fleet: Posse, learned: int, skipped: int, out: Path, as_json: bool) -> None:
     from posse.cli.inspect import print_overview
+    from posse.fleet.rates import expected_rates
 
     overview = fleet.overview()
     if as_json:
@@ -259,6 +260,6 @@ def _report(fleet: Posse, learned: int, skipped: int, out: Path, as_json: bool) 
         print(dumps(overview.to_json() | {"rows": learned, "skipped": skipped, "file": str(out)}, indent=2))
         return
     without = f", {skipped:,} without a reward left out" if skipped else ""
-    print_overview(overview, title=f"{learned:,} rewards learned{without}")
+    print_overview(overview, title=f"{learned:,} rewards learned{without}", rates=expected_rates(fleet))
     print(f"features: {', '.join(fleet.features.names) or 'none'}")
     print(f"wrote {out}; look at it with: posse inspect {out}")
