@@ -110,7 +110,7 @@ def evaluate(
         data = log.in_order_of_appearance()
     else:
         if rewards is not None:
-            log = replace(log, rewards=family_of(rewards).name)
+            log = replace(log, rewards="number")  # what was asked for is asked of the rewards below
         spoiled, notes = _findings(log)
         if spoiled:
             return _refused_log(log, names, spoiled, notes, _settings(choices, rules))
