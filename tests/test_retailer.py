@@ -21,6 +21,7 @@ def test_the_log_can_be_evaluated(log):
     assert check_log(log) == []
     assert log.frame["propensity"].min() == pytest.approx(0.15)
     assert set(log.frame["reward"]) == {0.0, 1.0}
+    assert log.rewards == "binary"
 
 
 def test_the_same_seed_is_the_same_retailer_and_another_is_another():
@@ -60,3 +61,4 @@ def test_the_command_writes_the_same_log(tmp_path, name):
 
     assert done.exit_code == 0, done.output
     assert read_log(tmp_path / name) == load_retailer(200)
+    assert read_log(tmp_path / name).rewards == "binary"

@@ -52,7 +52,7 @@ def load_retailer(n_decisions: int = 20_000, seed: int = 0) -> Log:
     -------
     Log
         With tasks "store-1" to "store-60", the arms of :data:`OFFERS`, the features of :data:`FEATURES`, propensities,
-        times, and rewards of 1 (bought) and 0. One visitor in twelve buys.
+        times, and binary rewards of 1 (bought) and 0. One visitor in twelve buys.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def load_retailer(n_decisions: int = 20_000, seed: int = 0) -> Log:
             "probabilities": pl.Series(probabilities).cast(pl.List(pl.Float64)),
             "context": contexts.to_struct(),
             "propensity": probabilities[np.arange(n), arms],
-            "reward": bought.astype(np.float64),
+            "reward": bought,
             "policy": ["by hand"] * n,
         }
     )

@@ -5,10 +5,12 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from posse import Posse
+from posse import Posse, load_retailer
 from posse.cli.main import app
 from posse.errors import ExpiredDecision, InvalidValue, PosseError, RewardConflict, UnknownDecision, UnknownTask
 from posse.fleet.knowing import about_task
+from posse.fleet.rates import expected_rates
+from posse.logs import write_log
 
 ROWS = 400
 
@@ -410,9 +412,35 @@ def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
     shown = run("inspect", out).output
     assert "binary rewards" in shown
     assert "of the logit" in shown
+    fleet_rates, own = expected_rates(fleet), expected_rates(fleet, fleet.tasks[0])
+    assert json.loads(run("inspect", out, "--json").output)["rates"] == {
+        arm: rate._asdict() for arm, rate in fleet_rates.items()
+    }
+    task = run("inspect", out, "--task", fleet.tasks[0]).output
+    for output, rates in ((shown, fleet_rates), (task, own)):
+        for mean, low, high in rates.values():
+            assert f"{mean:.2%} ({low:.2%} to" in output
+            assert 0 < low < mean < high < 1
+    assert "coefficients are of the logit" in task
     sales().write_parquet(table)
     with pytest.raises(InvalidValue, match="expected binary rewards"):
         run("fit", table, *columns, "--rewards", "binary")
+
+
+def test_what_rewards_are_is_read_from_the_log(run, tmp_path):
+    log, out = load_retailer(300), tmp_path / "fleet.posse"
+    table = log.contexts.with_columns(log.frame["task", "arm"], reward=log.frame["reward"] == 1)
+    table.write_parquet(tmp_path / "table.parquet")
+    for folder, rows in (("logs", log.frame), ("tables", table)):
+        (tmp_path / folder).mkdir()
+        rows[:150].write_parquet(tmp_path / folder / "1.parquet")
+        rows[150:].write_parquet(tmp_path / folder / "2.parquet")
+    write_log(log, tmp_path / "log.jsonl")
+    for name in ("log.jsonl", "table.parquet", "logs", "tables"):
+        assert run("fit", tmp_path / name, "--out", out).exit_code == 0
+        assert Posse.load(out).rewards == "binary", name
+    assert run("fit", tmp_path / "log.jsonl", "--out", out, "--rewards", "number").exit_code == 0
+    assert Posse.load(out).rewards == "number"
 
 
 def test_a_folder_of_many_rows_is_fitted_like_one_table(run, tmp_path, monkeypatch):

@@ -3,9 +3,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from posse import Posse
+from posse import Posse, load_retailer
 from posse.cli.main import app
 from posse.errors import InvalidValue
+from posse.logs import write_log
 
 
 @pytest.fixture
@@ -48,6 +49,36 @@ def test_a_log_alone(saved, tmp_path):
 
     assert done.exit_code == 0
     assert "one was learned from the log" in (tmp_path / "report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_clicks_are_reported_as_rates(tmp_path, kind):
+    log = load_retailer(400)
+    table = log.contexts.with_columns(shop=log.frame["task"], offer=log.frame["arm"], bought=log.frame["reward"])
+    path, out, csv = tmp_path / f"log.{kind}", tmp_path / "report.html", tmp_path / "table.csv"
+    columns = ["--task-column", "shop", "--arm-column", "offer", "--reward-column", "bought"]
+    if kind == "jsonl":  # it says so itself
+        write_log(log, path)
+        columns = []
+    elif kind == "parquet":
+        table.with_columns(pl.col("bought") == 1).write_parquet(path)
+    else:
+        table.write_csv(path)
+        columns += ["--rewards", "binary"]
+
+    assert run("--log", path, "--out", out, "--csv", csv, *columns).exit_code == 0
+
+    rates = pl.read_csv(csv)
+    assert rates.height == 4 * log.frame["task"].n_unique()
+    assert 0 < rates["low"].min() < rates["high"].max() < 1
+
+
+def test_rewards_are_those_of_the_fleet(saved, tmp_path):
+    with pytest.raises(InvalidValue, match="expected rewards='number', as the fleet's, or none, got 'binary'"):
+        run(saved[0], "--log", saved[1], "--out", tmp_path / "report.html", "--rewards", "binary")
+    pl.DataFrame({"task": ["a"], "arm": ["x"], "reward": [1.0]}).write_csv(tmp_path / "table.csv")
+    with pytest.raises(InvalidValue, match="has no column 'p'"):
+        run("--log", tmp_path / "table.csv", "--out", tmp_path / "report.html", "--propensity-column", "p")
 
 
 @pytest.mark.parametrize(

@@ -198,3 +198,22 @@ def test_rewards_with_a_category_that_is_not_declared_are_counted(unknown, missi
     clean = Posse(arms=["a", "b"], features=spec, seed=1)
     clean.learn_many(known)
     assert not [finding for finding in clean.findings() if "'weather' had" in finding]
+
+
+@pytest.mark.parametrize("family", ["number", "binary", "count"])
+@pytest.mark.parametrize("unknown", ["zeros", "other"])
+def test_categories_that_are_not_declared_are_named_for_every_family(table, family, unknown):
+    rows = table(600, n_tasks=20).with_row_index("i")
+    rows = rows.with_columns(
+        sky=pl.when(pl.col("i") % 6 == 0)
+        .then(pl.lit("hail"))
+        .when(pl.col("i") % 2 == 0)
+        .then(pl.lit("sun"))
+        .otherwise(pl.lit("rain")),
+        reward=(pl.col("reward") > 0).cast(pl.Float64),
+    ).drop("i")
+    sky = one_hot("sky", ["sun", "rain"], unknown=unknown)
+
+    fleet = fleet_with(rows, features=("a", "b", sky), rewards=family)
+
+    assert said(fleet, "feature 'sky'", "in 100 of 600 rewards", "not declared") == 1

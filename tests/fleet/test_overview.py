@@ -3,6 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from posse import Posse
+
 X = np.array([0.3, -0.8])
 
 
@@ -32,3 +34,21 @@ def test_an_overview_is_of_what_was_learned(fleet_of):
     assert [per_task[fleet.tasks.index(task.task)] for task in view.tasks] == [task.rewards for task in view.tasks]
     assert json.loads(json.dumps(view.to_json()))["n_tasks"] == 5
     assert fleet_of(0).overview().tasks == []
+
+
+@pytest.mark.parametrize(
+    ("family", "words", "scale"),
+    [
+        ("number", "evidence prior: ", "where tasks differ most:"),
+        ("binary", "evidence prior, binary rewards: ", "(coefficients of the logit)"),
+        ("count", "evidence prior, count rewards: ", "(coefficients of the logarithm of the rate)"),
+    ],
+)
+def test_an_overview_names_the_family(family, words, scale):
+    fleet = Posse(["red", "green"], ["a"], rewards=family, seed=1)
+    fleet.learn_many([{"task": f"t{row % 3}", "arm": "red", "a": float(row), "reward": row % 2} for row in range(12)])
+
+    text = repr(fleet.overview())
+
+    assert words in text
+    assert scale in text

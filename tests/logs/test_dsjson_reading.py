@@ -49,6 +49,7 @@ def test_a_line_is_a_decision():
         "propensity": 0.7,
         "context": {"Shop.hour": 9, "sunny": True, "temperature": 20.5},
         "reward": 2.5,
+        "reward_family": None,
         "reward_time": None,
         "policy": None,
         "version": "model-3",

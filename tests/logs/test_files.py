@@ -202,3 +202,16 @@ def test_a_log_that_is_written_is_for_its_owner_alone(tmp_path, name):
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("family", ["number", "binary", "count"])
+@pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz", "log.parquet", "log.npz"])
+def test_a_file_says_what_rewards_are(tmp_path, name, family):
+    write_log(Log(LOG.frame, rewards=family), tmp_path / name)
+
+    assert read_log(tmp_path / name).rewards == family
+    if name == "log.jsonl":
+        # Readers from before there were families read numbers, and name the key as one that they do not know.
+        (first, _) = map(json.loads, (tmp_path / name).read_text().splitlines())
+        assert (first["reward"], first.get("reward_family", "number")) == (1.0, family)
+        assert ("reward_family" in first) == (family != "number")

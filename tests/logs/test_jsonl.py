@@ -70,6 +70,7 @@ def test_a_line_is_a_decision(write):
         "propensity": 0.25,
         "context": {"n": 1, "f": 1.0, "s": "t", "b": False, "none": None},
         "reward": 2.0,
+        "reward_family": None,
         "policy": "p",
         "version": "v",
         "ranking_id": "i",
@@ -102,7 +103,7 @@ def test_every_key_is_written_with_iso_times(write, tmp_path):
         "ranking_id": None,
         "ranking_place": None,
     }
-    assert list(json.loads(line)) == log.frame.columns
+    assert list(json.loads(line)) == [name for name in log.frame.columns if name != "reward_family"]
 
 
 def test_blank_lines_bom_and_crlf_are_fine(tmp_path):
@@ -378,3 +379,40 @@ def test_features_of_eligible_arms_come_back(tmp_path):
         )
         with pytest.raises(DataFileError, match=message):
             read_log(path)
+
+
+@pytest.mark.parametrize("first", [0, 5])
+def test_true_and_false_are_clicks(write, polars_soon, first):
+    unknown = [LINE | {"reward": None}] * first
+    values = [True, False, True, None, False, True, True, True]
+
+    log = read_jsonl(write(*unknown, *(LINE | {"reward": value} for value in values)))
+
+    assert log.rewards == "binary"
+    assert log.frame["reward"].to_list() == [None] * first + [None if one is None else float(one) for one in values]
+    assert read_jsonl(write(*unknown, *[LINE | {"reward": 1}] * 9)).rewards == "number"
+
+
+def test_rewards_of_clicks_in_lines_of_their_own(write):
+    decision = LINE | {"decision_id": "d", "reward": None}
+
+    log = read_jsonl(write(decision, {"decision_id": "d", "reward": True}))
+
+    assert (log.rewards, log.frame["reward"].to_list()) == ("binary", [1.0])
+
+
+@pytest.mark.parametrize("at", [1, 30])
+def test_numbers_among_true_and_false_are_refused(write, polars_soon, at):
+    lines = [LINE | {"reward": True}] * at + [LINE | {"reward": 1.0}]
+
+    with pytest.raises(DataFileError, match=f"line {at + 1}: reward is a number here, but true or false in line 1"):
+        read_jsonl(write(*lines))
+
+
+@pytest.mark.parametrize("at", [1, 30])
+def test_lines_must_agree_on_what_rewards_are(write, polars_soon, at):
+    lines = [LINE] + [LINE | {"reward_family": "count"}] * at
+
+    assert read_jsonl(write(*lines)).rewards == "count"
+    with pytest.raises(DataFileError, match=f"line {at + 2}: reward_family is 'binary' here, but 'count' before"):
+        read_jsonl(write(*lines, LINE | {"reward_family": "binary"}))

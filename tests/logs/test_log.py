@@ -75,3 +75,31 @@ def test_a_log_is_a_value():
 def test_what_is_no_table_is_refused():
     with pytest.raises(InvalidValue, match="log must be a Polars or pandas data frame"):
         Log(7)
+
+
+def test_a_log_says_what_its_rewards_are():
+    clicks = {"task": [1, 1], "arm": [1, 2], "reward": [True, None]}
+
+    log = Log(clicks)
+
+    assert (log.rewards, log.frame["reward"].to_list()) == ("binary", [1.0, None])
+    assert Log(log.frame.head(1)).rewards == "binary", "the column goes where rows go"
+    assert log.with_rewards(0.0).rewards == "binary"
+    assert Log({**clicks, "reward": [1.0, None]}).rewards == "number"
+    assert Log({**clicks, "reward": [1, 3]}, rewards="count").rewards == "count"
+    assert Log(log.frame, rewards="number").rewards == "number"
+    assert Log(clicks, rewards="number") != log
+
+
+def test_rows_that_do_not_say_it_leave_it_to_others():
+    rows = {"task": [1, 1, 1], "arm": [1, 2, 1], "reward": [1, 0, 1]}
+
+    assert Log({**rows, "reward_family": [None, "binary", None]}).rewards == "binary"
+    with pytest.raises(InvalidValue, match="row 2 of the log: reward_family is 'count' here, but 'binary' before"):
+        Log({**rows, "reward_family": [None, "binary", "count"]})
+    with pytest.raises(
+        InvalidValue, match="row 1 of the log: reward_family must be number, binary, count, but 'click'"
+    ):
+        Log({**rows, "reward_family": [None, "click", "count"]})
+    with pytest.raises(InvalidValue, match="rewards"):
+        Log(rows, rewards="click")

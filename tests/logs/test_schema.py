@@ -28,6 +28,7 @@ def test_absent_columns_become_nulls_of_their_type():
         "propensity": pl.Float64(),
         "context": pl.Struct([]),
         "reward": pl.Float64(),
+        "reward_family": pl.String(),
         "reward_time": pl.Datetime("us", "UTC"),
         "policy": pl.String(),
         "version": pl.String(),
@@ -101,7 +102,7 @@ def test_a_context_that_is_null_has_every_feature_missing():
 def test_no_rows_are_a_log_too():
     result, _ = log_frame(frame(context=[{"x": "y"}, None])[:0])
 
-    assert result.shape == (0, 15)
+    assert result.shape == (0, 16)
     assert result.schema["context"] == pl.Struct({"x": pl.String()})
 
 

@@ -47,6 +47,21 @@ def test_a_fleet_writes_what_it_decides_and_learns(tmp_path):
     assert again.statistics.moment.sum() == pytest.approx(fleet.statistics.moment.sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize("family", ["number", "binary", "count"])
+def test_the_log_of_a_fleet_says_what_rewards_are(tmp_path, family):
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({"task": "t", "arm": "x", "reward": 0}) + "\n")  # from before anybody said it
+    fleet = Posse(arms=["x", "y"], features=["a"], rewards=family, seed=1, log=path)
+    many = fleet.decide_many(["t", "u"], [[1.0], [2.0]])
+    for decision in (fleet.decide("t", [1.0]), many[0]):
+        fleet.reward(decision.id, 1)
+
+    log = read_log(path)
+
+    assert log.rewards == family
+    assert log.frame["reward"].to_list() == [0.0, 1.0, None, 1.0]
+
+
 def test_what_cannot_be_written_was_not_decided_or_learned(tmp_path):
     path = tmp_path / "log.jsonl"
     fleet = Posse(arms=["x", "y"], features=["a"], seed=1, log=path)

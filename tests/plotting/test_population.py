@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,3 +75,22 @@ def test_a_task_is_drawn_beside_the_others_where_it_is_most_unlike_them(tmp_path
 def test_figure_needs_a_name_that_says_its_kind(tmp_path):
     with pytest.raises(InvalidValue, match=r"must end in \.png"):
         plot_population(overview(1, 1), [tmp_path / "a.gif"])
+
+
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [("number", "coefficient, per"), ("binary", "of the log-odds, per"), ("count", "log rate, per")],
+)
+def test_the_axis_says_what_coefficients_are_of(tmp_path, family, words):
+    seen = replace(overview(2, 2), rewards=family)
+    plot_population(seen, [tmp_path / "all.svg"])
+    own = {arm.arm: arm.mean + 1.0 for arm in seen.arms}
+    plot_task(
+        seen,
+        Coefficients(seen.columns, own, {arm.arm: arm.covariance for arm in seen.arms}),
+        "t",
+        [tmp_path / "one.svg"],
+    )
+
+    assert words in (tmp_path / "all.svg").read_text()
+    assert words in (tmp_path / "one.svg").read_text()

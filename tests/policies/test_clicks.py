@@ -9,10 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue
+from posse.model import Prior
 from posse.policies import (
     CLICK_POLICIES,
     POLICIES,
     BetaBernoulli,
+    EbmRandUCB,
+    EbmTS,
+    EbmUCB,
     FamilyRandUCB,
     FamilyTS,
     FamilyUCB,
@@ -42,6 +46,48 @@ CASES = {
     "beta-bernoulli": BetaBernoulli,
 }
 every_policy = pytest.mark.parametrize("case", CASES)
+
+
+@pytest.mark.parametrize(
+    ("key", "made", "family"),
+    [("ebm-ucb", EbmUCB, FamilyUCB), ("ebm-ts", EbmTS, FamilyTS), ("ebm-rand-ucb", EbmRandUCB, FamilyRandUCB)],
+)
+@pytest.mark.parametrize("rewards", ["binary", "count"])
+def test_the_methods_of_the_paper_learn_clicks_by_their_family(key, made, family, rewards):
+    policy = made(**SIZES, rewards=rewards, prior="evidence", exploration=None, refresh_growth=None, drift=None)
+    assert type(policy) is type(make_policy(key, **SIZES, rewards=rewards)) is family
+    assert policy.describe() == family(**SIZES, rewards=rewards).describe()
+    assert made(**SIZES, rewards=rewards, exploration=0.7, refresh_growth=0.5, first_pulls=False).exploration == 0.7
+    assert type(made(**SIZES)) is type(made(**SIZES, rewards="number")) is made
+    draw = drawn(policy)
+    assert_array_equal(played(policy, draw).arms, played(family(**SIZES, rewards=rewards), draw).arms)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"prior": "paper"}, "got prior='paper'; leave it out, or take rewards='number'"),
+        ({"prior": Prior.isotropic(n_arms=3, n_features=3, shared_precision=1.0)}, "got prior=Prior;"),
+        ({"robust": True}, "got robust=True"),
+        ({"drift": "learn"}, "got drift='learn'"),
+        ({"shared_precision": 0.1}, "got shared_precision=0.1"),
+        ({"rewards": "clicks"}, "rewards must be one of 'number', 'binary', 'count', but 'clicks' came"),
+    ],
+)
+def test_what_clicks_do_not_have_is_refused_by_one_error(settings, says):
+    with pytest.raises(InvalidValue, match=says):
+        EbmUCB(**{**SIZES, "rewards": "binary", **settings})
+
+
+def test_a_misspelt_setting_of_clicks_and_a_class_of_ones_own():
+    with pytest.raises(TypeError, match="EbmUCB has no argument 'rowbust'; did you mean 'robust'"):
+        EbmUCB(**SIZES, rewards="binary", rowbust=True)
+
+    class Own(EbmUCB):
+        pass
+
+    with pytest.raises(InvalidValue, match="expected rewards='number' for Own, a class of your own, got 'binary'"):
+        Own(**SIZES, rewards="binary")
 
 
 def new(case):

@@ -1,13 +1,17 @@
 """Fleets of clicks and counts behind the API: what they take, show, verify, forget and share."""
 
 import json
+import shutil
 import sqlite3
+import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import posse.service
 from posse.client import Client
 
 KINDS = {"binary": [True, False, 1, 0.0], "count": [0, 3, True, 10**6]}
@@ -199,3 +203,37 @@ def test_the_client_reads_rates(serve, rainy):
         assert task.reward_family == population.reward_family == "binary"
         assert 0 < task.arms[0].rate.low < task.arms[0].rate.high < 1
         assert 0 < population.arms[0].rate.mean < 1
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+def test_intervals_of_the_history_stay_in_their_range(tmp_path):
+    script = tmp_path / "format.mjs"  # by which Node knows a module
+    script.write_bytes((Path(posse.service.__file__).parent / "page" / "static" / "format.js").read_bytes())
+    code = (
+        f"import {{ intervalOf }} from {json.dumps(script.as_uri())};"
+        "const cases = ["
+        "['binary', 0.02, 0.03], ['binary', 0.97, 0.05], ['binary', 0.5, 0.01], ['binary', 0, 0],"
+        "['count', 0.1, 0.2], ['count', 5, 0.1], ['count', 0, 0], ['number', 0.02, 0.03]];"
+        "const found = cases.map(([family, mean, sd]) => [family, mean, sd, ...intervalOf(family, mean, sd)]);"
+        "console.log(JSON.stringify(found))"
+    )
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    found = json.loads(done.stdout)
+
+    for family, mean, _, low, high in found:
+        assert low <= mean <= high
+        assert family == "number" or (low >= 0 and (family == "count" or high <= 1))
+    # Where beliefs are sure, and for numbers, it is the mean and its standard deviations.
+    for place in (2, 5, 7):
+        _, mean, sd, low, high = found[place]
+        assert (low, high) == pytest.approx((mean - 1.6449 * sd, mean + 1.6449 * sd), rel=0.01)
+
+
+def test_the_history_says_what_rewards_are(service, rainy):
+    for family in ("number", "binary"):
+        service.make_fleet(f"history-of-{family}", rewards=family)
+        service.decide("t", rainy, fleet=f"history-of-{family}")
+        assert service.read(f"/v1/fleets/history-of-{family}/history/t")["reward_family"] == family

@@ -29,7 +29,7 @@ def rows(n, *, context=lambda i: {"x": float(i), "weather": None if i < 25 else 
 def test_pieces_make_the_file_that_all_rows_at_once_make(tmp_path, monkeypatch, settings):
     read, sizes = export.read_rows, []
     monkeypatch.setattr(export, "PIECE", 10)
-    monkeypatch.setattr(export, "read_rows", lambda parts: sizes.append(sum(map(len, parts))) or read(parts))
+    monkeypatch.setattr(export, "read_rows", lambda parts, _: sizes.append(sum(map(len, parts))) or read(parts))
     made = rows(47, **settings)
     export.write_parquet(iter([made[:7], made[7:40], made[40:]]), tmp_path / "pieces.parquet")
     assert sizes == [10, 10, 10, 10, 7], "no more rows are in memory"

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from posse.cli.main import app
 from posse.errors import InvalidValue
+from posse.logs import read_log
 
 ROWS = [
     {
@@ -87,6 +88,29 @@ def test_a_row_that_is_wrong_is_named_and_none_is_taken(service, shape, change, 
     assert words in error["message"]
     assert error["field"] == "rows.1"
     assert service.counts(name)["decisions"] == 0
+
+
+def test_an_export_of_clicks_says_so_and_can_be_taken_in(service, shape, tmp_path):
+    service.make_fleet("clicked", rewards="binary")
+    for i in range(6):
+        service.reward(service.decide(f"store-{i % 2}", fleet="clicked"), i % 3 == 0)
+    text = service.get("/v1/fleets/clicked/log").text
+    rows = [json.loads(line) for line in text.splitlines()]
+    for kind in ("jsonl", "parquet"):
+        (tmp_path / f"log.{kind}").write_bytes(service.get(f"/v1/fleets/clicked/log?format={kind}").content)
+        log = read_log(tmp_path / f"log.{kind}")
+        assert (log.rewards, log.frame["reward"].sum()) == ("binary", 2.0)
+    moved = [row | {"decision_id": "moved-" + row["decision_id"], "reward": row["reward"] == 1} for row in rows]
+    service.make_fleet("moved", rewards="binary")
+    assert service.post("/v1/fleets/moved/log", json={"rows": moved}).json()["rewards"] == 6
+    assert [json.loads(line)["reward"] for line in service.get("/v1/fleets/moved/log").text.splitlines()] == [
+        row["reward"] for row in rows
+    ]
+    service.make_fleet("of-numbers-too")
+    error = shape(service.post("/v1/fleets/of-numbers-too/log", json={"rows": rows}), 422, "invalid")
+    assert "expected a row of rewards that are 'number', as the fleet's, got 'binary'" in error["message"]
+    truth = moved[0] | {"decision_id": "true", "reward_family": None}
+    shape(service.post("/v1/fleets/of-numbers-too/log", json={"rows": [truth]}), 422, "invalid")
 
 
 def test_an_id_of_another_decision_is_refused(service, shape):

@@ -54,8 +54,13 @@ def require_columns(table: pl.DataFrame, path: Path, **columns: str) -> None:
             )
 
 
-def read_log_or_table(path: Path, *, task: str, arm: str, reward: str, propensity: str) -> Log:
-    """Return a log from its file, or from a table whose other columns are the features."""
+def read_log_or_table(
+    path: Path, *, task: str, arm: str, reward: str, propensity: str, propensity_needed: bool = True
+) -> Log:
+    """Return a log from its file, or from a table whose other columns are the features.
+
+    Without ``propensity_needed`` a table may lack the column, if it was not asked for by a name of its own.
+    """
     import polars as pl
 
     from posse.logs import Log, read_log
@@ -64,8 +69,10 @@ def read_log_or_table(path: Path, *, task: str, arm: str, reward: str, propensit
     table = read_table(path)
     if table is None:
         return read_log(path)
-    require_columns(table, path, task=task, arm=arm, reward=reward, propensity=propensity)
     named = {task: "task", arm: "arm", reward: "reward", propensity: "propensity"}
+    if not propensity_needed and propensity == "propensity" and propensity not in table.columns:
+        del named[propensity]
+    require_columns(table, path, **{name: column for column, name in named.items()})
     # What has one of these names but was not meant is a feature, unless it says something about the decision.
     clash = [name for name in named.values() if name in table.columns and name not in named]
     table = table.drop(clash).rename(named)

@@ -74,8 +74,8 @@ def evaluate(
     rewards: Annotated[
         str | None,
         typer.Option(
-            help="What rewards are, for DM, DR and SWITCH-DR: number, binary (0 or 1) or count. Default: binary if "
-            "they are true and false, else number."
+            help="What rewards are, for DM, DR and SWITCH-DR: number, binary (0 or 1) or count. Default: what the log "
+            "says; binary if they are true and false, else number."
         ),
     ] = None,
     before: Annotated[
@@ -110,7 +110,12 @@ def evaluate(
         from posse.offline import evaluate as run
 
         begin("reading the log")
-        columns = {"task": task_column, "arm": arm_column, "reward": reward_column, "propensity": propensity_column}
+        columns: Any = {
+            "task": task_column,
+            "arm": arm_column,
+            "reward": reward_column,
+            "propensity": propensity_column,
+        }
         rows = read_log_or_table(log, **columns)
         if before is not None:
             rows = decisions_before(rows, before)

@@ -55,8 +55,12 @@ def fit(
         typer.Option(metavar="VALUE", help="The reward of rows without one, and of the fleet's. Default: left out."),
     ] = None,
     rewards: Annotated[
-        str, typer.Option(help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...).")
-    ] = "number",
+        str | None,
+        typer.Option(
+            help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...). Default: what the log "
+            "says; binary if they are true and false, else number."
+        ),
+    ] = None,
     drift: Annotated[
         str | None,
         typer.Option(metavar="DAYS", help="Half-life of what was learned, or `learn`. Default: nothing fades."),
@@ -102,7 +106,7 @@ def fit(
         one_of(engine, "--engine", ("local", "ray"))
         many = is_many(log) or engine == "ray"
         begin("reading the log")
-        frame, arms, contexts, said = (_look if many else _read)(log, task, arm, reward)
+        frame, arms, contexts, said, found = (_look if many else _read)(log, task, arm, reward)
         frame, contexts, time = _with_times(frame, contexts, log, drift, time_column, many=many)
         if task_feature and many:
             raise InvalidValue(
@@ -117,7 +121,7 @@ def fit(
             **_task_features(of_tasks, standardise=standardise),
             "policy": policy,
             "seed": seed,
-            "rewards": family_of(rewards).name,
+            "rewards": family_of(found if rewards is None else rewards).name,
             "drift": _drift(drift),
             "floor": floor,
             "evaluation_budget": evaluation_budget,
@@ -164,8 +168,8 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
     return progress.rows, learned
 
 
-def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, None]:
-    """Return no rows, the arms there are, a few rows from which features can be declared, and nothing about tasks."""
+def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, None, str]:
+    """Return no rows, arms, a few rows to declare features from, nothing about tasks, and what rewards are."""
     import polars as pl
 
     from posse.batches import TableFiles
@@ -183,7 +187,12 @@ def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, l
         contexts = files.scan().select(
             [name for name in files.schema if name not in others and not INDEX.fullmatch(name)]
         )
-    return pl.DataFrame(), arms, look_at(contexts), None
+    said = (
+        files.scan().select(pl.col("reward_family").drop_nulls().unique()) if "reward_family" in files.schema else None
+    )
+    names = [] if said is None else said.collect(engine="streaming")["reward_family"].to_list()
+    family = names[0] if len(names) == 1 else "binary" if files.schema[reward] == pl.Boolean() else "number"
+    return pl.DataFrame(), arms, look_at(contexts), None, family
 
 
 def _with_times(
@@ -261,8 +270,10 @@ def _drift(given: str | None) -> Any:
 
 def _read(
     path: Path, task: str, arm: str, reward: str
-) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, pl.DataFrame | None]:
-    """Return the rows, the arms there are, the raw features of every row, and what lines of a log say about tasks."""
+) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, pl.DataFrame | None, str]:
+    """Return rows, arms, raw features of every row, what lines of a log say about tasks, and what rewards are."""
+    import polars as pl
+
     from posse.logs import read_log
     from posse.logs.schema import COLUMNS
 
@@ -274,11 +285,12 @@ def _read(
                 f"{path} has no features: a log has them under 'context', and {', '.join(log.unknown)} were not read; "
                 "put them there, or write a table (.parquet, .csv)"
             )
-        return log.frame, log.arms, log.contexts, log.task_features
+        return log.frame, log.arms, log.contexts, log.task_features, log.rewards
     require_columns(table, path, task=task, arm=arm, reward=reward)
     arms = table.get_column(arm).drop_nulls().unique().sort().to_list()
+    family = "binary" if table[reward].dtype == pl.Boolean() else "number"
     # What a log says about its decisions is not known before them.
-    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns)), None
+    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns)), None, family
 
 
 def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None, *, standardise: bool) -> FeatureSpec:
@@ -300,6 +312,7 @@ def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None
 
 def _report(fleet: Posse, learned: int, skipped: int, out: Path, as_json: bool) -> None:
     from posse.cli.inspect import print_overview
+    from posse.fleet.rates import expected_rates
 
     overview = fleet.overview()
     if as_json:
@@ -308,6 +321,6 @@ def _report(fleet: Posse, learned: int, skipped: int, out: Path, as_json: bool) 
         print(dumps(overview.to_json() | {"rows": learned, "skipped": skipped, "file": str(out)}, indent=2))
         return
     without = f", {skipped:,} without a reward left out" if skipped else ""
-    print_overview(overview, title=f"{learned:,} rewards learned{without}")
+    print_overview(overview, title=f"{learned:,} rewards learned{without}", rates=expected_rates(fleet))
     print(f"features: {', '.join(fleet.features.names) or 'none'}")
     print(f"wrote {out}; look at it with: posse inspect {out}")

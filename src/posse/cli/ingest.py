@@ -18,7 +18,7 @@ from posse.errors import InvalidValue
 PIECE = 5000  # rows of a table that are in memory at a time
 KNOWN = {
     "decision_id", "time", "task", "arm", "context", "propensity", "eligible", "probabilities", "expected_rewards",
-    "reward", "reward_time", "policy", "version",
+    "reward", "reward_family", "reward_time", "policy", "version",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,9 @@ from posse.errors import UnknownTask
 if TYPE_CHECKING:
     from posse.fleet import Overview, Posse
     from posse.fleet.labels import Label
+    from posse.fleet.rates import Rate
 
+RATE = "expected (90 %)"
 MOST_COLUMNS = 12  # of the population that a terminal shows
 
 
@@ -32,6 +35,7 @@ def inspect(
     """Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow."""
     from posse.cli.progress import long_stages
     from posse.fleet import Posse
+    from posse.fleet.rates import expected_rates
 
     if plot:
         from posse.plotting.style import check_figure_paths
@@ -48,9 +52,11 @@ def inspect(
         if json:
             from json import dumps
 
-            print(dumps(overview.to_json(), indent=2))
+            rates = expected_rates(loaded)
+            found = {str(arm): rate._asdict() for arm, rate in rates.items()}
+            print(dumps(overview.to_json() | ({"rates": found} if rates else {}), indent=2))
         else:
-            print_overview(overview, title=str(fleet), covariance=covariance)
+            print_overview(overview, title=str(fleet), covariance=covariance, rates=expected_rates(loaded))
     if plot:
         from posse.plotting import plot_population, plot_task
 
@@ -73,8 +79,10 @@ def task_label(fleet: Posse, text: str) -> Label:
     return text
 
 
-def print_overview(overview: Overview, *, title: str, covariance: bool = False) -> None:
-    """Print arms, population, findings and tasks."""
+def print_overview(
+    overview: Overview, *, title: str, covariance: bool = False, rates: Mapping[Label, Rate] | None = None
+) -> None:
+    """Print arms, population, findings and tasks; ``rates`` are those of clicks and counts at the average context."""
     from rich.markup import escape
     from rich.padding import Padding
     from rich.table import Table
@@ -84,7 +92,7 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     console = table_console()
     pending = f"{overview.n_pending:,} pending"
     counts = "" if overview.pending_reward is None else f" (of which {pending} count as {overview.pending_reward:g})"
-    kind = overview.drift_words() + ("" if overview.rewards == "number" else f", {overview.rewards} rewards")
+    kind = overview.drift_words() + overview.family_words()
     console.print(
         f"[bold]{escape(title)}[/bold]\n{overview.policy}, {overview.prior} prior{kind}; {overview.n_tasks:,} tasks, "
         f"{overview.n_rewards:,.0f} rewards{counts}, {overview.n_decisions:,} decisions"
@@ -94,18 +102,23 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
     arms = Table(title="arms", title_justify="left", title_style="bold")
     for name in ("arm", "", "rewards", "tasks", "noise sd"):
         arms.add_column(name, justify="left" if name in ("arm", "") else "right")
+    if rates:
+        arms.add_column(RATE, justify="right")
     for arm in overview.arms:
         state = "retired" if arm.retired else ""
-        arms.add_row(escape(str(arm.arm)), state, f"{arm.rewards:,.0f}", f"{arm.tasks:,}", f"{arm.noise_sd:.3g}")
+        cells = [_rate_words(overview.rewards, rates[arm.arm])] if rates else []
+        arms.add_row(
+            escape(str(arm.arm)), state, f"{arm.rewards:,.0f}", f"{arm.tasks:,}", f"{arm.noise_sd:.3g}", *cells
+        )
     console.print(arms)
 
     spread = np.array([np.sqrt(np.diagonal(arm.covariance)) for arm in overview.arms])
     shown = list(range(len(overview.columns)))
     if len(shown) > MOST_COLUMNS:
         shown = sorted(np.argsort(-spread.max(axis=0), kind="stable")[:MOST_COLUMNS].tolist())
-    of = {"binary": " of the logit", "count": " of the logarithm of the rate"}.get(overview.rewards, "")
     population = Table(
-        title=f"population: mean of a coefficient{of} (± how well it is known) and how much tasks differ (sd)",
+        title=f"population: mean of a coefficient{overview.scale_words()} (± how well it is known) "
+        "and how much tasks differ (sd)",
         title_justify="left",
         title_style="bold",
     )
@@ -145,6 +158,11 @@ def print_overview(overview: Overview, *, title: str, covariance: bool = False) 
         console.print(tasks)
 
 
+def _rate_words(family: str, rate: Rate) -> str:
+    mean, low, high = (f"{part:.3g}" if family == "count" else f"{part:.2%}" for part in rate)
+    return f"{mean} ({low} to {high})"
+
+
 def _print_covariance(console: Any, overview: Overview, arm: Any, shown: list[int]) -> None:
     from rich.markup import escape
     from rich.table import Table
@@ -163,6 +181,7 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
     from rich.table import Table
 
     from posse.cli.console import table_console
+    from posse.fleet.rates import expected_rates
 
     if as_json:
         from json import dumps
@@ -173,6 +192,9 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
     table = Table(title=f"task {escape(str(task))}", title_justify="left", title_style="bold")
     for name in ("arm", "rewards", "own share", "borrowed"):
         table.add_column(name, justify="left" if name == "arm" else "right")
+    rates = expected_rates(fleet, task)
+    if rates:
+        table.add_column(RATE, justify="right")
     shown = coefficients.columns[:MOST_COLUMNS]
     for column in shown:
         table.add_column(escape(column), justify="right")
@@ -183,6 +205,7 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
             f"{borrowing.rewards[position]:,.0f}",
             f"{borrowing.own_share[position]:.0%}",
             f"{borrowing.borrowed[position]:,.1f}",
+            *([_rate_words(fleet.rewards, rates[arm])] if rates else []),
             *(f"{mean[i]:.3g} ± {sd[i]:.2g}" for i in range(len(shown))),
         )
     console = table_console()
@@ -192,6 +215,9 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
         console.print(
             "known: " + escape(", ".join(f"{name} {value}" for name, value in about.items())), highlight=False
         )
+    if rates:
+        scale = fleet.overview(0).scale_words()
+        console.print(f"coefficients are{scale}; rates are at the task's average context", highlight=False)
     console.print(
         "own share: weight of the task's own rewards; borrowed: how many rewards of its own the others are worth",
         highlight=False,

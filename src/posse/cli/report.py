@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from posse.cli.columns import ArmColumn, PropensityColumn, RewardColumn, TaskColumn, read_log_or_table
 from posse.errors import InvalidValue
 
 
@@ -15,7 +16,12 @@ def report(
         Path | None, typer.Argument(help="The fleet's file. Default: one that learns from the log.")
     ] = None,
     log: Annotated[
-        Path | None, typer.Option("--log", "-l", help="Its log (.jsonl, .parquet), to say what deciding has gained.")
+        Path | None,
+        typer.Option(
+            "--log",
+            "-l",
+            help="Its log (.jsonl, .parquet) or a table (.parquet, .csv), to say what deciding has gained.",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     rule: Annotated[
@@ -37,6 +43,17 @@ def report(
             metavar="VALUE", help="The reward of rows without one. Default: what the fleet counts them as, or left out."
         ),
     ] = None,
+    rewards: Annotated[
+        str | None,
+        typer.Option(
+            help="What rewards of a log are, where no fleet says it: number, binary (0 or 1) or count. Default: what "
+            "the log says; binary if they are true and false, else number."
+        ),
+    ] = None,
+    task_column: TaskColumn = "task",
+    arm_column: ArmColumn = "arm",
+    reward_column: RewardColumn = "reward",
+    propensity_column: PropensityColumn = "propensity",
     csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
     seed: Annotated[int, typer.Option(help="Of resamples and folds.")] = 0,
 ) -> None:
@@ -61,10 +78,9 @@ def report(
 
             posse = Posse.load(fleet)
         if log is not None:
-            from posse.logs import read_log
-
             begin("reading the log")
-            decided = read_log(log)
+            columns = {"task": task_column, "arm": arm_column, "reward": reward_column, "propensity": propensity_column}
+            decided = read_log_or_table(log, **columns, propensity_needed=False)
         if rule is not None and decided is not None:
             from posse.cli.evaluate import target_option
 
@@ -77,6 +93,7 @@ def report(
             unit=unit,
             title=title,
             absent_reward=absent_reward,
+            rewards=rewards,  # type: ignore[arg-type]  # checked there
             seed=seed,
             progress=begin,
         )

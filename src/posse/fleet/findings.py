@@ -56,8 +56,10 @@ def findings_of(fleet: Fleet) -> list[str]:
 def _site_findings(fleet: Fleet, store: SiteStore, products: Array, names: Names) -> list[str]:
     """Return the same for clicks and counts, whose sums are over sites: what they say about rewards is left out."""
     products[-1], products[:, -1], products[-1, -1] = 0.0, 0.0, 1.0
+    contexts = store.sum_of_contexts()  # as they were: those of sites are scaled
     with fleet._lock:
         found = data_findings(_seen(fleet, products), names)
+        found += map(str, unseen_categories(fleet._features, contexts[None]))
         evidence = store.memory.evidence
         if not evidence.steps[0] > 0:
             return found

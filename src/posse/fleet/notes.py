@@ -20,6 +20,7 @@ def decision_records(
     now: float,
     policy: str,
     *,
+    rewards: str = "number",
     ranking: bool = False,
     arm_features: Sequence[dict[str, list[Any]]] | None = None,
 ) -> list[Record]:
@@ -32,12 +33,15 @@ def decision_records(
         Raw features of each by name, those of its task among them.
     now : float
     policy : str
+    rewards : {"number", "binary", "count"}
+        What rewards are; a reader needs to be told of clicks and counts.
     ranking : bool, default False
     arm_features : sequence of dict, optional
         Of each, what a catalogue knows about the eligible arms: a list per feature, in their order.
     """
     when = moment(now)
     of_arms = [{}] * len(decisions) if arm_features is None else [{"arm_features": one} for one in arm_features]
+    family = {} if rewards == "number" else {"reward_family": rewards}
     return [
         {
             "decision_id": decision.id,
@@ -50,6 +54,7 @@ def decision_records(
             "propensity": decision.propensity,
             "context": context,
             **of_arms[place],
+            **family,
             "policy": policy,
             "version": __version__,
             **({"ranking_id": decisions[0].id, "ranking_place": place + 1} if ranking else {}),

@@ -166,7 +166,7 @@ class Overview:
         tables = [
             Table("arms", ("arm", "rewards", "tasks", "noise sd"), arms),
             Table(
-                "where tasks differ most",
+                "where tasks differ most" + (f" (coefficients{of})" if (of := self.scale_words()) else ""),
                 ("arm", "coefficient", "mean", "sd between tasks"),
                 [(arm, column, mean, -sd) for sd, arm, column, mean in spread[:MOST_SPREAD]],
                 len(spread),
@@ -178,7 +178,7 @@ class Overview:
             rows = [(str(task.task), task.rewards, f"{task.own_share:.0%}") for task in self.tasks[:MOST_SPREAD]]
             tables.append(Table("tasks with the most rewards", ("task", "rewards", "own share"), rows, len(self.tasks)))
         return Sheet(
-            f"{self.policy}, {self.prior} prior{self.drift_words()}: {self.n_tasks:,} tasks, "
+            f"{self.policy}, {self.prior} prior{self.drift_words()}{self.family_words()}: {self.n_tasks:,} tasks, "
             f"{self.n_decisions:,} decisions, "
             f"{self.n_rewards:,.0f} rewards, {self.n_pending:,} pending",
             tables,
@@ -192,6 +192,14 @@ class Overview:
         days = self.drift["half_life_days"]
         words = "no drift" if days is None else f"half-life {days:.3g} days"
         return f", {words}{' (learned)' if self.drift['learned'] else ''}"
+
+    def family_words(self) -> str:
+        """Return what rewards are, to be put behind a name; nothing if they are numbers."""
+        return "" if self.rewards == "number" else f", {self.rewards} rewards"
+
+    def scale_words(self) -> str:
+        """Return what coefficients are of, to be put behind the word; nothing if it is the reward itself."""
+        return {"binary": " of the logit", "count": " of the logarithm of the rate"}.get(self.rewards, "")
 
     def effect_rows(self) -> list[tuple[str, str, float]]:
         """Return how much every feature of tasks and arms says, a row each."""

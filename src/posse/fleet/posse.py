@@ -458,7 +458,7 @@ class Posse(Fleet):
         if known is not None:
             about = {task: known.about(self._tasks.get(task)) for task in {decision.task for decision in decisions}}
             raw = [one | about[decision.task] for one, decision in zip(raw, decisions, strict=True)]
-        self._log(decision_records(decisions, raw, now, self._behaviour.policy, ranking=ranking))
+        self._log(decision_records(decisions, raw, now, self._behaviour.policy, rewards=self.rewards, ranking=ranking))
 
     def _noting(self, decisions: Decisions, contexts: Any, X: Array, now: float) -> Step | None:  # noqa: ARG002
         """Return what writes many decisions to the log before they count; ``X`` are their contexts as encoded."""

@@ -47,7 +47,7 @@ def unseen_categories(spec: FeatureSpec, products: Array) -> list[Unseen]:
     spec : FeatureSpec
         Without an intercept nothing can be told, since the number of rows is not among the sums.
     products : ndarray of shape (n_columns + 1, n_columns + 1)
-        Sums of products of the columns and, last, the rewards.
+        Sums of products of the columns and, last, the rewards; of which only the first row is looked at.
     """
     if not spec.intercept:
         return []

@@ -13,7 +13,7 @@ from posse.checks import one_of
 from posse.errors import DataFileError, InvalidValue, MissingData
 from posse.logs.dsjson_reading import from_dsjson, looks_like_dsjson
 from posse.logs.dsjson_writing import write_dsjson
-from posse.logs.jsonl import numbered_lines, open_bytes, read_jsonl, write_jsonl
+from posse.logs.jsonl import numbered_lines, open_bytes, read_jsonl, said, write_jsonl
 from posse.logs.log import Log
 from posse.logs.npz import read_npz, write_npz
 from posse.logs.obp import from_obp, to_obp
@@ -105,7 +105,7 @@ def write_log(log: Log, path: str | Path, format: str | None = None) -> None:  #
     chosen = format_to_write(target, format)
     if chosen == "parquet":
         # Parquet has no structs without fields; a column that is absent means the same.
-        frame = log.frame if log.features else log.frame.drop("context")
+        frame = said(log) if log.features else said(log).drop("context")
         with replacing(target) as partial:
             frame.write_parquet(partial)
     elif chosen == "obp":

@@ -60,6 +60,8 @@ def read_jsonl(path: str | Path) -> Log:
         frame, numbers, notes = join_rewards(frame, numbers)
     with _located(path, numbers):
         unknown = tuple(key for key in kinds.order.keys if key not in (*COLUMNS, ARM_FEATURES))
+        if kinds.of("reward") == "truth":
+            frame = frame.with_columns(pl.col("reward").cast(pl.Boolean()))  # by which a log knows clicks
         return Log(frame, unknown=unknown, notes=notes, task_features=known.table())
 
 
@@ -194,6 +196,7 @@ def _part(lines: list[int], texts: list[str], kinds: Kinds) -> Part:
         "arm": kinds.dtype("arm"),
         "propensity": pl.Float64(),
         "reward": pl.Float64(),
+        "reward_family": pl.String(),
         "policy": pl.String(),
         "version": pl.String(),
         "ranking_id": pl.String(),
@@ -306,12 +309,17 @@ def _inner(kinds: Kinds, name: str) -> pl.DataType:
 
 
 def write_jsonl(log: Log, stream: IO[bytes]) -> None:
-    """Write a log as JSON Lines, every key in every line."""
+    """Write a log as JSON Lines, every key in every line; what rewards are is left out where nobody said it."""
     require_finite(log)
     write_known(log.task_features, stream)
     for start in range(0, log.n_rows, ROWS):
-        rows = log.frame[start : start + ROWS]
+        rows = said(log)[start : start + ROWS]
         rows.with_columns(as_text(rows["time"]), as_text(rows["reward_time"])).write_ndjson(stream)
+
+
+def said(log: Log) -> pl.DataFrame:
+    """Return the rows as files have them: a log of numbers is what it was before there were families."""
+    return log.frame if log.frame["reward_family"].count() else log.frame.drop("reward_family")
 
 
 def require_finite(log: Log) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from posse.checks import number
+from posse.checks import number, one_of
 from posse.logs.findings import Finding
-from posse.logs.schema import ARM_FEATURES, log_frame
+from posse.logs.rows import BadRow, first_row
+from posse.logs.schema import ARM_FEATURES, FAMILY_NAMES, log_frame
 from posse.tables import as_frame
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Log:
     notes : tuple of Finding
         What reading from another format could not carry over; :func:`check_log` repeats it.
     rewards : {"number", "binary", "count"}
-        What rewards are. Default: binary if they came as true and false, else numbers.
+        What rewards are. Default: what the column reward_family says; else binary if they came as true and false, and
+        numbers otherwise. It is written to that column, which files of a log have, too.
     task_features : polars.DataFrame or None
         What was said about tasks, in that order: columns time and task, and one for every task feature. The features in
         force at a decision are in its context, too.
@@ -68,10 +70,11 @@ class Log:
         table = as_frame(frame, name="log")
         if type(frame).__module__.split(".")[0] == "pandas":
             table = table.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))  # how pandas says missing
-        if rewards is None:
-            truths = "reward" in table.columns and table["reward"].dtype == pl.Boolean()
-            rewards = "binary" if truths else "number"
+        truths = "reward" in table.columns and table["reward"].dtype == pl.Boolean()
         table, others = log_frame(table)
+        rewards = one_of(rewards, "rewards", FAMILY_NAMES) if rewards is not None else _family(table, truths=truths)
+        if rewards != "number" or table["reward_family"].count():
+            table = table.with_columns(pl.lit(rewards).alias("reward_family"))
         object.__setattr__(self, "rewards", rewards)
         object.__setattr__(self, "frame", table)
         object.__setattr__(self, "unknown", tuple(dict.fromkeys((*unknown, *others))))
@@ -150,3 +153,15 @@ class Log:
 
         offered = self.frame["eligible"].explode().drop_nulls()
         return pl.concat([self.frame["arm"].unique(), offered.unique().alias("arm")]).unique().sort()
+
+
+def _family(table: pl.DataFrame, *, truths: bool) -> str:
+    """Return what rewards are: what rows say, who must agree; rows from before anybody said it say nothing."""
+    said = table["reward_family"]
+    names = said.drop_nulls().unique(maintain_order=True).to_list()
+    if len(names) > 1:
+        raise BadRow(
+            f"reward_family is {names[1]!r} here, but {names[0]!r} before; rewards of a log are of one family",
+            first_row(said == names[1]),
+        )
+    return names[0] if names else "binary" if truths else "number"

@@ -29,7 +29,7 @@ def from_obp(
     ----------
     feedback : mapping
         ``n_rounds, n_actions, context, action, reward``, and ``pscore, pi_b, position`` where they are known. What
-        :func:`to_obp` adds (``task``, ``arms``, ``features``) is used unless other values are passed.
+        :func:`to_obp` adds (``task``, ``arms``, ``features``, ``reward_family``) is used unless others are passed.
     features : sequence of str, optional
         Names of the columns of the context. Default: ``"x0"``, ``"x1"``, ...
     arms : sequence, optional
@@ -69,7 +69,10 @@ def from_obp(
         if POSITION in raw:
             raise InvalidValue(f"a feature is called {POSITION!r}, as the positions would be; call it otherwise")
         raw[POSITION] = slots
-    return _as_log(tasks, action, labels, probabilities, propensity, raw, reward)
+    family = _plain(feedback.get("reward_family"))
+    if family is None and np.asarray(feedback["reward"]).dtype == np.bool_:
+        family = "binary"
+    return _as_log(tasks, action, labels, probabilities, propensity, raw, reward, family)
 
 
 def _as_log(
@@ -80,6 +83,7 @@ def _as_log(
     propensity: Any,
     raw: dict[str, Any],
     reward: Array,
+    family: str | None,
 ) -> Log:
     import polars as pl
 
@@ -97,7 +101,7 @@ def _as_log(
         columns["probabilities"] = pl.Series(probabilities).arr.to_list()
     if propensity is not None:
         columns["propensity"] = propensity
-    return Log(columns)
+    return Log(columns, rewards=family)
 
 
 def to_obp(log: Log) -> dict[str, Any]:
@@ -105,13 +109,14 @@ def to_obp(log: Log) -> dict[str, Any]:
 
     Every feature must be a number or a truth value in every row, and every reward known. ``pi_b`` is there where the
     log has probabilities, with 0 for arms that were not eligible. Tasks have no place in the Open Bandit Pipeline: they
-    are under the extra key ``task``, as the labels of arms and features are under ``arms`` and ``features``. Ids,
-    times, policy and version are left out.
+    are under the extra key ``task``, as the labels of arms and features are under ``arms`` and ``features``, and what
+    rewards are, unless they are numbers, under ``reward_family``. Ids, times, policy and version are left out.
 
     Returns
     -------
     dict
-        ``n_rounds, n_actions, context, action, position, reward, pscore, pi_b, task, arms, features``.
+        ``n_rounds, n_actions, context, action, position, reward, pscore, pi_b, task, arms, features``, and
+        ``reward_family`` of clicks and counts.
     """
     import polars as pl
 
@@ -141,6 +146,7 @@ def to_obp(log: Log) -> dict[str, Any]:
         "task": np.asarray(log.frame["task"].to_list()),
         "arms": np.asarray(labels),
         "features": np.asarray(log.features, dtype=np.str_),
+        **({} if log.rewards == "number" else {"reward_family": log.rewards}),
     }
 
 

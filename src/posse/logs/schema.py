@@ -23,6 +23,7 @@ COLUMNS = (
     "propensity",
     "context",
     "reward",
+    "reward_family",
     "reward_time",
     "policy",
     "version",
@@ -33,6 +34,7 @@ ARM_FEATURES = "arm_features"
 """What a catalogue knew about eligible arms: a list per feature, in their order. Other logs have no such column."""
 REQUIRED = ("task", "arm", "reward")
 NUMBER_LISTS = ("probabilities", "expected_rewards")  # of the eligible arms, in the same order
+FAMILY_NAMES = ("number", "binary", "count")
 LABEL = "must be text or a whole number below 2**63"
 
 
@@ -75,6 +77,7 @@ def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         "propensity": numbers,
         "context": contexts,
         "reward": lambda values, name: numbers(values, name, truth=True),
+        "reward_family": families,
         "reward_time": as_times,
         "policy": text,
         "version": text,
@@ -134,6 +137,13 @@ def numbers(values: pl.Series, name: str, *, truth: bool = False) -> pl.Series:
         _refuse_type(values, name, "must be a number", int, float)
         return empty(values, pl.Float64())
     return values.cast(pl.Float64())
+
+
+def families(values: pl.Series, name: str) -> pl.Series:
+    """Return what rewards are, by name; a gap says nothing."""
+    result = text(values, name)
+    _refuse(~result.fill_null("number").is_in(FAMILY_NAMES), result, name, f"must be {', '.join(FAMILY_NAMES)}")
+    return result
 
 
 def places(values: pl.Series, name: str) -> pl.Series:

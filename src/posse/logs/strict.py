@@ -60,7 +60,7 @@ def read_line(text: str, line: int, kinds: Kinds) -> dict[str, Any]:
         if values[key] is None:
             raise BadLine(f"{key} is missing, but every decision has one")
         _label(values[key], key, key, line, kinds)
-    for key in ("decision_id", "policy", "version", "ranking_id"):
+    for key in ("decision_id", "reward_family", "policy", "version", "ranking_id"):
         if not isinstance(values[key], str | None):
             raise BadLine(f"{key} must be text, but {shown(values[key])} came")
     for key in ("time", "reward_time"):
@@ -71,8 +71,13 @@ def read_line(text: str, line: int, kinds: Kinds) -> dict[str, Any]:
     place = values["ranking_place"]
     if place is not None and (type(place) is not int or not 1 <= place <= LARGEST):
         raise BadLine(f"ranking_place must be a whole number from 1 on, but {shown(place)} came")
-    for key in ("propensity", "reward"):
-        values[key] = _number(values[key], key, "a number")
+    if isinstance(values["reward"], bool):
+        kinds.see("reward", "truth", line)
+        values["reward"] = float(values["reward"])
+    elif values["reward"] is not None:
+        values["reward"] = _number(values["reward"], "reward", "a number, true or false")
+        kinds.see("reward", "float", line)
+    values["propensity"] = _number(values["propensity"], "propensity", "a number")
     for key in NUMBER_LISTS:
         entries = _list(values[key], key)
         if entries is not None:

@@ -73,7 +73,7 @@ def evaluate(
         How the model of the rewards sees contexts. Default: inferred from the log.
     rewards : {"number", "binary", "count"}, optional
         What rewards are. DM, DR and SWITCH-DR use a model of the family, whose predictions are probabilities or rates.
-        Default: binary if the log has true and false, else numbers.
+        Default: what the log says.
     confidence : float
         Of the intervals.
     resamples : int
@@ -113,6 +113,8 @@ def evaluate(
             raise InvalidValue("groups of arrays come with the arrays: LoggedBandit(..., groups={...})")
         data = log.in_order_of_appearance()
     else:
+        if rewards is not None:
+            log = replace(log, rewards="number")  # what was asked for is asked of the rewards below
         spoiled, notes = _findings(log)
         if spoiled:
             return _refused_log(log, names, spoiled, notes, _settings(choices, rules))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from posse.fleet.overview import Coefficients, Overview
 
 MOST = 20  # coefficients that are drawn
+SCALES = {"number": "", "binary": " of the log-odds", "count": " of the log rate"}
 ROW, WIDTH, MARGIN = 0.27, 7.5, 1.3  # inches
 LONGEST = 24  # characters of a name
 
@@ -42,7 +43,7 @@ def plot_population(overview: Overview, paths: Sequence[str | Path]) -> None:
         Files that end in .png, .svg or .pdf.
     """
     rows = sorted(_rows(overview), key=lambda row: -row.between)
-    _draw(rows, paths, "what differs most between tasks", "largest differences")
+    _draw(rows, paths, "what differs most between tasks", "largest differences", overview.rewards)
 
 
 def plot_task(overview: Overview, coefficients: Coefficients, task: Any, paths: Sequence[str | Path]) -> None:
@@ -61,7 +62,13 @@ def plot_task(overview: Overview, coefficients: Coefficients, task: Any, paths: 
     rows = [row for row in _rows(overview, coefficients) if np.isfinite(row.own)]
     # In standard deviations between tasks; one that does not vary comes last.
     rows.sort(key=lambda row: -abs(row.own - row.mean) / row.between if row.between > 0 else 0.0)
-    _draw(rows, paths, f"task {_short(str(task))} (colour) beside all tasks (grey)", "most unlike other tasks")
+    _draw(
+        rows,
+        paths,
+        f"task {_short(str(task))} (colour) beside all tasks (grey)",
+        "most unlike other tasks",
+        overview.rewards,
+    )
 
 
 def _rows(overview: Overview, own: Coefficients | None = None) -> list[_Row]:
@@ -80,7 +87,7 @@ def _rows(overview: Overview, own: Coefficients | None = None) -> list[_Row]:
     return rows
 
 
-def _draw(rows: list[_Row], paths: Sequence[str | Path], title: str, which: str) -> None:
+def _draw(rows: list[_Row], paths: Sequence[str | Path], title: str, which: str, rewards: str) -> None:
     check_figure_paths(paths)
     shown = rows[:MOST]
     with report_look() as plt:
@@ -107,7 +114,8 @@ def _draw(rows: list[_Row], paths: Sequence[str | Path], title: str, which: str)
         left_out = f", {len(shown)} of {len(rows)}: {which}" if len(rows) > len(shown) else ""
         axes.set_title(title + left_out, fontsize=SMALL_TEXT_SIZE + 1, loc="left")
         axes.set_xlabel(
-            "coefficient, per unit of its feature; bars: two thirds of all tasks; lines: 90 % intervals",
+            f"coefficient{SCALES[rewards]}, per unit of its feature; "
+            "bars: two thirds of all tasks; lines: 90 % intervals",
             fontsize=SMALL_TEXT_SIZE,
             color=GREY_INK,
         )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from posse.families import Rewards
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING
 from posse.model import Prior
 from posse.model.estimation import PriorMethod
+from posse.policies.choosing_family import OfFamily
 from posse.policies.hierarchical import PAPER_SHARED_PRECISION, Hierarchical, PriorEstimator
 
 
-class EbmUCB(Hierarchical):
+class EbmUCB(Hierarchical, OfFamily):
     r"""Pull the arm with the highest optimistic estimate under the learned population (ebmUCB).
 
     .. math:: \arg\max_k \; x^\top m_{kj} + a \sqrt{\log t}\, \sqrt{x^\top C_{kj}\, x}
@@ -40,6 +42,10 @@ class EbmUCB(Hierarchical):
         the population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is
         noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. A step is a reward
         that was learned. Without drift every reward counts the same for ever.
+    rewards : {"number", "binary", "count"}, default "number"
+        What rewards are. Clicks and counts are learned by :class:`FamilyUCB`, and that is what is returned: with the
+        evidence prior and its own defaults of ``exploration`` and ``refresh_growth``, without ``shared_precision``,
+        ``robust`` and ``drift``.
 
     References
     ----------
@@ -60,6 +66,8 @@ class EbmUCB(Hierarchical):
     >>> policy.update(task=0, arm=0, context=[1.0, 0.5], reward=2.0)
     >>> policy.predict(task=1, context=[1.0, 0.5]).mean.round(3)
     array([1.996, 0.   ])
+    >>> EbmUCB(n_tasks=3, n_arms=2, n_features=2, rewards="binary").describe()
+    'exploration 0.4 √log t; binary rewards; refresh at +10%'
     """
 
     label = "ebmUCB"
@@ -67,7 +75,7 @@ class EbmUCB(Hierarchical):
     evidence_exploration = 0.4
 
 
-class EbmTS(Hierarchical):
+class EbmTS(Hierarchical, OfFamily):
     r"""Pull the arm that is best in a draw from the posterior under the learned population (ebmTS).
 
     .. math::
@@ -78,8 +86,8 @@ class EbmTS(Hierarchical):
 
     Parameters
     ----------
-    n_tasks, n_arms, n_features, shared_precision, prior, refresh_growth, first_pulls, robust, drift
-        As in :class:`EbmUCB`.
+    n_tasks, n_arms, n_features, shared_precision, prior, refresh_growth, first_pulls, robust, drift, rewards
+        As in :class:`EbmUCB`; clicks and counts are learned by :class:`FamilyTS`.
     exploration : float, optional
         :math:`a`. Default: the paper's 0.1, or 0.15 under the evidence prior, as measured.
 
@@ -97,7 +105,7 @@ class EbmTS(Hierarchical):
     evidence_exploration = 0.15
 
 
-class EbmRandUCB(Hierarchical):
+class EbmRandUCB(Hierarchical, OfFamily):
     r"""Pull the arm with the highest estimate under the learned population, with optimism drawn at random (ebmRandUCB).
 
     .. math::
@@ -109,8 +117,8 @@ class EbmRandUCB(Hierarchical):
 
     Parameters
     ----------
-    n_tasks, n_arms, n_features, shared_precision, refresh_growth, first_pulls, robust, drift
-        As in :class:`EbmUCB`.
+    n_tasks, n_arms, n_features, shared_precision, refresh_growth, first_pulls, robust, drift, rewards
+        As in :class:`EbmUCB`; clicks and counts are learned by :class:`FamilyRandUCB`.
     exploration : float, optional
         :math:`a`. Default: 0.4 under the evidence prior, else 0.1.
     prior : {"evidence", "paper", "paper-literal", "paper-unthresholded", "moments"} or Prior
@@ -149,6 +157,7 @@ class EbmRandUCB(Hierarchical):
         first_pulls: bool = True,
         robust: bool = False,
         drift: float | Literal["learn"] | None = None,
+        rewards: Rewards = "number",
     ) -> None:
         super().__init__(
             n_tasks=n_tasks,
@@ -161,4 +170,5 @@ class EbmRandUCB(Hierarchical):
             first_pulls=first_pulls,
             robust=robust,
             drift=drift,
+            rewards=rewards,
         )

@@ -30,6 +30,7 @@ from posse.policies.fading import Fading, play_in_turn
 from posse.threads import MANY_ROWS, spread
 
 if TYPE_CHECKING:
+    from posse.families import Rewards
     from posse.kernels.stretch import Lesson, Stretch
     from posse.types import Array, ArrayLike
 
@@ -60,8 +61,10 @@ class Hierarchical(Policy):
         first_pulls: bool = True,
         robust: bool = False,
         drift: float | Literal["learn"] | None = None,
+        rewards: Rewards = "number",
     ) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
+        self.rewards = rewards  # others never come here: they are learned by the policies of their families
         evidence = isinstance(prior, str) and prior == "evidence"
         learned = evidence or callable(prior)
         if exploration is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,6 +21,7 @@ from posse.report.stopping import Stopping, stopping_of
 from posse.report.unusual import Unusual, unusual_tasks
 
 if TYPE_CHECKING:
+    from posse.families import Rewards
     from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.logs import Log
@@ -40,6 +42,7 @@ def make_report(
     unit: str = "",
     title: str = "",
     absent_reward: float | None = None,
+    rewards: Rewards | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
@@ -61,6 +64,8 @@ def make_report(
     title : str
     absent_reward : float, optional
         The reward of rows of the log without one. Default: what the fleet counts them as, or they are left out.
+    rewards : {"number", "binary", "count"}, optional
+        What rewards of the log are, for a fleet that learns from it. Default: what the log says.
     seed : int
         Of resamples, folds and the contexts that are looked at.
     progress : callable, optional
@@ -87,7 +92,12 @@ def make_report(
     if fleet is None:
         assert log is not None
         begin("learning from the log")
-        fleet = _learned(log, absent_reward)
+        fleet = _learned(log, absent_reward, rewards)
+    elif rewards is not None and rewards != fleet.rewards:
+        raise InvalidValue(
+            f"expected rewards={fleet.rewards!r}, as the fleet's, or none, got {rewards!r}; leave it out, or pass "
+            "the log alone"
+        )
     if not fleet.tasks:
         raise InvalidValue("expected a fleet with tasks, got one that has decided nothing and learned nothing")
     begin("looking at every task")
@@ -104,6 +114,7 @@ def make_report(
     if log is not None:
         from posse.logs import check_log
 
+        log = replace(log, rewards=fleet.rewards)  # who learned from it knows best
         absent = overview.pending_reward if absent_reward is None else absent_reward
         if absent is not None:
             log = log.with_rewards(absent)
@@ -132,7 +143,7 @@ def make_report(
     )
 
 
-def _learned(log: Log, absent_reward: float | None) -> Fleet:
+def _learned(log: Log, absent_reward: float | None, rewards: Rewards | None) -> Fleet:
     from posse.features import FeatureSpec
     from posse.fleet import Posse
 
@@ -142,7 +153,9 @@ def _learned(log: Log, absent_reward: float | None) -> Fleet:
         raise InvalidValue(
             f"expected features under 'context', got none, and {', '.join(log.unknown)} were not read; put them there"
         )
-    fleet = Posse(log.arms, FeatureSpec.from_table(log.contexts), seed=0, absent_reward=absent_reward)
+    family = cast("Any", log.rewards if rewards is None else rewards)
+    spec = FeatureSpec.from_table(log.contexts)
+    fleet = Posse(log.arms, spec, rewards=family, seed=0, absent_reward=absent_reward)
     fleet.learn_many(log.frame, missing_reward="skip" if absent_reward is None else "absent")
     return fleet
 

@@ -148,8 +148,8 @@ def trace(row: LoggedDecision, events: list[RewardEvent]) -> list[dict[str, Any]
     return found
 
 
-def log_record(row: LoggedDecision) -> dict[str, Any]:
-    """Return a row as :mod:`posse.logs` reads it."""
+def log_record(row: LoggedDecision, rewards: str = "number") -> dict[str, Any]:
+    """Return a row as :mod:`posse.logs` reads it; ``rewards`` is what the fleet's definition says that they are."""
     body = json.loads(row.body)
     ranking = body.get("ranking")
     return {
@@ -167,6 +167,7 @@ def log_record(row: LoggedDecision) -> dict[str, Any]:
         "version": row.version,
         **({} if ranking is None else {"ranking_id": ranking[0], "ranking_place": ranking[1]}),
         "reward": row.reward,
+        **({} if rewards == "number" else {"reward_family": rewards}),
         "reward_time": None if row.reward_time is None else moment(row.reward_time),
     }
 

@@ -31,24 +31,24 @@ def rows_of(storage: Storage, fleet: str) -> Iterator[list[LoggedDecision]]:
         last = rows[-1].number
 
 
-def json_lines(parts: Iterable[list[LoggedDecision]]) -> Iterator[bytes]:
-    """Yield rows as JSON Lines."""
+def json_lines(parts: Iterable[list[LoggedDecision]], rewards: str = "number") -> Iterator[bytes]:
+    """Yield rows as JSON Lines; ``rewards`` is what the fleet's definition says that they are."""
     for rows in parts:
-        yield b"".join(to_json(log_record(row)) + b"\n" for row in rows)
+        yield b"".join(to_json(log_record(row, rewards)) + b"\n" for row in rows)
 
 
-def read_rows(parts: Iterable[list[LoggedDecision]]) -> Log:
+def read_rows(parts: Iterable[list[LoggedDecision]], rewards: str = "number") -> Log:
     """Return rows as a log; by way of a file, so that types are those which everybody gets who reads one."""
     from posse.logs import read_log
 
     with tempfile.TemporaryDirectory(prefix="posse-") as folder:
         path = Path(folder) / "log.jsonl"
         with path.open("wb") as stream:
-            stream.writelines(json_lines(parts))
+            stream.writelines(json_lines(parts, rewards))
         return read_log(path)
 
 
-def write_parquet(parts: Iterable[list[LoggedDecision]], path: Path) -> None:
+def write_parquet(parts: Iterable[list[LoggedDecision]], path: Path, rewards: str = "number") -> None:
     """Write rows to a Parquet file, some at a time: no more than a few thousand are in memory."""
     import polars as pl
 
@@ -58,7 +58,7 @@ def write_parquet(parts: Iterable[list[LoggedDecision]], path: Path) -> None:
         pieces: list[Path] = []
         kinds: dict[str, dict[str, pl.DataType]] = {"context": {}, ARM_FEATURES: {}}
         for number, rows in enumerate(batched(chain.from_iterable(parts), PIECE)):
-            log = read_rows([rows])
+            log = read_rows([rows], rewards)
             for column in kinds.keys() & set(log.frame.columns):
                 for name in log.frame[column].struct.fields:
                     values = log.frame[column].struct.field(name)

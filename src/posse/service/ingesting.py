@@ -9,9 +9,10 @@ from pydantic_core import to_json
 
 from posse._version import __version__
 from posse.errors import InvalidValue, PosseError
+from posse.families import family_of
 from posse.service import schemas
 from posse.service.catalogues import CATALOGUE
-from posse.service.definition import require_label
+from posse.service.definition import complete, require_label
 from posse.service.engine import Engine
 from posse.service.errors import api_error
 from posse.service.known import task_names
@@ -76,13 +77,19 @@ def _entries(engine: Engine, live: LiveFleet, row: schemas.LogEntry) -> list[New
             version=(row.version or __version__)[:100], created=live.created,
         )
     ]  # fmt: skip
+    if row.reward_family not in (None, family := complete(live.definition)["rewards"]):
+        raise InvalidValue(f"expected a row of rewards that are {family!r}, as the fleet's, got {row.reward_family!r}")
     if row.reward is not None:
+        if family == "number" and isinstance(row.reward, bool):
+            raise InvalidValue("expected a number as the reward, got true or false, which are rewards of clicks")
+        family_of(family).check(row.reward)
         if not abs(row.reward) <= limits.number:
             raise InvalidValue(
                 f"expected a reward of at most {limits.number:g} in size (limits.number), got {row.reward:g}"
             )
         came = time if row.reward_time is None else _seconds(row.reward_time, now, "reward_time")
-        entries.append(NewReward(row.decision_id, row.reward, max(came, time), event=EVENT))
+        truth, moment = isinstance(row.reward, bool), max(came, time)
+        entries.append(NewReward(row.decision_id, float(row.reward), moment, truth=truth, event=EVENT))
     return entries
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue, PosseError
 from posse.service.catalogues import CATALOGUE
+from posse.service.definition import complete
 from posse.service.export import AT_ONCE, json_lines
 from posse.service.insight_process import ANSWER, FLEET, LOG, REFUSED, REPORT, WORK
 from posse.service.live import LiveFleet
@@ -189,7 +190,7 @@ def write_work(folder: str, live: LiveFleet, rows: list[LoggedDecision], tasks: 
     live.replica.freeze()(os.path.join(folder, FLEET))
     with open(os.path.join(folder, LOG), "wb") as stream:
         for start in range(0, len(rows), AT_ONCE):
-            stream.writelines(json_lines([rows[start : start + AT_ONCE]]))
+            stream.writelines(json_lines([rows[start : start + AT_ONCE]], complete(live.definition)["rewards"]))
     counts = {task.task: (task.decisions, task.rewards) for task in tasks}
     Path(folder, WORK).write_text(json.dumps({"fleet": live.name, "counts": counts}), "utf-8")
 

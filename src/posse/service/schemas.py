@@ -253,7 +253,10 @@ class LogEntry(Request):
     eligible: list[str] | None = Field(None, description="Left out: the arm alone.")
     probabilities: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
     expected_rewards: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
-    reward: Number | None = None
+    reward: Reward | None = None
+    reward_family: Literal["number", "binary", "count"] | None = Field(
+        None, description="What rewards are: that of the fleet."
+    )
     reward_time: str | None = Field(None, description="Left out: that of the decision.")
     policy: str | None = Field(None, description="Who decided.")
     version: str | None = None
@@ -518,6 +521,10 @@ class History(Answer):
 
     decisions: list[LogRow]
     next: int | None = Field(description="Pass it as `before` for older ones.", examples=[17])
+    reward_family: Literal["number", "binary", "count"] = Field(
+        description="What rewards are; mean and sd of a decision are those of a number, a probability or a rate.",
+        examples=["number"],
+    )
 
 
 class PendingDecision(Answer):

@@ -8,7 +8,7 @@ from typing import Any
 
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import CONFIDENCE
-from posse.service.definition import active_arms
+from posse.service.definition import active_arms, complete
 from posse.service.engine import Engine
 from posse.service.export import read_rows
 from posse.service.live import LiveFleet
@@ -56,7 +56,12 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
             del _answers[old]
         if question not in _answers:
             newest = _newest(engine, live.name, rows)
-            _answers[question] = (now, evaluate_rows(final_rows(newest, live.definition), target, baseline))
+            _answers[question] = (
+                now,
+                evaluate_rows(
+                    final_rows(newest, live.definition), target, baseline, rewards=complete(live.definition)["rewards"]
+                ),
+            )
         return _answers[question][1]
 
 
@@ -83,25 +88,26 @@ def final_rows(rows: list[LoggedDecision], definition: dict[str, Any]) -> list[L
     return [row for row in rows if row.change is not None]
 
 
-def evaluate_rows(rows: list[LoggedDecision], target: Any, name: str) -> dict[str, Any]:
+def evaluate_rows(rows: list[LoggedDecision], target: Any, name: str, rewards: str = "number") -> dict[str, Any]:
     """Return what rows say about a target and about what was decided, or why they cannot tell."""
     from posse.offline import Logged, evaluate
 
-    rewards = sum(row.reward is not None for row in rows)
+    known = sum(row.reward is not None for row in rows)
     result: dict[str, Any] = {
         "rows": len(rows),
-        "rewards": rewards,
+        "rewards": known,
         "confidence": CONFIDENCE,
         "policy": None,
         "baseline": None,
         "difference": None,
         "refusal": None,
     }
-    if rewards < FEWEST:
-        result["refusal"] = f"{rewards} rewards are too few to tell; wait for {FEWEST} or more"
+    if known < FEWEST:
+        result["refusal"] = f"{known} rewards are too few to tell; wait for {FEWEST} or more"
         return result
     try:
-        found = evaluate(read_rows([rows]), [target], against=Logged(), estimators=(ESTIMATOR,), confidence=CONFIDENCE)
+        log = read_rows([rows], rewards)
+        found = evaluate(log, [target], against=Logged(), estimators=(ESTIMATOR,), confidence=CONFIDENCE)
     except PosseError as error:
         result["refusal"] = str(error)
         return result

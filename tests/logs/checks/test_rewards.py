@@ -11,6 +11,7 @@ NAMES = {
     "reward-missing",
     "reward-not-finite",
     "reward-constant",
+    "reward-not-of-family",
     "reward-missing-by-arm",
     "reward-censored",
     "reward-before-decision",
@@ -128,3 +129,15 @@ def test_rewards_that_come_long_after(spoiled, make_log):
 
     assert late.severity == "note"
     assert f"comes more than {hours / 4:.1f} hours after its decision, in a log of {hours:.1f} hours" in late.message
+
+
+@pytest.mark.parametrize(("family", "wrong"), [("number", 0), ("binary", 3), ("count", 2)])
+def test_rewards_that_the_family_of_the_log_does_not_have(make_log, family, wrong):
+    log = make_log(missing=0)
+    rewards = [0.5, -1.0, 2.0] + [0.0, 1.0] * (log.n_rows // 2)
+    odd = Log(log.frame.with_columns(reward=pl.Series(rewards[: log.n_rows])), rewards=family)
+
+    finding = found(odd).get("reward-not-of-family")
+
+    assert (0 if finding is None else finding.rows) == wrong
+    assert finding is None or (finding.severity == "error" and finding.example.startswith("row 0"))

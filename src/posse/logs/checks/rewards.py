@@ -20,6 +20,7 @@ NOTABLE = 0.02  # difference of shares that matters
 RECENT = 0.1  # share of rows at the log's end that are compared with those before
 FEWEST = 100  # rows for such comparisons
 LIMIT = 5.0  # standard errors
+WORDS = {"binary": "0 or 1", "count": "0, 1, 2, ..."}
 
 
 def check_rewards(view: View) -> Iterator[Finding]:
@@ -48,6 +49,15 @@ def check_rewards(view: View) -> Iterator[Finding]:
             wrong,
             "write null where a reward is not known (in Polars: fill_nan(None))",
         )
+    other = _of_another_family(reward, view.log.rewards) & ~wrong
+    if other.any():
+        yield view.finding(
+            "reward-not-of-family",
+            "error",
+            f"rewards that are not {WORDS[view.log.rewards]}, though the log says that they are ({view.log.rewards})",
+            other,
+            'find out what they mean; if they are numbers, pass rewards="number"',
+        )
     known = reward.drop_nulls()
     if known.len() > 1 and known.n_unique() == 1:
         yield view.finding(
@@ -57,6 +67,15 @@ def check_rewards(view: View) -> Iterator[Finding]:
             reward.is_not_null(),
             "check how rewards were joined; perhaps only successes were",
         )
+
+
+def _of_another_family(reward: pl.Series, family: str) -> pl.Series:
+    """Return where a reward is known and none of its family."""
+    if family == "binary":
+        return ~reward.is_in([0.0, 1.0]).fill_null(True)
+    if family == "count":
+        return ~((reward >= 0) & (reward == reward.floor())).fill_null(True)
+    return reward.is_null() & reward.is_not_null()
 
 
 def check_missing_by_arm(view: View) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.bodies import json_body, json_request
+from posse.service.definition import complete
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.errors import ApiError
 from posse.service.export import json_lines, rows_of, write_parquet
@@ -61,13 +62,23 @@ async def log(
 ) -> Response:
     """Stream the log."""
     headers = {"content-disposition": f'attachment; filename="{fleet}.{format}"'}
+
+    def rewards() -> str:
+        row = engine.storage.fleet(fleet)
+        return "number" if row is None else str(complete(row.definition)["rewards"])
+
+    def lines() -> Iterator[bytes]:
+        yield from json_lines(rows_of(engine.storage, fleet), rewards())
+
+    def write(path: Path) -> None:
+        write_parquet(rows_of(engine.storage, fleet), path, rewards())
+
     if format == "jsonl":
-        lines = json_lines(rows_of(engine.storage, fleet))
-        return StreamingResponse(lines, media_type=JSON_LINES, headers=headers)
+        return StreamingResponse(lines(), media_type=JSON_LINES, headers=headers)
     folder = tempfile.TemporaryDirectory(prefix="posse-")
     path = Path(folder.name) / "log.parquet"
     try:
-        await alone.run(write_parquet, rows_of(engine.storage, fleet), path)
+        await alone.run(write, path)
     except BaseException:
         folder.cleanup()
         raise

@@ -14,6 +14,7 @@ from posse.fleet.knowing import about_task
 from posse.fleet.rates import expected_rates
 from posse.service import schemas
 from posse.service.answers import answer, log_row, task_counts
+from posse.service.definition import complete
 from posse.service.describing import READING, failures, with_example
 from posse.service.errors import ApiError
 from posse.service.live import LiveFleet
@@ -130,7 +131,9 @@ async def history(
         if not rows and engine.storage.task(fleet, task) is None:
             raise unknown_task(task)
         following = rows[-1].number if len(rows) == limit else None
-        return {"decisions": [log_row(row) for row in rows], "next": following}
+        found = engine.storage.fleet(fleet)
+        family = "number" if found is None else complete(found.definition)["rewards"]
+        return {"decisions": [log_row(row) for row in rows], "next": following, "reward_family": family}
 
     return answer(await run_in_threadpool(read))
 

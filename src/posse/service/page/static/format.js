@@ -36,6 +36,22 @@ export function scale(family) {
 }
 
 // A number with its interval: 1.2 (0.9 to 1.5).
+// The interval of an expected reward, of which mean and standard deviation are known: on the scale of its link, where
+// beliefs are Gaussian, so that rates stay above 0 and probabilities below 1.
+export function intervalOf(family, mean, sd) {
+  const half = Z * sd;
+  if (family === "binary" && mean > 0 && mean < 1) {
+    const [at, reach] = [Math.log(mean / (1 - mean)), half / (mean * (1 - mean))];
+    return [at - reach, at + reach].map((logit) => 1 / (1 + Math.exp(-logit)));
+  }
+  if (family === "count" && mean > 0) {
+    const spread = Math.sqrt(Math.log1p((sd / mean) ** 2));
+    const at = Math.log(mean) - spread ** 2 / 2;
+    return [Math.exp(at - Z * spread), Math.exp(at + Z * spread)];
+  }
+  return [mean - half, mean + half];
+}
+
 export function between(low, high) {
   return low === null || high === null || low === undefined ? NONE : `${number(low)} to ${number(high)}`;
 }

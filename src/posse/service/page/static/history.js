@@ -2,7 +2,7 @@
 
 import { get, path, serverNow } from "./api.js";
 import { h, headRow, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";
-import { CONFIDENCE, Z, age, between, moment, number, percent, timeOf } from "./format.js";
+import { CONFIDENCE, age, between, intervalOf, moment, number, percent, timeOf } from "./format.js";
 import { report } from "./status.js";
 
 const PAGE = 25;
@@ -26,12 +26,12 @@ function chanceBar(row) {
   return svg("svg", { class: "share small", width: 72, height: 8, "aria-hidden": "true" }, ...parts);
 }
 
-function more(row) {
+function more(row, family) {
   const arms = Object.entries(row.probabilities).sort((a, b) => b[1] - a[1]);
   const head = headRow([["Arm"], ["Probability", "text"], [`Expected (${CONFIDENCE} interval)`, "text"]]);
   const lines = arms.map(([arm, chance]) => {
-    const [mean, half] = [row.mean?.[arm], Z * (row.sd?.[arm] ?? NaN)];
-    const sure = mean === undefined ? "–" : `${number(mean)} (${between(mean - half, mean + half)})`;
+    const mean = row.mean?.[arm];
+    const sure = mean === undefined ? "–" : `${number(mean)} (${between(...intervalOf(family, mean, row.sd?.[arm] ?? NaN))})`;
     const cells = [percent(chance), sure].map((text) => h("td", { class: "text" }, text));
     return h("tr", { class: arm === row.arm ? "chosen" : null }, h("th", { scope: "row" }, label(arm)), ...cells);
   });
@@ -47,7 +47,7 @@ function more(row) {
   );
 }
 
-function make(row) {
+function make(row, family) {
   const time = timeOf(row.time);
   const result = h("span", { class: "outcome" });
   const said = h("span", { class: "hidden-text" }, "chosen with probability ");
@@ -59,7 +59,7 @@ function make(row) {
     h("span", { class: "event-chance" }, chanceBar(row), h("span", null, said, percent(row.propensity))),
     h("span", { class: "event-outcome" }, h("span", { class: "event-word" }, "reward "), result),
   );
-  const element = h("li", { class: "event", "data-id": row.id }, h("details", null, line, more(row)));
+  const element = h("li", { class: "event", "data-id": row.id }, h("details", null, line, more(row, family)));
   const draw = onChange((state, text) => {
     element.dataset.state = state;
     setText(result, text);
@@ -71,6 +71,7 @@ export function history(fleet, task) {
   let rows = [];
   let next = null;
   let older = null;
+  let family = "number";
   const list = h("ol", { class: "events" });
   const button = h("button", { type: "button", onclick: loadMore }, "Load more");
   const said = h("p", { class: "hint", role: "status" });
@@ -78,7 +79,7 @@ export function history(fleet, task) {
   const element = h("section", { class: "card", "aria-label": "History" }, h("h3", null, "History"), list, foot);
 
   function draw() {
-    keyed(list, rows, (row) => row.number, make, (view, row) => view.draw(row.state, outcome(row)));
+    keyed(list, rows, (row) => row.number, (row) => make(row, family), (view, row) => view.draw(row.state, outcome(row)));
     setHidden(button, next === null);
     const shown = next === null ? "That is all there is." : `The newest ${rows.length} are shown.`;
     setText(said, rows.length ? shown : "Nothing is kept.");
@@ -115,6 +116,7 @@ export function history(fleet, task) {
       const joined = rows.some((row) => row.number >= last);
       const kept = answer.next !== null && joined ? rows.filter((row) => row.number < last) : [];
       if (!kept.length) next = answer.next;
+      family = answer.reward_family;
       rows = [...answer.decisions, ...kept];
       draw();
     },
