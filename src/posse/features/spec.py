@@ -77,9 +77,9 @@ class FeatureSpec:
     def __init__(self, features: Iterable[str | Feature], *, intercept: bool = True) -> None:
         given: Any = features
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise InvalidValue(f"features must be a list of declared features, but {shown(given)} came")
+            raise InvalidValue(f"expected features to be a list of declared features, got {shown(given)}")
         if not isinstance(intercept, bool):
-            raise InvalidValue(f"intercept must be True or False, but {shown(intercept)} came")
+            raise InvalidValue(f"expected intercept to be True or False, got {shown(intercept)}")
         declared = tuple(map(_feature, given))
         n_features = intercept + sum(feature.width for feature in declared)
         if not 0 < n_features <= MOST_COLUMNS:
@@ -280,7 +280,7 @@ class FeatureSpec:
         if self.ready:
             raise InvalidValue(
                 'there is no scaling to learn: it is learned once, and every feature with scale="standard" has its '
-                "center and spread; declare new features to learn anew"
+                "center and spread; declare new features to learn another"
             )
         _, columns = raw_columns(table, self.names)
         features = [
@@ -380,4 +380,6 @@ def _feature(value: Any) -> Feature:
         return numeric(value)
     if isinstance(value, Numeric | OneHot | Hashed):
         return value
-    raise InvalidValue(f"a feature must be a name, or declared by numeric, one_hot or hashed, but {shown(value)} came")
+    raise InvalidValue(
+        f"expected a feature to be a name, or declared by numeric, one_hot or hashed, got {shown(value)}"
+    )

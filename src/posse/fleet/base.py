@@ -197,7 +197,7 @@ class FleetBase(KnownKeywords):
         X = self._features.encode_many(contexts)
         self._tasks.require_loaded(labels)
         if len(X) != len(codes):
-            raise ShapeError(f"as many contexts as tasks are needed, but {len(codes)} tasks and {len(X)} contexts came")
+            raise ShapeError(f"expected as many contexts as tasks, got {len(codes)} tasks and {len(X)} contexts")
         return labels, codes, X
 
     def _times(self, now: float, n: int) -> Array | None:

@@ -71,7 +71,7 @@ class Hierarchical(Policy):
         self._first_pulls = bool(first_pulls)
         self.robust = bool(robust)
         if self.robust and not learned:
-            raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
+            raise InvalidValue("expected prior='evidence' with robust=True, got another prior; leave robust out")
         self.shared_precision = number(shared_precision, "shared_precision", above=0)
         if isinstance(prior, Prior):
             prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
@@ -86,8 +86,8 @@ class Hierarchical(Policy):
             )
         else:
             raise InvalidValue(
-                f"prior must be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, "
-                f"but {type(prior).__name__} came"
+                f"expected prior to be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, "
+                f"got {type(prior).__name__}"
             )
         stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
         self._buffers = new_buffers(self.n_features)

@@ -113,10 +113,10 @@ class _Generalised:
         """Check everything, then learn: a call that fails leaves the model as it was."""
         one_of(self.method, "method", METHODS)
         if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InvalidValue(f"fit_intercept must be True or False, but {self.fit_intercept!r} came")
+            raise InvalidValue(f"expected fit_intercept to be True or False, got {self.fit_intercept!r}")
         raw, names = feature_matrix(X), feature_names(X)
         if y.size != len(raw):
-            raise ShapeError(f"y must have one entry per row of X, {len(raw)}, but it has {y.size}")
+            raise ShapeError(f"expected y to have one entry per row of X, {len(raw)}, got {y.size}")
         labels = group_labels(groups, len(raw))
         fixed = fixed_features(self.fixed, raw.shape[1], names)
         if fixed.all() and not self.fit_intercept:
@@ -279,7 +279,7 @@ class HierarchicalClassifier(_Generalised, Classifier):
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.ndim != 1:
-            raise ShapeError(f"y must have one axis, but its shape is {labels.shape}")
+            raise ShapeError(f"expected y to have one axis, got shape {labels.shape}")
         classes, code = np.unique(labels, return_inverse=True)
         if classes.size > 2:
             raise InvalidValue(f"expected two classes in y, got {classes.size}: {', '.join(map(str, classes[:5]))}")

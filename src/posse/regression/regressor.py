@@ -308,7 +308,7 @@ class HierarchicalRegressor(Estimator):
         one_of(self.method, "method", METHODS)
         for name in ("fit_intercept", "robust"):
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InvalidValue(f"{name} must be True or False, but {getattr(self, name)!r} came")
+                raise InvalidValue(f"expected {name} to be True or False, got {getattr(self, name)!r}")
         if self.robust and self.method != "evidence":
             raise InvalidValue(f"robust=True needs method='evidence', but the method is {self.method!r}")
         rows, names = feature_matrix(X), feature_names(X)
@@ -334,7 +334,9 @@ class HierarchicalRegressor(Estimator):
                 )
             if (None in position) != (groups is None):
                 earlier = "had no groups" if groups is not None else "had groups"
-                raise InvalidValue(f"earlier rows {earlier}; either all rows have groups or none, so call fit anew")
+                raise InvalidValue(
+                    f"expected groups for all rows or for none, got rows after some that {earlier}; call fit"
+                )
         group = np.fromiter((position.setdefault(label, len(position)) for label in labels), np.int64, len(labels))
         sums = sums.with_rows(rows, target, group, len(position))
         before = dict(vars(self))

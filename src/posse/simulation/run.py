@@ -112,7 +112,7 @@ def simulate(
     checkpoints = whole_number(checkpoints, "checkpoints", at_least=1)
     track_task = whole_number(track_task, "track_task", at_least=0)
     if track_task >= world.n_tasks:
-        raise InvalidValue(f"track_task must be from 0 to {world.n_tasks - 1}, but {track_task} came")
+        raise InvalidValue(f"expected track_task to be from 0 to {world.n_tasks - 1}, got {track_task}")
     wanted = seed_list(seeds)
     steps = np.unique(np.linspace(horizon / checkpoints, horizon, checkpoints).round().astype(np.int64).clip(1))
     settings: Settings = {
@@ -164,11 +164,11 @@ def seed_list(seeds: Any) -> list[int]:
     try:
         chosen = [whole_number(seed, "every seed", at_least=0) for seed in seeds]
     except TypeError:
-        raise InvalidValue(f"seeds must be a number of seeds or a list of them, but {seeds!r} came") from None
+        raise InvalidValue(f"expected seeds to be a number of seeds or a list of them, got {seeds!r}") from None
     if not chosen:
-        raise InvalidValue("seeds must hold at least one seed, but the list is empty")
+        raise InvalidValue("expected at least one seed, got none")
     if len(set(chosen)) < len(chosen):
-        raise InvalidValue("seeds must be different from each other, but some come twice")
+        raise InvalidValue("expected seeds that differ from each other, got some twice")
     return chosen
 
 
@@ -234,7 +234,7 @@ def play_step_by_step(
 
 def _checked_arm(arm: Any, n_arms: int) -> int:
     if not 0 <= int(arm) < n_arms:
-        raise InvalidValue(f"choose must return an arm from 0 to {n_arms - 1}, but {arm} came")
+        raise InvalidValue(f"expected choose to return an arm from 0 to {n_arms - 1}, got {arm}")
     return int(arm)
 
 
