@@ -43,13 +43,13 @@ SLEEPSTUDY = """
 """
 
 
-def draw(counts, seed=3, n_features=2, spread=0.8):
+def draw(counts, seed=3, n_features=2, spread=0.8, noise=0.9):
     """Rows of groups with these many rows each, in no particular order; labels are names."""
     rng = np.random.default_rng(seed)
     group = rng.permutation(np.repeat(np.arange(len(counts)), counts))
     X = rng.standard_normal((group.size, n_features)) * np.linspace(0.6, 2.0, n_features) + 0.7
     beta = rng.standard_normal(n_features + 1) + spread * rng.standard_normal((len(counts), n_features + 1))
-    y = beta[group, 0] + np.einsum("nd,nd->n", X, beta[group, 1:]) + 0.9 * rng.standard_normal(group.size)
+    y = beta[group, 0] + np.einsum("nd,nd->n", X, beta[group, 1:]) + noise * rng.standard_normal(group.size)
     return X, y, np.array([f"g{label}" for label in group])
 
 
@@ -397,6 +397,33 @@ def test_what_only_looks_unusual_is_a_note_and_no_warning():
     X, y, groups = draw([2] * 40, seed=2)
     (note,) = HierarchicalRegressor().fit(X, y, groups).report_.notes
     assert "of what rows say goes into coefficients of groups" in note
+
+
+def test_noise_that_cannot_be_told_from_coefficients_is_a_warning():
+    # Three rows and three coefficients each, and a hundredth of the noise: it comes out 10 to 100 times too large.
+    X, y, groups = draw([3] * 40, noise=0.01, seed=2)
+    with pytest.warns(PosseWarning, match="noise can hardly be told from differences between groups") as caught:
+        model = HierarchicalRegressor().fit(X, y, groups)
+    assert len(caught) == 1
+    assert model.noise_variance_ > 5 * 0.01**2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_that_cannot_be_told_from_none_is_a_warning(method):
+    X, y, groups = draw([10] * 20, noise=0.0, seed=2)
+    with pytest.warns(PosseWarning, match="there is hardly any noise") as caught:
+        model = HierarchicalRegressor(method=method).fit(X, y, groups)
+    assert len(caught) == 1
+    assert any("fit the rows of all groups exactly" in note for note in model.report_.notes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("sizes", "noise"), [([30] * 20, 1.0), ([3] * 40, 1.0), (range(1, 21), 1.0), ([30] * 20, 0.001)]
+)
+def test_ordinary_data_are_no_reason_to_warn(sizes, noise, seed):
+    X, y, groups = draw(sizes, noise=noise, seed=seed)
+    HierarchicalRegressor().fit(X, y, groups)  # warnings are errors here
 
 
 def test_a_fit_that_does_not_converge_says_so(monkeypatch):

@@ -25,7 +25,7 @@ from posse.regression.inputs import (
     label_array,
     target_vector,
 )
-from posse.regression.notes import ONE_GROUP, looks_unusual, unlearned
+from posse.regression.notes import ONE_GROUP, no_warning, unlearned
 from posse.regression.sums import GroupSums, Standardised
 from posse.types import Array, BoolArray
 
@@ -101,8 +101,9 @@ class HierarchicalRegressor(Estimator):
     Warns
     -----
     PosseWarning
-        If the estimate did not converge, or if something could not be learned: what ``report_`` says. What only looks
-        unusual is in its notes.
+        Once per ``fit``: if the estimate did not converge, if something could not be learned, if there is hardly any
+        noise, or if noise cannot be told from coefficients (more than 85 % of what rows say goes into them): what
+        ``report_`` says. What only looks unusual is in its notes.
 
     Examples
     --------
@@ -405,7 +406,7 @@ class HierarchicalRegressor(Estimator):
 
     def _warn(self, stacklevel: int) -> None:
         """Warn of an estimate that did not come to rest or lacks something, unless that was asked for."""
-        known = looks_unusual(self.report_)
+        known = no_warning(self.report_)
         if None in self._position:
             known.append(ONE_GROUP)  # who passes no groups knows that there is one only
         found = [note for note in self.report_.notes if note not in known]
