@@ -26,7 +26,9 @@ WAYS = {
 def run(settings, *, days, visitors, seed=0):
     """Return, for every day, what is believed about the new offer and how many visitors got it."""
     rng, now = np.random.default_rng(seed), [0.0]
-    fleet = Posse(arms=["old", "new"], features=["x"], seed=seed, floor=0.02, clock=lambda: now[0], **settings)
+    fleet = Posse(
+        arms=["old", "new"], features=["x"], seed=seed, evaluation_budget=0.01, clock=lambda: now[0], **settings
+    )
     n = 40 * visitors
     fleet.learn_many(
         {

@@ -190,7 +190,7 @@ def test_a_refused_fit_leaves_the_model_as_it_was(model):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"method": "reml"}, "method must be one of 'evidence', 'laplace'"),
+        ({"method": "reml"}, "method to be one of 'evidence', 'laplace'"),
         ({"fixed": [0], "fit_intercept": False}, "fixed names every coefficient"),
         ({"fixed": [3]}, "positions from 0 to 0"),
     ],

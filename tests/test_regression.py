@@ -43,13 +43,13 @@ SLEEPSTUDY = """
 """
 
 
-def draw(counts, seed=3, n_features=2, spread=0.8):
+def draw(counts, seed=3, n_features=2, spread=0.8, noise=0.9):
     """Rows of groups with these many rows each, in no particular order; labels are names."""
     rng = np.random.default_rng(seed)
     group = rng.permutation(np.repeat(np.arange(len(counts)), counts))
     X = rng.standard_normal((group.size, n_features)) * np.linspace(0.6, 2.0, n_features) + 0.7
     beta = rng.standard_normal(n_features + 1) + spread * rng.standard_normal((len(counts), n_features + 1))
-    y = beta[group, 0] + np.einsum("nd,nd->n", X, beta[group, 1:]) + 0.9 * rng.standard_normal(group.size)
+    y = beta[group, 0] + np.einsum("nd,nd->n", X, beta[group, 1:]) + noise * rng.standard_normal(group.size)
     return X, y, np.array([f"g{label}" for label in group])
 
 
@@ -399,6 +399,33 @@ def test_what_only_looks_unusual_is_a_note_and_no_warning():
     assert "of what rows say goes into coefficients of groups" in note
 
 
+def test_noise_that_cannot_be_told_from_coefficients_is_a_warning():
+    # Three rows and three coefficients each, and a hundredth of the noise: it comes out 10 to 100 times too large.
+    X, y, groups = draw([3] * 40, noise=0.01, seed=2)
+    with pytest.warns(PosseWarning, match="noise can hardly be told from differences between groups") as caught:
+        model = HierarchicalRegressor().fit(X, y, groups)
+    assert len(caught) == 1
+    assert model.noise_variance_ > 5 * 0.01**2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_that_cannot_be_told_from_none_is_a_warning(method):
+    X, y, groups = draw([10] * 20, noise=0.0, seed=2)
+    with pytest.warns(PosseWarning, match="there is hardly any noise") as caught:
+        model = HierarchicalRegressor(method=method).fit(X, y, groups)
+    assert len(caught) == 1
+    assert any("fit the rows of all groups exactly" in note for note in model.report_.notes)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("sizes", "noise"), [([30] * 20, 1.0), ([3] * 40, 1.0), (range(1, 21), 1.0), ([30] * 20, 0.001)]
+)
+def test_ordinary_data_are_no_reason_to_warn(sizes, noise, seed):
+    X, y, groups = draw(sizes, noise=noise, seed=seed)
+    HierarchicalRegressor().fit(X, y, groups)  # warnings are errors here
+
+
 def test_a_fit_that_does_not_converge_says_so(monkeypatch):
     X, y, groups = draw([30] * 20, seed=1)
     monkeypatch.setattr("posse.model.reml.ROUNDS", 1)
@@ -645,22 +672,22 @@ def test_edges_give_a_finite_answer_and_say_what_is_missing(edge, method, fit_in
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"X": np.ones(40)}, ShapeError, r"X must have shape \(rows, features\), but its shape is \(40,\)"),
+        ({"X": np.ones(40)}, ShapeError, r"X to have shape \(rows, features\), got shape \(40,\)"),
         ({"X": np.empty((0, 2)), "y": [], "groups": []}, ShapeError, "at least one row"),
-        ({"y": Y_EDGE[:7]}, ShapeError, "y must have one entry per row of X, 40, but it has 7"),
-        ({"y": np.c_[Y_EDGE, Y_EDGE]}, ShapeError, r"y must have one axis, but its shape is \(40, 2\)"),
+        ({"y": Y_EDGE[:7]}, ShapeError, "y to have one entry per row of X, 40, got 7"),
+        ({"y": np.c_[Y_EDGE, Y_EDGE]}, ShapeError, r"y to have one axis, got shape \(40, 2\)"),
         ({"y": None}, InvalidValue, "requires y"),
-        ({"y": np.where(np.arange(40) == 3, np.nan, Y_EDGE)}, NotFinite, "y must be finite, but it has nan at index 3"),
-        ({"X": X_EDGE * np.inf}, NotFinite, "X must be finite"),
+        ({"y": np.where(np.arange(40) == 3, np.nan, Y_EDGE)}, NotFinite, "y to be finite, got nan at index 3"),
+        ({"X": X_EDGE * np.inf}, NotFinite, "X to be finite"),
         ({"X": X_EDGE * 1e200}, NotFinite, "too large to be squared"),
-        ({"X": X_EDGE.astype(str).astype(object) + "x"}, InvalidValue, "X must be an array of numbers"),
-        ({"groups": GROUPS_EDGE[:9]}, ShapeError, "groups must have one label per row of X, 40, but there are 9"),
-        ({"groups": np.c_[GROUPS_EDGE, GROUPS_EDGE]}, ShapeError, r"one label per row, but its shape is \(40, 2\)"),
-        ({"groups": "store"}, ShapeError, "one label per row, but 'store' came"),
-        ({"groups": 3}, ShapeError, "one label per row, but 3 came"),
+        ({"X": X_EDGE.astype(str).astype(object) + "x"}, InvalidValue, "X to be an array of numbers"),
+        ({"groups": GROUPS_EDGE[:9]}, ShapeError, "groups to have one label per row of X, 40, got 9"),
+        ({"groups": np.c_[GROUPS_EDGE, GROUPS_EDGE]}, ShapeError, r"one label per row, got shape \(40, 2\)"),
+        ({"groups": "store"}, ShapeError, "one label per row, got 'store'"),
+        ({"groups": 3}, ShapeError, "one label per row, got 3"),
         ({"groups": [None] * 40}, InvalidValue, "groups has no label at row 0"),
         ({"groups": np.where(np.arange(40) == 2, np.nan, 1.0)}, InvalidValue, "groups has no label at row 2"),
-        ({"groups": [[1]] * 40}, InvalidValue, "group labels must be hashable"),
+        ({"groups": [[1]] * 40}, InvalidValue, "group labels to be hashable"),
     ],
 )
 def test_wrong_rows_are_refused_and_change_nothing(change, error, words):
@@ -678,15 +705,15 @@ def test_wrong_rows_are_refused_and_change_nothing(change, error, words):
 def test_sparse_features_are_refused(rows):
     sparse = pytest.importorskip("scipy.sparse")
     X, y, groups = rows
-    with pytest.raises(InvalidValue, match=r"sparse csr_array came; pass X.toarray\(\)"):
+    with pytest.raises(InvalidValue, match=r"got a sparse csr_array; pass X.toarray\(\)"):
         HierarchicalRegressor().fit(sparse.csr_array(X), y, groups)
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"method": "paper"}, "method must be one of 'evidence', 'reml', but 'paper' came"),
-        ({"fit_intercept": "no"}, "fit_intercept must be True or False, but 'no' came"),
+        ({"method": "paper"}, "method to be one of 'evidence', 'reml', got 'paper'"),
+        ({"fit_intercept": "no"}, "fit_intercept to be True or False, got 'no'"),
         ({"robust": True, "method": "reml"}, "robust=True needs method='evidence', but the method is 'reml'"),
     ],
 )
@@ -704,7 +731,7 @@ def test_predict_asks_for_what_fit_saw(rows):
         model.predict(np.ones((4, 3)))
     with pytest.raises(ShapeError, match="X has 1 features"):
         model.partial_fit(X[:, :1], y, groups)
-    with pytest.raises(InvalidValue, match="earlier rows had groups"):
+    with pytest.raises(InvalidValue, match="after some that had groups"):
         model.partial_fit(X, y)
     with pytest.raises(InvalidValue, match="learned with fit_intercept=True, which cannot be changed"):
         model.set_params(fit_intercept=False).partial_fit(X, y, groups)

@@ -106,10 +106,10 @@ def test_a_csv_column_that_turns_to_text_far_down_is_text(tmp_path):
         ("log.csv", b"a,a\n1,2\n", 'two columns "a"'),
         ("log.csv", b"a\n\xff\xfe\n", "cannot be read"),
         ("log.jsonl", b'{"a": 1}\n{"a":', "line 2 .* is not JSON"),
-        ("log.jsonl", b'{"a": 1}\n[1]\n', "line 2 .* must be an object"),
+        ("log.jsonl", b'{"a": 1}\n[1]\n', "line 2 .* to be an object"),
         ("log.jsonl", b'{"a": "\xff"}\n', "cannot be read"),
         ("log.jsonl", b"[" * 100_000, "line 1 .* is not JSON"),
-        ("log.txt", b"a", "must be a Polars or pandas data frame"),
+        ("log.txt", b"a", "to be a Polars or pandas data frame"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, words):
@@ -168,7 +168,7 @@ def test_what_is_no_table(table):
 def test_columns_must_be_of_one_length_and_one_axis():
     with pytest.raises(ShapeError, match='"a" has 2 rows and "c" has 1'):
         as_frame({"a": [1, 2], "b": [3, 4], "c": [5]})
-    with pytest.raises(ShapeError, match='column "a" of log must have one axis'):
+    with pytest.raises(ShapeError, match='column "a" of log to have one axis'):
         as_frame({"a": np.eye(2)}, name="log")
 
 

@@ -17,33 +17,33 @@ from posse.types import Array, ArrayLike, IntArray
 def whole_number(value: Any, name: str, *, at_least: int) -> int:
     """Return ``value`` as an int that is at least ``at_least``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InvalidValue(f"{name} must be a whole number of at least {at_least}, but {value!r} came")
+        raise InvalidValue(f"expected {name} to be a whole number of at least {at_least}, got {value!r}")
     if value < at_least:
-        raise InvalidValue(f"{name} must be at least {at_least}, but {value} came")
+        raise InvalidValue(f"expected {name} to be at least {at_least}, got {value}")
     return int(value)
 
 
 def number(value: Any, name: str, *, above: float = -math.inf, at_least: float = -math.inf) -> float:
     """Return ``value`` as a finite float inside the given range."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidValue(f"{name} must be a number, but {value!r} came")
+        raise InvalidValue(f"expected {name} to be a number, got {value!r}")
     try:
         result = float(value)
     except OverflowError:
-        raise NotFinite(f"{name} must be finite, but a whole number too large for a float came") from None
+        raise NotFinite(f"expected {name} to be finite, got a whole number too large for a float") from None
     if not math.isfinite(result):
-        raise NotFinite(f"{name} must be finite, but {result} came")
+        raise NotFinite(f"expected {name} to be finite, got {result}")
     if result <= above:
-        raise InvalidValue(f"{name} must be greater than {above:g}, but {result:g} came")
+        raise InvalidValue(f"expected {name} to be greater than {above:g}, got {result:g}")
     if result < at_least:
-        raise InvalidValue(f"{name} must be at least {at_least:g}, but {result:g} came")
+        raise InvalidValue(f"expected {name} to be at least {at_least:g}, got {result:g}")
     return result
 
 
 def one_of(value: str, name: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is among ``choices``."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidValue(f"{name} must be one of {', '.join(map(repr, choices))}, but {value!r} came")
+        raise InvalidValue(f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
 
 
@@ -55,11 +55,11 @@ def real_array(value: ArrayLike, name: str) -> Array:
             raise TypeError("its entries are complex")
         result = np.asarray(raw, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidValue(f"{name} must be an array of numbers, but {type(value).__name__} came: {error}") from None
+        raise InvalidValue(f"expected {name} to be an array of numbers, got {type(value).__name__}: {error}") from None
     if not np.isfinite(result).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(result))[0])
         place = f" at index {where[0] if len(where) == 1 else where}" if where else ""
-        raise NotFinite(f"{name} must be finite, but it has {result[where]}{place}; drop or replace such values first")
+        raise NotFinite(f"expected {name} to be finite, got {result[where]}{place}; drop or replace such values first")
     return result
 
 
@@ -79,11 +79,13 @@ def labels(value: ArrayLike, name: str, *, below: int, error: type[UnknownTask] 
     try:
         raw = np.asarray(value)
     except ValueError as reason:
-        raise InvalidValue(f"{name} must be whole numbers from 0 to {below - 1}: {reason}") from None
+        raise InvalidValue(
+            f"expected {name} to be whole numbers from 0 to {below - 1}, got something else: {reason}"
+        ) from None
     if raw.ndim != 1:
-        raise ShapeError(f"{name} must have one axis, but its shape is {raw.shape}")
+        raise ShapeError(f"expected {name} to have one axis, got shape {raw.shape}")
     if raw.size and not np.issubdtype(raw.dtype, np.integer):
-        raise InvalidValue(f"{name} must be whole numbers from 0 to {below - 1}, but its type is {raw.dtype}")
+        raise InvalidValue(f"expected {name} to be whole numbers from 0 to {below - 1}, got type {raw.dtype}")
     result = raw.astype(np.int64)
     wrong = (result < 0) | (result >= below)
     if wrong.any():
@@ -96,7 +98,7 @@ def covariance(value: ArrayLike, name: str) -> Array:
     """Return symmetric positive-semidefinite matrices, shape (..., n_features, n_features)."""
     result = real_array(value, name)
     if result.ndim < 2 or result.shape[-1] != result.shape[-2] or result.shape[-1] == 0:
-        raise ShapeError(f"{name} must be square matrices, but its shape is {result.shape}")
+        raise ShapeError(f"expected {name} to be square matrices, got shape {result.shape}")
     scale = np.abs(result).max(axis=(-1, -2))
     asymmetry = np.abs(result - np.swapaxes(result, -1, -2)).max(axis=(-1, -2))
     # Rounding in S = B B' leaves asymmetries and negative eigenvalues of a few units in the last place.
@@ -104,7 +106,8 @@ def covariance(value: ArrayLike, name: str) -> Array:
     if (asymmetry > tolerance).any():
         worst = float((asymmetry / np.where(scale > 0, scale, 1.0)).max())
         raise NotPositiveDefinite(
-            f"{name} must be symmetric, but entries differ from their mirror by {worst:.1e} of the largest; "
+            f"expected {name} to be symmetric, got entries that differ from their mirror by {worst:.1e} of the "
+            "largest; "
             "pass (S + S.T) / 2"
         )
     result = (result + np.swapaxes(result, -1, -2)) / 2
@@ -113,7 +116,7 @@ def covariance(value: ArrayLike, name: str) -> Array:
         arm = int(np.argmin(np.atleast_1d(smallest)))
         which = f" of arm {arm}" if result.ndim == 3 else ""
         raise NotPositiveDefinite(
-            f"{name}{which} must be positive semidefinite, but its smallest eigenvalue is {smallest.min():.3g}; "
+            f"expected {name}{which} to be positive semidefinite, got a smallest eigenvalue of {smallest.min():.3g}; "
             "clip negative eigenvalues at 0 first"
         )
     return result

@@ -39,7 +39,7 @@ def load_retailer(n_decisions: int = 20_000, seed: int = 0) -> Log:
     """Return the log of a simulated retailer: twelve weeks, 60 stores, four offers, and whether the visitor bought.
 
     Each store showed an offer of its own choice to four visitors in ten and any of the four offers to the others, and
-    wrote down how likely the offer was. Stores differ in size (9 to 1,492 visitors) and in what works there.
+    wrote down the probability of the offer. Stores differ in size (9 to 1,492 visitors) and in what works there.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def as_frame(table: Any, *, name: str = "table") -> pl.DataFrame:
             return pl.DataFrame(table)
         except (pl.exceptions.PolarsError, ImportError, TypeError, ValueError) as error:
             raise InvalidValue(f"{name} offers Arrow data that is no table: {error}") from None
-    raise InvalidValue(f"{name} must be {EXPECTED}, but {type(table).__name__} came")
+    raise InvalidValue(f"expected {name} to be {EXPECTED}, got {type(table).__name__}")
 
 
 def in_library_of(frame: pl.DataFrame, came: Any) -> Any:
@@ -141,7 +141,7 @@ def _assemble(columns: Iterable[tuple[Any, Any]], name: str) -> pl.DataFrame:
     result: dict[str, pl.Series] = {}
     for label, values in columns:
         if not isinstance(label, str):
-            raise InvalidValue(f"the columns of {name} must be named by strings, but {label!r} came; rename it")
+            raise InvalidValue(f"expected the columns of {name} to be named by strings, got {label!r}; rename it")
         if label in result:
             raise InvalidValue(f'{name} has two columns "{label}"; rename or drop one')
         result[label] = _column(values, f'column "{label}" of {name}').alias(label)
@@ -165,7 +165,7 @@ def _from_file(path: Path, name: str) -> pl.DataFrame:
     import polars as pl
 
     if path.suffix.lower() not in SUFFIXES:
-        raise InvalidValue(f"{name} must be {EXPECTED}, but the path {path} came")
+        raise InvalidValue(f"expected {name} to be {EXPECTED}, got the path {path}")
     if not path.is_file():
         raise MissingData(f"{name} {path} is not there; give the path of a file")
     try:
@@ -197,7 +197,7 @@ def _json_lines(path: Path, name: str) -> list[dict[str, Any]]:
             except (ValueError, RecursionError) as error:
                 raise InvalidValue(f"line {number} of {name} {path} is not JSON: {error}") from None
             if not isinstance(row, dict):
-                raise InvalidValue(f"line {number} of {name} {path} must be an object, but {line.strip()[:60]} came")
+                raise InvalidValue(f"expected line {number} of {name} {path} to be an object, got {line.strip()[:60]}")
             rows.append(row)
     return rows
 
@@ -225,7 +225,7 @@ def _column(values: Any, name: str) -> pl.Series:
             raise InvalidValue(f"{name} has text that is not valid Unicode: {error}") from None
     if hasattr(values, "__array__"):
         return _from_numpy(np.asarray(values), name)
-    raise InvalidValue(f"{name} must be a list or array with one value per row, but {type(values).__name__} came")
+    raise InvalidValue(f"expected {name} to be a list or array with one value per row, got {type(values).__name__}")
 
 
 def _from_pandas(values: Any, pandas: Any) -> pl.Series:
@@ -253,7 +253,7 @@ def _from_numpy(values: np.ndarray[Any, Any], name: str) -> pl.Series:
     import polars as pl
 
     if values.ndim != 1:
-        raise ShapeError(f"{name} must have one axis, but its shape is {values.shape}")
+        raise ShapeError(f"expected {name} to have one axis, got shape {values.shape}")
     if isinstance(values, np.ma.MaskedArray):
         return _without(_from_numpy(values.data, name), np.ma.getmaskarray(values))
     kind = values.dtype.kind

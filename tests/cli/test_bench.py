@@ -69,8 +69,8 @@ def test_without_data_everything_else_runs_and_a_note_says_what_was_skipped(run,
     ("arguments", "words"),
     [
         (["--only", "uniforn"], "did you mean 'uniform'"),
-        (["--only", "uniform", "--seeds", "0"], "seeds must be at least 1"),
-        (["--only", "uniform", "--workers", "0"], "workers must be at least 1"),
+        (["--only", "uniform", "--seeds", "0"], "seeds to be at least 1"),
+        (["--only", "uniform", "--workers", "0"], "workers to be at least 1"),
         (["--only", "uniform", "--markdown", "no/such/folder/table.md"], "needs a folder that exists"),
     ],
 )

@@ -29,7 +29,7 @@ def test_files_hold_what_was_shown(tmp_path):
     ("arguments", "words"),
     [
         (["--only", "clicks"], "did you mean 'rare-clicks'"),
-        (["--only", "offsets", "--seeds", "0"], "seeds must be at least 1"),
+        (["--only", "offsets", "--seeds", "0"], "seeds to be at least 1"),
         (["--only", "offsets", "--markdown", "no/such/folder/table.md"], "needs a folder that exists"),
     ],
 )

@@ -101,16 +101,16 @@ def test_simulate_draws_where_it_was_told(run, tmp_path):
         (["-p", "ebm-ucv"], UnknownPolicy, "did you mean 'ebm-ucb'"),
         (["-p", "ebm-ucb:colour=3"], InvalidValue, "no setting 'colour'"),
         (["-p", "ebm-ucb:exploration"], InvalidValue, "has no ="),
-        (["-p", "ebm-ucb:exploration=-1"], InvalidValue, "exploration must be at least 0"),
-        (["-p", "ebm-ucb:prior=nonsense"], InvalidValue, "prior must be one of"),
+        (["-p", "ebm-ucb:exploration=-1"], InvalidValue, "exploration to be at least 0"),
+        (["-p", "ebm-ucb:prior=nonsense"], InvalidValue, "prior to be one of"),
         (["-p", "lin-ucb", "-p", "lin-ucb"], InvalidValue, "twice"),
-        (["--seeds", "0"], InvalidValue, "seeds must be at least 1"),
+        (["--seeds", "0"], InvalidValue, "seeds to be at least 1"),
         (["--noise-sd", "loud"], InvalidValue, "numbers separated by commas"),
-        (["--contexts", "round"], InvalidValue, "contexts must be one of"),
-        (["--covariance", "1,-2"], PosseError, "smallest eigenvalue is -2"),
-        (["--covariance", "1,2,3"], InvalidValue, "heterogeneity must have shape"),
+        (["--contexts", "round"], InvalidValue, "contexts to be one of"),
+        (["--covariance", "1,-2"], PosseError, "smallest eigenvalue of -2"),
+        (["--covariance", "1,2,3"], InvalidValue, "heterogeneity to have shape"),
         (["--covariance", "no-such-file.csv"], InvalidValue, "no covariance file"),
-        (["--plot", "regret.bmp"], InvalidValue, "must end in .png, .svg or .pdf"),
+        (["--plot", "regret.bmp"], InvalidValue, "to end in .png, .svg or .pdf"),
     ],
 )
 def test_bad_input_is_one_clear_error(run, arguments, error, words):
@@ -138,7 +138,7 @@ def test_the_command_reports_an_error_in_one_line_and_status_2():
 
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == "posse: seeds must be at least 1, but 0 came\n"
+    assert done.stderr == "posse: expected seeds to be at least 1, got 0\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(run, tmp_path):

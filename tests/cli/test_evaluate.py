@@ -143,9 +143,9 @@ def test_one_refused_target_does_not_hide_the_others(run, table, tmp_path):
         (["-p", "learned:ebm-ts:colour=1"], InvalidValue, "no setting 'colour'"),
         (["-p", "replay:ebm-ucx"], UnknownPolicy, "did you mean"),
         (["-p", "uniform", "-p", "uniform"], InvalidValue, "different names"),
-        (["-p", "uniform", "-e", "magic"], InvalidValue, "estimators must be one of"),
+        (["-p", "uniform", "-e", "magic"], InvalidValue, "estimators to be one of"),
         (["-p", "uniform", "-g", "colour"], InvalidValue, "no column 'colour' to group by"),
-        (["-p", "uniform", "--plot", "out.bmp"], InvalidValue, "must end in"),
+        (["-p", "uniform", "--plot", "out.bmp"], InvalidValue, "to end in"),
         (["-p", "uniform", "-a", "replay:random"], InvalidValue, "against must be a policy"),
     ],
 )
@@ -248,9 +248,9 @@ def test_only_decisions_before_a_time_and_rewards_that_are_missing(run, table, t
     assert rows("--missing-reward", "skip") == 500
     assert rows("--absent-reward", "0") == 600
     for options, words in (
-        (["--before", "soon"], "--before must be a time"),
+        (["--before", "soon"], "--before to be a time"),
         (["--missing-reward", "error"], "100 of 600 rows have no reward"),
-        (["--missing-reward", "drop"], "must be one of 'skip', 'error'"),
+        (["--missing-reward", "drop"], "to be one of 'skip', 'error'"),
         (["--missing-reward", "skip", "--absent-reward", "0"], "not both"),
     ):
         with pytest.raises(InvalidValue, match=words):

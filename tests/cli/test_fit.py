@@ -274,13 +274,13 @@ def test_decide_without_save_leaves_the_file(run, fleet):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["decide", "FLEET", "-t", "a", "-c", "{"], "--context must be JSON"),
+        (["decide", "FLEET", "-t", "a", "-c", "{"], "--context to be JSON"),
         (["decide", "FLEET", "-t", "a", "-c", '{"age": NaN}'], "finite"),
         (["decide", "FLEET", "-t", "a", "-c", '{"agee": 1}'], "agee"),
         (["reward", "FLEET", "x-1", "1"], "no decision 'x-1'"),
         (["reward", "FLEET", "x-1", "nan"], "finite"),
         (["inspect", "nowhere.posse"], "nowhere.posse"),
-        (["inspect", "FLEET", "--plot", "a.txt"], "must end in"),
+        (["inspect", "FLEET", "--plot", "a.txt"], "to end in"),
     ],
 )
 def test_bad_input_is_one_clear_error(run, fleet, arguments, words):

@@ -164,11 +164,11 @@ def test_a_bad_line_is_one_clear_error(run, tmp_path):
     ("arguments", "error", "words"),
     [
         (["check", "absent.jsonl"], MissingData, r"no log absent\.jsonl; give the path of a file"),
-        (["check", "{file}", "--format", "csv"], InvalidValue, "format must be one of"),
+        (["check", "{file}", "--format", "csv"], InvalidValue, "format to be one of"),
         (["check", "{file}", "--task-column", "x"], InvalidValue, "task says where dsjson or obp has the task"),
         (["convert", "{file}", "out.csv"], InvalidValue, r"cannot tell the format of out\.csv"),
         (["convert", "{file}", "no/out.jsonl"], DataFileError, "there is no folder no"),
-        (["convert", "{file}", "out.jsonl", "--to", "xml"], InvalidValue, "format must be one of"),
+        (["convert", "{file}", "out.jsonl", "--to", "xml"], InvalidValue, "format to be one of"),
     ],
 )
 def test_bad_input_is_one_clear_error(run, file, arguments, error, words):

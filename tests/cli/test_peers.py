@@ -141,7 +141,7 @@ def test_wrong_names_and_numbers_are_refused_before_anything_is_made(call, tmp_p
         call("--only", "vw")
     with pytest.raises(MissingDependency, match="river was asked for"):
         call("--only", "river")
-    with pytest.raises(InvalidValue, match="n_steps must be at least 1, but 0 came"):
+    with pytest.raises(InvalidValue, match="n_steps to be at least 1, got 0"):
         call("--steps", 0)
     assert not (tmp_path / "new").exists()
 

@@ -203,5 +203,5 @@ def test_settings_are_checked(make, settings):
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://x", "http://", "http://h/?a=1", None, ""])
 def test_the_address_is_checked(make, url):
-    with pytest.raises(InvalidValue, match="base_url must be an address such as"):
+    with pytest.raises(InvalidValue, match="base_url to be an address such as"):
         make(url)

@@ -107,7 +107,7 @@ def test_depth_of_the_limit_is_written_and_read():
     deepest = json.loads("[" * 64 + "]" * 64)
 
     assert plain.decode(plain.encode(deepest, "header")) == deepest
-    with pytest.raises(InvalidValue, match=r"header must be plain JSON values.*64 levels"):
+    with pytest.raises(InvalidValue, match=r"header to be plain JSON values.*64 levels"):
         plain.encode([deepest], "header")
 
 
@@ -132,12 +132,12 @@ def test_what_would_not_come_back_is_not_written():
         "\ud800",
         10**5000,
     ]:
-        with pytest.raises(InvalidValue, match="header must be plain JSON values"):
+        with pytest.raises(InvalidValue, match="header to be plain JSON values"):
             plain.encode(value, "header")
 
 
 def test_a_cycle_is_not_written():
     cycle = []
     cycle.append(cycle)
-    with pytest.raises(InvalidValue, match="header must be plain JSON values"):
+    with pytest.raises(InvalidValue, match="header to be plain JSON values"):
         plain.encode(cycle, "header")

@@ -130,15 +130,15 @@ def test_an_antenna_that_comes_later_has_no_column(activity):
 
 def test_bad_input_is_one_clear_error(activity):
     data = activity()
-    with pytest.raises(InvalidValue, match="n_tasks must be at most 5, the trials in which each of the 4 activities"):
+    with pytest.raises(InvalidValue, match="n_tasks to be at most 5, the trials in which each of the 4 activities"):
         activity_protocol(data)
-    with pytest.raises(InvalidValue, match="n_tasks must be at least 1"):
+    with pytest.raises(InvalidValue, match="n_tasks to be at least 1"):
         recorded_activity(data, n_tasks=0)
-    with pytest.raises(InvalidValue, match="n_components must be at most 9"):
+    with pytest.raises(InvalidValue, match="n_components to be at most 9"):
         recorded_activity(data, n_tasks=4, n_components=10)
-    with pytest.raises(InvalidValue, match="heterogeneity must be at least 0"):
+    with pytest.raises(InvalidValue, match="heterogeneity to be at least 0"):
         activity_protocol(data, **SMALL, heterogeneity=-1)
-    with pytest.raises(InvalidValue, match="training_share must be less than 1"):
+    with pytest.raises(InvalidValue, match="training_share to be less than 1"):
         activity_protocol(data, **SMALL, training_share=1.0)
     with pytest.raises(InvalidValue, match=r"training_share=0.001 of .* leaves no rows"):
         activity_protocol(data, **SMALL, training_share=0.001)

@@ -62,9 +62,9 @@ def test_values_at_the_end_do_not_leave_a_cell_empty():
 def test_more_cells_than_different_rows_are_refused():
     rows = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 2.0], [3.0, 4.0]])
     assert Cells.of(rows, 3).n_cells == 3
-    with pytest.raises(InvalidValue, match="n_cells must be at most 3, the number of different rows, but 4 came"):
+    with pytest.raises(InvalidValue, match="n_cells to be at most 3, the number of different rows, got 4"):
         Cells.of(rows, 4)
-    with pytest.raises(InvalidValue, match="n_cells must be at least 1"):
+    with pytest.raises(InvalidValue, match="n_cells to be at least 1"):
         Cells.of(rows, 0)
 
 

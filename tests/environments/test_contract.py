@@ -96,12 +96,12 @@ def test_promises(world):
 
     # No row comes twice, so there is a longest horizon.
     assert len(np.unique(draw.contexts, axis=0)) == horizon
-    words = f"horizon must be at most {horizon}, the rows of .*, since no context comes twice, but {horizon + 1} came"
+    words = f"horizon to be at most {horizon}, the rows of .*, since no context comes twice, got {horizon + 1}"
     with pytest.raises(InvalidValue, match=words):
         world.draw(5, horizon + 1)
-    with pytest.raises(InvalidValue, match="seed must be at least 0"):
+    with pytest.raises(InvalidValue, match="seed to be at least 0"):
         world.draw(-1, horizon)
-    with pytest.raises(InvalidValue, match="horizon must be at least 1"):
+    with pytest.raises(InvalidValue, match="horizon to be at least 1"):
         world.draw(0, 0)
 
     # Settings are plain and say what this is.

@@ -78,11 +78,11 @@ def test_rows_without_entries_are_zero():
 
 
 def test_bad_input_is_one_clear_error():
-    with pytest.raises(InvalidValue, match="n_factors must be at most 30"):
+    with pytest.raises(InvalidValue, match="n_factors to be at most 30"):
         factors_of(n_factors=31)
-    with pytest.raises(InvalidValue, match="penalty must be greater than 0"):
+    with pytest.raises(InvalidValue, match="penalty to be greater than 0"):
         factors_of(penalty=0)
-    with pytest.raises(InvalidValue, match="n_iterations must be at least 1"):
+    with pytest.raises(InvalidValue, match="n_iterations to be at least 1"):
         factors_of(n_iterations=0)
     with pytest.raises(InvalidValue, match="1 entries repeat others"):
         factorise(np.array([0, 0, 1]), np.array([1, 1, 0]), np.ones(3), shape=(2, 2), n_factors=1)

@@ -44,9 +44,9 @@ def test_all_components_lose_nothing():
 
 def test_more_components_than_directions_are_refused():
     repeated = np.column_stack([ROWS[:, :2], ROWS[:, 0] - ROWS[:, 1]])
-    with pytest.raises(InvalidValue, match=r"n_components must be at most 2, the number of directions .* but 3 came"):
+    with pytest.raises(InvalidValue, match=r"n_components to be at most 2, the number of directions .* got 3"):
         Components.of(repeated, 3)
-    with pytest.raises(InvalidValue, match="n_components must be at least 1"):
+    with pytest.raises(InvalidValue, match="n_components to be at least 1"):
         Components.of(ROWS, 0)
 
 

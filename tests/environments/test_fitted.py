@@ -39,13 +39,13 @@ def test_coefficients_are_the_same_in_every_seed_and_the_noise_is_not():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"coefficients": COEFFICIENTS[0]}, ShapeError, "must have axes"),
+        ({"coefficients": COEFFICIENTS[0]}, ShapeError, "to have axes"),
         ({"contexts": ROWS[:, :1]}, ShapeError, "contexts have 1 features, but the coefficients have 2"),
-        ({"tasks": TASKS[:80]}, ShapeError, "tasks must have 90 entries, one per row, but it has 80"),
+        ({"tasks": TASKS[:80]}, ShapeError, "tasks to have 90 entries, one per row, got 80"),
         ({"tasks": TASKS + 1}, UnknownTask, "task 3 at row 60 is unknown"),
         ({"tasks": np.where(TASKS == 1, 0, TASKS)}, InvalidValue, "task 1 has no rows to meet"),
         ({"tasks": np.minimum(TASKS, 1)}, InvalidValue, "task 2 has no rows to meet"),
-        ({"noise_sd": [0.1, 0.2]}, ShapeError, "noise_sd must be one number or have length 4"),
+        ({"noise_sd": [0.1, 0.2]}, ShapeError, "noise_sd to be one number or have length 4"),
         ({"prior": Prior.isotropic(n_arms=3, n_features=2)}, ShapeError, "the prior is for 3 arms"),
     ],
 )

@@ -48,7 +48,7 @@ def test_every_row_comes_once_standardised(rows):
 
 
 def test_a_horizon_beyond_the_rows_is_refused(rows):
-    with pytest.raises(InvalidValue, match=r"at most 60, the rows of 'toy', since no context comes twice, but 61 came"):
+    with pytest.raises(InvalidValue, match=r"at most 60, the rows of 'toy', since no context comes twice, got 61"):
         world_of(rows).draw(0, horizon=61)
 
 
@@ -122,14 +122,14 @@ def test_settings_name_the_data_and_are_plain(rows):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"n_tasks": 0}, InvalidValue, "n_tasks must be at least 1"),
-        ({"heterogeneity": -1.0}, InvalidValue, "heterogeneity must be at least 0"),
+        ({"n_tasks": 0}, InvalidValue, "n_tasks to be at least 1"),
+        ({"heterogeneity": -1.0}, InvalidValue, "heterogeneity to be at least 0"),
         ({"targets": np.ones((59, 2))}, ShapeError, r"same number of rows.*\(60, 3\) and \(59, 2\)"),
         ({"targets": np.ones(60)}, ShapeError, "must be tables"),
         ({"targets": np.empty((60, 0))}, ShapeError, "need a column each"),
         ({"targets": np.ones((60, 2))}, InvalidValue, "target 0 is constant"),
         ({"features": np.column_stack([np.arange(60.0), np.ones(60)])}, InvalidValue, "feature 1 is constant"),
-        ({"features": np.full((60, 3), np.nan)}, NotFinite, "features must be finite"),
+        ({"features": np.full((60, 3), np.nan)}, NotFinite, "features to be finite"),
         ({"features": np.arange(60.0)[:, None] ** np.ones(2)}, InvalidValue, "collinear"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_feature_that_is_the_sum_of_others_is_refused(rows):
 
 
 def test_too_few_rows_are_refused():
-    with pytest.raises(InvalidValue, match="on 3 features needs at least 5 rows, but 4 came"):
+    with pytest.raises(InvalidValue, match="at least 5 rows for a regression on 3 features, got 4"):
         regress(np.ones((4, 3)), np.ones((4, 1)))
 
 
@@ -187,7 +187,7 @@ def test_other_rows_may_be_met(rows):
 
 def test_rows_to_meet_must_have_the_same_columns(rows):
     for contexts in (rows[0][:, :2], rows[0][0], np.empty((0, 3))):
-        with pytest.raises(ShapeError, match="contexts must be a table with the 3 columns of features"):
+        with pytest.raises(ShapeError, match="contexts to be a table with the 3 columns of features"):
             world_of(rows, contexts=contexts)
 
 
@@ -241,7 +241,7 @@ def test_letter_is_fitted_on_the_first_rows_and_met_on_the_others(letter):
     settings = world.settings()
     assert (settings["fit_rows"], settings["met_rows"]) == ("the first 120", "the others")
     assert settings["training_share"] == 0.3
-    with pytest.raises(InvalidValue, match="training_share must be less than 1"):
+    with pytest.raises(InvalidValue, match="training_share to be less than 1"):
         RegressionWorld.from_letter(data, training_share=1)
     with pytest.raises(InvalidValue, match="class 'B' has no row among the first 120 rows"):
         RegressionWorld.from_letter(replace(data, labels=np.sort(data.labels)), training_share=0.3)

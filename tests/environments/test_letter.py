@@ -43,9 +43,9 @@ def test_the_prior_is_fitted_to_rows_that_are_not_met(letter):
 
 def test_bad_input_is_one_clear_error(letter):
     data = letter()
-    with pytest.raises(InvalidValue, match="training_share must be greater than 0"):
+    with pytest.raises(InvalidValue, match="training_share to be greater than 0"):
         recorded_letter(data, training_share=0.0)
-    with pytest.raises(InvalidValue, match="n_cells must be at most"):
+    with pytest.raises(InvalidValue, match="n_cells to be at most"):
         recorded_letter(letter(50), n_tasks=40)
     late = replace(data, labels=np.append(data.labels[:120] % 2, data.labels[120:]))
     with pytest.raises(InvalidValue, match="class 'C' has no row among the first 120 rows"):

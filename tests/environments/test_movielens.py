@@ -158,13 +158,13 @@ def test_the_prior_is_fitted_to_users_who_are_not_met(movielens):
 
 def test_bad_input_is_one_clear_error(movielens):
     data = movielens()
-    with pytest.raises(InvalidValue, match="n_arms must be at most 5, the number of genres, but 10 came"):
+    with pytest.raises(InvalidValue, match="n_arms to be at most 5, the number of genres, got 10"):
         recorded_movielens(data)
     with pytest.raises(InvalidValue, match="a mixture of 30 components needs 60 films, but 50 were rated"):
         population_from_movielens(data, n_factors=3, n_arms=30)
-    with pytest.raises(InvalidValue, match="training_share must be less than 1"):
+    with pytest.raises(InvalidValue, match="training_share to be less than 1"):
         recorded_movielens(data, **REAL, training_share=1.0)
-    with pytest.raises(InvalidValue, match="split_seed must be at least 0"):
+    with pytest.raises(InvalidValue, match="split_seed to be at least 0"):
         recorded_movielens(data, **REAL, split_seed=-1)
     bare = replace(data, movie_genres=data.movie_genres & (np.arange(5) != 3))
     with pytest.raises(InvalidValue, match="0 users have other ratings in each of the 5 genres"):

@@ -67,16 +67,16 @@ def test_tasks_arrive_equally_often():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"n_tasks": 0}, InvalidValue, "n_tasks must be at least 1"),
-        ({"heterogeneity": -0.1}, InvalidValue, "heterogeneity must be at least 0"),
+        ({"n_tasks": 0}, InvalidValue, "n_tasks to be at least 1"),
+        ({"heterogeneity": -0.1}, InvalidValue, "heterogeneity to be at least 0"),
         ({"contexts": POOL[:, :2]}, ShapeError, "contexts have 2 features, but the centres have 3"),
-        ({"contexts": POOL[0]}, ShapeError, "contexts must be a table"),
-        ({"centres": CENTRES[0]}, ShapeError, "centres must be a table"),
-        ({"covariance": FULL[0]}, ShapeError, r"covariance must have shape \(2, 3, 3\), or \(2, 3\) for diagonals"),
+        ({"contexts": POOL[0]}, ShapeError, "contexts to be a table"),
+        ({"centres": CENTRES[0]}, ShapeError, "centres to be a table"),
+        ({"covariance": FULL[0]}, ShapeError, r"covariance to have shape \(2, 3, 3\), or \(2, 3\) for diagonals"),
         ({"covariance": -FULL}, NotPositiveDefinite, "covariance"),
-        ({"covariance": np.full((2, 3), -1.0)}, InvalidValue, "variances of at least 0, but -1 came"),
-        ({"noise_sd": [1.0]}, ShapeError, "noise_sd must be one number or have length 2"),
-        ({"noise_sd": -1.0}, InvalidValue, "noise_sd must be at least 0"),
+        ({"covariance": np.full((2, 3), -1.0)}, InvalidValue, "variances of at least 0, got -1"),
+        ({"noise_sd": [1.0]}, ShapeError, "noise_sd to be one number or have length 2"),
+        ({"noise_sd": -1.0}, InvalidValue, "noise_sd to be at least 0"),
     ],
 )
 def test_bad_input_is_one_clear_error(change, error, words):

@@ -49,8 +49,8 @@ def test_policies_can_be_compared_in_it():
     ("change", "error", "words"),
     [
         ({"rewards": REWARDS[:30]}, ShapeError, "equally many rows, but they have 40 and 30"),
-        ({"rewards": REWARDS[:, 0]}, ShapeError, "rewards must be a table"),
-        ({"expected": REWARDS[:, :2]}, ShapeError, r"expected must have the shape of the rewards, \(40, 3\)"),
+        ({"rewards": REWARDS[:, 0]}, ShapeError, "rewards to be a table"),
+        ({"expected": REWARDS[:, :2]}, ShapeError, r"expected to have the shape of the rewards, \(40, 3\)"),
         ({"tasks": TASKS * 2}, InvalidValue, "task 1 has no rows to meet"),
         ({"tasks": TASKS * 10**15}, InvalidValue, "task 1 has no rows to meet"),
         ({"tasks": TASKS + 1}, InvalidValue, "task 0 has no rows to meet"),

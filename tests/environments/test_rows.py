@@ -20,7 +20,7 @@ def test_a_share_is_rounded_down(n_rows, share, size):
 
 @pytest.mark.parametrize("share", [0.0, 1.0, 1.5, -0.1])
 def test_a_share_leaves_something_on_both_sides(share):
-    with pytest.raises(InvalidValue, match="training_share must be"):
+    with pytest.raises(InvalidValue, match="training_share to be"):
         size_of_share(100, share, "training_share")
     with pytest.raises(InvalidValue, match=r"training_share=0.3 of 3 rows leaves no rows on one side"):
         size_of_share(3, 0.3, "training_share")
@@ -33,7 +33,7 @@ def test_a_random_split_is_fixed_by_its_seed():
     assert_array_equal(split_at_random(100, 0.3, "share", 7)[0], one)
     assert (split_at_random(100, 0.3, "share", 8)[0] != one).any()
     assert one.max() > 60  # not the first ones
-    with pytest.raises(InvalidValue, match="split_seed must be at least 0"):
+    with pytest.raises(InvalidValue, match="split_seed to be at least 0"):
         split_at_random(100, 0.3, "share", -1)
 
 

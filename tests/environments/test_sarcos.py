@@ -50,9 +50,9 @@ def test_rows_of_the_training_file_that_were_fitted_to_are_not_met(sarcos):
 def test_bad_input_is_one_clear_error(sarcos):
     with pytest.raises(InvalidValue, match="every row of sarcos test is in sarcos test too"):
         recorded_sarcos(sarcos(), contexts=sarcos())
-    with pytest.raises(InvalidValue, match="training_share must be less than 1"):
+    with pytest.raises(InvalidValue, match="training_share to be less than 1"):
         recorded_sarcos(sarcos(), training_share=1.0)
-    with pytest.raises(InvalidValue, match=r"n_cells must be at most 3, .* but 32 came"):
+    with pytest.raises(InvalidValue, match=r"n_cells to be at most 3, .* got 32"):
         recorded_sarcos(sarcos(12))
 
 

@@ -44,7 +44,7 @@ def test_a_missing_number_without_scaling():
     "value", ["3", "", b"3", [1.0], 1j, np.complex128(1), np.datetime64(1, "s"), np.timedelta64(1, "s"), {}]
 )
 def test_what_is_no_number(value):
-    with pytest.raises(InvalidValue, match='feature "x" must be a number'):
+    with pytest.raises(InvalidValue, match='feature "x" to be a number'):
         encoded(numeric("x"), value)
 
 
@@ -133,7 +133,7 @@ def test_a_constant_is_not_stretched(values):
 def test_nothing_to_learn_from():
     with pytest.raises(InvalidValue, match='feature "x" has no finite value'):
         numeric("x", scale="standard").learned(ListColumn([None, math.inf, math.nan]))
-    with pytest.raises(InvalidValue, match='feature "x" at row 1 must be a number'):
+    with pytest.raises(InvalidValue, match='feature "x" at row 1 to be a number'):
         numeric("x", scale="standard").learned(ListColumn([1.0, "2"]))
 
 

@@ -118,7 +118,7 @@ def test_wrong_shapes(context):
     "context", [None, 3.0, "ab", b"ab", {1, 2}, pd.DataFrame({"age": [1]}), pl.DataFrame({"age": [1]}), Visit]
 )
 def test_what_is_no_context(context):
-    with pytest.raises(InvalidValue, match="context must"):
+    with pytest.raises(InvalidValue, match="expected context to be"):
         SPEC.encode(context)
 
 

@@ -74,7 +74,7 @@ def test_only_what_has_no_scaling_learns_it():
 def test_a_table_without_the_feature_teaches_nothing():
     with pytest.raises(InvalidValue, match='no column "income"'):
         SPEC.learn_scaling({name: values for name, values in TABLE.items() if name != "income"})
-    with pytest.raises(InvalidValue, match='feature "income" at row 0 must be a number'):
+    with pytest.raises(InvalidValue, match='feature "income" at row 0 to be a number'):
         SPEC.learn_scaling(TABLE | {"income": ["10", "30"]})
 
 
@@ -88,7 +88,7 @@ def test_raw_values():
     assert SPEC.raw_rows(TABLE) == [[1, 10.0, "red", "a", None], [2, 30.0, "red", "b", 1]]
     assert FeatureSpec(["x", "y"]).raw_rows(np.array([[1, math.nan]])) == [[1.0, None]]
     assert FeatureSpec([]).raw_rows([{}, {}]) == [[], []]
-    with pytest.raises(InvalidValue, match='feature "age" must be a number'):
+    with pytest.raises(InvalidValue, match='feature "age" to be a number'):
         SPEC.raw(context | {"age": "3"})
     for value in (math.inf, 10**400):
         with pytest.raises(NotFinite, match='feature "age"'):
@@ -127,11 +127,11 @@ def test_an_intercept_alone():
 @pytest.mark.parametrize(
     ("features", "error", "words"),
     [
-        ("age", InvalidValue, "must be a list"),
-        ({"age": 1}, InvalidValue, "must be a list"),
-        (None, InvalidValue, "must be a list"),
-        ([1], InvalidValue, "a feature must be a name"),
-        ([numeric], InvalidValue, "a feature must be a name"),
+        ("age", InvalidValue, "to be a list"),
+        ({"age": 1}, InvalidValue, "to be a list"),
+        (None, InvalidValue, "to be a list"),
+        ([1], InvalidValue, "a feature to be a name"),
+        ([numeric], InvalidValue, "a feature to be a name"),
         ([""], InvalidValue, "name of a feature"),
         (["a", "a"], InvalidValue, 'two features are called "a"'),
         (["a", hashed("a", 3)], InvalidValue, 'two features are called "a"'),
@@ -151,7 +151,7 @@ def test_the_most_columns():
     assert FeatureSpec([hashed("a", 9999)]).n_features == 10_000
     with pytest.raises(ShapeError, match="1 to 10,000"):
         FeatureSpec([], intercept=False)
-    with pytest.raises(InvalidValue, match="intercept must be True or False"):
+    with pytest.raises(InvalidValue, match="intercept to be True or False"):
         FeatureSpec(["a"], intercept=1)
 
 
@@ -162,6 +162,6 @@ def test_errors_of_many_rows_name_the_row_and_say_what_to_do():
         with pytest.raises(InvalidValue, match=r'^feature "age" at row 2 is missing; give a number, or declare'):
             spec.encode_many(contexts)
     with pytest.raises(
-        InvalidValue, match=r'^feature "age" at row 1 must be a number, but "3" came; convert it first$'
+        InvalidValue, match=r'^expected feature "age" at row 1 to be a number, got "3"; convert it first$'
     ):
         spec.encode_many(pl.DataFrame({"age": [None, "3"]}))

@@ -61,7 +61,7 @@ def test_categories(value, expected):
 
 
 def test_errors_name_the_feature_and_the_row():
-    with pytest.raises(InvalidValue, match=r'^feature "x" must be a number, but "3" came; convert it first$'):
+    with pytest.raises(InvalidValue, match=r'^expected feature "x" to be a number, got "3"; convert it first$'):
         quantity("3", "x", None)
     with pytest.raises(InvalidValue, match=r'^feature "x" at row 7 is 1.5, which has a fraction'):
         category(1.5, "x", 7)

@@ -554,5 +554,5 @@ def test_replicas_share_what_features_say(tmp_path):
     _, sums = leader.learned(["t3"])
     mine = rows.filter((pl.col("task") == "t3") & (pl.col("arm") == "red"))
     assert_allclose(sums["t3", "red"].moment[0], mine["reward"].sum(), rtol=1e-9)
-    with pytest.raises(InvalidValue, match="of another version"):
+    with pytest.raises(InvalidValue, match="got another version"):
         Replica(arms=[*ARMS, "blue"], features=["x"]).adopt(leader.dump_population())

@@ -78,7 +78,7 @@ def test_names_of_the_other_kind_may_have_come_since_these_were_checked(n):
 
 def test_names_that_come_together_are_of_one_kind():
     assert Labels("task").checked_all(["a", Text("b")]) == ["a", "b"]
-    with pytest.raises(InvalidValue, match="not by both"):
+    with pytest.raises(InvalidValue, match="got both"):
         Labels("task").checked_all(["a", 1])
 
 

@@ -92,7 +92,7 @@ def test_a_pending_decision_counts_as_absent_and_its_reward_replaces_that(fleet_
     sums_agree(fleet, plain)
     beliefs_agree(fleet, plain)
     assert fleet.reward(made[0].id, 0.25) is False
-    with pytest.raises(RewardConflict, match=r"has the reward 0\.25 already, but 1 came"):
+    with pytest.raises(RewardConflict, match=r"the reward 0\.25 that decision .* has already, got 1"):
         fleet.reward(made[0].id, 1.0)
 
 
@@ -232,7 +232,7 @@ def test_settings_that_contradict_each_other():
         make(count_pending=False)
     with pytest.raises(InvalidValue, match="expected time_to_live to be a number of seconds, got None"):
         make(count_pending=False, absent_reward=0.0, time_to_live=None)
-    with pytest.raises(InvalidValue, match="count_pending must be True or False"):
+    with pytest.raises(InvalidValue, match="count_pending to be True or False"):
         make(count_pending=1, absent_reward=0.0)
 
 

@@ -40,7 +40,7 @@ def test_a_table_belongs_to_decide_many(fleet, table):
 
 
 def test_eligible_of_many_rows_is_a_sequence_for_each(fleet):
-    with pytest.raises(InvalidValue, match=r"but the arm 'red' came; .* pass \[\['red', 'green'\]\] \* 2"):
+    with pytest.raises(InvalidValue, match=r"got the arm 'red'; .* pass \[\['red', 'green'\]\] \* 2"):
         fleet.decide_many("task", pl.DataFrame(ROWS), eligible=["red", "green"])
     assert fleet.n_decisions == 0
     assert len(fleet.decide_many("task", pl.DataFrame(ROWS), eligible=[["red", "green"]] * 2)) == 2
@@ -48,7 +48,7 @@ def test_eligible_of_many_rows_is_a_sequence_for_each(fleet):
 
 def test_a_table_with_nan_rewards_says_how_to_skip_them(fleet):
     table = pd.DataFrame({**ROWS, "arm": ["red", "red"], "reward": [1.0, float("nan")]})
-    with pytest.raises(NotFinite, match='nan came at row 1; missing_reward="skip"'):
+    with pytest.raises(NotFinite, match='got nan at row 1; missing_reward="skip"'):
         fleet.learn_many(table)
     assert fleet.learn_many(table, missing_reward="skip") == 1
     decision = fleet.decide("a", [1.0])

@@ -553,7 +553,7 @@ def test_switches_are_true_or_false(fleet_of, table, snapshot, wrong):
         lambda: fleet.learn_many(table(3), refresh=wrong),
         lambda: fleet.refresh(wait=wrong),
     ):
-        with pytest.raises(InvalidValue, match="must be True or False"):
+        with pytest.raises(InvalidValue, match="to be True or False"):
             call()
     assert snapshot(fleet) == before
 

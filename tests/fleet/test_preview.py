@@ -34,7 +34,7 @@ def test_nothing_is_noted_and_nothing_can_be_rewarded(fleet_of):
     assert (len(fleet), fleet.n_decisions, fleet.n_rewards, fleet.pending(), noted) == (0, 0, 0, [], [])
     with pytest.raises(InvalidValue, match="record=False"):
         fleet.reward(decision, 1.0)
-    with pytest.raises(InvalidValue, match="record must be True or False"):
+    with pytest.raises(InvalidValue, match="record to be True or False"):
         fleet.decide("a", X[0], record="no")
 
 

@@ -83,7 +83,7 @@ def test_places_count_as_the_absent_reward_until_theirs_comes(fleet_of, snapshot
 def test_what_is_refused_or_not_recorded_leaves_no_trace(fleet_of, snapshot, differences):
     fleet = fleet_of()
     before = snapshot(fleet)
-    for k, message in ((4, "at most the 3 eligible arms, got 4"), (0, "k must be"), (True, "k must be")):
+    for k, message in ((4, "at most the 3 eligible arms, got 4"), (0, "k to be"), (True, "k to be")):
         with pytest.raises(InvalidValue, match=message):
             fleet.decide("new", X, k=k)
     looked = fleet.decide("new", X, k=2, record=False)

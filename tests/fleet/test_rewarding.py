@@ -52,5 +52,5 @@ def test_what_cannot_be_learned_is_skipped_with_its_reason(fleet_of, snapshot):
     assert learned.skipped[1] == Skipped(1, "nobody", learned.skipped[1].reason)
     assert fleet.n_rewards == 3
     assert fleet.reward_many([], []).skipped == ()
-    with pytest.raises(InvalidValue, match="errors must be one of 'raise', 'skip'"):
+    with pytest.raises(InvalidValue, match="errors to be one of 'raise', 'skip'"):
         fleet.reward_many([], [], errors="ignore")

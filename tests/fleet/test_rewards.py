@@ -28,7 +28,7 @@ def test_a_reward_comes_late_and_once(fleet_of):
     assert fleet.reward(second.id, 2.0) is True
     assert fleet.reward(first.id, 1) is True
     assert fleet.reward(first.id, np.float64(1.0)) is False
-    with pytest.raises(RewardConflict, match="has the reward 2 already, but 3 came"):
+    with pytest.raises(RewardConflict, match=r"the reward 2 that decision .* has already, got 3"):
         fleet.reward(second.id, 3.0)
     assert fleet.n_rewards == 2
     assert fleet.pending() == []

@@ -23,6 +23,7 @@ def test_it_speaks_at_first_and_every_ten_seconds(monkeypatch, capsys):
         announcement.on_end(mine)
     said = capsys.readouterr().err.splitlines()
 
+    assert "about 20 seconds" in said[0]
     assert "posse warmup does it ahead" in said[0]
     assert said[1:] == ["posse: still compiling"] * 2
 

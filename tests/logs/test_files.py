@@ -138,7 +138,7 @@ def test_what_was_asked_for_wrongly(tmp_path):
         read_log(tmp_path)
     with pytest.raises(InvalidValue, match="cannot tell the format of"):
         write_log(LOG, tmp_path / "log.csv")
-    with pytest.raises(InvalidValue, match="format must be one of 'jsonl', 'parquet', 'dsjson', 'obp', but 'csv' came"):
+    with pytest.raises(InvalidValue, match="format to be one of 'jsonl', 'parquet', 'dsjson', 'obp', got 'csv'"):
         write_log(LOG, tmp_path / "log.csv", "csv")
     with pytest.raises(DataFileError, match=r"there is no folder .*; make it first"):
         write_log(LOG, tmp_path / "no" / "log.jsonl")

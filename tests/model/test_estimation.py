@@ -470,16 +470,16 @@ def test_report_reads_as_sentences(draw_log):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"method": "magic"}, InvalidValue, "method must be one of 'paper', 'paper-literal', 'paper-unthresholded'"),
-        ({"method": "magic"}, InvalidValue, "but 'magic' came"),
+        ({"method": "magic"}, InvalidValue, "method to be one of 'paper', 'paper-literal', 'paper-unthresholded'"),
+        ({"method": "magic"}, InvalidValue, "got 'magic'"),
         ({"start": Prior.isotropic(n_arms=2, n_features=2)}, ShapeError, "but 2 arms and 3 features are needed"),
         ({"start": Prior.isotropic(n_arms=1, n_features=3)}, ShapeError, "the prior is for 1 arms and 3 features"),
-        ({"shared_precision": 0.0}, InvalidValue, "shared_precision must be greater than 0, but 0 came"),
-        ({"shared_precision": -1}, InvalidValue, "shared_precision must be greater than 0, but -1 came"),
-        ({"shared_precision": np.nan}, NotFinite, "shared_precision must be finite, but nan came"),
-        ({"shared_precision": "firm"}, InvalidValue, "shared_precision must be a number, but 'firm' came"),
-        ({"passes": 0}, InvalidValue, "passes must be at least 1, but 0 came"),
-        ({"passes": 2.5}, InvalidValue, "passes must be a whole number of at least 1, but 2.5 came"),
+        ({"shared_precision": 0.0}, InvalidValue, "shared_precision to be greater than 0, got 0"),
+        ({"shared_precision": -1}, InvalidValue, "shared_precision to be greater than 0, got -1"),
+        ({"shared_precision": np.nan}, NotFinite, "shared_precision to be finite, got nan"),
+        ({"shared_precision": "firm"}, InvalidValue, "shared_precision to be a number, got 'firm'"),
+        ({"passes": 0}, InvalidValue, "passes to be at least 1, got 0"),
+        ({"passes": 2.5}, InvalidValue, "passes to be a whole number of at least 1, got 2.5"),
     ],
 )
 def test_bad_arguments_get_one_clear_error(arguments, error, message):

@@ -41,8 +41,8 @@ def test_an_arm_of_probability_zero_is_not_supported():
     [
         ({"propensities": [0.5, 0.0, 1.0]}, InvalidValue, "above 0 and at most 1, but 0 came in row 1"),
         ({"propensities": [0.5, 0.5, 1.5]}, InvalidValue, "1.5 came in row 2"),
-        ({"propensities": [0.5, np.nan, 1.0]}, NotFinite, "propensities must be finite"),
-        ({"rewards": [1.0, np.inf, 1.0]}, NotFinite, "rewards must be finite"),
+        ({"propensities": [0.5, np.nan, 1.0]}, NotFinite, "propensities to be finite"),
+        ({"rewards": [1.0, np.inf, 1.0]}, NotFinite, "rewards to be finite"),
         ({"rewards": [1.0, 2.0]}, ShapeError, r"rewards must have shape \(3,\)"),
         ({"contexts": [[1.0]]}, ShapeError, r"contexts must have shape \(3, n_features\)"),
         ({"arms": [0, 1, 2], "arm_labels": (0, 1)}, UnknownArm, "arm 2 at row 2 is unknown"),

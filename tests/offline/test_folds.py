@@ -33,5 +33,5 @@ def test_another_seed_is_another_deal():
 
 
 def test_one_fold_is_refused():
-    with pytest.raises(InvalidValue, match="folds must be at least 2"):
+    with pytest.raises(InvalidValue, match="folds to be at least 2"):
         deal_folds(np.array([0, 1]), folds=1)

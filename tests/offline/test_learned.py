@@ -97,9 +97,9 @@ def test_clicks_and_counts_are_learned_by_their_own_model(make, family):
     [
         ("lin-ucb", {}, "must be one of 'ebm-rand-ucb', 'ebm-ts', 'ebm-ucb', but 'lin-ucb' came"),
         ("ebm-ts", {"colour": 1}, "no setting 'colour'"),
-        ("ebm-ts", {"exploration": -1.0}, "exploration must be at least 0"),
-        ("ebm-ts", {"prior": "odd"}, "prior must be one of"),
-        ("ebm-ts", {"rewards": "clicks"}, "rewards must be one of"),
+        ("ebm-ts", {"exploration": -1.0}, "exploration to be at least 0"),
+        ("ebm-ts", {"prior": "odd"}, "prior to be one of"),
+        ("ebm-ts", {"rewards": "clicks"}, "rewards to be one of"),
     ],
 )
 def test_wrong_settings_are_refused_at_once(key, settings, words):

@@ -68,7 +68,7 @@ def test_functions_are_targets():
         (np.ones((2, 2)) / 2, ShapeError, r"must have shape \(2, 3\), but \(2, 2\)"),
         (np.ones((2, 3)) / 2, InvalidValue, "add up to 1, but those of row 0 add up to 1.5"),
         ([[2, -1, 0], [1, 0, 0]], InvalidValue, "not be negative"),
-        ([[np.nan, 1, 0], [1, 0, 0]], InvalidValue, "must be finite"),
+        ([[np.nan, 1, 0], [1, 0, 0]], InvalidValue, "to be finite"),
     ],
 )
 def test_what_is_no_distribution_is_refused(matrix, error, words):

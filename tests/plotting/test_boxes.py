@@ -85,7 +85,7 @@ def test_groups_without_a_value_are_drawn(tmp_path):
 
 
 def test_bad_input_is_refused_before_drawing(tmp_path):
-    with pytest.raises(InvalidValue, match="must end in"):
+    with pytest.raises(InvalidValue, match="to end in"):
         plot_boxes(groups(1), [tmp_path / "figure.gif"], **LABELS)
     for nothing in ([], [BoxGroup(label="one", values={})]):
         with pytest.raises(InvalidValue, match="nothing to draw"):

@@ -143,5 +143,5 @@ def test_what_is_no_figure_is_refused():
         inline_svg("<svg", prefix="a", title="A")
     with pytest.raises(InvalidValue, match="viewBox"):
         inline_svg("<html/>", prefix="a", title="A")
-    with pytest.raises(InvalidValue, match="prefix must be"):
+    with pytest.raises(InvalidValue, match="prefix to be"):
         inline_svg("<svg/>", prefix="1 a", title="A")

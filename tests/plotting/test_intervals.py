@@ -78,7 +78,7 @@ def test_numbers_have_the_digits_that_a_usual_interval_needs():
 
 
 def test_bad_input_is_refused_before_drawing(tmp_path):
-    with pytest.raises(InvalidValue, match="must end in"):
+    with pytest.raises(InvalidValue, match="to end in"):
         plot_intervals(rows(), [tmp_path / "figure.txt"], x_label="ratio")
     with pytest.raises(InvalidValue, match="at least one interval"):
         plot_intervals([], [tmp_path / "figure.png"], x_label="ratio")

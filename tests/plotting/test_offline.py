@@ -86,5 +86,5 @@ def test_nothing_to_draw_and_nowhere_to_draw_are_errors(tmp_path):
     nothing = evaluate(log(), Uniform(), limits=Limits(min_effective_rows=1e9))
     with pytest.raises(InvalidValue, match="every target was refused"):
         plot_evaluation(nothing, [tmp_path / "figure.png"])
-    with pytest.raises(InvalidValue, match="must end in"):
+    with pytest.raises(InvalidValue, match="to end in"):
         plot_evaluation(some(), [tmp_path / "figure.bmp"])

@@ -189,13 +189,13 @@ def test_thinning_of_points_in_no_order_keeps_their_order():
 
 
 def test_bad_input_is_refused_before_drawing(tmp_path):
-    with pytest.raises(InvalidValue, match="must end in"):
+    with pytest.raises(InvalidValue, match="to end in"):
         plot_panels([panel([])], [tmp_path / "figure.jpg"])
     with pytest.raises(InvalidValue, match="at least one panel"):
         plot_panels([], [tmp_path / "figure.png"])
-    with pytest.raises(InvalidValue, match="columns must be at least 1"):
+    with pytest.raises(InvalidValue, match="columns to be at least 1"):
         plot_panels([panel([])], [tmp_path / "figure.png"], columns=0)
-    with pytest.raises(ShapeError, match=r"y of 'a' must have shape \(n,\)"):
+    with pytest.raises(ShapeError, match=r"y of 'a' to have shape \(n,\)"):
         Series(name="a", x=np.arange(3.0), y=np.arange(4.0))
     with pytest.raises(InvalidValue, match="only one edge"):
         Series(name="a", x=np.arange(3.0), y=np.arange(3.0), low=np.arange(3.0))

@@ -73,7 +73,7 @@ def test_a_task_is_drawn_beside_the_others_where_it_is_most_unlike_them(tmp_path
 
 
 def test_figure_needs_a_name_that_says_its_kind(tmp_path):
-    with pytest.raises(InvalidValue, match=r"must end in \.png"):
+    with pytest.raises(InvalidValue, match=r"to end in \.png"):
         plot_population(overview(1, 1), [tmp_path / "a.gif"])
 
 

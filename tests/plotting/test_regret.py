@@ -43,7 +43,7 @@ def test_one_seed_draws_without_bands(tmp_path):
 
 
 def test_bad_names_are_refused_before_drawing(result, tmp_path):
-    with pytest.raises(InvalidValue, match="must end in"):
+    with pytest.raises(InvalidValue, match="to end in"):
         plot_regret(result, [tmp_path / "regret.jpg"])
     with pytest.raises(InvalidValue, match="does not exist"):
         plot_regret(result, [tmp_path / "nowhere" / "regret.png"])

@@ -174,7 +174,7 @@ def test_a_reward_of_another_family_is_refused_and_nothing_learned(case, reward)
 
 
 def test_numbers_are_no_family_of_these():
-    with pytest.raises(InvalidValue, match="rewards must be one of 'binary', 'count'"):
+    with pytest.raises(InvalidValue, match="rewards to be one of 'binary', 'count'"):
         FamilyUCB(**SIZES, rewards="number")
 
 

@@ -448,10 +448,10 @@ BAD_LABELS_AND_REWARDS = [
 BAD_QUESTIONS = [
     ({"task": N}, UnknownTask, "no task 7.*0 to 6"),
     ({"task": -1}, UnknownTask, "no task -1"),
-    ({"step": 0}, InvalidValue, "step.* 1.* 0 came"),
-    ({"step": -5}, InvalidValue, "step.* 1.* -5 came"),
-    ({"step": 2**62 + 1}, InvalidValue, "step must be at most .* came"),
-    ({"step": 2**70}, InvalidValue, "step must be at most .* came"),
+    ({"step": 0}, InvalidValue, "step.* 1.* got 0"),
+    ({"step": -5}, InvalidValue, "step.* 1.* got -5"),
+    ({"step": 2**62 + 1}, InvalidValue, "step to be at most .* got "),
+    ({"step": 2**70}, InvalidValue, "step to be at most .* got "),
 ]
 
 

@@ -78,9 +78,9 @@ def test_the_ordering_of_the_figures_holds():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ShapeError, match="task_features must have shape"):
+    with pytest.raises(ShapeError, match="task_features to have shape"):
         MTTS(n_tasks=N, n_arms=K, n_features=D, task_features=Z[:2])
-    with pytest.raises(ShapeError, match="effects must have shape"):
+    with pytest.raises(ShapeError, match="effects to have shape"):
         MTTS(n_tasks=N, n_arms=K, n_features=D, task_features=Z, effects=np.zeros((K, 2, D)))
     with pytest.raises(InvalidValue, match="takes the population as known"):
         MTTS(n_tasks=N, n_arms=K, n_features=D, prior="evidence")

@@ -28,7 +28,7 @@ def test_scopes_are_kept_in_order_and_once():
 
 @pytest.mark.parametrize("scopes", [[], ["root"], ["read", "root"], ["READ"], [""], "read"])
 def test_scopes_are_some_of_those_there_are(scopes):
-    with pytest.raises(InvalidValue, match="scopes must be some of decide, reward, read, admin"):
+    with pytest.raises(InvalidValue, match="scopes to be some of decide, reward, read, admin"):
         new_key(scopes, "", 0.0)
 
 

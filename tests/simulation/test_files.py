@@ -123,10 +123,10 @@ def test_a_damaged_middle(file):
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        (None, "expected format 'toy/1', but 'no posse header' came"),
-        ("[1, 2]", "expected format 'toy/1', but 'no posse header' came"),
-        ("{}", "expected format 'toy/1', but None came"),
-        (json.dumps(HEADER | {"posse": "toy/2"}), "expected format 'toy/1', but 'toy/2' came"),
+        (None, "expected format 'toy/1', got 'no posse header'"),
+        ("[1, 2]", "expected format 'toy/1', got 'no posse header'"),
+        ("{}", "expected format 'toy/1', got None"),
+        (json.dumps(HEADER | {"posse": "toy/2"}), "expected format 'toy/1', got 'toy/2'"),
         ("not json", "cannot read"),
         (json.dumps({"posse": "toy/1"}), "header lacks settings, version"),
         (json.dumps({"posse": "toy/1", "version": "9"}), "header lacks settings"),

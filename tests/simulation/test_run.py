@@ -350,9 +350,9 @@ def test_a_folder_that_is_not_there_is_noticed_before_the_first_seed(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"seeds": 0}, InvalidValue, "seeds must be at least 1.*0 came"),
+        ({"seeds": 0}, InvalidValue, "seeds to be at least 1, got 0"),
         ({"seeds": -3}, InvalidValue, "seeds"),
-        ({"seeds": []}, InvalidValue, "empty"),
+        ({"seeds": []}, InvalidValue, "at least one seed"),
         ({"seeds": [1, 2, 1]}, InvalidValue, "twice"),
         ({"seeds": [1, -2]}, InvalidValue, "-2"),
         ({"seeds": [0.5]}, InvalidValue, "0.5"),
@@ -375,7 +375,7 @@ def test_a_folder_that_is_not_there_is_noticed_before_the_first_seed(tmp_path):
         ({"policies": ["lin-ucb", "lin-ucb"]}, InvalidValue, "two policies.*'lin-ucb'"),
         ({"policies": [LinUCB, LinUCB]}, InvalidValue, "two policies.*'LinUCB'"),
         ({"policies": [7]}, InvalidValue, "7"),
-        ({"policies": [LinUCB(n_tasks=4, n_arms=3, n_features=2)]}, InvalidValue, "must be a class"),
+        ({"policies": [LinUCB(n_tasks=4, n_arms=3, n_features=2)]}, InvalidValue, "to be a class"),
         ({"policies": {"a": partial(LinUCB, alpha=1.0)}}, InvalidValue, "'a' has no setting 'alpha'.*exploration"),
         ({"policies": {"a": partial(LinUCB, exploration=-1.0)}}, InvalidValue, "exploration.*-1"),
         ({"policies": {"a": partial(EbmUCB, prior="papier")}}, InvalidValue, "papier"),
@@ -402,7 +402,7 @@ def test_an_arm_that_does_not_exist_is_refused():
         def choose(self, task, context, step, rng):
             return 3
 
-    with pytest.raises(InvalidValue, match="0 to 2, but 3 came"):
+    with pytest.raises(InvalidValue, match="0 to 2, got 3"):
         simulate(WORLD, {"beyond": Beyond}, horizon=10, seeds=1)
 
 

@@ -167,7 +167,7 @@ def _print_report(console: Console, report: RegretReport) -> None:
             )
         console.print(everyday)
     if report.checks:
-        title = "Units, offsets, and ordinary tasks beside odd ones"
+        title = "Units, offsets, and ordinary tasks beside outlier tasks"
         checks = table(title, ["regret of", "over that of"], ["seeds"], ["ratio", "met"])
         for check in report.checks:
             checks.add_row(check.first, check.second, str(check.seeds), escape(cell(check)), verdict(check.met))

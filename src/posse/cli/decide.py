@@ -67,11 +67,11 @@ def _context(text: str) -> Any:
     try:
         return loads(text, parse_constant=_refuse)
     except (JSONDecodeError, RecursionError) as error:
-        raise InvalidValue(f"--context must be JSON such as '{{\"age\": 3}}', but {text!r} came: {error}") from None
+        raise InvalidValue(f"expected --context to be JSON such as '{{\"age\": 3}}', got {text!r}: {error}") from None
 
 
 def _refuse(constant: str) -> float:
-    raise InvalidValue(f"--context must have finite numbers, but {constant} came")
+    raise InvalidValue(f"expected --context to have finite numbers, got {constant}")
 
 
 def _arms(fleet: Posse, text: str) -> list[Any]:
@@ -81,5 +81,5 @@ def _arms(fleet: Posse, text: str) -> list[Any]:
         try:
             return [int(part) for part in parts]
         except ValueError:
-            raise InvalidValue(f"arms of this fleet are named by whole numbers, but {text!r} came") from None
+            raise InvalidValue(f"expected arms named by whole numbers, as in this fleet, got {text!r}") from None
     return parts

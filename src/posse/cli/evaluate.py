@@ -160,7 +160,7 @@ def decisions_before(log: Log, text: str) -> Log:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidValue(
-            f"--before must be a time such as 2026-03-01 or 2026-03-01T12:00, but {text!r} came"
+            f"expected --before to be a time such as 2026-03-01 or 2026-03-01T12:00, got {text!r}"
         ) from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     times = log.frame["time"]

@@ -48,7 +48,7 @@ def numbers(text: str, name: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidValue(f"{name} must be numbers separated by commas, but {text!r} came") from None
+        raise InvalidValue(f"expected {name} to be numbers separated by commas, got {text!r}") from None
 
 
 def number_or_numbers(text: str, name: str) -> float | list[float]:

@@ -89,7 +89,7 @@ def _overrides(settings: list[str] | None) -> dict[str, str]:
     for text in settings or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InvalidValue(f"--set needs NAME=VALUE, but {text!r} came")
+            raise InvalidValue(f"expected --set NAME=VALUE, got {text!r}")
         given[name.strip()] = value.strip()
     return given
 

@@ -58,8 +58,8 @@ def simulate(
     ] = None,
     jumps: Annotated[int | None, typer.Option(help="Coordinates that jump with `sparse`.")] = None,
     shared_sd: Annotated[float, typer.Option(help="Spread of the shared coefficients.")] = 1.0,
-    odd_share: Annotated[float, typer.Option(help="Share of odd tasks, which differ more than the others.")] = 0.0,
-    odd_scale: Annotated[float, typer.Option(help="How much more odd tasks differ.")] = 10.0,
+    odd_share: Annotated[float, typer.Option(help="Share of outlier tasks, which differ more than the others.")] = 0.0,
+    odd_scale: Annotated[float, typer.Option(help="How much more outlier tasks differ.")] = 10.0,
     feature_scale: Annotated[
         str | None, typer.Option(help="Factors for the features, with commas: the same world in other units.")
     ] = None,

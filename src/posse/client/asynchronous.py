@@ -24,6 +24,7 @@ from posse.client.network import (
     request_of,
     timeout_of,
 )
+from posse.client.synchronous import Client
 
 T = TypeVar("T")
 
@@ -109,7 +110,7 @@ class AsyncClient:
         await self._ask(calls.delete_fleet(fleet))
 
     async def repair(self, fleet: str) -> values.Fleet:
-        """Build a fleet anew from its log: one that is set aside is served again."""
+        """Build a fleet again from its log: one that is set aside is served again."""
         return await self._ask(calls.repair(fleet))
 
     async def add_arm(self, fleet: str, arm: str, features: Mapping[str, Any] | None = None) -> values.Fleet:
@@ -186,20 +187,7 @@ class AsyncClient:
         return False if decision_id is None else await self._ask(calls.reward(decision_id, value, event))
 
     async def correct(self, decision: values.Decision | str, value: float, *, instead_of: float | None = None) -> bool:
-        """Give a decision another reward than it has; what was learned from that is taken back.
-
-        Parameters
-        ----------
-        decision : Decision or str
-        value : float
-        instead_of : float, optional
-            The reward that it is to have now: a conflict if it has another.
-
-        Returns
-        -------
-        bool
-            True if it was news; False if it has this reward, or the decision is a fallback.
-        """
+        """Give a decision another reward than it has; what was learned from that is taken back."""
         decision_id = calls.rewarded_id(decision)
         return False if decision_id is None else await self._ask(calls.correct(decision_id, value, instead_of))
 
@@ -268,7 +256,7 @@ class AsyncClient:
         return await self._ask(calls.value(fleet, baseline, rows))
 
     async def expected(self, fleet: str, task: str, context: calls.Context) -> tuple[values.ExpectedArm, ...]:
-        """Return what every arm is expected to earn in a situation, and how likely it is the best; decides nothing."""
+        """Return what every arm is expected to earn in a context, and its probability of being best."""
         return await self._ask(calls.expected(fleet, task, context))
 
     async def insights(self, fleet: str) -> dict[str, Any]:
@@ -314,3 +302,9 @@ class AsyncClient:
                 await response.aclose()
         except FAILURES as error:
             return lost(error)
+
+
+# One text for both, so that help(AsyncClient.decide) says as much as help(Client.decide); what is above is a summary.
+for _name, _method in vars(Client).items():
+    if not _name.startswith("_") and _name in vars(AsyncClient):
+        vars(AsyncClient)[_name].__doc__ = _method.__doc__

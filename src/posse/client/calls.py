@@ -83,7 +83,7 @@ def delete_fleet(name: str) -> Call[None]:
 
 
 def repair(name: str) -> Call[values.Fleet]:
-    """Build a fleet anew from its log."""
+    """Build a fleet again from its log."""
     return Call(method="POST", path=f"{_fleet(name)}/repair", read=values.fleet_of)
 
 
@@ -154,7 +154,7 @@ def question(task: str, context: Context, eligible: Sequence[str] | None, explor
     """Return what a decision is asked with."""
     if not isinstance(context, (Mapping, list, tuple)) and not hasattr(context, "tolist"):
         raise InvalidValue(
-            f"context must be values by feature, or all of them in their order, but {type(context).__name__} came; "
+            f"expected context to be values by feature, or all of them in their order, got {type(context).__name__}; "
             'send e.g. {"hour": 9.5}'
         )
     arms = None if eligible is None else [_name(arm, "eligible arm") for arm in _listed(eligible)]
@@ -168,8 +168,8 @@ def questions(asked: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for position, one in enumerate(asked):
         if not isinstance(one, Mapping) or not {"task", "context"} <= set(one) <= known:
             raise InvalidValue(
-                f"decision {position} must be a mapping with task and context, and maybe eligible, explore and key, "
-                f"but {sorted(map(str, one)) if isinstance(one, Mapping) else type(one).__name__} came"
+                f"expected decision {position} to be a mapping with task and context, and maybe eligible, explore "
+                f"and key, got {sorted(map(str, one)) if isinstance(one, Mapping) else type(one).__name__}"
             )
         entry = question(one["task"], one["context"], one.get("eligible"), one.get("explore", True))
         result.append(entry | ({"key": one["key"]} if one.get("key") is not None else {}))
@@ -290,7 +290,7 @@ def log(name: str, path: str | Path) -> Call[None]:
     """Save the log to a file."""
     target = Path(path)
     if target.suffix not in FORMATS:
-        raise InvalidValue(f"the log is written to a .jsonl or .parquet file, but {target.name!r} came; rename it")
+        raise InvalidValue(f"expected a .jsonl or .parquet file for the log, got {target.name!r}; rename it")
     if not target.parent.is_dir():
         raise MissingFile(f"there is no folder {target.parent}; make it first")
     params = {"format": FORMATS[target.suffix]}
@@ -308,7 +308,7 @@ def declared(features: Any) -> dict[str, Any]:
         whole = features.to_json()
         return {"features": whole["features"], "intercept": whole["intercept"]}
     if isinstance(features, str):
-        raise InvalidValue(f"features must be a list, but the text {features!r} came; use [{features!r}]")
+        raise InvalidValue(f"expected features to be a list, got the text {features!r}; use [{features!r}]")
     return {"features": [one.to_json() if callable(getattr(one, "to_json", None)) else one for one in features]}
 
 
@@ -316,7 +316,7 @@ def _once(key: str | None) -> dict[str, str]:
     if key is None:
         return {"Idempotency-Key": str(uuid4())}
     if not (isinstance(key, str) and key and key.isascii() and key.isprintable()):
-        raise InvalidValue(f"key must be printable ASCII text, since it travels in a header, but {key!r} came")
+        raise InvalidValue(f"expected key to be printable ASCII text, since it travels in a header, got {key!r}")
     return {"Idempotency-Key": key}
 
 
@@ -331,13 +331,13 @@ def _part(name: str, what: str) -> str:
 def _name(name: str, what: str) -> str:
     # Empty names and dots would make the path of another route.
     if not isinstance(name, str):
-        raise InvalidValue(f"{what} must be text, but {name!r} came; use str({name!r})")
+        raise InvalidValue(f"expected {what} to be text, got {name!r}; use str({name!r})")
     if name in ("", ".", ".."):
-        raise InvalidValue(f"{what} must be a name, but {name!r} came")
+        raise InvalidValue(f"expected {what} to be a name, got {name!r}")
     return name
 
 
 def _listed(arms: Sequence[str]) -> Sequence[str]:
     if isinstance(arms, str):
-        raise InvalidValue(f"arms come in a list, but the text {arms!r} came; use [{arms!r}]")
+        raise InvalidValue(f"expected arms in a list, got the text {arms!r}; use [{arms!r}]")
     return arms

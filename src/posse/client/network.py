@@ -33,9 +33,9 @@ def conversation_of(
 ) -> Conversation:
     """Check settings and return what a client talks by."""
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise InvalidValue(f"retries must be a whole number of at least 0, but {retries!r} came")
+        raise InvalidValue(f"expected retries to be a whole number of at least 0, got {retries!r}")
     if not (fallback is None or isinstance(fallback, str) or callable(fallback)):
-        raise InvalidValue(f"fallback must be an arm, a callable that returns one, or None, but {fallback!r} came")
+        raise InvalidValue(f"expected fallback to be an arm, a callable that returns one, or None, got {fallback!r}")
     if deadline is not None:
         _seconds(deadline, "deadline", above=True)
     _seconds(backoff, "backoff")
@@ -48,7 +48,7 @@ def checked_url(base_url: str) -> str:
     """Return the address of a service without what is not part of it."""
     parts = urlsplit(base_url) if isinstance(base_url, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise InvalidValue(f'base_url must be an address such as "http://127.0.0.1:8080", but {base_url!r} came')
+        raise InvalidValue(f'expected base_url to be an address such as "http://127.0.0.1:8080", got {base_url!r}')
     return base_url.rstrip("/")
 
 
@@ -162,4 +162,4 @@ def _written(path: Path) -> Iterator[None]:
 def _seconds(value: float, name: str, *, above: bool = False) -> None:
     good = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not good or not (0 < value < float("inf") if above else 0 <= value < float("inf")):
-        raise InvalidValue(f"{name} must be seconds{' above 0' if above else ', 0 or more'}, but {value!r} came")
+        raise InvalidValue(f"expected {name} to be seconds{' above 0' if above else ', 0 or more'}, got {value!r}")

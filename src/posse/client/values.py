@@ -27,12 +27,12 @@ class Decision:
     arm : str
         The arm to pull.
     propensity : float or None
-        How likely this arm was; None for a fallback.
+        The probability that this arm had; None for a fallback.
     probabilities, mean, sd : dict
-        By eligible arm: how likely it was, and what is believed about its expected reward. Empty for a fallback.
-    fallback : bool
+        By eligible arm: its probability, and what is believed about its expected reward. Empty for a fallback.
+    fallback : bool, default False
         Whether the service could not be asked and the arm is the fallback: not logged, and nothing to learn from.
-    reason : str
+    reason : str, default ""
         Why it is a fallback.
     """
 
@@ -244,7 +244,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedArm:
-    """One arm in a situation: its expected reward with an interval, and how likely it is the best, or taken."""
+    """One arm in a context: its expected reward with an interval, and its probabilities of being best and chosen."""
 
     arm: str
     mean: float

@@ -25,10 +25,11 @@ def encode(value: Any, name: str) -> bytes:
     except RecursionError:
         raise InvalidValue(f"{name} must be at most {MAX_DEPTH} levels deep; flatten it") from None
     except (TypeError, ValueError) as error:
-        raise InvalidValue(f"{name} must be plain JSON values, but this came: {error}") from None
+        raise InvalidValue(f"expected {name} to be plain JSON values, got this: {error}") from None
     if not same:
         raise InvalidValue(
-            f"{name} must be plain JSON values that come back as they were; use text as keys, and lists for tuples"
+            f"expected {name} to be plain JSON values that come back as they were, got others; use text as keys, and "
+            "lists for tuples"
         )
     return text
 

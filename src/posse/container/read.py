@@ -135,7 +135,7 @@ class Container:
         stop = whole_number(stop, "stop", at_least=0)
         if not start <= stop <= entry.shape[0]:
             raise InvalidValue(
-                f"rows of array {name!r} must be within 0 and {entry.shape[0]}, but {start} to {stop} came"
+                f"expected rows of array {name!r} to be within 0 and {entry.shape[0]}, got {start} to {stop}"
             )
         result = self._empty(entry, (stop - start, *entry.shape[1:]))
         self._fill(entry, start * _row_bytes(entry), _bytes_of(result), _Held())
@@ -146,7 +146,7 @@ class Container:
         entry = self._entry_with_rows(name)
         asked = np.asarray(rows)
         if asked.ndim != 1 or not (asked.size == 0 or np.issubdtype(asked.dtype, np.integer)):
-            raise InvalidValue(f"rows must be whole numbers along one axis, but {asked.dtype} of {asked.shape} came")
+            raise InvalidValue(f"expected rows to be whole numbers along one axis, got {asked.dtype} of {asked.shape}")
         wrong = (asked < 0) | (asked >= entry.shape[0])
         if wrong.any():
             raise InvalidValue(

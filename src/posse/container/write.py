@@ -89,14 +89,14 @@ def write_container(
     """
     version = whole_number(version, "version", at_least=0)
     if version > MAX_VERSION:
-        raise InvalidValue(f"version must be at most {MAX_VERSION}, but {version} came")
+        raise InvalidValue(f"expected version to be at most {MAX_VERSION}, got {version}")
     chunk_bytes = whole_number(chunk_bytes, "chunk_bytes", at_least=MIN_CHUNK_BYTES)
     if chunk_bytes % ALIGNMENT or chunk_bytes > MAX_CHUNK_BYTES:
-        raise InvalidValue(f"chunk_bytes must be a multiple of 64 up to {MAX_CHUNK_BYTES}, but {chunk_bytes} came")
+        raise InvalidValue(f"expected chunk_bytes to be a multiple of 64 up to {MAX_CHUNK_BYTES}, got {chunk_bytes}")
     if not isinstance(kind, str):
-        raise InvalidValue(f"kind must be text, but {kind!r} came")
+        raise InvalidValue(f"expected kind to be text, got {kind!r}")
     if not isinstance(header, Mapping):
-        raise InvalidValue(f"header must be a mapping, but {type(header).__name__} came")
+        raise InvalidValue(f"expected header to be a mapping, got {type(header).__name__}")
     arrays = dict(arrays)
     specs = [_spec(name, array) for name, array in arrays.items()]
     named = [{"name": name, "dtype": dtype, "shape": list(shape)} for name, dtype, shape in specs]
@@ -119,14 +119,14 @@ def write_container(
 
 def _spec(name: Any, array: Any) -> Spec:
     if not isinstance(name, str):
-        raise InvalidValue(f"names of arrays must be text, but {name!r} came")
+        raise InvalidValue(f"expected names of arrays to be text, got {name!r}")
     if isinstance(array, Streamed) and array.dtype in DTYPES:
         return name, array.dtype, array.shape
     if not isinstance(array, np.ndarray) or array.dtype.name not in DTYPES:
         came = f"one of {array.dtype}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise InvalidValue(f"array {name!r} must be an ndarray of {', '.join(DTYPES)}, but {came} came")
+        raise InvalidValue(f"expected array {name!r} to be an ndarray of {', '.join(DTYPES)}, got {came}")
     if array.ndim > MAX_AXES:
-        raise ShapeError(f"array {name!r} must have at most {MAX_AXES} axes, but its shape is {array.shape}")
+        raise ShapeError(f"expected array {name!r} to have at most {MAX_AXES} axes, got shape {array.shape}")
     return name, array.dtype.name, array.shape
 
 

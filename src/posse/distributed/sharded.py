@@ -218,7 +218,31 @@ class ShardedPosse:
     def decide(
         self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True
     ) -> Decision:
-        """Choose an arm. See :meth:`posse.Posse.decide`."""
+        """Choose an arm for a task in a context; the shard of the task does it.
+
+        Parameters
+        ----------
+        task : str or int
+        context : mapping, sequence or row
+        eligible : sequence of arms, default None
+            None: all that are not retired.
+        explore : bool, default True
+            All as in :meth:`posse.Posse.decide`. Rankings (``k``) and ``record=False`` are for fleets on one machine.
+
+        Returns
+        -------
+        Decision
+
+        Raises
+        ------
+        UnknownArm, ShapeError, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.decide`.
+
+        Notes
+        -----
+        With a ``folder`` the decision is in the shard's journal before it is returned. A call that Ray makes again
+        after an actor died is done once.
+        """
         require_truth_value(explore)
         label = self._template._tasks.checked(task)
         bucket = int(buckets_of([label])[0])
@@ -231,12 +255,47 @@ class ShardedPosse:
     def decide_many(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
     ) -> Decisions:
-        """Choose an arm for every row. See :meth:`posse.Posse.decide_many`."""
+        """Choose an arm for every row; each shard decides for the rows of its tasks.
+
+        Parameters
+        ----------
+        tasks : sequence of names, or str
+        contexts : table, 2-D array or list of contexts
+        eligible : sequence of (sequence of arms, or None), default None
+        explore : bool, default True
+            All as in :meth:`posse.Posse.decide_many`.
+
+        Returns
+        -------
+        Decisions
+            In the order of the rows.
+
+        Raises
+        ------
+        UnknownArm, ShapeError, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.decide_many`.
+        """
         require_truth_value(explore)
         return decide_many(self, tasks, contexts, eligible, explore)
 
     def expected(self, task: Label, context: Any) -> Expectation:
-        """Return what is believed about every active arm's expected reward. See :meth:`posse.Posse.expected`."""
+        """Return what is believed about the expected reward of every active arm; changes nothing.
+
+        Parameters
+        ----------
+        task : str or int
+        context : mapping, sequence or row
+            As in :meth:`posse.Posse.expected`.
+
+        Returns
+        -------
+        Expectation
+
+        Raises
+        ------
+        ShapeError, NotFinite, InvalidValue
+            If the task's name or the context is refused.
+        """
         label = self._template._tasks.checked(task)
         shard = self._shards[self._home[buckets_of([label])[0]]]
         found: Expectation = gather([shard.expected.remote(label, context)])[0]
@@ -245,7 +304,29 @@ class ShardedPosse:
     # Learning.
 
     def reward(self, decision: Decision | str, value: float) -> bool:
-        """Learn the reward of a decision, or of the id of one; True if it is news. See :meth:`posse.Posse.reward`."""
+        """Learn the reward of a decision; the shard that made it does so.
+
+        Parameters
+        ----------
+        decision : Decision or str
+            A decision, or its id.
+        value : float
+
+        Returns
+        -------
+        bool
+            True if it is news. False if the same value had come before: nothing changes, so a call may be repeated.
+
+        Raises
+        ------
+        UnknownDecision, ExpiredDecision, RewardConflict, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.reward`.
+
+        Notes
+        -----
+        When rewards of all shards have grown by ``refresh_growth``, this call has the population estimated and waits
+        for it.
+        """
         shard, inner = place_of(id_of(decision), self._home)
         value = self._template._checked_reward(value)
         news = bool(gather([self._shards[shard].reward.remote(self._request(), inner, value)])[0])
@@ -257,7 +338,25 @@ class ShardedPosse:
     def reward_many(
         self, decisions: Decisions | Iterable[Decision | str], values: Iterable[float], *, errors: str = "raise"
     ) -> Rewarded:
-        """Learn many rewards; return how many are news. See :meth:`posse.Posse.reward_many`."""
+        """Learn many rewards; return how many are news.
+
+        Parameters
+        ----------
+        decisions : Decisions, or sequence of decisions or of their ids
+        values : sequence of float
+        errors : {"raise", "skip"}, default "raise"
+            As in :meth:`posse.Posse.reward_many`.
+
+        Returns
+        -------
+        Rewarded
+            A number, with the attribute ``skipped``.
+
+        Raises
+        ------
+        ShapeError, UnknownDecision, ExpiredDecision, RewardConflict, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.reward_many`.
+        """
         found = reward_many(self, decisions, values, errors)
         if found:
             self._refresh_if_due(STEPS, SETTLED)
@@ -274,10 +373,31 @@ class ShardedPosse:
         refresh: bool = True,
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Learn the rows of a table; return how many. See :meth:`posse.Posse.learn_many`.
+        """Learn the rows of a table; return how many.
 
         Folders, patterns and large files are read by Ray's workers, see :mod:`posse.distributed.fit`. Rows of a task
         are added in their order, so sums are those of one fleet to the last bit.
+
+        Parameters
+        ----------
+        table : Polars, pandas or Arrow table, path, or iterator of tables
+        task : str, default "task"
+        arm : str, default "arm"
+        reward : str, default "reward"
+        missing_reward : {"error", "skip", "absent"}, default "error"
+        refresh : bool, default True
+        progress : callable, default None
+            All as in :meth:`posse.Posse.learn_many`.
+
+        Returns
+        -------
+        int
+            Rows that were learned.
+
+        Raises
+        ------
+        UnknownArm, MissingData, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.learn_many`.
         """
         from posse.batches import is_many
         from posse.fleet.streaming import Columns
@@ -296,7 +416,18 @@ class ShardedPosse:
         return learned
 
     def refresh(self, sample: int | None = None) -> dict[str, float]:
-        """Estimate the population anew from all that was learned; return how many messages and steps that took."""
+        """Estimate the population again from all that was learned, and publish it to every shard.
+
+        Parameters
+        ----------
+        sample : int, default None
+            Estimate from about so many tasks of every arm, as in :meth:`posse.Posse.refresh`. None: all.
+
+        Returns
+        -------
+        dict
+            How many messages and steps that took.
+        """
         found: dict[str, float] = gather([self._coordinator.refresh.remote(FIT_STEPS, FIT_SETTLED, sample)])[0]
         self._refreshed_at = found["refreshed_at"]
         return found
@@ -311,7 +442,17 @@ class ShardedPosse:
     # Arms and tasks.
 
     def add_arm(self, arm: Label) -> None:
-        """Add an arm that every task may choose from now on. See :meth:`posse.Posse.add_arm`."""
+        """Add an arm that every task may choose from now on; a retired one comes back with what it taught.
+
+        Parameters
+        ----------
+        arm : str or int
+
+        Raises
+        ------
+        InvalidValue
+            As in :meth:`posse.Posse.add_arm`.
+        """
         self._template.add_arm(arm)
         request = self._request()
         gather([shard.add_arm.remote(request, arm) for shard in self._shards])
@@ -320,7 +461,17 @@ class ShardedPosse:
             self._describe()
 
     def retire_arm(self, arm: Label) -> None:
-        """Choose an arm no more. See :meth:`posse.Posse.retire_arm`."""
+        """Choose an arm no more; what it taught is kept.
+
+        Parameters
+        ----------
+        arm : str or int
+
+        Raises
+        ------
+        UnknownArm, InvalidValue
+            As in :meth:`posse.Posse.retire_arm`.
+        """
         self._template.retire_arm(arm)
         request = self._request()
         gather([shard.retire_arm.remote(request, arm) for shard in self._shards])
@@ -328,7 +479,18 @@ class ShardedPosse:
             self._describe()
 
     def forget(self, *tasks: Label) -> None:
-        """Remove all data of some tasks, and learn the population without them. See :meth:`posse.Posse.forget`."""
+        """Remove all data of some tasks, and learn the population without them.
+
+        Parameters
+        ----------
+        *tasks : str or int
+            One argument for each.
+
+        Raises
+        ------
+        UnknownTask
+            If there is no such task.
+        """
         labels = list(dict.fromkeys(self._template._tasks.checked(task) for task in tasks))
         if not labels:
             return
@@ -347,6 +509,16 @@ class ShardedPosse:
 
         The files stand beside the manifest, on storage that all machines see. A manifest that was there is replaced
         when all files of the new one are whole.
+
+        Parameters
+        ----------
+        path : path
+            Of the manifest.
+
+        Raises
+        ------
+        SavedFileError
+            If a file cannot be written.
         """
         target = Path(path).absolute()
         token = secrets.token_hex(4)
@@ -380,11 +552,25 @@ class ShardedPosse:
         ----------
         path : path
             Of a manifest, as :meth:`save` and ``posse fit --engine ray`` write it.
-        shards : int, optional
-            How many actors. Default: as many as it was saved from. Tasks move with their decisions that may still get a
+        shards : int, default None
+            How many actors. None: as many as it was saved from. Tasks move with their decisions that may still get a
             reward.
-        folder, address, fsync, resources
+        folder : path, default None
+        address : str, default None
+        fsync : bool, default True
+        resources : dict, default None
             As in :class:`ShardedPosse`.
+
+        Returns
+        -------
+        ShardedPosse
+
+        Raises
+        ------
+        InvalidValue
+            If the folder holds a fleet already, or ``shards`` is not a whole number of at least 1.
+        SavedFileError
+            If the manifest or one of its files cannot be read.
         """
         if folder is not None:
             require_new(folder)
@@ -420,7 +606,25 @@ class ShardedPosse:
         fsync: bool = True,
         resources: dict[str, Any] | None = None,
     ) -> Self:
-        """Go on with the fleet of a folder, whose actors have ended: shards are restored from what they wrote there."""
+        """Go on with the fleet of a folder, whose actors have ended: shards are restored from what they wrote there.
+
+        Parameters
+        ----------
+        folder : path
+        address : str, default None
+        fsync : bool, default True
+        resources : dict, default None
+            As in :class:`ShardedPosse`.
+
+        Returns
+        -------
+        ShardedPosse
+
+        Raises
+        ------
+        InvalidValue
+            If the folder has no fleet.
+        """
         path = Path(folder) / MANIFEST
         if not path.exists():
             raise InvalidValue(
@@ -439,6 +643,16 @@ class ShardedPosse:
         """Spread the tasks over so many actors, as when machines were added. Nobody may use the fleet meanwhile.
 
         All shards are saved, and new ones start from those files; if that fails, the old ones are still there.
+
+        Parameters
+        ----------
+        shards : int
+            How many actors, at least 1.
+
+        Raises
+        ------
+        InvalidValue
+            If it is not such a number.
         """
         count = whole_number(shards, "shards", at_least=1)
         with tempfile.TemporaryDirectory(dir=self._folder) as place:
@@ -456,7 +670,10 @@ class ShardedPosse:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        """End the actors; what a folder has stays, see :meth:`open`."""
+        """End the actors.
+
+        With a ``folder`` every shard writes a snapshot first, and :meth:`open` goes on from there.
+        """
         if self._folder is not None:
             gather([shard.snapshot.remote() for shard in self._shards])
         end_actors(self._shards, self._coordinator)

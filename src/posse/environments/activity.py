@@ -169,8 +169,9 @@ def _largest_trials(data: Activity, n_tasks: int) -> IntArray:
     full = np.flatnonzero((counts > 0).all(axis=1))
     if full.size < n_tasks:
         raise InvalidValue(
-            f"n_tasks must be at most {full.size}, the trials in which each of the {n_labels} activities occurs, but "
-            f"{n_tasks} came"
+            f"expected n_tasks to be at most {full.size}, the trials in which each of the {n_labels} activities "
+            "occurs, got "
+            f"{n_tasks}"
         )
     by_size = full[np.argsort(-counts[full].sum(axis=1), kind="stable")]
     return np.sort(by_size[:n_tasks])

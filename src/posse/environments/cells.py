@@ -53,7 +53,7 @@ class Cells:
                 if spread.any():
                     break
             else:
-                raise InvalidValue(f"n_cells must be at most {new}, the number of different rows, but {n_cells} came")
+                raise InvalidValue(f"expected n_cells to be at most {new}, the number of different rows, got {n_cells}")
             column = int(spread.argmax())
             splits.append((int(cell), column, _middle(rows[:, column])))
             _split(labels, columns, new, *splits[-1])

@@ -77,7 +77,9 @@ def factorise(
     n_iterations = whole_number(n_iterations, "n_iterations", at_least=1)
     penalty = number(penalty, "penalty", above=0)
     if n_factors > min(shape):
-        raise InvalidValue(f"n_factors must be at most {min(shape)} for a table of shape {shape}, but {n_factors} came")
+        raise InvalidValue(
+            f"expected n_factors to be at most {min(shape)} for a table of shape {shape}, got {n_factors}"
+        )
     table = csr_array((values, (rows, columns)), shape=shape)
     table.sum_duplicates()
     if table.nnz != values.size:

@@ -79,8 +79,8 @@ class Components:
         rank = int((values > SMALLEST_SHARE * values[-1]).sum())
         if n_components > rank:
             raise InvalidValue(
-                f"n_components must be at most {rank}, the number of directions in which the rows vary, but "
-                f"{n_components} came"
+                f"expected n_components to be at most {rank}, the number of directions in which the rows vary, got "
+                f"{n_components}"
             )
         first = np.argsort(-values, kind="stable")[:n_components]
         return cls(columns.mean(axis=0), vectors[:, first] * signs(vectors[:, first]), values[first])

@@ -69,7 +69,7 @@ class FittedWorld:
         contexts, coefficients = checked_table(self.contexts, "contexts"), real_array(self.coefficients, "coefficients")
         if coefficients.ndim != 3 or coefficients.size == 0:
             raise ShapeError(
-                f"coefficients must have axes (arm, task, feature), none empty, but their shape is {coefficients.shape}"
+                f"expected coefficients to have axes (arm, task, feature), none empty, got shape {coefficients.shape}"
             )
         n_arms, n_tasks, d = coefficients.shape
         if contexts.shape[1] != d:

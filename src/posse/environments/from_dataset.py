@@ -105,7 +105,7 @@ class RegressionWorld:
         contexts = real_array(self.contexts, "contexts")  # type: ignore[arg-type]  # not None where it is asked
         if contexts.ndim != 2 or contexts.shape[1] != self.n_features or contexts.shape[0] == 0:
             raise ShapeError(
-                f"contexts must be a table with the {self.n_features} columns of features, but its shape is "
+                f"expected contexts to be a table with the {self.n_features} columns of features, got shape "
                 f"{contexts.shape}"
             )
         object.__setattr__(self, "contexts", contexts)
@@ -261,7 +261,7 @@ def regress(X: Array, Y: Array) -> Regression:
     n, d = X.shape
     freedom = n - d - 1  # the means took one
     if freedom < 1:
-        raise InvalidValue(f"a regression on {d} features needs at least {d + 2} rows, but {n} came")
+        raise InvalidValue(f"expected at least {d + 2} rows for a regression on {d} features, got {n}")
     gram, moment = np.empty((d, d)), np.empty((d, Y.shape[1]))
     for i in range(d):
         gram[i] = (X[:, i, None] * X).sum(axis=0)

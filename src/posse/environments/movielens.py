@@ -211,7 +211,7 @@ def _ratings_by_genre(data: MovieLens, part: BoolArray, genres: IntArray, seed: 
 def _largest_genres(data: MovieLens, n_arms: int) -> IntArray:
     counts = np.bincount(data.movies, minlength=len(data.movie_ids)) @ data.movie_genres
     if n_arms > len(data.genres):
-        raise InvalidValue(f"n_arms must be at most {len(data.genres)}, the number of genres, but {n_arms} came")
+        raise InvalidValue(f"expected n_arms to be at most {len(data.genres)}, the number of genres, got {n_arms}")
     return np.argsort(-counts, kind="stable")[:n_arms]
 
 

@@ -79,13 +79,13 @@ class PopulationWorld:
         covariance = real_array(self.covariance, "covariance")
         if covariance.shape not in ((n_arms, d), (n_arms, d, d)):
             raise ShapeError(
-                f"covariance must have shape {(n_arms, d, d)}, or {(n_arms, d)} for diagonals, but its shape is "
+                f"expected covariance to have shape {(n_arms, d, d)}, or {(n_arms, d)} for diagonals, got shape "
                 f"{covariance.shape}"
             )
         if covariance.ndim == 3:
             covariance = checked_covariance(covariance, "covariance")
         elif (covariance < 0).any():
-            raise InvalidValue(f"covariance must have variances of at least 0, but {covariance.min():g} came")
+            raise InvalidValue(f"expected covariance to have variances of at least 0, got {covariance.min():g}")
         object.__setattr__(self, "contexts", contexts)
         object.__setattr__(self, "centres", centres)
         object.__setattr__(self, "covariance", covariance)

@@ -75,7 +75,7 @@ class RecordedWorld:
             expected = checked_table(self.expected, "expected")
             if expected.shape != rewards.shape:
                 raise ShapeError(
-                    f"expected must have the shape of the rewards, {rewards.shape}, but its shape is {expected.shape}"
+                    f"expected expected to have the shape of the rewards, {rewards.shape}, got shape {expected.shape}"
                 )
             object.__setattr__(self, "expected", expected)
         if self.prior is not None:

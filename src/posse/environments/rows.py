@@ -16,7 +16,8 @@ def rows_to_meet(name: str, n_rows: int, seed: int, horizon: int) -> IntArray:
     """Return the rows that a run of this seed meets, in their order; each comes at most once."""
     if horizon > n_rows:
         raise InvalidValue(
-            f"horizon must be at most {n_rows}, the rows of {name!r}, since no context comes twice, but {horizon} came"
+            f"expected horizon to be at most {n_rows}, the rows of {name!r}, since no context comes twice, got "
+            f"{horizon}"
         )
     return stream(seed, CONTEXTS).permutation(n_rows)[:horizon]
 
@@ -24,7 +25,7 @@ def rows_to_meet(name: str, n_rows: int, seed: int, horizon: int) -> IntArray:
 def checked_share(value: float, name: str) -> float:
     """Return a share that leaves something on both sides."""
     if number(value, name, above=0) >= 1:
-        raise InvalidValue(f"{name} must be less than 1, but {value:g} came")
+        raise InvalidValue(f"expected {name} to be less than 1, got {value:g}")
     return float(value)
 
 

@@ -49,10 +49,10 @@ class SyntheticWorld:
     shared_sd : float
         Standard deviation of the shared coefficients :math:`\beta_{k0}`.
     odd_share : float
-        Share of the tasks, rounded up and counted from the first, that are odd ones out.
+        Share of the tasks, rounded up and counted from the first, that are outliers.
     odd_scale : float
-        What the deviations :math:`\delta_{kj}` of odd tasks are multiplied by. The declared prior is then the Gaussian
-        with the covariance of all tasks, odd ones included.
+        What the deviations :math:`\delta_{kj}` of outlier tasks are multiplied by. The declared prior is then the
+        Gaussian with the covariance of all tasks, outliers included.
     feature_scale : sequence of length n_features, optional
         Units: contexts are multiplied by these factors and coefficients divided by them, so rewards stay as they were.
     rewards : {"number", "binary", "count"}, default "number"
@@ -108,7 +108,7 @@ class SyntheticWorld:
         one_of(self.contexts, "contexts", CONTEXT_LAWS)
         number(self.shared_sd, "shared_sd", above=0)
         if number(self.odd_share, "odd_share", at_least=0) > 1:
-            raise InvalidValue(f"odd_share must be at most 1, but {self.odd_share:g} came")
+            raise InvalidValue(f"expected odd_share to be at most 1, got {self.odd_share:g}")
         number(self.odd_scale, "odd_scale", above=0)
         if self.feature_scale is not None:
             self._feature_scale()
@@ -126,11 +126,11 @@ class SyntheticWorld:
             if not isinstance(self.heterogeneity, str) or self.heterogeneity != "sparse":
                 raise InvalidValue("jumps applies to heterogeneity='sparse' only; leave it out or ask for 'sparse'")
             if self.jumps > self.n_features:
-                raise InvalidValue(f"jumps must be at most n_features={self.n_features}, but {self.jumps} came")
+                raise InvalidValue(f"expected jumps to be at most n_features={self.n_features}, got {self.jumps}")
 
     @property
     def n_odd_tasks(self) -> int:
-        """How many tasks, counted from the first, are odd ones out."""
+        """How many tasks, counted from the first, are outliers."""
         # Less a hair, so that a share such as 0.07 of 100 tasks is 7 of them in spite of rounding.
         return max(0, math.ceil(self.odd_share * self.n_tasks - 1e-9))
 
@@ -145,14 +145,17 @@ class SyntheticWorld:
         if self.change_every is not None:
             whole_number(self.change_every, "change_every", at_least=1)
         if number(self.change_share, "change_share", at_least=0) > 1:
-            raise InvalidValue(f"change_share must be at most 1, but {self.change_share:g} came")
+            raise InvalidValue(f"expected change_share to be at most 1, got {self.change_share:g}")
         if not self.changes and (self.change_share != 1 or self.population_moves):
             raise InvalidValue(
                 "change_share and population_moves say how a world changes, but this one does not; "
                 "pass half_life or change_every as well"
             )
         if self.changes and self.n_odd_tasks:
-            raise InvalidValue("odd tasks would not stay odd in a world that changes; leave out odd_share")
+            raise InvalidValue(
+                "expected odd_share=0 in a world that changes, where outlier tasks would not stay so, got more; "
+                "leave it out"
+            )
 
     def draw(self, seed: int, horizon: int) -> Draw:
         """Return the world of this seed, with ``horizon`` steps."""
@@ -236,7 +239,7 @@ class SyntheticWorld:
         return math.log(rate / (1.0 - rate))
 
     def settings(self) -> Settings:
-        """Return every setting as a plain value; those for odd tasks, units and families only where they are used."""
+        """Return every setting as a plain value; those for outliers, units and families only where they are used."""
         plain: Settings = {"world": "synthetic"}
         unused = {"odd_share", "odd_scale"} if self.odd_share == 0 else set()
         if self.feature_scale is None:
@@ -259,9 +262,9 @@ class SyntheticWorld:
         if sd.ndim == 0:
             sd = np.full(self.n_arms, float(sd))
         if sd.shape != (self.n_arms,):
-            raise ShapeError(f"noise_sd must be one number or have length {self.n_arms}, but its shape is {sd.shape}")
+            raise ShapeError(f"expected noise_sd to be one number or have length {self.n_arms}, got shape {sd.shape}")
         if (sd <= 0).any():
-            raise InvalidValue(f"noise_sd must be greater than 0, but {sd.min():g} came")
+            raise InvalidValue(f"expected noise_sd to be greater than 0, got {sd.min():g}")
         return sd
 
     def _arrival_probabilities(self) -> Array:
@@ -273,7 +276,7 @@ class SyntheticWorld:
             return np.asarray(weights / weights.sum())
         given = real_array(self.arrivals, "arrivals")
         if given.shape != (self.n_tasks,):
-            raise ShapeError(f"arrivals must have length n_tasks={self.n_tasks}, but its shape is {given.shape}")
+            raise ShapeError(f"expected arrivals to have length n_tasks={self.n_tasks}, got shape {given.shape}")
         if (given < 0).any() or not np.isclose(given.sum(), 1.0):
             raise InvalidValue(
                 f"arrivals must be probabilities that sum to 1, but the smallest is {given.min():g} and the sum "
@@ -285,10 +288,10 @@ class SyntheticWorld:
         scale = real_array(self.feature_scale, "feature_scale")  # type: ignore[arg-type]  # not None where it is asked
         if scale.shape != (self.n_features,):
             raise ShapeError(
-                f"feature_scale must have length n_features={self.n_features}, but its shape is {scale.shape}"
+                f"expected feature_scale to have length n_features={self.n_features}, got shape {scale.shape}"
             )
         if not (scale > 0).all():
-            raise InvalidValue(f"feature_scale must be greater than 0, but {scale.min():g} came")
+            raise InvalidValue(f"expected feature_scale to be greater than 0, got {scale.min():g}")
         return scale
 
     def _given_covariance(self) -> Array:
@@ -296,7 +299,7 @@ class SyntheticWorld:
         d = self.n_features
         if matrices.shape not in ((d, d), (self.n_arms, d, d)):
             raise ShapeError(
-                f"heterogeneity must have shape {(d, d)} or {(self.n_arms, d, d)}, but its shape is {matrices.shape}"
+                f"expected heterogeneity to have shape {(d, d)} or {(self.n_arms, d, d)}, got shape {matrices.shape}"
             )
         return np.array(np.broadcast_to(matrices, (self.n_arms, d, d)))
 

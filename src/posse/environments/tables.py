@@ -15,7 +15,7 @@ def checked_table(value: ArrayLike, name: str) -> Array:
     """Return a table with at least one row and one column."""
     table = real_array(value, name)
     if table.ndim != 2 or table.size == 0:
-        raise ShapeError(f"{name} must be a table with a row and a column at least, but its shape is {table.shape}")
+        raise ShapeError(f"expected {name} to be a table with a row and a column at least, got shape {table.shape}")
     return table
 
 
@@ -24,7 +24,7 @@ def checked_tasks(value: ArrayLike, n_rows: int, n_tasks: int | None = None) -> 
     largest = n_tasks if n_tasks is not None else int(np.iinfo(np.int64).max)
     tasks = labels(value, "task", below=largest, error=UnknownTask)
     if tasks.size != n_rows:
-        raise ShapeError(f"tasks must have {n_rows} entries, one per row, but it has {tasks.size}")
+        raise ShapeError(f"expected tasks to have {n_rows} entries, one per row, got {tasks.size}")
     present = np.unique(tasks)
     if present.size < (n_tasks or int(present[-1]) + 1):
         missing = int(np.argmax(np.append(present, -1) != np.arange(present.size + 1)))
@@ -38,9 +38,9 @@ def checked_noise_sd(value: ArrayLike, n_arms: int) -> Array:
     if sd.ndim == 0:
         sd = np.full(n_arms, float(sd))
     if sd.shape != (n_arms,):
-        raise ShapeError(f"noise_sd must be one number or have length {n_arms}, but its shape is {sd.shape}")
+        raise ShapeError(f"expected noise_sd to be one number or have length {n_arms}, got shape {sd.shape}")
     if (sd < 0).any():
-        raise InvalidValue(f"noise_sd must be at least 0, but {sd.min():g} came")
+        raise InvalidValue(f"expected noise_sd to be at least 0, got {sd.min():g}")
     return sd
 
 

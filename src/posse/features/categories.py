@@ -37,11 +37,11 @@ class OneHot(Marking):
         name = checked_name(self.name)
         given: Any = self.categories
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            raise InvalidValue(f'categories of feature "{name}" must be a list, but {shown(given)} came')
+            raise InvalidValue(f'expected categories of feature "{name}" to be a list, got {shown(given)}')
         raw = list(given)
         if not 0 < len(raw) <= MOST_COLUMNS:
             raise ShapeError(
-                f'feature "{name}" must have 1 to {MOST_COLUMNS:,} categories, but {len(raw)} came; hashed("{name}", '
+                f'expected feature "{name}" to have 1 to {MOST_COLUMNS:,} categories, got {len(raw)}; hashed("{name}", '
                 "buckets) takes any number"
             )
         categories = tuple(checked_category(value, name) for value in raw)
@@ -85,7 +85,8 @@ class OneHot(Marking):
         if type(found) is not self.kind:
             # Also with a rule for unknown categories: "1" for 1 is a mistake in the types, not a new category.
             raise InvalidValue(
-                f"{feature(self.name, row)} has {KINDS[self.kind]} for categories, but {shown(value)} came, of type "
+                f"expected {feature(self.name, row)} to be one of its categories, {KINDS[self.kind]}, got "
+                f"{shown(value)} of type "
                 f"{type(value).__name__}; convert it"
             )
         place = self.places.get(found)

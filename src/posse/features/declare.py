@@ -24,7 +24,7 @@ def by_looking(
     """Return a feature for each of the columns, in their order."""
     frame = as_frame(table)
     if isinstance(columns, str):
-        raise InvalidValue(f"columns must be a list of names, but {shown(columns)} came; pass [{shown(columns)}]")
+        raise InvalidValue(f"expected columns to be a list of names, got {shown(columns)}; pass [{shown(columns)}]")
     names = frame.columns if columns is None else list(columns)
     absent = [name for name in names if name not in frame.columns]
     if absent:

@@ -25,7 +25,7 @@ class Hashed(Marking):
         name = checked_name(self.name)
         buckets = whole_number(self.buckets, f'buckets of feature "{name}"', at_least=1)
         if buckets > MOST_COLUMNS:
-            raise InvalidValue(f'buckets of feature "{name}" must be at most {MOST_COLUMNS:,}, but {buckets} came')
+            raise InvalidValue(f'expected buckets of feature "{name}" to be at most {MOST_COLUMNS:,}, got {buckets}')
         one_of(self.missing, f'missing of feature "{name}"', ("error", "zeros", "category"))
         encoded = name.encode()
         # The length keeps a name and a value apart from another name and value that read the same in a row.

@@ -38,7 +38,7 @@ class Numeric:
                 center = 0.0 if center is None else center
                 spread = 1.0 if spread is None else spread
         elif self.scale != "standard":
-            raise InvalidValue(f'scale of feature "{name}" must be None or "standard", but {shown(self.scale)} came')
+            raise InvalidValue(f'expected scale of feature "{name}" to be None or "standard", got {shown(self.scale)}')
         elif (center is None) != (spread is None):
             raise InvalidValue(
                 f'the standard scaling of feature "{name}" needs both center and spread, or neither to learn them'
@@ -50,8 +50,8 @@ class Numeric:
         if isinstance(missing, str):
             if missing not in ("error", "mean", "indicator"):
                 raise InvalidValue(
-                    f'missing of feature "{name}" must be "error", "mean", "indicator" or a number, but '
-                    f"{shown(missing)} came"
+                    f'expected missing of feature "{name}" to be "error", "mean", "indicator" or a number, got '
+                    f"{shown(missing)}"
                 )
             if missing == "mean" and self.scale is None and center is None:
                 raise InvalidValue(
@@ -210,7 +210,7 @@ def numeric(
 def _moderate(value: Any, name: str, *, at_least: float = -LARGEST) -> float:
     result = number(value, name, at_least=at_least)
     if result > LARGEST:
-        raise InvalidValue(f"{name} must be at most {LARGEST:g}, but {result:g} came")
+        raise InvalidValue(f"expected {name} to be at most {LARGEST:g}, got {result:g}")
     return result
 
 

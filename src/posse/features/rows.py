@@ -115,12 +115,12 @@ def _sequence(context: Any, place: str) -> Sequence[Any]:
     if array is None and hasattr(context, "__array__") and not hasattr(type(context), "columns"):
         array = np.asarray(context)
     if array is None:
-        expected = f"{place} must be a mapping by feature name, a row, or the values in order"
+        expected = f"expected {place} to be a mapping by feature name, a row, or the values in order"
         if hasattr(type(context), "columns") or hasattr(context, "__arrow_c_stream__"):
-            raise InvalidValue(f"{expected}, but a table came ({type(context).__name__}); {FOR_TABLES}")
-        raise InvalidValue(f"{expected}, but {shown(context)} came")
+            raise InvalidValue(f"{expected}, got a table ({type(context).__name__}); {FOR_TABLES}")
+        raise InvalidValue(f"{expected}, got {shown(context)}")
     if array.ndim != 1:
-        raise ShapeError(f"{place} must have one axis, but its shape is {array.shape}; {FOR_TABLES}")
+        raise ShapeError(f"expected {place} to have one axis, got shape {array.shape}; {FOR_TABLES}")
     return array.tolist()  # type: ignore[no-any-return]
 
 

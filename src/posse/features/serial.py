@@ -31,11 +31,11 @@ def from_json(value: Any) -> tuple[list[Feature], bool]:
     fields = _fields(value, {"version", "intercept", "features"}, "declared features")
     if type(fields["version"]) is not int or fields["version"] != VERSION:
         raise InvalidValue(
-            f"declared features must be of version {VERSION}, but {shown(fields['version'])} came; a newer posse may "
+            f"expected declared features to be of version {VERSION}, got {shown(fields['version'])}; a newer posse may "
             "have written them"
         )
     if not isinstance(fields["intercept"], bool):
-        raise InvalidValue(f"intercept must be true or false, but {shown(fields['intercept'])} came")
+        raise InvalidValue(f"expected intercept to be true or false, got {shown(fields['intercept'])}")
     if not isinstance(fields["features"], list) or len(fields["features"]) > MOST_COLUMNS:
         raise InvalidValue(f"features must be a list of at most {MOST_COLUMNS:,}")
     return [_feature(entry) for entry in fields["features"]], fields["intercept"]
@@ -47,12 +47,12 @@ def _feature(value: Any) -> Feature:
     make, keys = KINDS[value["kind"]]
     fields = _fields(value, {"kind", *keys}, f"a feature of kind {value['kind']}")
     if not isinstance(fields.get("categories", []), list):
-        raise InvalidValue(f"categories must be a list, but {shown(fields['categories'])} came")
+        raise InvalidValue(f"expected categories to be a list, got {shown(fields['categories'])}")
     return make(**{key: fields[key] for key in keys})
 
 
 def _fields(value: Any, keys: set[str], name: str) -> dict[str, Any]:
     if not isinstance(value, dict) or value.keys() != keys:
         came = f"one with {', '.join(map(shown, list(value)[:10]))}" if isinstance(value, dict) else shown(value)
-        raise InvalidValue(f"{name} must be an object with exactly {', '.join(sorted(keys))}, but {came} came")
+        raise InvalidValue(f"expected {name} to be an object with exactly {', '.join(sorted(keys))}, got {came}")
     return value

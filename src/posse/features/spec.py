@@ -31,7 +31,7 @@ class FeatureSpec:
     ----------
     features : list of declared features
         From :func:`numeric`, :func:`one_hot` and :func:`hashed`; a plain string is ``numeric(string)``.
-    intercept : bool
+    intercept : bool, default True
         Whether the first column is 1.
 
     Attributes
@@ -44,6 +44,13 @@ class FeatureSpec:
         Number of encoded columns: what the model calls n_features.
     ready : bool
         False while a standard scaling has not been learned.
+
+    Raises
+    ------
+    InvalidValue
+        If a feature is not declared by one of these, or two features or columns have the same name.
+    ShapeError
+        If there is no column, or there are too many.
 
     Examples
     --------
@@ -70,9 +77,9 @@ class FeatureSpec:
     def __init__(self, features: Iterable[str | Feature], *, intercept: bool = True) -> None:
         given: Any = features
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise InvalidValue(f"features must be a list of declared features, but {shown(given)} came")
+            raise InvalidValue(f"expected features to be a list of declared features, got {shown(given)}")
         if not isinstance(intercept, bool):
-            raise InvalidValue(f"intercept must be True or False, but {shown(intercept)} came")
+            raise InvalidValue(f"expected intercept to be True or False, got {shown(intercept)}")
         declared = tuple(map(_feature, given))
         n_features = intercept + sum(feature.width for feature in declared)
         if not 0 < n_features <= MOST_COLUMNS:
@@ -109,7 +116,7 @@ class FeatureSpec:
         return _rebuilt, (self.features, self.intercept)  # what is derived is derived again
 
     def encode(self, context: Any, row: int | None = None) -> Array:
-        """Return one context as the model sees it, shape (n_features,).
+        """Return one context as the model sees it.
 
         Parameters
         ----------
@@ -117,8 +124,22 @@ class FeatureSpec:
             By feature name, where an absent one is missing and one that is not declared is an error; a row of a table
             (named tuple, dataclass, pandas series), whose other fields are ignored; or raw values in the order of
             ``names``.
-        row : int, optional
+        row : int, default None
             Which of many it is, for errors to say.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+
+        Raises
+        ------
+        InvalidValue
+            If a value is missing and the feature does not say what that means, is not of its kind, or a scaling has not
+            been learned.
+        ShapeError
+            If a sequence has more or fewer values than there are features.
+        NotFinite
+            If a number is infinite or too large to square.
         """
         if not self.ready:
             self._refuse()
@@ -150,7 +171,7 @@ class FeatureSpec:
         return result
 
     def encode_many(self, contexts: Any) -> Array:
-        """Return many contexts as the model sees them, shape (n_rows, n_features).
+        """Return many contexts as the model sees them.
 
         Each row is what ``encode`` makes of it, bit for bit.
 
@@ -159,6 +180,15 @@ class FeatureSpec:
         contexts : array, table or list
             An array of raw values, shape (n_rows, len(names)); any table that :func:`posse.tables.as_frame` takes, of
             which other columns are ignored; or a list of contexts as ``encode`` takes them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+
+        Raises
+        ------
+        InvalidValue, ShapeError, NotFinite
+            As in :meth:`encode`, for the first row that is refused; its number is in the message.
         """
         if not self.ready:
             self._refuse()
@@ -179,15 +209,45 @@ class FeatureSpec:
         return assemble(parts, n_rows, self.n_features, intercept=self.intercept)
 
     def raw(self, context: Any) -> list[bool | int | float | str | None]:
-        """Return the raw values of a context in the order of ``names``, None where missing, as a log in JSON has them.
+        """Return the raw values of a context as a log in JSON has them.
 
         ``encode`` makes the same of them as of the context.
+
+        Parameters
+        ----------
+        context : mapping, row or sequence
+            As :meth:`encode` takes it.
+
+        Returns
+        -------
+        list
+            In the order of ``names``, None where missing.
+
+        Raises
+        ------
+        InvalidValue, ShapeError
+            If it is no context of these features.
         """
         values = raw_values(context, self.names)
         return [feature.plain(value) for feature, value in zip(self.features, values, strict=True)]
 
     def raw_rows(self, contexts: Any) -> list[list[bool | int | float | str | None]]:
-        """Return ``raw`` of many contexts, which may be all that ``encode_many`` takes."""
+        """Return ``raw`` of many contexts.
+
+        Parameters
+        ----------
+        contexts : array, table or list
+            As :meth:`encode_many` takes them.
+
+        Returns
+        -------
+        list of lists
+
+        Raises
+        ------
+        InvalidValue, ShapeError
+            If they are no contexts of these features.
+        """
         n_rows, columns = raw_columns(contexts, self.names)
         cells = [
             [feature.plain(value) for value in column.values()]
@@ -206,11 +266,21 @@ class FeatureSpec:
         ----------
         table : array, table or list
             As ``encode_many`` takes it, with all features; only those to be scaled are looked at.
+
+        Returns
+        -------
+        FeatureSpec
+            A new one; this one stays as it is.
+
+        Raises
+        ------
+        InvalidValue
+            If there is no scaling to learn, or a feature has no finite value.
         """
         if self.ready:
             raise InvalidValue(
                 'there is no scaling to learn: it is learned once, and every feature with scale="standard" has its '
-                "center and spread; declare new features to learn anew"
+                "center and spread; declare new features to learn another"
             )
         _, columns = raw_columns(table, self.names)
         features = [
@@ -220,12 +290,32 @@ class FeatureSpec:
         return FeatureSpec(features, intercept=self.intercept)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declaration, with what was learned, as plain JSON values."""
+        """Return the declaration, with what was learned, as plain JSON values.
+
+        Returns
+        -------
+        dict
+            :meth:`from_json` makes an equal FeatureSpec of it.
+        """
         return serial.to_json(self.features, intercept=self.intercept)
 
     @classmethod
     def from_json(cls, value: Any) -> FeatureSpec:
-        """Return the features that :meth:`to_json` wrote; anything else is refused."""
+        """Return the features that :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        value : dict
+
+        Returns
+        -------
+        FeatureSpec
+
+        Raises
+        ------
+        InvalidValue
+            If it is anything else.
+        """
         features, intercept = serial.from_json(value)
         return cls(features, intercept=intercept)
 
@@ -249,15 +339,26 @@ class FeatureSpec:
         Parameters
         ----------
         table : anything that :func:`posse.tables.as_frame` takes
-        columns : list of str, optional
-            Which columns are features; all if left out, so leave out what is none, such as the task or the reward.
-        intercept : bool
-        scale : None or "standard"
+        columns : list of str, default None
+            Which columns are features. None: all, so name them where the table has others, such as the task or the
+            reward.
+        intercept : bool, default True
+            Whether the first encoded column is 1.
+        scale : None or "standard", default None
             Of every number; learn it with ``learn_scaling``.
-        max_categories : int
+        max_categories : int, default 50
             Text with more categories than this is hashed.
-        buckets : int
+        buckets : int, default 16
             Columns of a hashed feature.
+
+        Returns
+        -------
+        FeatureSpec
+
+        Raises
+        ------
+        InvalidValue
+            If a column is not there or of a kind that cannot be a feature, or a setting is out of its range.
         """
         features = declare.by_looking(table, columns, scale=scale, max_categories=max_categories, buckets=buckets)
         return cls(features, intercept=intercept)
@@ -279,4 +380,6 @@ def _feature(value: Any) -> Feature:
         return numeric(value)
     if isinstance(value, Numeric | OneHot | Hashed):
         return value
-    raise InvalidValue(f"a feature must be a name, or declared by numeric, one_hot or hashed, but {shown(value)} came")
+    raise InvalidValue(
+        f"expected a feature to be a name, or declared by numeric, one_hot or hashed, got {shown(value)}"
+    )

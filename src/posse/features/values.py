@@ -44,7 +44,7 @@ def checked_name(value: Any) -> str:
     """Return the name of a feature."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not _is_unicode(value):
         raise InvalidValue(
-            f"the name of a feature must be a string of 1 to {LONGEST_NAME} characters, but {shown(value)} came"
+            f"expected the name of a feature to be a string of 1 to {LONGEST_NAME} characters, got {shown(value)}"
         )
     return str.__str__(value)
 
@@ -59,8 +59,8 @@ def checked_category(value: Any, name: str) -> Category:
     if kind is bool or (kind is int and SMALLEST_WHOLE <= value <= LARGEST_WHOLE):
         return value  # type: ignore[no-any-return]
     raise InvalidValue(
-        f'a category of feature "{name}" must be a string of at most {LONGEST_CATEGORY} characters, a whole number of '
-        f"64 bits or a bool, but {shown(value)} came"
+        f'expected a category of feature "{name}" to be a string of at most {LONGEST_CATEGORY} characters, a whole '
+        f"number of 64 bits or a bool, got {shown(value)}"
     )
 
 
@@ -73,7 +73,7 @@ def quantity(value: Any, name: str, row: int | None) -> float:
         return float(value)
     if not isinstance(value, Real | Decimal) or _is_span(value):
         hint = "; convert it first" if isinstance(value, str) else ""
-        raise InvalidValue(f"{feature(name, row)} must be a number, but {shown(value)} came{hint}")
+        raise InvalidValue(f"expected {feature(name, row)} to be a number, got {shown(value)}{hint}")
     try:
         return float(value)
     except OverflowError:
@@ -83,7 +83,7 @@ def quantity(value: Any, name: str, row: int | None) -> float:
 def too_large(value: Any, name: str, row: int | None) -> NotFinite:
     """Return the error for a raw number that is not finite or whose squares would not be."""
     if isinstance(value, float | np.floating) and not math.isfinite(value):
-        return NotFinite(f"{feature(name, row)} must be finite, but {shown(value)} came")
+        return NotFinite(f"expected {feature(name, row)} to be finite, got {shown(value)}")
     return NotFinite(
         f"{feature(name, row)} is {shown(value)}: sums of squares would overflow; keep it below {LARGEST:g}, or rescale"
     )
@@ -115,7 +115,8 @@ def category(value: Any, name: str, row: int | None) -> Category:
             "it as one of these"
         )
     raise InvalidValue(
-        f"{feature(name, row)} must be text, a whole number or a bool, but {shown(value)} came; pass it as one of these"
+        f"expected {feature(name, row)} to be text, a whole number or a bool, got {shown(value)}; pass it as one of "
+        "these"
     )
 
 

@@ -56,11 +56,11 @@ class Arms(Labels):
     def eligible(self, eligible: Iterable[Label]) -> Active:
         """Return the arms that a caller named, in the order of their numbers, or raise."""
         if isinstance(eligible, str):
-            raise InvalidValue(f"eligible must be a sequence of arms, but the text {eligible!r} came")
-        names = listed(eligible, "eligible must be a sequence of arms")
+            raise InvalidValue(f"expected eligible to be a sequence of arms, got the text {eligible!r}")
+        names = listed(eligible, "eligible to be a sequence of arms")
         numbers = [self.number(name) for name in names]
         if not numbers:
-            raise InvalidValue("eligible is empty; at least one arm must be eligible")
+            raise InvalidValue("expected at least one eligible arm, got none; leave eligible out for all arms")
         if len(set(numbers)) < len(numbers):
             raise InvalidValue(f"eligible has an arm twice: {', '.join(map(repr, names))}")
         for name, arm in zip(names, numbers, strict=True):
@@ -77,15 +77,15 @@ class Arms(Labels):
         active[0, self.active] = True
         if eligible is None:
             return active
-        rows = listed(eligible, "eligible must have a sequence of arms, or None, for every row")
+        rows = listed(eligible, "eligible to have a sequence of arms, or None, for every row")
         alone = [names for names in rows if isinstance(names, str | int)]
         if alone:
             raise InvalidValue(
-                f"eligible of many rows must have a sequence of arms, or None, for every row, but the arm {alone[0]!r} "
-                f"came; for the same arms in every row pass [{alone[: len(self)]!r}] * {n}"
+                "expected eligible of many rows to have a sequence of arms, or None, for every row, got the arm "
+                f"{alone[0]!r}; for the same arms in every row pass [{alone[: len(self)]!r}] * {n}"
             )
         if len(rows) != n:
-            raise ShapeError(f"eligible must have one entry per row, but {len(rows)} came for {n} rows")
+            raise ShapeError(f"expected eligible to have one entry per row, got {len(rows)} for {n} rows")
         mask = np.repeat(active, n, axis=0)
         for row, names in enumerate(rows):
             if names is not None:

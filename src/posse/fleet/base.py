@@ -121,7 +121,20 @@ class FleetBase(KnownKeywords):
         """Prepare what a kind of fleet has besides, at the end of ``__init__``."""
 
     def log_to(self, log: str | os.PathLike[str] | Callable[[list[Record]], None] | None) -> None:
-        """Note decisions and rewards here from now on; None is nowhere."""
+        """Note decisions and rewards here from now on, in place of where they were noted.
+
+        Parameters
+        ----------
+        log : path, callable or None
+            A .jsonl file that lines are added to, or a function that takes a list of records
+            (:mod:`posse.logs.writer`); it is called before what it notes counts, and if it raises, nothing was decided
+            or learned. None: nowhere.
+
+        Raises
+        ------
+        InvalidValue
+            If the path does not end in .jsonl or .ndjson, or cannot be written.
+        """
         if log is not None and not callable(log):
             from posse.logs.writer import LogWriter
 
@@ -184,7 +197,7 @@ class FleetBase(KnownKeywords):
         X = self._features.encode_many(contexts)
         self._tasks.require_loaded(labels)
         if len(X) != len(codes):
-            raise ShapeError(f"as many contexts as tasks are needed, but {len(codes)} tasks and {len(X)} contexts came")
+            raise ShapeError(f"expected as many contexts as tasks, got {len(codes)} tasks and {len(X)} contexts")
         return labels, codes, X
 
     def _times(self, now: float, n: int) -> Array | None:

@@ -92,14 +92,14 @@ def new_behaviour(
     floor = number(floor, "floor", at_least=0)
     if floor > 1 / n_arms:
         raise InvalidValue(
-            f"floor must be at most 1 / n_arms = {1 / n_arms:g}, or the probabilities would add up to more than 1, "
-            f"but {floor:g} came"
+            f"expected floor to be at most 1 / n_arms = {1 / n_arms:g}, or the probabilities would add up to more "
+            f"than 1, got {floor:g}"
         )
     budget = number(evaluation_budget, "evaluation_budget", at_least=0)
     if budget > 1:
         raise InvalidValue(
-            f"evaluation_budget must be a share of what deciding gains over playing at random, from 0 to 1, but "
-            f"{budget:g} came; 0.01 is 1 %"
+            f"expected evaluation_budget to be a share of what deciding gains over playing at random, from 0 to 1, got "
+            f"{budget:g}; 0.01 is 1 %"
         )
     isotropic = Prior.isotropic(n_arms=n_arms, n_features=n_features, shared_precision=PAPER_SHARED_PRECISION)
     if policy in LEARNING:
@@ -124,7 +124,7 @@ def new_behaviour(
         floor = 1.0  # at most 1 / eligible arms
     start.require_shape(n_arms=n_arms, n_features=n_features)
     if robust and name != "evidence":
-        raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
+        raise InvalidValue("expected prior='evidence' with robust=True, got another prior; leave robust out")
     scale = default if exploration is None else number(exploration, "exploration", at_least=0)
     if refresh_growth is None:
         refresh_growth = EVIDENCE_REFRESH
@@ -170,6 +170,6 @@ def _population(prior: Any, isotropic: Prior) -> tuple[str, Prior]:
         return "known", prior
     if not isinstance(prior, str):
         raise InvalidValue(
-            f"prior must be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, but {type(prior).__name__} came"
+            f"expected prior to be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, got {type(prior).__name__}"
         )
     return one_of(prior, "prior", tuple(POLICY_METHODS)), isotropic

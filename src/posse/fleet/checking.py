@@ -47,7 +47,7 @@ def require_beliefs(chosen: IntArray, codes: IntArray, labels: list[Label]) -> N
 def require_truth_value(value: Any, name: str = "explore") -> None:
     """Raise unless a value is True or False."""
     if type(value) is not bool and not isinstance(value, np.bool_):
-        raise InvalidValue(f"{name} must be True or False, but {value!r} came")
+        raise InvalidValue(f"expected {name} to be True or False, got {value!r}")
 
 
 def checked_reward(value: Any) -> float:
@@ -55,7 +55,7 @@ def checked_reward(value: Any) -> float:
     if isinstance(value, bool | np.bool_):
         return float(value)  # whether there was a click
     if value is None or (isinstance(value, float) and value != value):
-        raise NotFinite(f"reward must be a finite number, but {value} came; where there is none, leave out the call")
+        raise NotFinite(f"expected reward to be a finite number, got {value}; where there is none, leave out the call")
     reward = number(value, "reward")
     if abs(reward) > LARGEST:
         raise NotFinite(f"reward {reward:g} is too large: sums of squares would overflow; rescale the rewards")
@@ -67,5 +67,5 @@ def checked_seed(seed: Any) -> int:
     if seed is None:
         return secrets.randbits(63)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0 or seed >= 2**128:
-        raise InvalidValue(f"seed must be a whole number from 0 to 2**128 - 1, but {seed!r} came")
+        raise InvalidValue(f"expected seed to be a whole number from 0 to 2**128 - 1, got {seed!r}")
     return int(seed)

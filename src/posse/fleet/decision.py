@@ -20,16 +20,16 @@ class Decision(NamedTuple):
     Parameters
     ----------
     id : str
-        What a reward names it by.
+        What a reward names it by; empty if it was not recorded.
     task : str or int
     arm : str or int
         The arm to pull.
     propensity : float
-        How likely this arm was.
+        The probability that this arm had.
     probabilities : dict
-        How likely each eligible arm was.
+        The probability of each eligible arm; they add up to 1.
     mean, sd : dict
-        What is believed about the expected reward of each eligible arm.
+        What is believed about the expected reward of each eligible arm, in the unit of rewards.
     """
 
     id: str
@@ -93,7 +93,7 @@ class Ranking(tuple[Decision, ...]):
 
     @property
     def propensities(self) -> list[float]:
-        """How likely the arm of every place was, given the places above it."""
+        """The probability of every place's arm, given the places above it."""
         return [place.propensity for place in self]
 
     def __repr__(self) -> str:
@@ -112,11 +112,12 @@ class Ranking(tuple[Decision, ...]):
 
 
 class Expectation(NamedTuple):
-    """What is believed about the expected reward of every active arm, exploration apart.
+    """What is believed about the expected reward of every active arm, without exploration.
 
     Parameters
     ----------
     mean, sd : dict
+        By arm, in the unit of rewards: of the expected reward, not of a single reward.
     """
 
     mean: dict[Label, float]
@@ -136,7 +137,7 @@ class Expectation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
-    """Many decisions at once, as columns.
+    """Many decisions at once, as columns; ``decisions[i]`` is one of them, and they can be iterated over.
 
     Parameters
     ----------
@@ -150,11 +151,12 @@ class Decisions:
     chosen : ndarray of shape (n_rows,)
         Positions in ``arms``.
     propensity : ndarray of shape (n_rows,)
+        The probability of the chosen arm.
     probabilities : ndarray of shape (n_rows, n_arms)
         0 for arms that were not eligible.
     mean, sd : ndarray of shape (n_rows, n_arms)
-        NaN for arms that were not eligible.
-    library : {"polars", "pandas", "pyarrow"}
+        Of the expected reward; NaN for arms that were not eligible.
+    library : {"polars", "pandas", "pyarrow"}, default "polars"
         What :meth:`to_frame` returns a table of: that of the contexts.
     """
 
@@ -174,7 +176,7 @@ class Decisions:
 
     @property
     def ids(self) -> list[str]:
-        """What rewards name the decisions by."""
+        """What rewards name the decisions by; empty strings if they were not recorded."""
         prefix = self.prefix
         if not prefix:
             return [""] * len(self)
@@ -204,10 +206,13 @@ class Decisions:
         )
 
     def to_frame(self) -> Any:
-        """Return a table: decision_id, task, arm, propensity, and probability, mean and sd of every arm.
+        """Return a table with one row per decision.
 
-        The columns of an arm are called ``probability_ARM``, ``mean_ARM`` and ``sd_ARM``. It is a table of pandas or
-        Arrow if the contexts were, else of Polars.
+        Returns
+        -------
+        table
+            Columns decision_id, task, arm, propensity and, for every arm, ``probability_ARM``, ``mean_ARM`` and
+            ``sd_ARM``. It is a table of pandas or Arrow if the contexts were, else of Polars.
         """
         import polars as pl
 

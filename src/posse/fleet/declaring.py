@@ -37,17 +37,17 @@ def declare_arms(arms: Any, arm_features: Any, labels: Labels) -> Menu | None:
         Those of the fleet, still empty.
     """
     if isinstance(arms, str):
-        raise InvalidValue(f"arms must be a sequence of names, but the text {arms!r} came; pass [{arms!r}]")
+        raise InvalidValue(f"expected arms to be a sequence of names, got the text {arms!r}; pass [{arms!r}]")
     known = None
     if arm_features is not None and not isinstance(arms, list | tuple):
         known = read_menu(arms, spec_of(arm_features), labels)
         arms = known.arms
-    names = labels.checked_all(listed(arms, "arms must be a sequence of names"))
+    names = labels.checked_all(listed(arms, "arms to be a sequence of names"))
     if not names:
-        raise InvalidValue("a fleet needs at least one arm, but arms is empty")
+        raise InvalidValue("expected at least one arm, got none; name what is chosen among")
     for position, name in enumerate(names):
         if name in labels:
-            raise InvalidValue(f"arms must differ, but {name!r} came twice")
+            raise InvalidValue(f"expected arms that differ, got {name!r} twice; name each once")
         labels.add(name, position)
     return known
 

@@ -62,12 +62,12 @@ def drift_findings(fading: Fading, tasks: Labels) -> list[str]:
     if everywhere:
         found.append(
             f"all tasks changed at once, {len(everywhere)} times so far, noticed last on "
-            f"{everywhere[-1].time:%Y-%m-%d at %H:%M} UTC: they started anew then"
+            f"{everywhere[-1].time:%Y-%m-%d at %H:%M} UTC: they started afresh then"
         )
     alone = [change for change in noticed if change.task is not None]
     if alone:
         found.append(
-            f"{len({change.task for change in alone})} tasks changed suddenly and started anew, the last of them "
+            f"{len({change.task for change in alone})} tasks changed suddenly and started afresh, the last of them "
             f"{alone[-1].task!r}, noticed on {alone[-1].time:%Y-%m-%d at %H:%M} UTC"
         )
     return found

@@ -1,4 +1,4 @@
-"""What a fleet expects of every arm in many tasks at once, how sure it is, and how likely each arm is the best."""
+"""What a fleet expects of every arm in many tasks at once, how sure it is, and each arm's probability of being best."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Beliefs(NamedTuple):
     mean, sd : ndarray of shape (n_rows, n_arms)
         Of the expected reward.
     probabilities : ndarray of shape (n_rows, n_arms)
-        How likely the fleet would choose each arm if the row were its next decision.
+        The probability of each arm being chosen if the row were its next decision.
     """
 
     mean: Array
@@ -187,7 +187,7 @@ def _sums(fleet: Fleet, labels: list[Label]) -> tuple[IntArray, Any]:
 
 
 def probability_best(mean: Array, sd: Array) -> Array:
-    """Return how likely each arm has the highest expected reward, in every row; arms are believed independently.
+    """Return each arm's probability of being best in every row; arms are believed independently.
 
     Examples
     --------

@@ -56,8 +56,8 @@ def load_fleet(
     """Read a fleet, or some of its tasks."""
     if tasks is not None:
         if isinstance(tasks, str):
-            raise InvalidValue(f"tasks must be a sequence of names, but the text {tasks!r} came; pass [{tasks!r}]")
-        tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks must be a sequence of names")]
+            raise InvalidValue(f"expected tasks to be a sequence of names, got the text {tasks!r}; pass [{tasks!r}]")
+        tasks = [checked_label(task, "a task") for task in listed(tasks, "tasks to be a sequence of names")]
     with open_container(path, kind=kind, versions=VERSIONS) as box:
         try:
             return restore_fleet(cls, Reader(box, os.fspath(path)), tasks, clock)

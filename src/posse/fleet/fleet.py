@@ -105,7 +105,7 @@ class Fleet(FleetBase):
 
     @property
     def n_decisions(self) -> int:
-        """Decisions so far."""
+        """Decisions that were made and recorded so far; every place of a ranking is one."""
         return self._decided
 
     @property
@@ -146,23 +146,56 @@ class Fleet(FleetBase):
         return statistics_of(self)
 
     def expected(self, task: Label, context: Any) -> Expectation:
-        """Return what is believed about every active arm's expected reward: deterministic, exploration apart."""
-        return expected_of(self, task, context)
+        """Return what is believed about the expected reward of every active arm.
 
-    def expected_many(self, tasks: Any = None, contexts: Any = None, *, confidence: float = 0.9) -> Any:
-        """Return what is believed about every active arm's expected reward in many tasks, and how likely each is best.
-
-        Deterministic, exploration apart; changes nothing.
+        Deterministic and without exploration; changes nothing and writes nothing to the log.
 
         Parameters
         ----------
-        tasks : sequence of names, or the name of a column of ``contexts``, optional
-            Default: all tasks. One never seen has what the population says.
-        contexts : table or 2-D array, optional
-            One row per task, as in :meth:`decide_many`. Default: every task at its own average context, among which ten
-            average contexts of all tasks are counted; that needs an intercept.
-        confidence : float
-            Of the intervals. Default 0.9.
+        task : str or int
+            One never seen has what the population says; it is not added.
+        context : mapping, sequence or row
+            As in :meth:`posse.Posse.decide`.
+
+        Returns
+        -------
+        Expectation
+            ``mean`` and ``sd`` by arm, in the unit of rewards: of the expected reward, not of a single reward.
+
+        Raises
+        ------
+        UnknownTask
+            If the fleet was loaded without this task, which is in its file.
+        ShapeError, NotFinite, InvalidValue
+            If the task's name or the context is refused, as in :meth:`posse.Posse.decide`.
+
+        Examples
+        --------
+        >>> from posse import Posse
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> bandits.learn_many({"task": ["a", "a"], "arm": ["red", "green"], "age": [1, 1], "reward": [0.0, 1.0]})
+        2
+        >>> expected = bandits.expected("a", {"age": 1})
+        >>> max(expected.mean, key=expected.mean.get)
+        'green'
+        """
+        return expected_of(self, task, context)
+
+    def expected_many(self, tasks: Any = None, contexts: Any = None, *, confidence: float = 0.9) -> Any:
+        """Return every active arm's expected reward in many tasks, and its probability of being best.
+
+        Deterministic and without exploration; changes nothing and writes nothing to the log.
+
+        Parameters
+        ----------
+        tasks : sequence of names, or str, default None
+            A string is the name of a column of ``contexts``. None: all tasks. One never seen has what the population
+            says.
+        contexts : table, 2-D array or list of contexts, default None
+            One row per task, as in :meth:`posse.Posse.decide_many`. None: every task at its own average context, among
+            which ten average contexts of all tasks are counted; that needs an intercept.
+        confidence : float, default 0.9
+            Of the intervals, between 0 and 1.
 
         Returns
         -------
@@ -173,7 +206,8 @@ class Fleet(FleetBase):
         Raises
         ------
         InvalidValue
-            If contexts are needed and none came, or if ``confidence`` is not between 0 and 1.
+            If contexts are needed and none came, or if ``confidence`` is not between 0 and 1; else as in
+            :meth:`posse.Posse.decide_many`.
 
         Examples
         --------
@@ -191,26 +225,50 @@ class Fleet(FleetBase):
     def probabilities(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
     ) -> Array:
-        """Return how likely each active arm would be in every row, shape (n_rows, n_arms); changes nothing.
+        """Return the probability of every active arm in every row, as if each were the next decision; changes nothing.
 
-        As if every row were the next decision. Parameters as in :meth:`decide_many`.
+        Parameters
+        ----------
+        tasks : sequence of names, or str
+        contexts : table, 2-D array or list of contexts
+        eligible : sequence of (sequence of arms, or None), default None
+        explore : bool, default True
+            All as in :meth:`posse.Posse.decide_many`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_arms)
+            Columns in the order of :attr:`arms`; 0 for arms that are not eligible. Rows add up to 1.
+
+        Raises
+        ------
+        UnknownArm, UnknownTask, ShapeError, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.decide_many`.
         """
         return probabilities_of(self, tasks, contexts, eligible, explore)
 
     # The population.
 
     def refresh(self, wait: bool = True, sample: int | None = None) -> None:
-        """Estimate the population anew from all that was learned.
+        """Estimate the population again from all that was learned.
+
+        It is done by itself when rewards have grown by ``refresh_growth``; call it to have the latest before looking.
 
         Parameters
         ----------
-        wait : bool
+        wait : bool, default True
             False starts it in the background, unless one is under way: decisions go on under the old population until
             the new one is put in place, all at once. Only the evidence prior is estimated in the background.
-        sample : int, optional
-            Estimate from about so many tasks of every arm, evenly spread. The standard error that this adds to a
-            variance of the population is at most the fraction ``sqrt(2 / sample)`` of it where every task is well
-            known, and smaller beside its uncertainty where they are not; shared means are those of all tasks.
+        sample : int, default None
+            Estimate from about so many tasks of every arm, at least 2, evenly spread. The standard error that this adds
+            to a variance of the population is at most the fraction ``sqrt(2 / sample)`` of it where every task is well
+            known, and smaller beside its uncertainty where they are not; shared means are those of all tasks. None:
+            all.
+
+        Raises
+        ------
+        InvalidValue
+            If ``wait`` or ``sample`` is out of its range, or only some tasks of the fleet were loaded.
         """
         require_truth_value(wait, "wait")
         if sample is not None:
@@ -235,10 +293,14 @@ class Fleet(FleetBase):
         return self._engine.is_refreshing
 
     def effects(self) -> dict[str, dict[str, float]]:
-        """Return how much every feature of tasks and of arms says, by name: ``{"task": {...}, "arm": {...}}``.
+        """Return how much every feature of tasks and of arms says, by name.
 
-        The standard deviation of its effects on coefficients, over tasks or arms, where every column of the context has
-        mean square 1: compare it with how rewards differ. 0 is a feature that says nothing, or nothing yet.
+        Returns
+        -------
+        dict
+            ``{"task": {...}, "arm": {...}}``: for each feature the standard deviation of its effects on coefficients,
+            over tasks or arms, where every column of the context has mean square 1: compare it with how rewards differ.
+            0 is a feature that says nothing, or nothing yet. Empty without ``task_features`` and ``arm_features``.
         """
         with self._lock:
             self._engine.ensure_fresh()
@@ -253,33 +315,92 @@ class Fleet(FleetBase):
         Parameters
         ----------
         arm : str or int
-        features : mapping, array or row, optional
-            What is known about it, in a fleet with ``arm_features``: it starts near the arms like it. Default: nothing,
+        features : mapping, array or row, default None
+            What is known about it, in a fleet with ``arm_features``: it starts near the arms like it. None: nothing,
             and it starts from what all arms have in common.
+
+        Raises
+        ------
+        InvalidValue
+            If there is such an arm already, which is not retired; if all arms together cannot have the ``floor``; if
+            features came for a fleet without ``arm_features`` or for a retired arm; if only some tasks were loaded.
+
+        Examples
+        --------
+        >>> from posse import Posse
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> bandits.add_arm("blue")
+        >>> bandits.retire_arm("red")
+        >>> bandits.arms, bandits.retired_arms
+        (('green', 'blue'), ('red',))
         """
         with self._lock:
             commit(adding_arm(self, arm, features))
 
     def retire_arm(self, arm: Label) -> None:
-        """Choose an arm no more; its rewards still count, late ones too."""
+        """Choose an arm no more. What it taught is kept, and its late rewards are still learned.
+
+        Parameters
+        ----------
+        arm : str or int
+            It comes back with :meth:`add_arm`.
+
+        Raises
+        ------
+        UnknownArm
+            If there is no such arm.
+        InvalidValue
+            If it is retired already, or is the last one.
+        """
         with self._lock:
             commit(retiring_arm(self._arms, arm))
 
     def rename(self, arm: Label, to: Label) -> None:
-        """Give an arm another name."""
+        """Give an arm another name; what it taught stays with it.
+
+        Parameters
+        ----------
+        arm : str or int
+            Its name until now.
+        to : str or int
+            Its name from now on. Rows of the log keep the old one.
+
+        Raises
+        ------
+        UnknownArm
+            If there is no such arm.
+        InvalidValue
+            If another arm has the new name, or it is of another kind than the names of the others (text, whole
+            numbers).
+        """
         with self._lock:
             commit(renaming_arm(self._arms, arm, to))
 
     def forget(self, *tasks: Label) -> None:
         """Remove all data of some tasks, as if they had never been; the population is learned again without them.
 
-        Decisions of theirs that wait for a reward go, too. One call for many tasks learns the population once.
+        Decisions of theirs that wait for a reward go, too. One call for many tasks learns the population once. The log
+        is not changed.
+
+        Parameters
+        ----------
+        *tasks : str or int
+            One argument for each.
+
+        Raises
+        ------
+        UnknownTask
+            If there is no such task; none is then removed.
+        InvalidValue
+            If a list came in place of tasks (pass ``*tasks``), or only some tasks of the fleet were loaded.
         """
         with self._lock:
             forget_tasks(self, tasks)
 
     def set_task_features(self, tasks: Any) -> int:
-        """Say what is known about tasks: before their first decision, or later if it changes; return how many.
+        """Say what is known about tasks: before their first decision, or later if it changes.
+
+        It is written to the log, if there is one.
 
         Parameters
         ----------
@@ -287,23 +408,68 @@ class Fleet(FleetBase):
             Tasks that the fleet has not seen yet are there afterwards. About tasks that are never set nothing is known:
             they start from the population of all.
 
+        Returns
+        -------
+        int
+            How many tasks.
+
         Raises
         ------
         InvalidValue
-            If the fleet was made without ``task_features``, or a task comes twice.
+            If the fleet was made without ``task_features``, a task comes twice, a feature is missing or not declared,
+            or only some tasks were loaded.
+
+        Examples
+        --------
+        >>> from posse import Posse
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], task_features=["size"], seed=7)
+        >>> bandits.set_task_features({"store-17": {"size": 2.5}, "store-18": {"size": 0.5}})
+        2
         """
         from posse.fleet.knowing import set_task_features
 
         return set_task_features(self, tasks)
 
     def borrowing(self, task: Label) -> Borrowing:
-        """Return how much a task leans on its own rewards and how much on the others, for all arms in their order."""
+        """Return how much of what is believed about a task comes from the other tasks.
+
+        Parameters
+        ----------
+        task : str or int
+
+        Returns
+        -------
+        Borrowing
+            Arrays with one entry per arm, retired ones too, in the order in which they came: ``own_share`` (0 if all is
+            borrowed, 1 if nothing is), ``borrowed`` (in rewards of its own) and ``rewards``.
+
+        Raises
+        ------
+        UnknownTask
+            If there is no such task.
+        """
         return borrowing_in(self, task)
 
     def coefficients(self, task: Label) -> Coefficients:
-        """Return the posterior of every arm's coefficients in a task; one never seen has the population's.
+        """Return the posterior of every arm's coefficients in a task.
 
         They are coefficients of the expected reward; of its logit for binary rewards, of its logarithm for counts.
+
+        Parameters
+        ----------
+        task : str or int
+            One never seen has the population's.
+
+        Returns
+        -------
+        Coefficients
+            ``columns``, and by arm ``mean`` of shape (n_features,) and ``covariance`` of shape (n_features,
+            n_features).
+
+        Raises
+        ------
+        UnknownTask
+            If the fleet was loaded without this task, which is in its file.
         """
         return coefficients_in(self, task)
 
@@ -312,13 +478,28 @@ class Fleet(FleetBase):
 
         Arms and features have their names. It takes milliseconds however many tasks there are; after loading a file,
         about a microsecond per pair of task and arm.
+
+        Returns
+        -------
+        list of str
         """
         from posse.fleet.findings import findings_of
 
         return findings_of(self)
 
     def overview(self, n_tasks: int = 10) -> Overview:
-        """Return what was learned, for people to look at: every arm's population, and the tasks with most rewards."""
+        """Return what was learned, for people to look at: every arm's population, and the tasks with most rewards.
+
+        Parameters
+        ----------
+        n_tasks : int, default 10
+            How many tasks to list.
+
+        Returns
+        -------
+        Overview
+            Prints as text and shows as HTML in notebooks; ``to_json()`` returns plain values.
+        """
         return overview_of(self, n_tasks)
 
     def report(self, log: Any = None, **settings: Any) -> Report:
@@ -326,10 +507,21 @@ class Fleet(FleetBase):
 
         Parameters
         ----------
-        log : Log or path, optional
+        log : Log or path, default None
             The decisions and rewards of this fleet. Without it the page does not say what deciding has gained.
         **settings
-            As in :func:`posse.report.make_report`.
+            ``rule``, ``coming``, ``unit``, ``title``, ``absent_reward``, ``seed`` and ``progress``, as in
+            :func:`posse.report.make_report`.
+
+        Returns
+        -------
+        Report
+            ``save(path)`` writes one HTML file.
+
+        Raises
+        ------
+        InvalidValue
+            If the fleet has no tasks, or has no intercept and no log came that knows contexts.
 
         Examples
         --------
@@ -342,7 +534,23 @@ class Fleet(FleetBase):
         return report
 
     def export(self, task: Label) -> dict[str, Any]:
-        """Return all that is kept about a task, as plain values."""
+        """Return all that is kept about a task, as plain values: for a person who asks what is known about them.
+
+        Parameters
+        ----------
+        task : str or int
+
+        Returns
+        -------
+        dict
+            ``task``, ``columns``, ``arms`` (sums and shares by arm) and ``decisions`` that may still get a reward or be
+            recognised, with their encoded contexts; ``features`` in a fleet with ``task_features``.
+
+        Raises
+        ------
+        UnknownTask
+            If there is no such task.
+        """
         from posse.fleet.export import export_task
 
         return export_task(self, task)
@@ -350,7 +558,24 @@ class Fleet(FleetBase):
     # Files.
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, at once or not at all; no pickle."""
+        """Write everything to one file, at once or not at all; no pickle.
+
+        Decisions that wait for their rewards are in it. Others may decide while the file is written. A file of that
+        name is replaced.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        MissingFile
+            If there is no such folder.
+        SavedFileError
+            If the file cannot be written.
+        InvalidValue
+            If only some tasks of the fleet were loaded.
+        """
         from posse.fleet.file import save_fleet
 
         save_fleet(self, path)
@@ -371,10 +596,27 @@ class Fleet(FleetBase):
         ----------
         path : path
             Of a fleet, or of the manifest of one in shards (:mod:`posse.distributed`), which are then put together.
-        tasks : sequence of names, optional
-            Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn.
-        background, clock, log
-            As in :class:`Posse`; they are not in the file.
+        tasks : sequence of names, default None
+            Read only these tasks. Such a fleet decides for them as the whole one would, and does not learn. None: all.
+        background : bool, default False
+        clock : callable, default time.time
+        log : path or callable, default None
+            As in :class:`posse.Posse`; they are not in the file.
+
+        Returns
+        -------
+        Posse
+
+        Raises
+        ------
+        MissingFile
+            If there is no such file.
+        DamagedFile
+            If it is not whole, not a fleet, or from a newer posse.
+        UnknownTask
+            If one of ``tasks`` is not in the file.
+        InvalidValue
+            If ``tasks`` came with a manifest.
 
         Notes
         -----

@@ -31,7 +31,7 @@ def checked_label(value: Any, what: str) -> Label:
     """Return ``value`` as a plain str or int, or raise."""
     if type(value) is str:
         if not 0 < len(value) <= LONGEST:
-            raise InvalidValue(f"the name of {what} must have 1 to {LONGEST} characters, but it has {len(value)}")
+            raise InvalidValue(f"expected the name of {what} to have 1 to {LONGEST} characters, got {len(value)}")
         try:
             value.encode()
         except UnicodeEncodeError:
@@ -47,14 +47,14 @@ def checked_label(value: Any, what: str) -> Label:
         else:
             if "bool" not in type(value).__name__:
                 return _sized(number, what)
-    raise InvalidValue(f"{what} is named by text or a whole number, but {value!r} came")
+    raise InvalidValue(f"expected {what} to be named by text or a whole number, got {value!r}")
 
 
 def _sized(number: int, what: str) -> int:
     if -LARGEST_NUMBER <= number <= LARGEST_NUMBER:
         return number
     raise InvalidValue(
-        f"{what} that is named by a whole number must fit in 64 bits (at most 2**63 - 1 in size), but {number} came; "
+        f"expected the number of {what} to fit in 64 bits (at most 2**63 - 1 in size), got {number}; "
         f"name it by text: {str(number)!r}"
     )
 
@@ -63,7 +63,7 @@ def require_one_by_one(tasks: Iterable[Any]) -> None:
     """Raise if a list of tasks came where tasks were expected."""
     for task in tasks:
         if isinstance(task, list | tuple | set | frozenset):
-            raise InvalidValue(f"forget takes tasks one by one, but a {type(task).__name__} came; pass forget(*tasks)")
+            raise InvalidValue(f"expected tasks one by one, got a {type(task).__name__}; pass forget(*tasks)")
 
 
 class _Index:
@@ -184,9 +184,9 @@ class Labels:
         if self._kind is not None and type(label) is not self._kind:
             words = {str: "text", int: "whole numbers"}
             raise InvalidValue(
-                f"{self.what}s of this fleet are named by {words[self._kind]}, but {label!r} came; "
+                f"expected {self.what}s named by {words[self._kind]}, as in this fleet, got {label!r}; "
                 f"pass {str(label)!r}" if self._kind is str else
-                f"{self.what}s of this fleet are named by {words[self._kind]}, but {label!r} came"
+                f"expected {self.what}s named by {words[self._kind]}, as in this fleet, got {label!r}"
             )  # fmt: skip
         return label
 
@@ -198,7 +198,7 @@ class Labels:
         labels = [self.checked(value) for value in values]
         kinds = {type(label) for label in labels}
         if len(kinds) > 1:
-            raise InvalidValue(f"{self.what}s must be named by text or by whole numbers, not by both")
+            raise InvalidValue(f"expected {self.what}s named by text or by whole numbers, got both; take one of them")
         return labels
 
     def _sound(self, values: list[Any]) -> bool:

@@ -102,7 +102,7 @@ def beliefs_of_rows(
 
 
 def probabilities_of(fleet: Fleet, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> Array:
-    """Return how likely each active arm would be in every row; see :meth:`posse.Posse.probabilities`."""
+    """Return the probability of each active arm in every row; see :meth:`posse.Posse.probabilities`."""
     require_truth_value(explore)
     return beliefs_of_rows(fleet, *fleet._rows(tasks, contexts), eligible, explore)[0]
 

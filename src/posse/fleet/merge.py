@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def merge_fleet(mine: Posse, other: Posse) -> None:
     """Add what ``other`` has learned to ``mine``; see :meth:`posse.fleet.Posse.merge`."""
     if not isinstance(other, Posse):
-        raise InvalidValue(f"only a Posse can be merged, but {type(other).__name__} came")
+        raise InvalidValue(f"expected a Posse to merge, got {type(other).__name__}")
     if other is mine:
         raise InvalidValue("a fleet cannot be merged with itself: every reward would count twice")
     first, second = sorted((mine, other), key=id)

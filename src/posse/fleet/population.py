@@ -69,7 +69,10 @@ def adopt_population(fleet: Fleet, data: bytes) -> bool:
         known = fleet._engine.known
         effects = {} if known is None else effects_state(known)
         if given.keys() != targets.keys() | effects.keys():
-            raise InvalidValue("a population of another version of posse came; let all processes run the same version")
+            raise InvalidValue(
+                "expected a population of this version of posse, got another version's; let all processes run the "
+                "same version"
+            )
         if any(
             given[name].shape != target.shape or given[name].dtype != target.dtype for name, target in targets.items()
         ):
@@ -88,7 +91,9 @@ def _taking_effects(fleet: Fleet, known: Known, given: dict[str, npt.NDArray[Any
 
     def array(name: str, shape: tuple[int, ...]) -> Any:
         if given[name].shape != shape:
-            raise InvalidValue("a population of other features came; let all processes serve the same fleet")
+            raise InvalidValue(
+                "expected a population of the same features, got other features; let all processes serve the same fleet"
+            )
         return given[name].copy()  # which may be written to, as all arrays that compiled code takes
 
     store = fleet._engine.store

@@ -41,64 +41,78 @@ class Posse(Fleet):
         What every task chooses among; with ``arm_features``, a mapping or a table.
     features : FeatureSpec, or sequence of feature names
         What a context is made of; names alone mean numbers as they are, with an intercept.
-    policy : {"ebm-rand-ucb", "ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb", "random"}
-        How to explore. The first three learn the population of the tasks; "lin-ts" and "lin-ucb" treat every task
-        alone. The default has the regret of "ebm-ucb" and decides at random, so that a log can be evaluated.
+    policy : str, default "ebm-rand-ucb"
+        How to explore: "ebm-rand-ucb", "ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb" or "random". The first three
+        learn the population of the tasks; "lin-ts" and "lin-ucb" treat every task alone. "ebm-rand-ucb" has the regret
+        of "ebm-ucb" and decides at random, so that a log can be evaluated.
     seed : int, optional
-        Same seed, same decisions; default: from the operating system.
-    prior : {"evidence", "paper", "moments", ...} or Prior, optional
-        How the population is estimated. Default: "evidence", the best there is.
+        Same seed, same decisions. Default: from the operating system.
+    prior : str or Prior, optional
+        How the population is estimated: "evidence", "paper", "paper-literal", "paper-unthresholded" or "moments"
+        (:func:`posse.estimate_prior`; ``posse docs evidence`` compares their regret), or a population that is known.
+        Default: "evidence"; for "hier-ts", which takes a known one, that of its own synthetic study. "lin-ts",
+        "lin-ucb" and "random" take none.
     exploration : float, optional
-        Default: the policy's, as measured.
-    floor : float
+        What the policy's exploration is multiplied by. Default: 0.4 for "ebm-rand-ucb" and "ebm-ucb", 0.15 for
+        "ebm-ts", 0.1 for these three with another prior than "evidence", and 1 for "hier-ts", "lin-ts" and "lin-ucb".
+    floor : float, default 0.0
         The least probability of every eligible arm, at most 1 / n_arms. It plays bad arms as often as good ones, for
         ever: 0.02 with five arms triples the regret of the base world (``posse docs exploration``). Prefer
         ``evaluation_budget``; with both, an arm has at least the larger of the two.
-    evaluation_budget : float
+    evaluation_budget : float, default 0.0
         What a log that can be evaluated may cost, as a share of what deciding gains over playing at random: 0.01 is
         1 %. Every eligible arm keeps some probability, the more the better its mean, and the expected loss of that is
-        at most this share in every decision. Default 0: nothing is played for the sake of the log.
+        at most this share in every decision. 0: nothing is played for the sake of the log.
     refresh_growth : float, optional
-        The population is estimated anew when rewards have grown by this fraction; one that replaces an absent reward
-        counts as one more. Default 0.3.
-    robust : bool
-        With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
-    rewards : {"number", "binary", "count"}
-        What rewards are: any numbers (default); 0 or 1, such as clicks and purchases, where False and True may be
-        given; or 0, 1, 2, ... The latter two have a model of their own (``posse docs clicks``): ``expected`` and the
-        ``mean`` and ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit
-        or logarithm. They need one of the first three policies and the evidence prior.
+        The population is refreshed when rewards have grown by this fraction; one that replaces an absent reward counts
+        as one more. Default: 0.3.
+    robust : bool, default False
+        With the evidence prior: a population with heavy tails, so that outlier tasks borrow and lend less.
+    rewards : {"number", "binary", "count"}, default "number"
+        What rewards are: any numbers; 0 or 1, such as clicks and purchases, where False and True may be given; or 0, 1,
+        2, ... The latter two have a model of their own (``posse docs clicks``): ``expected`` and the ``mean`` and
+        ``sd`` of a decision are those of probabilities or rates, and coefficients are those of the logit or logarithm.
+        They need one of the first three policies and the evidence prior.
     drift : None, "learn", float or timedelta, default None
         A world that changes (``posse docs drift``). A number is the half-life in days with which coefficients return to
-        the population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is
+        the population: what is old counts less. ``"learn"`` learns it, and starts afresh where a sudden change is
         noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. Time is that of the
         clock. :attr:`n_rewards` is then how many rewards of now the old ones are worth. It needs ``rewards="number"``,
         and takes ``absent_reward`` with ``count_pending=False`` only.
-    time_to_live : float or None
-        Seconds for which a decision may get its reward; a reward that comes again is recognised for as long. None is
-        for ever, and keeps every decision in memory.
-    absent_reward : float, optional
-        What it means if none came: this reward. Default: nothing is learned from it.
-    count_pending : bool
-        With ``absent_reward``: True (default) lets a decision count as that reward from the moment it is made, and its
-        reward, when it comes, replaces it. False learns nothing of a decision before its ``time_to_live`` is over, and
-        then the reward that came, or the absent one.
+    time_to_live : float or None, default 2592000.0
+        Seconds for which a decision may get its reward (the default is 30 days); a reward that comes again is
+        recognised for as long. None is for ever, and keeps every decision in memory.
+    absent_reward : float or None, default None
+        The reward that a decision without one stands for, such as 0 for "nothing was bought". None: nothing is learned
+        from it.
+    count_pending : bool, default True
+        With ``absent_reward``: True lets a decision count as that reward from the moment it is made, and its reward,
+        when it comes, replaces it. False learns nothing of a decision before its ``time_to_live`` is over, and then the
+        reward that came, or the absent one.
     task_features : FeatureSpec, or sequence of feature names, optional
         What may be known about a task: region, size. Say it with :meth:`set_task_features`; new tasks then start where
-        those like them are (docs/known.md). Names must differ from those of ``features``. Rewards are numbers, the
-        prior is "evidence", and the population is estimated in the foreground.
+        those like them are (``posse docs known``). Names must differ from those of ``features``. Rewards are numbers,
+        the prior is "evidence", and the population is estimated in the foreground. Default: nothing.
     arm_features : FeatureSpec, or sequence of feature names, optional
         What may be known about an arm: price, category. ``arms`` is then a mapping from arms to features, or a table
         with a column ``arm``; arms that are added start near those like them. For hundreds of arms that come and go,
-        see :class:`posse.Catalogue`.
-    background : bool
-        Estimate the population on other threads: decisions go on under the old one meanwhile. False is for runs that
-        must be the same every time, as it depends on the machine when a new population is there.
-    clock : callable
+        see :class:`posse.Catalogue`. Default: nothing.
+    background : bool, default False
+        True estimates the population on other threads: decisions go on under the old one meanwhile. False is for runs
+        that must be the same every time, as it depends on the machine when a new population is there.
+    clock : callable, default time.time
         Returns the time in seconds since the epoch.
     log : path or callable, optional
         Where decisions and rewards are noted as they happen: a .jsonl file that lines are added to, or a function
-        that takes a list of records (:mod:`posse.logs.writer`). If it raises, nothing was decided or learned.
+        that takes a list of records (:mod:`posse.logs.writer`). If it raises, nothing was decided or learned. Default:
+        nowhere.
+
+    Raises
+    ------
+    InvalidValue
+        If a setting is out of its range, arms are missing or come twice, or settings do not go together.
+    UnknownPolicy
+        If no policy of a fleet has this key.
 
     Notes
     -----
@@ -151,39 +165,71 @@ class Posse(Fleet):
         *,
         k: int | None = None,
     ) -> Decision | Ranking:
-        """Choose an arm, or the ``k`` arms of a ranking.
+        """Choose an arm for a task in a context, or the ``k`` arms of a ranking.
+
+        Every call is a new decision with an id of its own, also for the same task and context. It waits for its reward
+        for ``time_to_live`` seconds, and is written to the log, if there is one, before it counts.
 
         Parameters
         ----------
         task : str or int
-            One never seen starts from the population.
-        context : mapping by feature name, array, or row
-        eligible : sequence of arms, optional
-            Default: all that are not retired.
-        explore : bool
-            False takes the arm with the best mean and says propensity 1.
-        record : bool
+            Its name. One never seen starts from the population, and is among :attr:`tasks` afterwards. All tasks are
+            named by text, or all by whole numbers.
+        context : mapping, sequence or row
+            Values by feature name, as in ``{"age": 3}``; values in the order of ``features.names``; or a row of a
+            table.
+        eligible : sequence of arms, default None
+            The arms that this decision may take, in any order. None: all that are not retired.
+        explore : bool, default True
+            False takes the arm with the highest expected reward and says propensity 1. The decision is recorded all the
+            same.
+        record : bool, default True
             False returns the decision that would come next and leaves no trace of it: no id, no new task, nothing in
             the log, nothing that waits for a reward. For evaluations and for looking.
-        k : int, optional
-            So many places: a :class:`Ranking` of distinct arms comes back. Each place is a decision among the arms that
-            the places above have left, with its own id, propensity and reward. Default: one decision, not a ranking.
+        k : int, default None
+            The number of places of a ranking of distinct arms. Each place is a decision among the arms that the places
+            above have left, with its own id, propensity and reward. None: one decision, not a ranking.
 
         Returns
         -------
         Decision or Ranking
+            A :class:`Decision` has ``id``, ``task``, ``arm``, ``propensity``, and ``probabilities``, ``mean`` and
+            ``sd`` by eligible arm. With ``k`` a :class:`Ranking`: a tuple of ``k`` decisions, best place first.
 
         Raises
         ------
+        UnknownArm
+            If an eligible arm is not one of this fleet, or is retired.
+        UnknownTask
+            If the fleet was loaded without this task, which is in its file.
+        ShapeError
+            If the context is a sequence with more or fewer values than there are features.
+        NotFinite
+            If a value is infinite or too large to square, or what was learned is (values of too different size).
         InvalidValue
-            If more places are asked for than there are eligible arms.
+            If a feature is missing, not declared, or not of its kind; if a task is named by anything but text or a
+            whole number, or by the other of the two; if ``eligible`` is empty or has an arm twice; if ``explore`` or
+            ``record`` is not True or False; if ``k`` is not a whole number from 1 to the number of eligible arms.
 
         Notes
         -----
+        Threads may call it at the same time; they take turns. When it raises, nothing has changed.
+
         With ``absent_reward`` the decision counts as that reward from now on, until its reward comes; see
         ``count_pending``.
 
         The reward of an arm in a ranking is taken not to depend on its place, nor on the arms of the other places.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green", "blue"], features=["age"], seed=7)
+        >>> decision = bandits.decide("store-17", {"age": 3}, eligible=["red", "green"])
+        >>> decision.arm, decision.propensity, list(decision.probabilities)
+        ('green', 0.5, ['red', 'green'])
+        >>> bandits.reward(decision.id, 1.0)
+        True
+        >>> len(bandits.decide("store-17", {"age": 3}, k=2).arms)
+        2
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
@@ -256,18 +302,41 @@ class Posse(Fleet):
         """Choose an arm for every row, by what is believed when this is called.
 
         The same as :meth:`decide` row by row, except that with ``absent_reward`` a row does not know yet that those
-        before it count as that reward.
+        before it count as that reward. All rows are decided, or none if one is refused.
 
         Parameters
         ----------
-        tasks : sequence of names, or the name of a column of ``contexts``
-        contexts : table or 2-D array
-            A Polars, pandas or Arrow table, or raw features in the order of ``features.names``.
-        eligible : sequence of sequences of arms, optional
-            One per row; None for all.
-        explore : bool
-        record : bool
-            As in :meth:`decide`: False returns what would be decided and leaves no trace.
+        tasks : sequence of names, or str
+            One per row. A string is the name of a column of ``contexts``.
+        contexts : table, 2-D array, or list of contexts
+            A Polars, pandas or Arrow table, raw features in the order of ``features.names``, or one context per row as
+            :meth:`decide` takes it.
+        eligible : sequence of (sequence of arms, or None), default None
+            One entry per row, None where all arms are. None: all arms in every row.
+        explore : bool, default True
+            False takes the arm with the highest expected reward in every row.
+        record : bool, default True
+            False returns what would be decided and leaves no trace, as in :meth:`decide`.
+
+        Returns
+        -------
+        Decisions
+            Columns of arms, propensities and beliefs; row i is a :class:`Decision`, and ``to_frame()`` a table.
+
+        Raises
+        ------
+        UnknownArm, UnknownTask, ShapeError, NotFinite, InvalidValue
+            As in :meth:`decide`, for any row; ShapeError also if there are not as many tasks, contexts and entries of
+            ``eligible``.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> decisions = bandits.decide_many(["a", "b"], [[3.0], [4.0]])
+        >>> decisions.arm, decisions.propensity
+        (['green', 'green'], array([0.5, 0.5]))
+        >>> int(bandits.reward_many(decisions, [1.0, 0.0]))
+        2
         """
         require_truth_value(explore)
         require_truth_value(record, "record")
@@ -279,11 +348,42 @@ class Posse(Fleet):
     # Learning.
 
     def reward(self, decision: Decision | str, value: float) -> bool:
-        """Learn the reward of a decision, or of the id of one; True if it is news, False if the same had come before.
+        """Learn the reward of a decision.
 
-        Any order, any delay up to the time to live. Another value for the same decision is refused. With
-        ``absent_reward`` it replaces what the decision counted as until now, exactly; with ``count_pending=False`` it
-        is kept, and learned when the time to live is over. True and False are 1 and 0.
+        In any order and after any delay up to ``time_to_live``. The reward is written to the log, if there is one,
+        before it is learned. It may refresh the population; see ``refresh_growth`` and ``background``.
+
+        Parameters
+        ----------
+        decision : Decision or str
+            A decision, or its id.
+        value : float
+            What the arm earned, in the unit of all rewards. True and False are 1 and 0. Where there is no reward, do
+            not call; see ``absent_reward``.
+
+        Returns
+        -------
+        bool
+            True if it is news. False if the same value had come before: nothing changes, so a call may be repeated.
+
+        Raises
+        ------
+        UnknownDecision
+            If no decision of this fleet has the id, or its task was forgotten.
+        ExpiredDecision
+            If it was made more than ``time_to_live`` seconds ago.
+        RewardConflict
+            If it has another reward already.
+        NotFinite
+            If the value is None, NaN, infinite or too large to square.
+        InvalidValue
+            If the value is not a number, or not 0 or 1 or a count where ``rewards`` says so; if the decision was made
+            with ``record=False``; if only some tasks of the fleet were loaded.
+
+        Notes
+        -----
+        With ``absent_reward`` it replaces what the decision counted as until now, exactly; with ``count_pending=False``
+        it is kept, and learned when the time to live is over.
         """
         decision_id: str = id_of(decision)
         value = self._checked_reward(value)
@@ -345,7 +445,8 @@ class Posse(Fleet):
         ----------
         decisions : Decisions, or sequence of decisions or of their ids
         values : sequence of float
-        errors : {"raise", "skip"}
+            One per decision.
+        errors : {"raise", "skip"}, default "raise"
             "raise" learns none if any is refused. "skip" learns the others and lists what it left out, and why, in
             ``skipped`` of what it returns: decisions that nobody knows or that are too old, rewards that are not
             finite numbers, and second rewards that differ from the first.
@@ -353,12 +454,34 @@ class Posse(Fleet):
         Returns
         -------
         Rewarded
-            A number, with the attribute ``skipped``.
+            The number of rewards that are news, with the attribute ``skipped``: tuples of row, decision_id and reason.
+            A reward that had come before with the same value is not counted, and not skipped.
+
+        Raises
+        ------
+        ShapeError
+            If there are not as many values as decisions.
+        UnknownDecision, ExpiredDecision, RewardConflict, NotFinite, InvalidValue
+            As in :meth:`reward`, for the first that is refused, unless ``errors="skip"``.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> decision = bandits.decide("a", {"age": 3})
+        >>> rewarded = bandits.reward_many([decision.id, "unknown-1"], [1.0, 0.0], errors="skip")
+        >>> int(rewarded), [(skipped.row, skipped.decision_id) for skipped in rewarded.skipped]
+        (1, [(1, 'unknown-1')])
         """
         return reward_rows(self, decisions, values, errors)
 
     def pending(self) -> list[Pending]:
-        """Return the decisions that wait for a reward, the oldest first."""
+        """Return the decisions that wait for a reward, the oldest first.
+
+        Returns
+        -------
+        list of Pending
+            Tuples of id, task, arm and age in seconds. Those past their ``time_to_live`` are not among them.
+        """
         with self._lock:
             now = self._clock()
             self._expire(now)
@@ -380,6 +503,9 @@ class Posse(Fleet):
     ) -> int:
         """Learn the rows of a table; return how many.
 
+        For rewards of decisions that were made elsewhere. Nothing is written to the fleet's log, and rows have no id:
+        the same table again counts again.
+
         Parameters
         ----------
         table : Polars, pandas or Arrow table, path, or iterator of tables
@@ -387,31 +513,56 @@ class Posse(Fleet):
             path is that of a .parquet or .csv file, of a folder of them, or a glob pattern. Folders, patterns,
             iterators and Parquet files of more than a million rows are read in batches: memory depends on tasks, not on
             rows.
-        task, arm, reward : str
+        task : str, default "task"
+        arm : str, default "arm"
+        reward : str, default "reward"
             The names of these columns.
-        missing_reward : {"error", "skip", "absent"}
+        missing_reward : {"error", "skip", "absent"}, default "error"
             What to do with rows whose reward is null: refuse the table, leave them out, or learn ``absent_reward``.
-        refresh : bool
+        refresh : bool, default True
             False if more tables follow: the population is estimated once, by the first that does not say so, or by
             the first decision.
-        checkpoint : path, optional
+        checkpoint : path, default None
             Where to note now and then what was learned of files that are read in batches. If it is there, a new fleet
             goes on where it ends; remove it when all is done. For rewards that are numbers.
-        progress : callable, optional
+        progress : callable, default None
             Told rows, time and time left after every batch, see :class:`posse.fleet.streaming.Progress`.
-        time : str, optional
+        time : str, default None
             In a fleet with ``drift``: the name of the column that says when each reward came, as dates or in seconds
-            since the epoch. Rows are learned in that order, as if they came then. Default: all of them are as of now,
+            since the epoch. Rows are learned in that order, as if they came then. None: all of them are as of now,
             and no change is looked for among them.
+
+        Returns
+        -------
+        int
+            Rows that were learned.
+
+        Raises
+        ------
+        UnknownArm
+            If a row has an arm that is not one of this fleet.
+        MissingData
+            If there is no file at the path.
+        NotFinite
+            If a reward or feature is NaN, infinite or too large to square.
+        InvalidValue
+            If a column is missing or of the wrong kind, a task, arm or reward is null, a checkpoint belongs to other
+            files or settings, or only some tasks of the fleet were loaded.
 
         Notes
         -----
         A table is learned as a whole or not at all; of one that is read in batches, those before an error stay learned,
         and the error says how many rows that are.
 
-        If features wait for their scaling, it is learned from this table, once. The population is estimated anew at
-        the end if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False``
-        a table in the order of its rewards gives the beliefs of a fleet that got them one by one.
+        If features wait for their scaling, it is learned from this table, once. The population is refreshed at the end
+        if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False`` a table
+        in the order of its rewards gives the beliefs of a fleet that got them one by one.
+
+        Examples
+        --------
+        >>> bandits = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> bandits.learn_many({"task": ["a", "b"], "arm": ["red", "green"], "age": [1, 2], "reward": [0.0, 1.0]})
+        2
         """
         from posse.fleet.streaming import Columns
         from posse.fleet.table import learn_table
@@ -420,7 +571,17 @@ class Posse(Fleet):
         return learn_table(self, table, columns, refresh=refresh, checkpoint=checkpoint, progress=progress, time=time)
 
     def made(self, decision_ids: Iterable[Any]) -> int:
-        """Return how many of these decisions were made by this fleet, or by one that it learned from."""
+        """Return how many of these decisions were made by this fleet, or by one that it learned from.
+
+        Parameters
+        ----------
+        decision_ids : iterable of str
+            Ids; what is none counts as not made here.
+
+        Returns
+        -------
+        int
+        """
         places = [place for place in map(parse_id, decision_ids) if place is not None]
         with self._lock:
             next_of = {ledger.prefix: ledger.next for ledger in self._ledgers()}
@@ -432,8 +593,30 @@ class Posse(Fleet):
         """Add what another fleet has learned to this one; the other stays as it is.
 
         Arms and tasks of the same name are the same; what only the other has joins. Decisions of the other that wait
-        for a reward may be rewarded here from now on, and no more there. Both must have the same ``absent_reward`` and
-        ``count_pending``.
+        for a reward may be rewarded here from now on, and no more there. The population is estimated again.
+
+        Parameters
+        ----------
+        other : Posse
+            A fleet that was made and learned apart from this one.
+
+        Raises
+        ------
+        InvalidValue
+            If it is this fleet itself or has a common past with it, so that rewards would count twice; if features,
+            ``rewards``, ``drift``, ``absent_reward`` or ``count_pending`` differ; if only some tasks of one were
+            loaded.
+
+        Examples
+        --------
+        >>> north = Posse(arms=["red", "green"], features=["age"], seed=7)
+        >>> south = Posse(arms=["red", "green"], features=["age"], seed=8)
+        >>> rows = {"task": ["a", "a"], "arm": ["red", "green"], "age": [1, 2], "reward": [0.0, 1.0]}
+        >>> south.learn_many(rows)
+        2
+        >>> north.merge(south)
+        >>> north.tasks, north.n_rewards
+        (('a',), 2.0)
         """
         from posse.fleet.merge import merge_fleet
 

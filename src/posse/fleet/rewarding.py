@@ -63,13 +63,13 @@ def id_of(decision: Any) -> Any:
 def listed_rewards(decisions: Any, values: Any) -> tuple[list[Any], list[Any]]:
     """Return decisions, or their ids, and as many values."""
     if isinstance(decisions, str | Decision):
-        raise InvalidValue("reward_many takes a sequence of decisions or ids, but one came; pass it to reward")
+        raise InvalidValue("expected a sequence of decisions or ids, got one; pass it to reward")
     ids = decisions.ids if isinstance(decisions, Decisions) else listed(
-        decisions, "decision_ids must be a sequence of ids"
+        decisions, "decision_ids to be a sequence of ids"
     )  # fmt: skip
-    amounts = listed(values, "values must be a sequence of rewards")
+    amounts = listed(values, "values to be a sequence of rewards")
     if len(ids) != len(amounts):
-        raise ShapeError(f"as many values as decisions are needed, but {len(ids)} ids and {len(amounts)} values came")
+        raise ShapeError(f"expected as many values as decisions, got {len(ids)} decisions and {len(amounts)} values")
     return ids, amounts
 
 
@@ -106,7 +106,7 @@ def require_same(decision_id: str, old: float, new: float) -> None:
     """Raise if a second reward of a decision is not the first one again."""
     if old != new:
         raise RewardConflict(
-            f"decision {decision_id!r} has the reward {old:g} already, but {new:g} came; it is rewarded once"
+            f"expected the reward {old:g} that decision {decision_id!r} has already, got {new:g}; it is rewarded once"
         )
 
 

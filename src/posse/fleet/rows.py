@@ -25,7 +25,7 @@ def listed(values: Any, expected: str) -> list[Any]:
     try:
         return list(values)
     except TypeError:
-        raise InvalidValue(f"{expected}, but {type(values).__name__} came") from None
+        raise InvalidValue(f"expected {expected}, got {type(values).__name__}; pass a list") from None
 
 
 def required(frame: pl.DataFrame, column: str, what: str) -> pl.Series:
@@ -113,13 +113,15 @@ def rewards_of(series: pl.Series) -> Array:
     import polars as pl
 
     if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
-        raise InvalidValue(f"rewards must be numbers, but the column {series.name!r} has type {series.dtype}")
+        raise InvalidValue(
+            f"expected rewards to be numbers, got the column {series.name!r} of type {series.dtype}; cast it first"
+        )
     values: Array = np.ascontiguousarray(series.cast(pl.Float64).to_numpy())
     if not moderate(values):
         row = int(np.argmax(~(np.abs(values) <= LARGEST)))
         hint = '; missing_reward="skip" leaves out rows without a reward' if np.isnan(values[row]) else ""
         raise NotFinite(
-            f"rewards must be finite and below {LARGEST:g} in size, but {values[row]} came at row {row}{hint}"
+            f"expected rewards to be finite and below {LARGEST:g} in size, got {values[row]} at row {row}{hint}"
         )
     return values
 
@@ -130,7 +132,7 @@ def sequence_codes(values: Any, labels: Labels) -> tuple[list[Label], IntArray]:
         return label_codes(values, labels)
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
-            raise InvalidValue(f"{labels.what}s must have one axis, but their shape is {values.shape}")
+            raise InvalidValue(f"expected {labels.what}s to have one axis, got shape {values.shape}")
         if values.dtype.kind in "iu" and values.size >= MANY:
             import polars as pl
 
@@ -138,7 +140,7 @@ def sequence_codes(values: Any, labels: Labels) -> tuple[list[Label], IntArray]:
         values = values.tolist()
     elif hasattr(values, "tolist"):  # a pandas column
         values = values.tolist()
-    values = listed(values, f"{labels.what}s must be a sequence of names")
+    values = listed(values, f"{labels.what}s to be a sequence of names")
     if not {type(value) for value in values} <= {str} and not {type(value) for value in values} <= {int}:
         # True and 1.0 equal 1, and would be taken for it.
         values = [labels.checked(value) for value in values]

@@ -205,13 +205,13 @@ def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.
     if entry["files"] != files.signature or entry["columns"] != list(columns):
         raise InvalidValue(
             f"expected the checkpoint {os.fspath(path)} to be of these files and columns, got another fit's; "
-            "remove it to begin anew, or name another"
+            "remove it to start again, or name another"
         )
     same = (saved.arms, saved.policy, saved.features.names) == (fleet.arms, fleet.policy, fleet.features.names)
     if not same or saved._behaviour.prior != fleet._behaviour.prior:
         raise InvalidValue(
             f"expected the checkpoint {os.fspath(path)} to have the arms, features, policy and prior of this fleet, "
-            "got others; remove it to begin anew, or name another"
+            "got others; remove it to start again, or name another"
         )
     with fleet._lock:
         if fleet._tasks or fleet._decided:

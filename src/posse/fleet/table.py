@@ -61,7 +61,8 @@ def learn_table(
     if is_many(table):
         if time is not None:
             raise InvalidValue(
-                "time orders the rows of one table, but files that are read in batches came; pass a table"
+                "expected one table with time=..., whose rows it orders, got files that are read in batches; pass a "
+                "table"
             )
         return learn_stream(fleet, table, columns, refresh=refresh, checkpoint=checkpoint, progress=progress)
     frame = rewarded_rows(table, columns, fleet._late.absent_reward)
@@ -72,7 +73,7 @@ def learn_table(
     engine, times = fleet._engine, None
     if time is not None:
         if engine.fading is None:
-            raise InvalidValue("time says when old rewards came, but this fleet has no drift; leave it out")
+            raise InvalidValue("expected a fleet with drift for time=..., got one without; leave it out")
         times = times_of(required(frame, time, "time"))
     with fleet._lock:
         fleet._require_whole()

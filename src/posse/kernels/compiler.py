@@ -68,7 +68,11 @@ class Announcement(event.Listener):
         now = time.monotonic()
         if not self.made:
             self.made, self.said = True, now
-            print("posse: compiling, a minute or two, once (posse warmup does it ahead)", file=sys.stderr)
+            print(
+                "posse: compiling, once: a first fleet takes about 20 seconds, everything two minutes "
+                "(posse warmup does it ahead)",
+                file=sys.stderr,
+            )
         elif math.isfinite(self.said) and now - self.said >= AGAIN:
             self.said = now
             print("posse: still compiling", file=sys.stderr)

@@ -51,7 +51,8 @@ def estimate_prior(
     Parameters
     ----------
     stats : Statistics
-    method : {"evidence", "reml", "paper", "paper-literal", "paper-unthresholded", "moments"}
+        Sums over the rewards of every arm and task.
+    method : {"evidence", "reml", "paper", "paper-literal", "paper-unthresholded", "moments"}, default "evidence"
         * ``"evidence"``: everything by regularised marginal likelihood. Arms share a target for their covariances, a
           noise level and a scale of the shared means, so it says something from the first reward on. The shared
           precision is estimated too, one per feature, so that units do not matter.
@@ -64,17 +65,30 @@ def estimate_prior(
         * ``"paper-unthresholded"``: ``"paper"`` with every entry kept, to see what the threshold is worth.
         * ``"moments"``: Swamy's correction: covariance of the OLS estimates less their sampling covariance; noise
           from the residuals within tasks.
-    start : Prior, optional
-        Where the search starts and what stands until the data suffice. Default: of the size of the data
+    start : Prior, default None
+        Where the search starts and what stands until the data suffice. None: of the size of the data
         ("evidence"), or identity covariance and noise variance 1. "reml" needs none.
-    shared_precision : float
+    shared_precision : float, default 0.001
         For the paper's methods and moments, which do not estimate it, when ``start`` is not given.
-    passes : int, optional
-        Steps at most. The paper's noise formula needs the coefficients, and these need the noise, so its methods go
-        round too: once from a given ``start`` (what a policy does at a refresh), else until they stand still.
-    robust : bool
-        With "evidence": the population is Student's with 8 degrees of freedom, so that odd tasks neither drag the
+    passes : int, default None
+        Steps at most; None: until they stand still, up to a limit of the method's own. The paper's noise formula needs
+        the coefficients, and these need the noise, so its methods go round too; from a given ``start`` once, which is
+        what a policy does at a refresh.
+    robust : bool, default False
+        With "evidence": the population is Student's with 8 degrees of freedom, so that outlier tasks neither drag the
         others nor are dragged by them; see ``task_weight`` of the result.
+
+    Returns
+    -------
+    PriorEstimate
+        ``prior``; ``report``, which says whether it converged and what could not be learned; and ``task_weight``.
+
+    Raises
+    ------
+    InvalidValue
+        If a setting is out of its range, or ``robust`` comes with another method than "evidence".
+    ShapeError
+        If ``start`` is of other arms or features.
 
     Examples
     --------

@@ -171,9 +171,9 @@ def _parts(stats: Statistics, prior: Prior, task_weight: Array | None) -> _Parts
 def _checked_weight(task_weight: Array, n_tasks: int) -> Array:
     weight = real_array(task_weight, "task_weight")
     if weight.shape != (n_tasks,):
-        raise ShapeError(f"task_weight must have shape ({n_tasks},), but its shape is {weight.shape}")
+        raise ShapeError(f"expected task_weight to have shape ({n_tasks},), got shape {weight.shape}")
     if not (weight > 0).all():
-        raise InvalidValue(f"task_weight must be greater than 0, but {weight.min():g} came")
+        raise InvalidValue(f"expected task_weight to be greater than 0, got {weight.min():g}")
     return weight
 
 

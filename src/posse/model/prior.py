@@ -64,7 +64,7 @@ class Prior:
         matrices = checked_covariance(covariance, "prior covariance")
         if matrices.ndim != 3 or matrices.shape[0] == 0:
             raise ShapeError(
-                f"prior covariance must have axes (arm, feature, feature), but its shape is {matrices.shape}"
+                f"expected prior covariance to have axes (arm, feature, feature), got shape {matrices.shape}"
             )
         object.__setattr__(self, "covariance", matrices)
         n_arms = matrices.shape[0]
@@ -141,7 +141,7 @@ def _precision(value: ArrayLike, shape: tuple[int, ...]) -> Array:
         return _per_arm(value, "shared_precision", shape[0], shape[:2])
     matrices = checked_covariance(value, "shared_precision")
     if matrices.shape != shape:
-        raise ShapeError(f"shared_precision must have shape {shape} as matrices, but its shape is {matrices.shape}")
+        raise ShapeError(f"expected shared_precision to have shape {shape} as matrices, got shape {matrices.shape}")
     lowest = np.linalg.eigvalsh(_correlations(matrices)).min(axis=1)
     if not (lowest > 0).all():
         raise InvalidValue(f"shared_precision must be positive definite, but that of arm {int(lowest.argmin())} is not")
@@ -163,8 +163,8 @@ def _per_arm(value: ArrayLike, name: str, n_arms: int, also: tuple[int, ...] | N
         result = np.full(n_arms, float(result))
     if result.shape != (n_arms,) and result.shape != also:
         shapes = f"({n_arms},)" + (f" or {also}" if also else "")
-        raise ShapeError(f"{name} must be one number or have shape {shapes}, but its shape is {result.shape}")
+        raise ShapeError(f"expected {name} to be one number or have shape {shapes}, got shape {result.shape}")
     if not (result > 0).all():
         arm = int(np.argwhere(result == result.min())[0][0])
-        raise InvalidValue(f"{name} must be greater than 0, but {result.min():g} came for arm {arm}")
+        raise InvalidValue(f"expected {name} to be greater than 0, got {result.min():g} for arm {arm}")
     return result

@@ -60,7 +60,7 @@ class Statistics:
         for name in ("gram", "moment", "sum_of_squares", "count"):
             object.__setattr__(self, name, real_array(getattr(self, name), name))
         if self.gram.ndim != 4:
-            raise ShapeError(f"gram must have axes (arm, task, feature, feature), but its shape is {self.gram.shape}")
+            raise ShapeError(f"expected gram to have axes (arm, task, feature, feature), got shape {self.gram.shape}")
         n_arms, n_tasks, n_features, _ = self.gram.shape
         expected = {
             "gram": (n_arms, n_tasks, n_features, n_features),
@@ -70,7 +70,7 @@ class Statistics:
         }
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
-                raise ShapeError(f"{name} must have shape {shape}, but its shape is {getattr(self, name).shape}")
+                raise ShapeError(f"expected {name} to have shape {shape}, got shape {getattr(self, name).shape}")
         if (self.count < 0).any() or (self.sum_of_squares < 0).any():
             raise InvalidValue("count and sum_of_squares must not be negative; were statistics subtracted twice?")
 
@@ -129,7 +129,7 @@ class Statistics:
         X = real_array(context, "context")
         y = real_array(reward, "reward")
         if X.ndim != 2 or X.shape[1] == 0:
-            raise ShapeError(f"context must have shape (rows, features), but its shape is {X.shape}")
+            raise ShapeError(f"expected context to have shape (rows, features), got shape {X.shape}")
         tasks = labels(task, "task", below=n_tasks, error=UnknownTask)
         arms = labels(arm, "arm", below=n_arms, error=UnknownArm)
         if not tasks.shape == arms.shape == y.shape == X.shape[:1]:

@@ -44,7 +44,7 @@ def inline_svg(svg: str, *, prefix: str, title: str) -> str:
     <svg ...><title id="a-title">A dot</title><circle r="4" style="fill:currentColor" /></svg>
     """
     if not re.fullmatch(r"[A-Za-z_][\w-]*", prefix):
-        raise InvalidValue(f"prefix must be a letter, then letters, digits, - or _, but {prefix!r} came")
+        raise InvalidValue(f"expected prefix to be a letter, then letters, digits, - or _, got {prefix!r}")
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:

@@ -55,7 +55,7 @@ class Series:
         for what, values in (("x", self.x), ("y", self.y), ("low", self.low), ("high", self.high)):
             if values is not None and (np.ndim(values) != 1 or np.shape(values) != shape):
                 raise ShapeError(
-                    f"{what} of {self.name!r} must have shape (n,) like its x, but {np.shape(values)} came; "
+                    f"expected {what} of {self.name!r} to have shape (n,) like its x, got {np.shape(values)}; "
                     f"x has {shape}"
                 )
 

@@ -80,7 +80,7 @@ def check_figure_paths(paths: Sequence[str | Path]) -> Sequence[str | Path]:
     """Return the paths if a figure can be written to each; called before a long run, not after it."""
     for path in map(Path, paths):
         if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise InvalidValue(f"a figure's name must end in .png, .svg or .pdf, but {path.name!r} came")
+            raise InvalidValue(f"expected a figure's name to end in .png, .svg or .pdf, got {path.name!r}")
         if not path.parent.is_dir():
             raise InvalidValue(f"cannot write {path}: the folder {path.parent} does not exist; make it first")
     return paths

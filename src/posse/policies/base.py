@@ -178,7 +178,7 @@ class Policy(KnownKeywords, ABC):
         labelled = labels(tasks, "task", below=self.n_tasks, error=UnknownTask)
         pulled = labels(arms, "arm", below=self.n_arms, error=UnknownArm)
         if pulled.size != labelled.size:
-            raise ShapeError(f"arms must have one entry per task, {labelled.size} in all, but {pulled.size} came")
+            raise ShapeError(f"expected arms to have one entry per task, {labelled.size} in all, got {pulled.size}")
         X = self._checked_rows(contexts, "contexts", (labelled.size, self.n_features))
         y = self._checked_rows(rewards, "rewards", (labelled.size,))
         self._learn_many(Lesson(labelled, pulled, X, y))
@@ -268,7 +268,7 @@ class Policy(KnownKeywords, ABC):
     def _checked_rows(value: ArrayLike, name: str, shape: tuple[int, ...]) -> Array:
         array = writeable(real_array(value, name))
         if array.shape != shape:
-            raise ShapeError(f"{name} must have shape {shape}, but its shape is {array.shape}")
+            raise ShapeError(f"expected {name} to have shape {shape}, got shape {array.shape}")
         if not moderate(array.reshape(-1)):
             raise NotFinite(f"{name} are too large: sums of squares would overflow; keep them below {LARGEST:g}")
         return array
@@ -280,7 +280,7 @@ class Policy(KnownKeywords, ABC):
     def _checked_step(step: Any, name: str = "step") -> int:
         checked = whole_number(step, name, at_least=1)
         if checked > LAST_STEP:
-            raise InvalidValue(f"{name} must be at most {LAST_STEP}, but {checked} came")
+            raise InvalidValue(f"expected {name} to be at most {LAST_STEP}, got {checked}")
         return checked
 
     def _checked_context(self, context: ArrayLike) -> Array:

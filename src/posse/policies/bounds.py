@@ -58,7 +58,7 @@ class Oracle(Policy):
         self._coefficients = real_array(coefficients, "coefficients")
         expected = (self.n_arms, self.n_tasks, self.n_features)
         if self._coefficients.shape != expected:
-            raise ShapeError(f"coefficients must have shape {expected}, but {self._coefficients.shape} came")
+            raise ShapeError(f"expected coefficients to have shape {expected}, got {self._coefficients.shape}")
 
     def describe(self) -> str:
         """Return what it knows."""

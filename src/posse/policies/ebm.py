@@ -30,16 +30,16 @@ class EbmUCB(Hierarchical, OfFamily):
         :class:`~posse.model.Statistics` to :class:`~posse.model.Prior` is an estimator of your own; it is asked when
         the rewards of all arms have grown by ``refresh_growth``.
     refresh_growth : float, optional
-        An arm's prior is estimated anew when its rewards have grown by this fraction; 0 is after every reward.
+        An arm's prior is refreshed when its rewards have grown by this fraction; 0 is after every reward.
         Between refreshes the posterior is exact under the prior in force. Default: 0 as in the paper, or 0.3 under the
         evidence prior, which refreshes all arms together.
     first_pulls : bool
         Pull arm t at step t for the first ``n_arms`` steps.
     robust : bool
-        With the evidence prior: a population with heavy tails, so that odd tasks borrow and lend less.
+        With the evidence prior: a population with heavy tails, so that outlier tasks borrow and lend less.
     drift : None, "learn" or float, default None
         A world that changes (docs/drift.md). A number is the half-life, in steps, with which coefficients return to
-        the population: what is old counts less. ``"learn"`` learns it, and starts anew where a sudden change is
+        the population: what is old counts less. ``"learn"`` learns it, and starts afresh where a sudden change is
         noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. A step is a reward
         that was learned. Without drift every reward counts the same for ever.
     rewards : {"number", "binary", "count"}, default "number"

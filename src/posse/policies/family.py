@@ -139,7 +139,7 @@ class FamilyUCB(_Family):
     exploration : float, default 0.4
         :math:`a`.
     refresh_growth : float, default 0.1
-        The population is estimated anew when all rewards have grown by this fraction.
+        The population is refreshed when all rewards have grown by this fraction.
     first_pulls : bool, default True
         Pull arm t at step t for the first ``n_arms`` steps.
     kept_rows : int, default 40

@@ -45,7 +45,7 @@ class HierTS(Hierarchical):
         if prior is None:
             prior = self.default_prior(n_arms=n_arms, n_features=n_features)
         if not isinstance(prior, Prior):
-            raise InvalidValue(f"prior must be a Prior: HierTS takes the population as known, but {prior!r} came")
+            raise InvalidValue(f"expected prior to be a Prior: HierTS takes the population as known, got {prior!r}")
         super().__init__(
             n_tasks=n_tasks,
             n_arms=n_arms,

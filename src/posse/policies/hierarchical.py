@@ -78,7 +78,7 @@ class Hierarchical(Policy):
         self._first_pulls = bool(first_pulls)
         self.robust = bool(robust)
         if self.robust and not evidence:
-            raise InvalidValue("robust=True needs prior='evidence', which is the one that models odd tasks")
+            raise InvalidValue("expected prior='evidence' with robust=True, got another prior; leave robust out")
         self.shared_precision = number(shared_precision, "shared_precision", above=0)
         self._estimate: PriorEstimator | None = None
         self._estimated_at = 0.0

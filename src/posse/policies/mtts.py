@@ -75,11 +75,11 @@ class MTTS(Policy):
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
         z = np.ones((self.n_tasks, 1)) if task_features is None else real_array(task_features, "task_features")
         if z.ndim != 2 or len(z) != self.n_tasks or not z.shape[1]:
-            raise ShapeError(f"task_features must have shape ({self.n_tasks}, n_task_features), but has {z.shape}")
+            raise ShapeError(f"expected task_features to have shape ({self.n_tasks}, n_task_features), got {z.shape}")
         if prior is None:
             prior = HierTS.default_prior(n_arms=n_arms, n_features=n_features)
         if not isinstance(prior, Prior):
-            raise InvalidValue(f"prior must be a Prior: MTTS takes the population as known, but {prior!r} came")
+            raise InvalidValue(f"expected prior to be a Prior: MTTS takes the population as known, got {prior!r}")
         prior.require_shape(n_arms=self.n_arms, n_features=self.n_features)
         self.prior, self.exploration = prior, number(exploration, "exploration", at_least=0)
         self.task_features = z
@@ -89,7 +89,7 @@ class MTTS(Policy):
         if effects is not None:
             start = real_array(effects, "effects")
             if start.shape != shape:
-                raise ShapeError(f"effects must have shape {shape}, but their shape is {start.shape}")
+                raise ShapeError(f"expected effects to have shape {shape}, got shape {start.shape}")
         self._gram = np.zeros((K, N, d, d))
         self._local = np.repeat((prior.covariance / prior.noise_variance[:, None, None])[:, None], N, axis=1)
         self._local_mean = np.zeros((K, N, d))

@@ -79,7 +79,7 @@ class RMBandit(Policy):
         self.pulls = whole_number(pulls, "pulls", at_least=1)
         trim = number(trim, "trim", at_least=0)
         if trim >= 0.5:
-            raise InvalidValue(f"trim must be below 0.5, but {trim:g} came: nothing would be left to average")
+            raise InvalidValue(f"expected trim to be below 0.5, got {trim:g}: nothing would be left to average")
         self._settings = kernels.RmSettings(
             variant=_VARIANTS[self.variant],
             pulls=self.pulls * (self.n_tasks if pulls_per_task else 1),

@@ -62,13 +62,22 @@ class _Generalised:
         Parameters
         ----------
         X : array or data frame of shape (n_rows, n_features)
-        groups : one label per row, optional
+        groups : one label per row, default None
+            As in ``predict``.
         level : float, default 0.9
+            Its probability.
 
         Returns
         -------
         tuple of two ndarrays of shape (n_rows,)
             Inside the range of a probability or rate: quantiles of the predictor through the link.
+
+        Raises
+        ------
+        NotFitted
+            If ``fit`` was not called.
+        ShapeError, InvalidValue
+            If features differ from those of ``fit``.
         """
         return self._family.interval(*self._predictor(X, groups), level)
 
@@ -104,10 +113,10 @@ class _Generalised:
         """Check everything, then learn: a call that fails leaves the model as it was."""
         one_of(self.method, "method", METHODS)
         if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InvalidValue(f"fit_intercept must be True or False, but {self.fit_intercept!r} came")
+            raise InvalidValue(f"expected fit_intercept to be True or False, got {self.fit_intercept!r}")
         raw, names = feature_matrix(X), feature_names(X)
         if y.size != len(raw):
-            raise ShapeError(f"y must have one entry per row of X, {len(raw)}, but it has {y.size}")
+            raise ShapeError(f"expected y to have one entry per row of X, {len(raw)}, got {y.size}")
         labels = group_labels(groups, len(raw))
         fixed = fixed_features(self.fixed, raw.shape[1], names)
         if fixed.all() and not self.fit_intercept:
@@ -191,9 +200,9 @@ class HierarchicalClassifier(_Generalised, Classifier):
           ``glmer`` gives. Groups are conditioned on it as with "evidence".
     fit_intercept : bool, default True
         Whether there is an intercept; it differs between groups.
-    fixed : list of feature names or positions, optional
+    fixed : list of feature names or positions, default None
         Features whose coefficient is the same in all groups: ``y ~ 1 + x + z + (1 + x | group)`` in lme4's words is
-        ``fixed=["z"]``.
+        ``fixed=["z"]``. None: every coefficient differs between groups.
 
     Attributes
     ----------
@@ -235,15 +244,34 @@ class HierarchicalClassifier(_Generalised, Classifier):
         self.fixed = fixed
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Learn from these rows.
+        """Learn from these rows alone; what was learned before is dropped.
 
         Parameters
         ----------
         X : array or data frame of shape (n_rows, n_features)
         y : array or column of shape (n_rows,)
             Two classes: 0 and 1, False and True, or any two labels.
-        groups : one label per row, optional
-            Without them all rows are one group.
+        groups : one label per row, default None
+            Any hashable labels. None: all rows are one group.
+
+        Returns
+        -------
+        HierarchicalClassifier
+            This estimator.
+
+        Raises
+        ------
+        InvalidValue
+            If y has more than two classes, or one that is neither 0 nor 1; if a setting is out of its range.
+        ShapeError
+            If there are not as many rows in X, y and ``groups``.
+        NotFinite
+            If X has NaN or infinity.
+
+        Warns
+        -----
+        PosseWarning
+            If the estimate did not converge.
         """
         if y is None:
             raise InvalidValue("HierarchicalClassifier requires y to be passed, but the target y is None")
@@ -251,7 +279,7 @@ class HierarchicalClassifier(_Generalised, Classifier):
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         if labels.ndim != 1:
-            raise ShapeError(f"y must have one axis, but its shape is {labels.shape}")
+            raise ShapeError(f"expected y to have one axis, got shape {labels.shape}")
         classes, code = np.unique(labels, return_inverse=True)
         if classes.size > 2:
             raise InvalidValue(f"expected two classes in y, got {classes.size}: {', '.join(map(str, classes[:5]))}")
@@ -265,17 +293,69 @@ class HierarchicalClassifier(_Generalised, Classifier):
         return self
 
     def predict_proba(self, X: Any, groups: Any = None) -> Array:
-        """Return the probabilities of both classes, shape (n_rows, 2); what is unsure is averaged over."""
+        """Return the probabilities of both classes; what is unsure is averaged over.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        groups : one label per row, default None
+            Groups that were not seen in ``fit`` are predicted from the population.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            In the order of ``classes_``.
+
+        Raises
+        ------
+        NotFitted
+            If ``fit`` was not called.
+        ShapeError, InvalidValue
+            If features differ from those of ``fit``.
+        """
         second = self._expected(X, groups)
         return np.column_stack([1.0 - second, second])
 
     def predict(self, X: Any, groups: Any = None) -> np.ndarray[Any, Any]:
-        """Return the more probable class of every row."""
+        """Return the more probable class of every row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        groups : one label per row, default None
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Entries of ``classes_``.
+
+        Raises
+        ------
+        NotFitted, ShapeError, InvalidValue
+            As in :meth:`predict_proba`.
+        """
         second = self._expected(X, groups) > 0.5
         return np.asarray(self.classes_[second.astype(np.int64)])
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
-        """Return the share of rows whose class is predicted right."""
+        """Return the share of rows whose class is predicted right.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        y : array or column of shape (n_rows,)
+        groups : one label per row, default None
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+
+        Raises
+        ------
+        NotFitted, ShapeError, InvalidValue
+            As in :meth:`predict_proba`.
+        """
         return float(np.mean(self.predict(X, groups) == np.asarray(y).reshape(-1)))
 
 
@@ -286,7 +366,9 @@ class HierarchicalCountRegressor(_Generalised, Estimator):
 
     Parameters
     ----------
-    method, fit_intercept, fixed
+    method : {"evidence", "laplace"}, default "evidence"
+    fit_intercept : bool, default True
+    fixed : list of feature names or positions, default None
         As in :class:`HierarchicalClassifier`.
 
     Attributes
@@ -318,20 +400,57 @@ class HierarchicalCountRegressor(_Generalised, Estimator):
         self.fixed = fixed
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Learn from these rows.
+        """Learn from these rows alone; what was learned before is dropped.
 
         Parameters
         ----------
         X : array or data frame of shape (n_rows, n_features)
         y : array or column of shape (n_rows,)
             Counts: 0, 1, 2, ...
-        groups : one label per row, optional
-            Without them all rows are one group.
+        groups : one label per row, default None
+            Any hashable labels. None: all rows are one group.
+
+        Returns
+        -------
+        HierarchicalCountRegressor
+            This estimator.
+
+        Raises
+        ------
+        InvalidValue
+            If y has entries that are no counts, or a setting is out of its range.
+        ShapeError
+            If there are not as many rows in X, y and ``groups``.
+        NotFinite
+            If X or y has NaN or infinity.
+
+        Warns
+        -----
+        PosseWarning
+            If the estimate did not converge.
         """
         target = target_vector(y, len(feature_matrix(X)))
         self._learn(X, self._family.check_many(target), groups)
         return self
 
     def predict(self, X: Any, groups: Any = None) -> Array:
-        """Return the expected count of every row; what is unsure is averaged over."""
+        """Return the expected count of every row; what is unsure is averaged over.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        groups : one label per row, default None
+            Groups that were not seen in ``fit`` are predicted from the population.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        NotFitted
+            If ``fit`` was not called.
+        ShapeError, InvalidValue
+            If features differ from those of ``fit``.
+        """
         return self._expected(X, groups)

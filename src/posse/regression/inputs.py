@@ -16,15 +16,15 @@ from posse.types import Array, BoolArray
 def feature_matrix(X: Any) -> Array:
     """Return features as floats, shape (n_rows, n_features)."""
     if hasattr(X, "toarray"):
-        raise InvalidValue(f"X must be dense, but a sparse {type(X).__name__} came; pass X.toarray()")
+        raise InvalidValue(f"expected X to be dense, got a sparse {type(X).__name__}; pass X.toarray()")
     result = real_array(X, "X")
     if result.ndim != 2:
         raise ShapeError(
-            f"X must have shape (rows, features), but its shape is {result.shape}. Reshape your data: X.reshape(-1, 1) "
+            f"expected X to have shape (rows, features), got shape {result.shape}. Reshape your data: X.reshape(-1, 1) "
             "for one feature, X.reshape(1, -1) for one row"
         )
     if 0 in result.shape:
-        raise ShapeError(f"X must have at least one row and one feature, but its shape is {result.shape}")
+        raise ShapeError(f"expected X to have at least one row and one feature, got shape {result.shape}")
     return result
 
 
@@ -78,9 +78,9 @@ def target_vector(y: Any, n_rows: int) -> Array:
     if result.ndim == 2 and result.shape[1] == 1:
         result = result[:, 0]
     if result.ndim != 1:
-        raise ShapeError(f"y must have one axis, but its shape is {result.shape}; fit one regressor per target")
+        raise ShapeError(f"expected y to have one axis, got shape {result.shape}; fit one regressor per target")
     if result.size != n_rows:
-        raise ShapeError(f"y must have one entry per row of X, {n_rows}, but it has {result.size}")
+        raise ShapeError(f"expected y to have one entry per row of X, {n_rows}, got {result.size}")
     return result
 
 
@@ -90,17 +90,17 @@ def group_labels(groups: Any, n_rows: int) -> list[Hashable]:
         return [None] * n_rows
     axes = getattr(groups, "ndim", len(getattr(groups, "shape", (0,))))
     if axes != 1 or isinstance(groups, str | bytes):
-        came = f"its shape is {groups.shape}" if hasattr(groups, "shape") else f"{groups!r} came"
-        raise ShapeError(f"groups must be one label per row, but {came}")
+        came = f"shape {groups.shape}" if hasattr(groups, "shape") else repr(groups)
+        raise ShapeError(f"expected groups to be one label per row, got {came}")
     # Arrays and series give Python's own values this way, and a list of mixed labels stays as it is.
     as_list = getattr(groups, "tolist", getattr(groups, "to_list", None))
     labels: Sequence[Hashable]
     try:
         labels = as_list() if as_list is not None else list(groups)
     except TypeError:
-        raise ShapeError(f"groups must be one label per row, but {groups!r} came") from None
+        raise ShapeError(f"expected groups to be one label per row, got {groups!r}") from None
     if len(labels) != n_rows:
-        raise ShapeError(f"groups must have one label per row of X, {n_rows}, but there are {len(labels)}")
+        raise ShapeError(f"expected groups to have one label per row of X, {n_rows}, got {len(labels)}")
     result = list(labels)
     for row, label in enumerate(result):
         # NaN differs from itself.
@@ -108,7 +108,7 @@ def group_labels(groups: Any, n_rows: int) -> list[Hashable]:
             raise InvalidValue(f"groups has no label at row {row}; name the group of every row, or pass groups=None")
         if not isinstance(label, Hashable):
             raise InvalidValue(
-                f"group labels must be hashable, such as str or int, but row {row} has {type(label).__name__}"
+                f"expected group labels to be hashable, such as str or int, got {type(label).__name__} in row {row}"
             )
     return result
 

@@ -25,7 +25,7 @@ from posse.regression.inputs import (
     label_array,
     target_vector,
 )
-from posse.regression.notes import ONE_GROUP, looks_unusual, unlearned
+from posse.regression.notes import ONE_GROUP, no_warning, unlearned
 from posse.regression.sums import GroupSums, Standardised
 from posse.types import Array, BoolArray
 
@@ -48,20 +48,20 @@ class HierarchicalRegressor(Estimator):
 
     Parameters
     ----------
-    method : {"evidence", "reml"}
+    method : {"evidence", "reml"}, default "evidence"
         * ``"evidence"``: marginal likelihood, regularised, so that the covariance is positive definite however little
           was seen. For predicting.
         * ``"reml"``: restricted maximum likelihood, nothing regularised: the numbers that lme4 and statsmodels give. A
           covariance at the boundary comes back singular.
-    fit_intercept : bool
+    fit_intercept : bool, default True
         Whether there is an intercept. With one, shifting y or a feature moves intercepts and changes nothing else.
-    robust : bool
-        With "evidence": the population is Student's with 8 degrees of freedom, so that odd groups neither drag the
+    robust : bool, default False
+        With "evidence": the population is Student's with 8 degrees of freedom, so that outlier groups neither drag the
         others nor are dragged by them.
-    fixed : list of feature names or positions, optional
+    fixed : list of feature names or positions, default None
         Features whose coefficient is the same in all groups (no random slope): ``y ~ 1 + x + z + (1 + x | group)`` in
         lme4's words is ``fixed=["z"]``. For features that do not vary within groups, and where groups have fewer rows
-        than there are features. Default: every coefficient differs between groups. The intercept, if there is one,
+        than there are features. None: every coefficient differs between groups. The intercept, if there is one,
         always does.
 
     Attributes
@@ -85,7 +85,7 @@ class HierarchicalRegressor(Estimator):
         How much each group borrows: 1 if its coefficients come from the others alone, 0 if from its own rows alone.
         One minus the effective number of coefficients that its own rows determine, over all that are not ``fixed``.
     group_weight_ : ndarray of shape (n_groups,)
-        With ``robust`` small for odd groups, whose own covariance is ``covariance_`` over the weight; else 1.
+        With ``robust`` small for outlier groups, whose own covariance is ``covariance_`` over the weight; else 1.
     prior_ : Prior
         The population as it was estimated: for rows with a 1 for the intercept first, features of mean 0 and mean
         square 1, and y of mean 0. ``covariance_`` is the same in the units of X.
@@ -101,8 +101,9 @@ class HierarchicalRegressor(Estimator):
     Warns
     -----
     PosseWarning
-        If the estimate did not converge, or if something could not be learned: what ``report_`` says. What only looks
-        unusual is in its notes.
+        Once per ``fit``: if the estimate did not converge, if something could not be learned, if there is hardly any
+        noise, or if noise cannot be told from coefficients (more than 85 % of what rows say goes into them): what
+        ``report_`` says. What only looks unusual is in its notes.
 
     Examples
     --------
@@ -167,21 +168,62 @@ class HierarchicalRegressor(Estimator):
         self.fixed = fixed
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Learn from these rows alone.
+        """Learn from these rows alone; what was learned before is dropped.
 
         Parameters
         ----------
         X : array or data frame of shape (n_rows, n_features)
+            Finite numbers, in any units.
         y : array or column of shape (n_rows,)
-        groups : one label per row, optional
-            Any hashable labels. Without them all rows are one group.
+        groups : one label per row, default None
+            Any hashable labels. None: all rows are one group.
+
+        Returns
+        -------
+        HierarchicalRegressor
+            This estimator.
+
+        Raises
+        ------
+        InvalidValue
+            If a setting is out of its range, ``fixed`` names a feature that X does not have, or an entry is not a
+            number.
+        ShapeError
+            If X is not two-dimensional, or there are not as many rows in X, y and ``groups``.
+        NotFinite
+            If X or y has NaN or infinity.
+
+        Warns
+        -----
+        PosseWarning
+            If the estimate did not converge or something could not be learned; see the class.
         """
         return self._learn(X, y, groups, fresh=True)
 
     def partial_fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Learn from these rows as well; the result is that of one ``fit`` on all rows so far.
 
-        New groups may appear. The rows are added to the sums, and the population is estimated anew.
+        New groups may appear. The rows are added to the sums, and the population is estimated again. The same rows
+        again count twice.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+            With the features of the rows before.
+        y : array or column of shape (n_rows,)
+        groups : one label per row, default None
+            Given in every call, or in none.
+
+        Returns
+        -------
+        HierarchicalRegressor
+            This estimator.
+
+        Raises
+        ------
+        InvalidValue, ShapeError, NotFinite
+            As in :meth:`fit`; also if features, ``fit_intercept`` or whether there are groups differ from the rows
+            before. The model is then as it was.
         """
         return self._learn(X, y, groups, fresh=not hasattr(self, "_sums"))
 
@@ -198,12 +240,24 @@ class HierarchicalRegressor(Estimator):
         Parameters
         ----------
         X : array or data frame of shape (n_rows, n_features)
-        groups : one label per row, optional
+        groups : one label per row, default None
             Groups that were not seen in ``fit`` are predicted from the population, and so are all rows without groups
             (unless the model was fitted without them).
-        return_std : bool
+        return_std : bool, default False
             Whether to return standard deviations too: of a new observation, noise included, as scikit-learn's
             ``BayesianRidge`` does. Take ``noise_variance_`` from their squares for those of the expected value.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or two of them
+            Predictions, and standard deviations with ``return_std=True``, in the unit of y.
+
+        Raises
+        ------
+        NotFitted
+            If ``fit`` was not called.
+        ShapeError, InvalidValue
+            If features differ from those of ``fit``.
         """
         if not hasattr(self, "_sums"):
             raise NotFitted(f"this {type(self).__name__} has seen no data; call fit(X, y, groups) first")
@@ -224,7 +278,24 @@ class HierarchicalRegressor(Estimator):
         return mean, np.sqrt(variance)
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
-        """Return the coefficient of determination of the predictions: 1 is perfect, 0 no better than a constant."""
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        y : array or column of shape (n_rows,)
+        groups : one label per row, default None
+
+        Returns
+        -------
+        float
+            1 is perfect, 0 no better than a constant.
+
+        Raises
+        ------
+        NotFitted, ShapeError, InvalidValue
+            As in :meth:`predict`.
+        """
         mean = self.predict(X, groups)
         truth = target_vector(y, mean.size)
         residual = float(((truth - mean) ** 2).sum())
@@ -238,7 +309,7 @@ class HierarchicalRegressor(Estimator):
         one_of(self.method, "method", METHODS)
         for name in ("fit_intercept", "robust"):
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InvalidValue(f"{name} must be True or False, but {getattr(self, name)!r} came")
+                raise InvalidValue(f"expected {name} to be True or False, got {getattr(self, name)!r}")
         if self.robust and self.method != "evidence":
             raise InvalidValue(f"robust=True needs method='evidence', but the method is {self.method!r}")
         rows, names = feature_matrix(X), feature_names(X)
@@ -264,7 +335,9 @@ class HierarchicalRegressor(Estimator):
                 )
             if (None in position) != (groups is None):
                 earlier = "had no groups" if groups is not None else "had groups"
-                raise InvalidValue(f"earlier rows {earlier}; either all rows have groups or none, so call fit anew")
+                raise InvalidValue(
+                    f"expected groups for all rows or for none, got rows after some that {earlier}; call fit"
+                )
         group = np.fromiter((position.setdefault(label, len(position)) for label in labels), np.int64, len(labels))
         sums = sums.with_rows(rows, target, group, len(position))
         before = dict(vars(self))
@@ -333,7 +406,7 @@ class HierarchicalRegressor(Estimator):
 
     def _warn(self, stacklevel: int) -> None:
         """Warn of an estimate that did not come to rest or lacks something, unless that was asked for."""
-        known = looks_unusual(self.report_)
+        known = no_warning(self.report_)
         if None in self._position:
             known.append(ONE_GROUP)  # who passes no groups knows that there is one only
         found = [note for note in self.report_.notes if note not in known]

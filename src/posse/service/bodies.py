@@ -48,7 +48,7 @@ def require_json(scope: Scope) -> None:
     if kind != "application/json":
         kind = kind.partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise ApiError("media_type", f"send JSON with content-type application/json; {kind or 'none'} came")
+        raise ApiError("media_type", f"expected content-type application/json, got {kind or 'none'}; send JSON")
 
 
 def parse(model: type[Model], body: bytes) -> Model:

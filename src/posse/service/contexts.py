@@ -111,7 +111,9 @@ def _number(name: str, largest: float) -> Callable[[Any], float | None]:
 def _category(name: str, kind: type) -> Callable[[Any], Any]:
     def turn(value: Any) -> Any:
         if value is not None and type(value) is not kind:
-            raise InvalidValue(f"feature {name!r} is {WORDS[kind]} here, but {value!r} came; send it as {WORDS[kind]}")
+            raise InvalidValue(
+                f"expected feature {name!r} to be {WORDS[kind]}, got {value!r}; send it as {WORDS[kind]}"
+            )
         if type(value) is int and abs(value) > LARGEST_NUMBER:
             raise InvalidValue(f"feature {name!r} must be a whole number below 2**63, which no table could hold")
         return value

@@ -22,8 +22,8 @@ def declared_features(given: list[Any]) -> list[Any]:
         unknown = entry.keys() - keys - {"kind"}
         if unknown or "name" not in entry:
             raise InvalidValue(
-                f"a {kind} feature has {', '.join(sorted(keys))}, and a name at least, but "
-                f"{', '.join(sorted(entry))} came"
+                f"expected a {kind} feature to have {', '.join(sorted(keys))}, and a name at least, got "
+                f"{', '.join(sorted(entry))}"
             )
         if not isinstance(entry.get("categories", []), list):
             raise InvalidValue(f"categories of feature {entry['name']!r} must be a list")

@@ -62,7 +62,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     for arm in given["arms"]:
         require_label(arm, "an arm", limits)
     if len(given["arms"]) > limits.arms:
-        raise InvalidValue(f"{len(given['arms'])} arms came, but this service allows {limits.arms} (limits.arms)")
+        raise InvalidValue(f"expected at most {limits.arms} arms (limits.arms), got {len(given['arms'])}")
     require_cells(len(given["arms"]), features.n_features, limits)
     absent = given["absent_reward"]
     if absent is not None and abs(absent) > limits.number:
@@ -194,5 +194,5 @@ def require_label(name: str, what: str, limits: Limits) -> None:
     odd = next((character for character in name if unicodedata.category(character) in UNSEEN), None)
     if odd is not None:
         raise InvalidValue(
-            f"the name of {what} must have no control characters, but U+{ord(odd):04X} came; take it out"
+            f"expected the name of {what} to have no control characters, got U+{ord(odd):04X}; take it out"
         )

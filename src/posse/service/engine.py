@@ -492,7 +492,7 @@ class Engine:
                     return
 
     def repair(self, name: str, *, from_log: bool = True) -> None:
-        """Build a fleet anew from its log and serve that; see :meth:`posse.service.roster.Roster.repair`."""
+        """Build a fleet again from its log and serve that; see :meth:`posse.service.roster.Roster.repair`."""
         live = self.roster.repair(name, from_log=from_log)
         if self.leading:
             self.roster.attempt(live, "snapshot", lambda: self.snapshot(live))

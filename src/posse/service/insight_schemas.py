@@ -28,8 +28,8 @@ class ExpectedArm(Answer):
     mean: float = Field(description="Expected reward.", examples=[3.1])
     low: float = Field(examples=[2.9])
     high: float = Field(examples=[3.3])
-    probability_best: float = Field(description="How likely this arm is the best one.", examples=[0.93])
-    probability: float = Field(description="How likely it would be chosen.", examples=[0.9])
+    probability_best: float = Field(description="The probability that this arm is the best one.", examples=[0.93])
+    probability: float = Field(description="The probability that it would be chosen.", examples=[0.9])
 
 
 class Expected(Answer):
@@ -53,7 +53,7 @@ class GainOver(Answer):
     over: Literal["random", "one-arm", "rule", "alone"] = Field(examples=["random"])
     name: str = Field(description="The arm, where it is one arm for all.", examples=["uniform"])
     gain: Estimate | None = Field(description="null if the log cannot tell.")
-    probability: float | None = Field(description="How likely deciding earns more.", examples=[0.99])
+    probability: float | None = Field(description="The probability that deciding earns more.", examples=[0.99])
     refusals: list[str] = Field(description="Why the log cannot tell, and what helps.", examples=[[]])
 
 
@@ -100,7 +100,7 @@ class Segment(Answer):
     second: str | None = Field(examples=["cake"])
     mean: float = Field(description="Expected reward of the best arm.", examples=[3.2])
     ahead: float = Field(description="By how much that is more than the next best.", examples=[0.4])
-    probability: float = Field(description="How likely it is the best one, on average.", examples=[0.8])
+    probability: float = Field(description="The probability that it is the best one, on average.", examples=[0.8])
 
 
 class TaskInsight(Answer):
@@ -112,7 +112,7 @@ class TaskInsight(Answer):
     mean_reward: float | None = Field(examples=[2.9])
     arm: str = Field(description="The arm that looks best at its average context.", examples=["coffee"])
     expected: float = Field(description="What that arm is expected to earn.", examples=[3.1])
-    probability: float = Field(description="How likely it is the best one.", examples=[0.97])
+    probability: float = Field(description="The probability that it is the best one.", examples=[0.97])
     distance: float = Field(
         description="How far the task is from the others, in standard deviations between tasks.", examples=[0.8]
     )

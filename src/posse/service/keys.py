@@ -47,7 +47,7 @@ def new_key(
     unknown = set(scopes) - set(SCOPES)
     if unknown or not chosen:
         came = ", ".join(sorted(unknown)) or "none"
-        raise InvalidValue(f"scopes must be some of {', '.join(SCOPES)}, but {came} came")
+        raise InvalidValue(f"expected scopes to be some of {', '.join(SCOPES)}, got {came}")
     if len(label) > LONGEST_LABEL or not (label.isprintable()):
         raise InvalidValue(f"a label must have at most {LONGEST_LABEL} visible characters")
     names = tuple(sorted(set(fleets)))

@@ -101,7 +101,7 @@ def _conflict(entry: NewReward, outcome: Outcome, field: str | None) -> ApiError
         )
     else:
         message = (
-            f"decision {entry.id!r} has the reward {has} already, but {entry.value} came; it is rewarded once "
+            f"expected the reward {has} that decision {entry.id!r} has already, got {entry.value}; it is rewarded once "
             "(correct it with PUT)"
         )
     return ApiError("reward_conflict", message, field)
@@ -123,7 +123,8 @@ def checked(engine: Engine, reward: float, field: str) -> float:
     if not abs(reward) <= most:
         raise ApiError(
             "invalid",
-            f"reward must be a number from {-most:g} to {most:g} (limits.number), but {reward:g} came; choose another "
+            f"expected reward to be a number from {-most:g} to {most:g} (limits.number), got {reward:g}; choose "
+            "another "
             "unit",
             field,
         )

@@ -249,7 +249,7 @@ class Roster:
         return None
 
     def repair(self, name: str, *, from_log: bool = True) -> LiveFleet:
-        """Build a fleet anew from its log, serve that and return it.
+        """Build a fleet again from its log, serve that and return it.
 
         Parameters
         ----------
@@ -280,7 +280,7 @@ class Roster:
                 if row is None or row.created != live.created:
                     raise unknown_fleet(name)
                 self._install(live)
-            logger.warning("fleet %r was built anew from its log", name)
+            logger.warning("fleet %r was built again from its log", name)
             return live
 
 

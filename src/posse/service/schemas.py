@@ -70,7 +70,7 @@ class Definition(Request):
         ),
     )
     refresh_growth: float | None = Field(
-        None, ge=0, le=1e6, description="The population is estimated anew when rewards have grown by this fraction."
+        None, ge=0, le=1e6, description="The population is refreshed when rewards have grown by this fraction."
     )
     robust: bool = Field(False, description="A population with heavy tails.")
     rewards: Literal["number", "binary", "count"] = Field(
@@ -376,7 +376,7 @@ class DecisionAnswer(Answer):
     fleet: str = Field(examples=["stores"])
     task: str = Field(examples=["store-17"])
     arm: str = Field(description="The arm to pull.", examples=["coffee"])
-    propensity: float = Field(description="How likely this arm was.", examples=[0.81])
+    propensity: float = Field(description="The probability that this arm had.", examples=[0.81])
     probabilities: dict[str, float] = Field(examples=[{"coffee": 0.81, "cake": 0.19}])
     mean: dict[str, float] = Field(examples=[{"coffee": 3.1, "cake": 2.4}])
     sd: dict[str, float] = Field(examples=[{"coffee": 0.5, "cake": 0.6}])

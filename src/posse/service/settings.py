@@ -123,7 +123,7 @@ def read_settings(path: str | None, **options: Any) -> Settings:
     values |= {name: value for name, value in options.items() if value is not None}
     limits = values.pop("limits", {})
     if not isinstance(limits, dict):
-        raise InvalidValue(f"limits must be a table, [limits], but {limits!r} came")
+        raise InvalidValue(f"expected limits to be a table, [limits], got {limits!r}")
     settings: Settings = _checked(Settings, values, "")
     return dataclasses.replace(settings, limits=_checked(Limits, limits, "limits."))
 
@@ -147,11 +147,11 @@ def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
         default = getattr(defaults, name)
         if isinstance(default, bool):
             if not isinstance(value, bool):
-                raise InvalidValue(f"{prefix}{name} must be true or false, but {value!r} came")
+                raise InvalidValue(f"expected {prefix}{name} to be true or false, got {value!r}")
             checked[name] = value
         elif isinstance(default, str):
             if not isinstance(value, str) or not value:
-                raise InvalidValue(f"{prefix}{name} must be text, but {value!r} came")
+                raise InvalidValue(f"expected {prefix}{name} to be text, got {value!r}")
             checked[name] = value
         elif isinstance(default, int):
             least = 0 if name == "port" else 1
@@ -159,7 +159,7 @@ def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
         else:
             checked[name] = number(value, prefix + name, at_least=0)
     if checked.get("port", 1) > 65535:
-        raise InvalidValue(f"port must be at most 65535, but {checked['port']} came")
+        raise InvalidValue(f"expected port to be at most 65535, got {checked['port']}")
     if "require_keys" in checked:
         one_of(checked["require_keys"], "require_keys", RULES)
     if "webhook" in checked:

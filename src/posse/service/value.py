@@ -47,7 +47,7 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
             raise InvalidValue(f"no arm {arm!r}; the arms are {', '.join(active_arms(live.definition))}")
         target = Always(arm)
     else:
-        raise InvalidValue(f"baseline must be uniform or arm:NAME, but {baseline!r} came")
+        raise InvalidValue(f"expected baseline to be uniform or arm:NAME, got {baseline!r}")
     question = (engine.settings.database, live.name, live.created, baseline, rows)
     # Evaluating takes a core for a while, so people who look at the same page share an answer.
     with _one_at_a_time:

@@ -1,7 +1,8 @@
 """Using every compiled part of a fleet once, so that no request waits for the compiler or its cache, or fails in it.
 
 Kernels are compiled for the kinds of their arguments, not for their sizes, and wait in a cache on disk after that. What
-is not there takes minutes, so a second process compiles the same parts from the last to the first, until both meet.
+is not there takes about three minutes of a core, so a second process compiles the same parts from the last to the
+first, until both meet.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Warming:
         doing = "compiling" if self._compiling else "loading compiled code"
         if self._waiting:
             doing = "waiting for another process that is compiling"
-        first = "; this takes minutes, once, unless `posse warmup` ran" if self._compiling else ""
+        first = "; this takes about two minutes, once, unless `posse warmup` ran" if self._compiling else ""
         return f"{doing}, {self._n_done} of {len(self._parts)}{first}"
 
     def run(self, told: Callable[[], None], stopped: Callable[[], bool] = lambda: False) -> None:

@@ -43,7 +43,7 @@ def signature(secret: str, body: bytes) -> str:
 def require_address(url: str) -> str:
     """Return the address of a webhook, or raise."""
     if not url.startswith(("http://", "https://")):
-        raise InvalidValue(f"webhook must be an address that begins with https:// or http://, but {url!r} came")
+        raise InvalidValue(f"expected webhook to be an address that begins with https:// or http://, got {url!r}")
     return url
 
 

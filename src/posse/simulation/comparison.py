@@ -73,7 +73,7 @@ def compare_paired(first: str, second: str, a: Array, b: Array, *, level: float 
     """
     level = number(level, "level", above=0)
     if level >= 1:
-        raise InvalidValue(f"level must be between 0 and 1, but {level:g} came")
+        raise InvalidValue(f"expected level to be between 0 and 1, got {level:g}")
     counts = resampled(a.size)
     means_a, means_b = counts @ a / a.size, counts @ b / a.size
     tails = [(1 - level) / 2, (1 + level) / 2]

@@ -25,7 +25,7 @@ def named_factories(policies: Mapping[str, PolicyChoice] | Sequence[PolicyChoice
     """Return a factory for every name; a policy without a name goes by its label."""
     if isinstance(policies, str):
         raise InvalidValue(
-            f"policies must be a mapping from names to policies or a list, but the text {policies!r} came"
+            f"expected policies to be a mapping from names to policies or a list, got the text {policies!r}"
         )
     if not isinstance(policies, Mapping):
         named: dict[str, PolicyChoice] = {}
@@ -42,7 +42,7 @@ def named_factories(policies: Mapping[str, PolicyChoice] | Sequence[PolicyChoice
         factory = policy_factory(policy) if isinstance(policy, str) else policy
         if not callable(factory):
             raise InvalidValue(
-                f"policy {name!r} must be a class, a functools.partial of one or a key, but {factory!r} came"
+                f"expected policy {name!r} to be a class, a functools.partial of one or a key, got {factory!r}"
             )
         if isinstance(factory, partial) and isinstance(factory.func, type) and issubclass(factory.func, Policy):
             check_settings(factory.func, factory.keywords, name)

@@ -50,7 +50,7 @@ def read_result(
         raise ResultFileError(f"cannot read {source} as a Parquet file: it is damaged") from None
     if not isinstance(header, dict) or header.get("posse") != kind:
         came = header.get("posse") if isinstance(header, dict) else "no posse header"
-        raise ResultFileError(f"{source} is not a result of posse: expected format {kind!r}, but {came!r} came")
+        raise ResultFileError(f"{source} is not a result of posse: expected format {kind!r}, got {came!r}")
     lacking = set(keys) - set(header)
     if lacking:
         raise ResultFileError(f"{source} is damaged: its header lacks {', '.join(sorted(lacking))}")

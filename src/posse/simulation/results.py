@@ -141,7 +141,24 @@ class SimulationResult:
         return table.insert_column(1, words).sort("regret", maintain_order=True)
 
     def regret_of(self, policy: str, column: str = "regret") -> Any:
-        """Return the values of one policy, ordered by seed."""
+        """Return the values of one policy, ordered by seed.
+
+        Parameters
+        ----------
+        policy : str
+            Its name.
+        column : str, default "regret"
+            A column of ``table``.
+
+        Returns
+        -------
+        ndarray of shape (n_seeds,)
+
+        Raises
+        ------
+        UnknownPolicy
+            If this result has no such policy.
+        """
         import polars as pl
 
         self._require(policy)
@@ -154,25 +171,54 @@ class SimulationResult:
         ----------
         first, second : str
             Names of policies.
-        level : float
+        level : float, default 0.95
             Coverage of the bootstrap intervals.
 
         Returns
         -------
         Comparison
             Difference (first minus second) and ratio (first over second) of mean regret, with intervals.
+
+        Raises
+        ------
+        UnknownPolicy
+            If this result has no such policy.
         """
         return compare_paired(first, second, self.regret_of(first), self.regret_of(second), level=level)
 
     def only_seeds(self, seeds: Sequence[int]) -> SimulationResult:
-        """Return the part of this result with these seeds."""
+        """Return the part of this result with these seeds.
+
+        Parameters
+        ----------
+        seeds : sequence of int
+            Those that were not run are left out.
+
+        Returns
+        -------
+        SimulationResult
+        """
         import polars as pl
 
         table = self.table.filter(pl.col("seed").is_in(list(seeds)))
         return SimulationResult(table, self.settings, self.descriptions, self.version, self.complete)
 
     def only_policies(self, policies: Sequence[str]) -> SimulationResult:
-        """Return the part of this result with these policies."""
+        """Return the part of this result with these policies.
+
+        Parameters
+        ----------
+        policies : sequence of str
+
+        Returns
+        -------
+        SimulationResult
+
+        Raises
+        ------
+        UnknownPolicy
+            If this result has no such policy.
+        """
         import polars as pl
 
         for name in policies:
@@ -183,7 +229,22 @@ class SimulationResult:
         return SimulationResult(table, settings, words, self.version, self.complete)
 
     def rename(self, names: Mapping[str, str]) -> SimulationResult:
-        """Return the same result with policies called by other names."""
+        """Return the same result with policies called by other names.
+
+        Parameters
+        ----------
+        names : mapping
+            New names by old ones; others stay.
+
+        Returns
+        -------
+        SimulationResult
+
+        Raises
+        ------
+        UnknownPolicy
+            If this result has no such policy.
+        """
         import polars as pl
 
         for name in names:
@@ -197,7 +258,17 @@ class SimulationResult:
         return SimulationResult(table, settings, words, self.version, self.complete)
 
     def save(self, path: str | Path) -> None:
-        """Write one Parquet file; a file of that name is replaced at once or not at all."""
+        """Write one Parquet file; a file of that name is replaced at once or not at all.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        ResultFileError
+            If it cannot be written.
+        """
         header = {
             "posse": FORMAT,
             "version": self.version,
@@ -214,7 +285,21 @@ class SimulationResult:
 
     @classmethod
     def load(cls, path: str | Path) -> SimulationResult:
-        """Read a file that :meth:`save` wrote."""
+        """Read a file that :meth:`save` or ``simulate(..., out=path)`` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        SimulationResult
+
+        Raises
+        ------
+        ResultFileError
+            If there is no such file, or it is not a result.
+        """
         table, header = read_result(
             path,
             kind=FORMAT,

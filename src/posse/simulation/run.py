@@ -52,31 +52,50 @@ def simulate(
     Parameters
     ----------
     world : World
+        Such as :class:`posse.SyntheticWorld`, or anything with its attributes and ``draw``.
     policies : mapping from name to policy, or a list of policies
         A policy is a class, a ``functools.partial`` of one, or a key of :func:`posse.policies.make_policy`. Any class
         with ``choose`` and ``update`` will do; one with ``play`` runs in compiled code. ``prior="known"`` in a partial
         stands for the population of the drawn world.
     horizon : int
         Steps per run.
-    seeds : int or sequence of int
+    seeds : int or sequence of int, default 100
         How many seeds (0, 1, ...), or which.
-    workers : int, optional
-        Processes, or tasks at a time. Default: this process alone, or the whole cluster on Ray.
-    out : path, optional
-        Parquet file for the result. Finished seeds are saved as the run goes on; a run with the same settings
-        continues where the file ends, and may ask for more seeds.
-    appendix : bool
+    workers : int, default None
+        Processes, or seeds at a time on Ray. None: this process alone, or the whole cluster on Ray.
+    out : path, default None
+        Parquet file for the result; None: no file. Finished seeds are saved as the run goes on; a run with the same
+        settings continues where the file ends, and may ask for more seeds.
+    appendix : bool, default False
         Also compute the regret of the paper's appendix, which asks every task at every step.
-    checkpoints : int
+    checkpoints : int, default 200
         How many points of each regret curve to keep.
-    track_task : int
+    track_task : int, default 0
         The task whose own regret curve is kept.
-    progress : bool or callable, optional
-        Show a progress bar. Default: when standard error is a terminal. A callable is told how many seeds are newly
+    progress : bool or callable, default None
+        Show a progress bar. None: when standard error is a terminal. A callable is told how many seeds are newly
         done: first those that the file already has, then each as it finishes.
-    engine : {"processes", "ray"}, optional
-        Where seeds run: on this machine (default), or on a Ray cluster, connected or in RAY_ADDRESS (``posse[ray]``).
+    engine : {"processes", "ray"}, default None
+        Where seeds run: on this machine (None), or on a Ray cluster, connected or in RAY_ADDRESS (``posse[ray]``).
         The result is the same.
+
+    Returns
+    -------
+    SimulationResult
+        Regret of every policy in every seed; the same for any number of workers.
+
+    Raises
+    ------
+    InvalidValue
+        If the world, a policy or a setting cannot be used; found before the first seed runs.
+    UnknownPolicy
+        If no policy has a key that was given.
+    SettingsDiffer
+        If ``out`` holds a run with other settings, or of another version.
+    ResultFileError
+        If ``out`` is damaged, or cannot be written.
+    PosseError
+        If a policy of your own raises: it names policy, seed and step.
 
     Examples
     --------
@@ -93,7 +112,7 @@ def simulate(
     checkpoints = whole_number(checkpoints, "checkpoints", at_least=1)
     track_task = whole_number(track_task, "track_task", at_least=0)
     if track_task >= world.n_tasks:
-        raise InvalidValue(f"track_task must be from 0 to {world.n_tasks - 1}, but {track_task} came")
+        raise InvalidValue(f"expected track_task to be from 0 to {world.n_tasks - 1}, got {track_task}")
     wanted = seed_list(seeds)
     steps = np.unique(np.linspace(horizon / checkpoints, horizon, checkpoints).round().astype(np.int64).clip(1))
     settings: Settings = {
@@ -145,11 +164,11 @@ def seed_list(seeds: Any) -> list[int]:
     try:
         chosen = [whole_number(seed, "every seed", at_least=0) for seed in seeds]
     except TypeError:
-        raise InvalidValue(f"seeds must be a number of seeds or a list of them, but {seeds!r} came") from None
+        raise InvalidValue(f"expected seeds to be a number of seeds or a list of them, got {seeds!r}") from None
     if not chosen:
-        raise InvalidValue("seeds must hold at least one seed, but the list is empty")
+        raise InvalidValue("expected at least one seed, got none")
     if len(set(chosen)) < len(chosen):
-        raise InvalidValue("seeds must be different from each other, but some come twice")
+        raise InvalidValue("expected seeds that differ from each other, got some twice")
     return chosen
 
 
@@ -215,7 +234,7 @@ def play_step_by_step(
 
 def _checked_arm(arm: Any, n_arms: int) -> int:
     if not 0 <= int(arm) < n_arms:
-        raise InvalidValue(f"choose must return an arm from 0 to {n_arms - 1}, but {arm} came")
+        raise InvalidValue(f"expected choose to return an arm from 0 to {n_arms - 1}, got {arm}")
     return int(arm)
 
 

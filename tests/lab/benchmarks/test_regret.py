@@ -173,7 +173,7 @@ def test_other_seeds_can_be_asked_for():
 
     assert later.seeds == [7, 8]
     assert_allclose(later.regret_of("evidence UCB")[1], alone.regret_of("evidence UCB")[0])
-    with pytest.raises(InvalidValue, match="first_seed must be at least 0"):
+    with pytest.raises(InvalidValue, match="first_seed to be at least 0"):
         measure(setting, world, seeds=1, first_seed=-1)
 
 
@@ -215,5 +215,5 @@ def test_an_unknown_setting_is_refused_with_a_hint():
 def test_worlds_from_data_use_fewer_seeds():
     assert [seeds_of(SETTINGS["sarcos"], seeds) for seeds in (5, 100)] == [5, 20]
     assert seeds_of(SETTINGS["balanced"], 100) == 100
-    with pytest.raises(InvalidValue, match="seeds must be at least 1"):
+    with pytest.raises(InvalidValue, match="seeds to be at least 1"):
         seeds_of(SETTINGS["balanced"], 0)

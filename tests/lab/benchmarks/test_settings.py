@@ -1,4 +1,4 @@
-"""The settings, and the odd tasks and units that their worlds ask of SyntheticWorld."""
+"""The settings, and the outlier tasks and units that their worlds ask of SyntheticWorld."""
 
 import numpy as np
 import pytest
@@ -128,13 +128,13 @@ def test_the_share_of_odd_tasks_is_rounded_up(share, tasks, odd):
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
-        ({"odd_share": -0.1}, InvalidValue, "odd_share must be at least 0"),
-        ({"odd_share": 1.5}, InvalidValue, "odd_share must be at most 1, but 1.5 came"),
-        ({"odd_share": "some"}, InvalidValue, "odd_share must be a number"),
-        ({"odd_scale": 0.0}, InvalidValue, "odd_scale must be greater than 0"),
-        ({"feature_scale": [1.0, 2.0]}, ShapeError, r"length n_features=3, but its shape is \(2,\)"),
-        ({"feature_scale": [1.0, 2.0, 0.0]}, InvalidValue, "feature_scale must be greater than 0, but 0 came"),
-        ({"feature_scale": [1.0, 2.0, np.inf]}, NotFinite, "feature_scale must be finite"),
+        ({"odd_share": -0.1}, InvalidValue, "odd_share to be at least 0"),
+        ({"odd_share": 1.5}, InvalidValue, "odd_share to be at most 1, got 1.5"),
+        ({"odd_share": "some"}, InvalidValue, "odd_share to be a number"),
+        ({"odd_scale": 0.0}, InvalidValue, "odd_scale to be greater than 0"),
+        ({"feature_scale": [1.0, 2.0]}, ShapeError, r"length n_features=3, got shape \(2,\)"),
+        ({"feature_scale": [1.0, 2.0, 0.0]}, InvalidValue, "feature_scale to be greater than 0, got 0"),
+        ({"feature_scale": [1.0, 2.0, np.inf]}, NotFinite, "feature_scale to be finite"),
     ],
 )
 def test_bad_settings(settings, error, words):

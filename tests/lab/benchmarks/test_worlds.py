@@ -79,11 +79,11 @@ def test_click_rates_differ_as_the_settings_say():
     ("make", "words"),
     [
         (lambda: AlteredWorld(world=SyntheticWorld()), "expected a world with contexts='intercept', got 'mixed-gaus"),
-        (lambda: AlteredWorld(world=PLAIN, offset="far"), "offset must be a number"),
-        (lambda: AlteredWorld(world=PLAIN, constant="none"), "constant must be a number"),
+        (lambda: AlteredWorld(world=PLAIN, offset="far"), "offset to be a number"),
+        (lambda: AlteredWorld(world=PLAIN, constant="none"), "constant to be a number"),
         (lambda: ClickWorld(rate=1.5), "expected a rate of at most 1, got 1.5"),
-        (lambda: ClickWorld(n_arms=0), "n_arms must be at least 1"),
-        (lambda: ClickWorld(task_sd=-1), "task_sd must be at least 0"),
+        (lambda: ClickWorld(n_arms=0), "n_arms to be at least 1"),
+        (lambda: ClickWorld(task_sd=-1), "task_sd to be at least 0"),
     ],
 )
 def test_bad_settings(make, words):

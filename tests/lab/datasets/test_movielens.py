@@ -288,7 +288,7 @@ def test_an_archive_that_is_none_is_refused(tmp_path):
 
 
 def test_an_unknown_size_is_refused(tmp_path):
-    with pytest.raises(InvalidValue, match="size must be one of '1m', '10m'"):
+    with pytest.raises(InvalidValue, match="size to be one of '1m', '10m'"):
         load_movielens(tmp_path, "20m")
 
 

@@ -66,7 +66,7 @@ def test_a_file_cut_short_is_refused(sarcos_folder, cut):
 
 
 def test_an_unknown_part_is_refused(sarcos_folder):
-    with pytest.raises(InvalidValue, match="part must be one of 'test', 'train'"):
+    with pytest.raises(InvalidValue, match="part to be one of 'test', 'train'"):
         load_sarcos(sarcos_folder, "validation")
 
 

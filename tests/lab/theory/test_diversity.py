@@ -99,7 +99,7 @@ def test_a_constant_feature_is_found_without_luck():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(InvalidValue, match="law must be one of 'mixed-gaussian'"):
+    with pytest.raises(InvalidValue, match="law to be one of 'mixed-gaussian'"):
         covariate_diversity("gaussian", 2)
     with pytest.raises(InvalidValue, match="n_features"):
         covariate_diversity("uniform", 0)

@@ -313,7 +313,7 @@ def test_bad_input_is_refused(constants, draw_run):
             bayes_radius(2, delta)
     with pytest.raises(InvalidValue, match="step"):
         radius(constants, 0, DELTA)
-    with pytest.raises(InvalidValue, match="form must be one of 'printed', 'repaired', 'corrected'"):
+    with pytest.raises(InvalidValue, match="form to be one of 'printed', 'repaired', 'corrected'"):
         radius(constants, 1, DELTA, "proved")
     with pytest.raises(InvalidValue, match="norm"):
         radius(constants, 1, DELTA, norm="euclidean")

@@ -86,5 +86,5 @@ def test_posse_alone_can_be_drawn(report, tmp_path):
 
 
 def test_bad_paths_are_refused(report, tmp_path):
-    with pytest.raises(InvalidValue, match=r"must end in \.png, \.svg or \.pdf"):
+    with pytest.raises(InvalidValue, match=r"to end in \.png, \.svg or \.pdf"):
         plot_peers(report, [tmp_path / "peers.txt"])

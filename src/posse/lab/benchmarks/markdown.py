@@ -66,7 +66,7 @@ def regret_markdown(report: RegretReport) -> str:
         )
     if report.checks:
         parts.append(
-            "Units, offsets, and ordinary tasks beside odd ones:\n\n"
+            "Units, offsets, and ordinary tasks beside outlier tasks:\n\n"
             + table(
                 ["regret of", "over that of", "seeds", "ratio", "bar", "met"],
                 [

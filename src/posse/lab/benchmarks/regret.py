@@ -183,7 +183,7 @@ class RegretReport:
     rows : tuple of Row
     everyday : tuple of EverydayRow
     checks : tuple of Ratio
-        Units, offsets and odd tasks: the same method in two worlds, or two methods on the ordinary tasks.
+        Units, offsets and outlier tasks: the same method in two worlds, or two methods on the ordinary tasks.
     skipped : dict from setting name to the reason
     """
 
@@ -374,13 +374,13 @@ def unit_checks(results: Mapping[str, SimulationResult]) -> list[Ratio]:
 
 
 def odd_checks(results: Mapping[str, SimulationResult]) -> list[Ratio]:
-    """Return what odd tasks cost the ordinary ones, and what guarding against them costs where there are none."""
+    """Return what outlier tasks cost the ordinary ones, and what guarding against them costs where there are none."""
     if not {"odd", "no-odd"} <= set(results):
         return []
     odd, none = results["odd"], results["no-odd"]
     guarded = ordinary_regret(odd, ROBUST_UCB)
     plain_none, guarded_none = ordinary_regret(none, EVIDENCE_UCB), ordinary_regret(none, ROBUST_UCB)
-    there, gone = "odd tasks there", "no odd tasks"
+    there, gone = "outlier tasks there", "no outlier tasks"
     return [
         ratio_of("odd", f"{ROBUST_UCB}, {there}", f"{EVIDENCE_UCB}, {gone}", guarded, plain_none, at_most=1.05),
         ratio_of("odd", f"{ROBUST_UCB}, {there}", f"{ROBUST_UCB}, {gone}", guarded, guarded_none, at_most=1.05),

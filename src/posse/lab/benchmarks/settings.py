@@ -56,7 +56,7 @@ def all_methods(world: World) -> dict[str, Factory]:
 
 
 def robust_methods(world: World) -> dict[str, Factory]:  # noqa: ARG001  # the signature of all_methods
-    """Return what the rows about odd tasks compare."""
+    """Return what the rows about outlier tasks compare."""
     return {
         EVIDENCE_UCB: EVIDENCE[EVIDENCE_UCB],
         ROBUST_UCB: partial(EbmUCB, prior="evidence", robust=True),
@@ -271,13 +271,13 @@ _ROWS = (
     ),
     Setting(
         name="no-odd",
-        title="N=20, no odd tasks",
+        title="N=20, no outlier tasks",
         world=_synthetic(n_tasks=20),
         methods=robust_methods,
     ),
     Setting(
         name="odd",
-        title="N=20, 2 odd tasks at 10 times the scale",
+        title="N=20, 2 outlier tasks at 10 times the scale",
         world=_synthetic(n_tasks=20, odd_share=0.1, odd_scale=10.0),
         methods=robust_methods,
         needs=("no-odd",),

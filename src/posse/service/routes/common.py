@@ -188,4 +188,4 @@ def require_batch(engine: Engine, items: Sequence[Any], field: str) -> None:
     """Raise if a batch is too long."""
     most = engine.settings.limits.batch
     if len(items) > most:
-        raise ApiError("batch_too_large", f"at most {most} {field} fit in a request, but {len(items)} came", field)
+        raise ApiError("batch_too_large", f"expected at most {most} {field} in a request, got {len(items)}", field)

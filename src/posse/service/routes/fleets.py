@@ -188,12 +188,12 @@ async def retire_arm(engine: Ready, live: Live, arm: ArmName) -> Response:
 @router.post(
     "/fleets/{fleet}/repair",
     dependencies=scope("admin"),
-    summary="Build a fleet anew from its log",
+    summary="Build a fleet again from its log",
     description="For one that is set aside; one that serves goes on meanwhile, and is replaced by what its log says.",
     responses={200: with_example(schemas.Fleet), **failures(*READING, 404)},
 )
 async def repair_fleet(engine: Ready, fleet: Stored) -> Response:
-    """Build a fleet anew."""
+    """Build a fleet again."""
     await run_in_threadpool(engine.repair, fleet)
     return await _answer(engine, fleet)
 

@@ -50,7 +50,7 @@ async def rank(
     live = await live_of(engine, live.name)  # a body may take its time, and the fleet be another by now
     most = engine.settings.limits.batch
     if body.k > most:
-        raise ApiError("batch_too_large", f"at most {most} places fit in a request, but {body.k} came", "k")
+        raise ApiError("batch_too_large", f"expected at most {most} places in a request, got {body.k}", "k")
     made = await ask_fleet(live, lambda: new_ranking(engine, live, body, key))
     outcomes = await engine.writer.write([entry for _, entry in made])
     refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN)), None)

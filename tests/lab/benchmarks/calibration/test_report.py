@@ -85,5 +85,5 @@ def test_the_report_is_plain_and_the_tables_are_whole():
 
 @pytest.mark.parametrize("wrong", [{"seeds": 0}, {"first_seed": -1}, {"workers": 0}])
 def test_bad_numbers_are_refused(wrong):
-    with pytest.raises(InvalidValue, match=f"{next(iter(wrong))} must be at least"):
+    with pytest.raises(InvalidValue, match=f"{next(iter(wrong))} to be at least"):
         measure_calibration([SITUATION], **wrong)

@@ -84,7 +84,7 @@ def test_regret_is_of_the_seeds_that_are_reported(peer):
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"seeds": 0}, "seeds must be at least 1"), ({"block_seconds": 0.0}, "block_seconds must be greater than 0")],
+    [({"seeds": 0}, "seeds to be at least 1"), ({"block_seconds": 0.0}, "block_seconds to be greater than 0")],
 )
 def test_bad_plans(changes, words):
     with pytest.raises(InvalidValue, match=words):

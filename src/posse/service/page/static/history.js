@@ -1,4 +1,4 @@
-// What happened in a task, the newest first: the arm, how likely each was, and what came of it.
+// What happened in a task, the newest first: the arm, the probability of each, and what came of it.
 
 import { get, path, serverNow } from "./api.js";
 import { h, headRow, keyed, label, onChange, setHidden, setText, svg } from "./dom.js";

@@ -26,7 +26,7 @@ export function segmentsCard() {
       "p",
       { class: "hint" },
       "Averages over the decisions that have this in common, by what is believed now: what the best arm is expected to " +
-        "earn per decision, how much more that is than of the next best arm, and how likely it is the best one.",
+        "earn per decision, how much more that is than of the next best arm, and the probability that it is the best one.",
     ),
     groups,
   );

@@ -109,7 +109,7 @@ export function taskPanel({ fleet, route }) {
       title: `Erase ${task}?`,
       lines: [
         "Its decisions and rewards leave the log, snapshots and all that was learned from them. This cannot be undone.",
-        "The task starts anew with its next decision.",
+        "The task starts afresh with its next decision.",
       ],
       action: "Erase it",
       work: () => send("DELETE", path("fleets", fleet, "tasks", task), undefined, { timeout: 60_000 }),

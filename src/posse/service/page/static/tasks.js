@@ -22,7 +22,7 @@ const COLUMNS = [
 ];
 
 const ABOUT =
-  "How sure: how likely that arm is the best one, at the average context of the task. Unusual: how far a task is from " +
+  "How sure: the probability that this arm is the best one, at the average context of the task. Unusual: how far a task is from " +
   "the others, in units of the usual difference between tasks; ▲ is further than chance would put any.";
 
 function compared(key) {

@@ -83,8 +83,8 @@ export function tryPanel({ fleet, latest, soon }) {
     h(
       "p",
       { class: "hint" },
-      "Is best: how likely this arm earns most here.",
-      h("span", { class: "wide-only" }, " Is chosen: how likely it would be taken now, exploration included."),
+      "Is best: the probability that this arm earns most here.",
+      h("span", { class: "wide-only" }, " Is chosen: the probability that it would be taken now, exploration included."),
     ),
   );
   const form = h(
