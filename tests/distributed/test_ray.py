@@ -15,6 +15,7 @@ from posse.cli.main import app
 from posse.distributed import ShardedPosse
 from posse.distributed.fit import learn_files
 from posse.errors import InvalidValue, MissingFile, RewardConflict, UnknownArm, UnknownDecision, UnknownTask
+from posse.features import FeatureSpec, numeric
 from posse.fleet.streaming import Columns
 
 pytest.importorskip("ray")
@@ -116,6 +117,34 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
         ray.kill(actor, no_restart=False)
     assert pair_sums(fleet) == before
     assert fleet.reward(decision, 1.0)
+
+
+def test_scaling_that_is_learned_from_the_first_table_is_known_to_shards_and_folder(ray, tmp_path, log):
+    spec = FeatureSpec([numeric("a", scale="standard"), "b"])
+    one, table = Posse(arms=ARMS, features=spec, seed=1), log(3000)
+    one.learn_many(table)
+    fleet = ShardedPosse(arms=ARMS, features=spec, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False)
+    try:
+        with pytest.raises(UnknownArm):
+            fleet.learn_many(table.with_columns(arm=np.array(["violet"] * 3000)))
+        assert not fleet.features.ready, "a table that was refused taught nothing"
+        fleet.learn_many(table)
+
+        def require_same():
+            assert fleet.features == one.features
+            mean = fleet.expected("t1", CONTEXT).mean
+            assert_allclose(list(mean.values()), list(one.expected("t1", CONTEXT).mean.values()), rtol=1e-8)
+            assert fleet.decide("t2", CONTEXT).arm in ARMS
+
+        require_same()
+        for actor in (*fleet._shards, fleet._coordinator):
+            ray.kill(actor, no_restart=False)
+        require_same()
+        fleet.close()
+        fleet = ShardedPosse.open(tmp_path / "fleet", fsync=False)
+        require_same()
+    finally:
+        fleet.close()
 
 
 @SLOW

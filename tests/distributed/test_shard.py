@@ -11,7 +11,8 @@ from posse.distributed.actors import file_of
 from posse.distributed.journal import Journal, read_journal
 from posse.distributed.population import estimate, published
 from posse.distributed.shard import Shard
-from posse.errors import DamagedFile
+from posse.errors import DamagedFile, InvalidValue
+from posse.features import FeatureSpec, numeric
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
 CONTEXT = {"a": 0.5, "b": -1.0}
@@ -21,8 +22,8 @@ CONTEXT = {"a": 0.5, "b": -1.0}
 def new_shard(tmp_path):
     alive = []
 
-    def make(**settings):
-        template = file_of(Posse(arms=ARMS, features=FEATURES, seed=3, **settings))
+    def make(features=FEATURES, **settings):
+        template = file_of(Posse(arms=ARMS, features=features, seed=3, **settings))
         for one in alive:
             one.let_go()  # as its process would by dying
         alive.append(Shard(template, 5, str(tmp_path / "shard"), fsync=False))
@@ -119,6 +120,25 @@ def test_a_record_that_was_not_finished_is_cut_off(new_shard, log, pair_sums, tm
     again = new_shard()
     assert state(again, pair_sums) == before
     assert again.learn_rows("b", *rows_of(log(50, seed=1))) == 50
+
+
+@pytest.mark.parametrize("snapshots", [False, True], ids=["journal", "snapshot"])
+def test_a_restored_shard_knows_the_scaling_that_it_was_told(new_shard, log, snapshots):
+    spec = FeatureSpec([numeric("a", scale="standard"), "b"])
+    learned = spec.learn_scaling(log()[["a", "b"]])
+    shard = new_shard(features=spec)
+    assert not shard.state()["ready"]
+    with pytest.raises(InvalidValue, match="scaling"):
+        shard.expected("t1", CONTEXT)
+    shard.set_features("scale", learned.to_json())
+    decision = shard.decide("d", "t1", CONTEXT, None, True)
+    if snapshots:
+        shard.snapshot()
+    again = new_shard(features=spec)
+    assert again.fleet.features == learned
+    assert again.reward("r", decision.id, 1.0)
+    contexts = [row for ledger in again.fleet._ledgers() for row in ledger.context.tolist()]
+    assert contexts == [learned.encode(CONTEXT).tolist()]
 
 
 def test_a_journal_that_is_damaged_in_the_middle_is_refused(tmp_path):

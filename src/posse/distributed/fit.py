@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from posse.distributed.sharded import ShardedPosse
+    from posse.features import FeatureSpec
     from posse.types import Array, IntArray
 
 ROWS = 1 << 18  # of a block
@@ -102,14 +103,18 @@ def encode_frame(frame: pl.DataFrame, fleet: Posse, columns: Columns, home: IntA
 
 
 def encode_rows(
-    template: Posse, frame: pl.DataFrame, task: str, arm: str, reward: str
+    template: Posse, frame: pl.DataFrame, task: str, arm: str, reward: str, features: FeatureSpec | None = None
 ) -> tuple[list[Label], IntArray, IntArray, Array, Array]:
-    """Return distinct tasks, every row's place among them, and the arms, contexts and rewards of rows, all checked."""
+    """Return distinct tasks, every row's place among them, and the arms, contexts and rewards of rows, all checked.
+
+    ``features`` encode the contexts. Default: those of the template.
+    """
+    spec = template.features if features is None else features
     y = rewards_of(required(frame, reward, "reward"))
     labels, codes = label_codes(required(frame, task, "task"), template._tasks)
     arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), template._arms)
     numbers = np.array([template._arms.number(label) for label in arm_labels], dtype=np.int64)
-    X = template.features.encode_many(contexts_of(frame, template.features.names))
+    X = spec.encode_many(contexts_of(frame, spec.names))
     return labels, codes, numbers[arm_codes], X, y
 
 
@@ -147,8 +152,9 @@ def learn_files(
     if not files.is_parquet:
         raise InvalidValue(f"expected Parquet files for a sharded fleet, got {files.paths[0]}; convert them first")
     template = fleet._template
-    if not template.features.ready:
-        template._features = learn_scaling(template.features, files)
+    with fleet._scaling:
+        if not template.features.ready:
+            fleet._scale(learn_scaling(template.features, files))
     encoded = _pieces_of(files).map_batches(
         encode_pieces,
         fn_kwargs={

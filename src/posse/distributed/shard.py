@@ -21,6 +21,7 @@ from posse.distributed.folder import ShardFolder
 from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.errors import PosseError
+from posse.features import FeatureSpec
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.file import load_fleet
 from posse.fleet.file_format import KIND, SUMS_ONLY, VERSION
@@ -154,6 +155,10 @@ class Shard:
         """See :meth:`posse.Posse.retire_arm`."""
         self._once(request, lambda: self._change("retire_arm", {"arm": arm}))
 
+    def set_features(self, request: str, features: dict[str, Any]) -> None:
+        """Encode contexts by the scaling that was learned from the first table, given as JSON."""
+        self._once(request, lambda: self._change("features", {"features": features}))
+
     def forget(self, request: str, tasks: list[Label]) -> None:
         """Forget tasks, and the population that they helped to learn."""
         self._once(request, lambda: self._change("forget", {"tasks": tasks}))
@@ -213,6 +218,7 @@ class Shard:
             "arms": list(fleet._arms),
             "retired": list(fleet.retired_arms),
             "kind": fleet._tasks.kind,
+            "ready": fleet.features.ready,
             "pid": os.getpid(),
         }
 
@@ -291,6 +297,9 @@ class Shard:
             fleet.retire_arm(facts["arm"])
         elif what == "forget":
             fleet.forget(*facts["tasks"])
+        elif what == "features":
+            with fleet._lock:
+                fleet._features = FeatureSpec.from_json(facts["features"])
         else:
             with fleet._lock:
                 fleet._engine.store.reset_prior()

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -129,6 +130,7 @@ class ShardedPosse:
     ) -> None:
         """Start the actors; a ``manifest`` fills new ones, ``generation`` names those that a folder has."""
         self._template = template
+        self._scaling = threading.Lock()  # so that features get one scaling
         self._folder = None if folder is None else Path(folder).absolute()
         self._resources = RESOURCES | (resources or {})
         self._client, self._counter = secrets.token_hex(6), itertools.count()
@@ -150,6 +152,8 @@ class ShardedPosse:
         for state in states:
             if state["kind"] is not None:
                 self._template._tasks._kind = state["kind"]
+        if self._template.features.ready and not all(state["ready"] for state in states):
+            self._scale(self._template.features)
 
     def _describe(self) -> None:
         """Write to the folder what is needed to open it again."""
@@ -288,12 +292,30 @@ class ShardedPosse:
             learned = learn_files(self, table, columns, progress)
         else:
             frame = rewarded_rows(table, columns, template._late.absent_reward)
-            if not template.features.ready:
-                template._features = template.features.learn_scaling(contexts_of(frame, template.features.names))
-            learned = learn_rows(self, *encode_rows(template, frame, task, arm, reward))
+            with self._scaling:
+                spec = template.features
+                if not spec.ready:
+                    spec = spec.learn_scaling(contexts_of(frame, spec.names))
+                rows = encode_rows(template, frame, task, arm, reward, spec)
+                if spec is not template.features and len(rows[-1]):  # not before the table is known to be good
+                    self._scale(spec)
+            learned = learn_rows(self, *rows)
         if refresh and learned:
             self._refresh_if_due(FIT_STEPS, FIT_SETTLED)
         return learned
+
+    def _scale(self, features: FeatureSpec) -> None:
+        """Encode contexts with a scaling that was learned from now on: here, in every shard and in the folder."""
+        before, self._template._features = self._template._features, features
+        try:
+            if self._folder is not None:
+                # Before any shard knows it: a fleet that is opened tells the shards that do not.
+                self._template.save(self._place.settings)
+        except BaseException:
+            self._template._features = before
+            raise
+        request, said = self._request(), features.to_json()
+        gather([shard.set_features.remote(request, said) for shard in self._shards])
 
     def refresh(self, sample: int | None = None) -> dict[str, float]:
         """Estimate the population anew from all that was learned; return how many messages and steps that took."""
