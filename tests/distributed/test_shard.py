@@ -8,11 +8,14 @@ import pytest
 
 from posse import Posse
 from posse.distributed.actors import file_of
+from posse.distributed.fit import encode_frame
 from posse.distributed.journal import Journal, read_journal
 from posse.distributed.population import estimate, published
 from posse.distributed.shard import Shard
 from posse.errors import DamagedFile, InvalidValue
 from posse.features import FeatureSpec, numeric
+from posse.fleet.streaming import Columns
+from posse.fleet.task_keys import N_BUCKETS
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
 CONTEXT = {"a": 0.5, "b": -1.0}
@@ -139,6 +142,21 @@ def test_a_restored_shard_knows_the_scaling_that_it_was_told(new_shard, log, sna
     assert again.reward("r", decision.id, 1.0)
     contexts = [row for ledger in again.fleet._ledgers() for row in ledger.context.tolist()]
     assert contexts == [learned.encode(CONTEXT).tolist()]
+
+
+def test_a_numbered_piece_of_a_fit_is_learned_once(new_shard, log):
+    template, home = Posse(arms=ARMS, features=FEATURES), np.zeros(N_BUCKETS, dtype=np.int64)
+    parts = [encode_frame(log(50, seed=n), template, Columns(), home, 1, n)[0] for n in range(4)]
+    shard = new_shard()
+    assert shard.learn_part("a", parts[:2]) == 100
+    assert shard.learn_part("a", parts[:2]) == 100, "the same call again has the same answer"
+    shard._limit = shard._last = 1  # the next piece makes a snapshot
+    assert shard.learn_part("b", parts[2:3]) == 50
+    again = new_shard()
+    assert again._folder.snapshots()[-1] > 0
+    assert again.pieces() == [0, 1, 2]
+    assert again.learn_part("c", parts) == 50, "another call learns what is new"
+    assert new_shard().fleet.n_rewards == 200
 
 
 def test_a_journal_that_is_damaged_in_the_middle_is_refused(tmp_path):

@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ class Shard:
     fsync : bool, default True
         See :class:`posse.distributed.journal.Journal`.
     snapshot_bytes : int, default 64 MiB
-        A snapshot is made when the journal is larger.
+        A snapshot is made when the journal is larger than this, and than the last snapshot.
     """
 
     def __init__(
@@ -75,6 +76,9 @@ class Shard:
         self._journal: Journal | None = None
         self._writing: threading.Thread | None = None
         self._number = 0
+        self._last = 0  # bytes of the last snapshot
+        self._pieces: set[int] = set()  # of the files of a fit that may be continued, learned so far
+        self._piece: int | None = None  # that is being learned
         if self._folder is None:
             self.fleet = _new_fleet(template, seed)
         else:
@@ -129,17 +133,31 @@ class Shard:
         return int(self._once(request, lambda: self.fleet.learn_rows(labels, codes, arms, X, y)))
 
     def learn_part(self, request: str, parts: list[bytes]) -> int:
-        """Learn rows as :class:`posse.distributed.fit.Encoder` sends them."""
+        """Learn rows as :func:`posse.distributed.fit.encode_pieces` sends them; pieces with a number only once."""
         learned = 0
         for number, part in enumerate(parts):
-            record = decode(part)
-            arrays = record.arrays
-            if len(arrays["rewards"]):
-                learned += self.learn_rows(
-                    f"{request}.{number}", record.facts["tasks"], arrays["codes"], arrays["arms"], arrays["contexts"],
-                    arrays["rewards"],
-                )  # fmt: skip
+            record, name = decode(part), f"{request}.{number}"
+            arrays, piece = record.arrays, record.facts.get("piece")
+            if piece in self._pieces and name not in self._answers:
+                continue  # of a fit that was interrupted and goes on
+            self._piece = piece
+            try:
+                learned += self._once(name, partial(self._learn_piece, record.facts["tasks"], arrays, piece))
+            finally:
+                self._piece = None
         return learned
+
+    def _learn_piece(self, labels: list[Label], arrays: Arrays, piece: int | None) -> int:
+        rows = len(arrays["rewards"])
+        if rows:
+            self.fleet.learn_rows(labels, arrays["codes"], arrays["arms"], arrays["contexts"], arrays["rewards"])
+        if piece is not None:
+            self._pieces.add(piece)  # before anybody makes a snapshot
+        return rows
+
+    def pieces(self) -> list[int]:
+        """Return which pieces of a fit that may be continued were learned here."""
+        return sorted(self._pieces)
 
     def expected(self, task: Label, context: Any) -> Any:
         """See :meth:`posse.Posse.expected`."""
@@ -251,7 +269,9 @@ class Shard:
         journal = Journal(folder.journal(number), fsync=self._fsync)
         population = {f"{PUBLISHED}{name}": array for name, array in (self.fleet.population() or {}).items()}
         write = freeze_fleet(
-            self.fleet, more={"others": list(self.fleet._others)}, replaced=self._own_totals() | population
+            self.fleet,
+            more={"others": list(self.fleet._others), "pieces": self.pieces()},
+            replaced=self._own_totals() | population,
         )
         old, self._journal, self._number = self._journal, journal, number
         if old is not None:
@@ -259,6 +279,7 @@ class Shard:
 
         def work() -> None:
             write(folder.snapshot(number))
+            self._last = folder.snapshot(number).stat().st_size
             # The journal before it stays: answers that were lost on the way may still be asked for.
             folder.drop_before(snapshot=number, journal=number - 1)
 
@@ -277,7 +298,9 @@ class Shard:
         finally:
             self._request = ""
         self._answers.remember(request, answer)
-        if self._journal is not None and self._journal.size > self._limit and not self._busy():
+        # No smaller than the last snapshot: what a large shard writes to snapshots is no more than it journals.
+        limit = max(self._limit, self._last)
+        if self._journal is not None and self._journal.size > limit and not self._busy():
             self.snapshot(wait=False)
         return answer
 
@@ -306,7 +329,8 @@ class Shard:
 
     def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
         if self._journal is not None:
-            self._journal.append(what, facts | {"request": self._request}, arrays)
+            piece = {} if self._piece is None else {"piece": self._piece}
+            self._journal.append(what, facts | {"request": self._request} | piece, arrays)
 
     # Restoring.
 
@@ -322,8 +346,10 @@ class Shard:
         path = folder.snapshot(number)
         with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY)) as box:
             others = box.header.get("others", [0, 0])
+            self._pieces.update(box.header.get("pieces", []))
             names = [name for name in box.names if name.startswith(PUBLISHED)]
             population = {name.removeprefix(PUBLISHED): box.read(name) for name in names}
+        self._last = path.stat().st_size
         self.fleet = load_fleet(ShardFleet, path, clock=self._clock)
         if population:
             self.fleet.adopt(population)
@@ -363,6 +389,8 @@ class Shard:
         elif record.what == "learn":
             arrays = record.arrays
             fleet.learn_rows(facts["tasks"], arrays["codes"], arrays["arms"], arrays["contexts"], arrays["rewards"])
+            if "piece" in facts:
+                self._pieces.add(facts["piece"])
         elif record.what == "adopt":
             fleet.adopt(record.arrays)
         else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from posse.checks import whole_number
 from posse.container.replace import replacing
 from posse.distributed.actors import MANIFEST, RESOURCES, Place, end_actors, file_of, require_new, start_actors
-from posse.distributed.cluster import gather
+from posse.distributed.cluster import gather, has_several_machines
 from posse.distributed.fit import encode_rows, learn_files
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
 from posse.distributed.population import require_shardable
@@ -68,7 +68,8 @@ class ShardedPosse:
         Whether every change is on the disk before it is acknowledged. False survives the death of a process, and not
         that of a machine.
     snapshot_bytes : int, default 64 MiB
-        A shard makes a snapshot when its journal is larger: what it reads again after a death.
+        A shard makes a snapshot when its journal, which it reads again after a death, is larger than this and than the
+        last snapshot.
     resources : dict, optional
         Options of every actor, as ``ray.remote`` takes them. Default: spread over the machines, with no CPU set aside.
     **settings
@@ -88,8 +89,6 @@ class ShardedPosse:
     True
     """
 
-    _snapshot_bytes = SNAPSHOT_BYTES
-
     def __init__(
         self,
         arms: Iterable[Label],
@@ -105,16 +104,24 @@ class ShardedPosse:
         resources: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        for name in ("background", "clock", "log"):
-            if name in settings:
-                raise InvalidValue(f"expected no {name} for a sharded fleet, got one; leave it out")
-        template = Posse(arms, features, policy, seed, **settings)  # type: ignore[arg-type]
+        template = self._template_of(arms, features, policy, seed, **settings)
         count = whole_number(shards, "shards", at_least=1)
         if folder is not None:
             require_new(folder)
+        self._begin(
+            template, spread_buckets(count), folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes,
+            resources=resources,
+        )  # fmt: skip
+
+    @staticmethod
+    def _template_of(*arguments: Any, **settings: Any) -> Posse:
+        """Return a fleet without tasks that has these settings, or raise if it cannot be sharded; needs no Ray."""
+        for name in ("background", "clock", "log"):
+            if name in settings:
+                raise InvalidValue(f"expected no {name} for a sharded fleet, got one; leave it out")
+        template = Posse(*arguments, **settings)
         require_shardable(template)
-        self._snapshot_bytes = whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
-        self._begin(template, spread_buckets(count), folder, address, fsync=fsync, resources=resources)
+        return template
 
     def _begin(
         self,
@@ -124,6 +131,7 @@ class ShardedPosse:
         address: str | None,
         *,
         fsync: bool,
+        snapshot_bytes: int,
         resources: dict[str, Any] | None,
         manifest: Manifest | None = None,
         generation: str | None = None,
@@ -134,7 +142,8 @@ class ShardedPosse:
         self._folder = None if folder is None else Path(folder).absolute()
         self._resources = RESOURCES | (resources or {})
         self._client, self._counter = secrets.token_hex(6), itertools.count()
-        self._place = Place(self._folder, generation or secrets.token_hex(4), fsync, self._snapshot_bytes)
+        whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
+        self._place = Place(self._folder, generation or secrets.token_hex(4), fsync, snapshot_bytes)
         if self._folder is not None and generation is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             template.save(self._place.settings)
@@ -160,8 +169,11 @@ class ShardedPosse:
         assert self._folder is not None
         self._template.save(self._place.settings)
         content = {
-            "settings": self._place.settings.name, "generation": self._place.generation, "buckets": self._buckets
-        }  # fmt: skip
+            "settings": self._place.settings.name,
+            "generation": self._place.generation,
+            "buckets": self._buckets,
+            "snapshot_bytes": self._place.snapshot_bytes,
+        }
         with replacing(self._folder / MANIFEST) as file:
             file.write(json.dumps(content).encode())
 
@@ -394,6 +406,7 @@ class ShardedPosse:
         folder: str | os.PathLike[str] | None = None,
         address: str | None = None,
         fsync: bool = True,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
         resources: dict[str, Any] | None = None,
     ) -> Self:
         """Start a fleet from a manifest, on as many shards as it has or on others.
@@ -405,14 +418,16 @@ class ShardedPosse:
         shards : int, optional
             How many actors. Default: as many as it was saved from. Tasks move with their decisions that may still get a
             reward.
-        folder, address, fsync, resources
+        folder, address, fsync, snapshot_bytes, resources
             As in :class:`ShardedPosse`.
         """
         if folder is not None:
             require_new(folder)
         manifest = read_manifest(path)
         count = len(manifest.shards) if shards is None else whole_number(shards, "shards", at_least=1)
-        return cls._from(manifest, count, folder, address, fsync=fsync, resources=resources)
+        return cls._from(
+            manifest, count, folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes, resources=resources
+        )
 
     @classmethod
     def _from(
@@ -423,14 +438,16 @@ class ShardedPosse:
         address: str | None,
         *,
         fsync: bool,
+        snapshot_bytes: int,
         resources: dict[str, Any] | None,
     ) -> Self:
         """Start so many shards with the tasks of a manifest."""
         buckets = manifest.buckets if count == len(manifest.shards) else spread_buckets(count)
         fleet = cls.__new__(cls)
         fleet._begin(
-            Posse.load(manifest.settings), buckets, folder, address, fsync=fsync, resources=resources, manifest=manifest
-        )
+            Posse.load(manifest.settings), buckets, folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes,
+            resources=resources, manifest=manifest,
+        )  # fmt: skip
         return fleet
 
     @classmethod
@@ -440,9 +457,19 @@ class ShardedPosse:
         *,
         address: str | None = None,
         fsync: bool = True,
+        snapshot_bytes: int | None = None,
         resources: dict[str, Any] | None = None,
     ) -> Self:
-        """Go on with the fleet of a folder, whose actors have ended: shards are restored from what they wrote there."""
+        """Go on with the fleet of a folder, whose actors have ended: shards are restored from what they wrote there.
+
+        Parameters
+        ----------
+        folder : path
+        address, fsync, resources
+            As in :class:`ShardedPosse`.
+        snapshot_bytes : int, optional
+            Default: as before.
+        """
         path = Path(folder) / MANIFEST
         if not path.exists():
             raise InvalidValue(
@@ -452,8 +479,9 @@ class ShardedPosse:
         fleet = cls.__new__(cls)
         template = Posse.load(Path(folder) / content["settings"])
         fleet._begin(
-            template, content["buckets"], folder, address, fsync=fsync, resources=resources,
-            generation=content["generation"],
+            template, content["buckets"], folder, address, fsync=fsync,
+            snapshot_bytes=content.get("snapshot_bytes", SNAPSHOT_BYTES) if snapshot_bytes is None else snapshot_bytes,
+            resources=resources, generation=content["generation"],
         )  # fmt: skip
         return fleet
 
@@ -461,16 +489,26 @@ class ShardedPosse:
         """Spread the tasks over so many actors, as when machines were added. Nobody may use the fleet meanwhile.
 
         All shards are saved, and new ones start from those files; if that fails, the old ones are still there.
+
+        Raises
+        ------
+        InvalidValue
+            If the fleet has no folder and the cluster several machines, which would not see those files.
         """
         count = whole_number(shards, "shards", at_least=1)
+        if self._folder is None and has_several_machines():
+            raise InvalidValue(
+                "expected a fleet with folder=... to move tasks between machines, got one without: they would not see "
+                "each other's files; use save(path) and ShardedPosse.load(path, shards=...), on storage that all see"
+            )
         with tempfile.TemporaryDirectory(dir=self._folder) as place:
             path = Path(place) / "moving"
             self.save(path)
             new = ShardedPosse._from(
-                read_manifest(path), count, self._folder, None, fsync=self._place.fsync, resources=self._resources
-            )
+                read_manifest(path), count, self._folder, None, fsync=self._place.fsync,
+                snapshot_bytes=self._place.snapshot_bytes, resources=self._resources,
+            )  # fmt: skip
         folders = [self._place.shard(number) for number in range(len(self._shards))]
-        new._snapshot_bytes = self._snapshot_bytes
         end_actors(self._shards, self._coordinator)
         self.__dict__.update(new.__dict__)
         for folder in folders:
@@ -481,6 +519,10 @@ class ShardedPosse:
         """End the actors; what a folder has stays, see :meth:`open`."""
         if self._folder is not None:
             gather([shard.snapshot.remote() for shard in self._shards])
+        self._end()
+
+    def _end(self) -> None:
+        """End the actors as they are."""
         end_actors(self._shards, self._coordinator)
 
     # Inside.
