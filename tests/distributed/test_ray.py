@@ -6,6 +6,7 @@ import sys
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
@@ -88,6 +89,45 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
         assert_allclose(
             list(fleet.expected(task, CONTEXT).mean.values()), list(one.expected(task, CONTEXT).mean.values())
         )
+    # What is believed of some tasks is what one fleet believes.
+    tasks, contexts = (
+        ["t2", "t1", "nobody", "t2"],
+        pl.DataFrame({"a": [0.1, 0.5, -1.0, 2.0], "b": [1.0, 0.0, 0.5, 0.2]}),
+    )
+    assert (
+        fleet.expected_many(tasks, contexts)
+        .select("row", "task", "arm")
+        .equals(one.expected_many(tasks, contexts).select("row", "task", "arm"))
+    )
+    for column in ("mean", "low", "high", "probability_best"):
+        assert_allclose(
+            fleet.expected_many(tasks, contexts)[column], one.expected_many(tasks, contexts)[column], rtol=1e-7
+        )
+    with pytest.raises(InvalidValue, match="average context"):
+        fleet.expected_many(tasks, None)
+    some = [None, ["red", "blue"], None, ["green"]]
+    assert_allclose(
+        fleet.probabilities(tasks, contexts, some), one.probabilities(tasks, contexts, some), rtol=1e-6, atol=1e-9
+    )
+    for arm in ARMS:
+        assert_allclose(fleet.coefficients("t1").mean[arm], one.coefficients("t1").mean[arm], rtol=1e-7)
+    for name in ("own_share", "borrowed"):
+        assert_allclose(getattr(fleet.borrowing("t1"), name), getattr(one.borrowing("t1"), name), rtol=1e-7)
+    exported, whole = fleet.export("t1"), one.export("t1")
+    assert exported["arms"]["red"]["gram"] == whole["arms"]["red"]["gram"]
+    assert fleet.retired_arms == ()
+    # Looking leaves no trace, and a ranking is decisions.
+    preview = fleet.decide_many(tasks, contexts, record=False)
+    assert (fleet.decide("t1", CONTEXT, record=False).id, preview.ids, preview[1].id) == ("", [""] * 4, "")
+    assert fleet.decide("t1", CONTEXT, record=False, k=2).ids == ["", ""]
+    assert (fleet.n_decisions, fleet.pending(), len(fleet)) == (0, [], 60)
+    ranking = fleet.decide("t5", CONTEXT, k=3)
+    assert sorted(ranking.arms) == sorted(ARMS)
+    assert [entry.id for entry in fleet.pending()] == ranking.ids
+    assert [entry["id"] for entry in fleet.export("t5")["decisions"]] == ranking.ids
+    fleet.forget("t5")
+    fleet.learn_many(log(3000).filter(pl.col("task") == "t5"))
+
     decision = fleet.decide("t1", CONTEXT, eligible=["red", "blue"])
     assert decision.arm in ("red", "blue")
     assert fleet.reward(decision, 1.0)

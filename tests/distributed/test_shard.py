@@ -14,6 +14,7 @@ from posse.distributed.population import estimate, published
 from posse.distributed.shard import Shard
 from posse.errors import DamagedFile, InvalidValue
 from posse.features import FeatureSpec, numeric
+from posse.fleet.decision import Ranking
 from posse.fleet.streaming import Columns
 from posse.fleet.task_keys import N_BUCKETS
 
@@ -99,9 +100,15 @@ def test_a_call_that_is_made_again_is_done_once(new_shard, log, pair_sums):
     one = shard.decide("x", "t1", CONTEXT, None, True)
     assert shard.learn_rows("y", *rows) == 10
     many = shard.decide_many("z", ["t1", "t2"], np.zeros((2, 2)), None, True)
+    ranking = shard.decide("k", "t1", CONTEXT, None, True, k=2)
+    assert len(set(ranking.arms)) == 2
     before = state(shard, pair_sums)
+    assert shard.decide("p", "new one", CONTEXT, None, True, record=False).id == ""
+    assert shard.decide_many("q", ["t1"], np.zeros((1, 2)), None, True, record=False)["ids"] == [""]
     for each in (shard, new_shard()):  # the answer was lost, by whoever lives or was restored
         assert each.decide("x", "t1", CONTEXT, None, True) == one
+        again = each.decide("k", "t1", CONTEXT, None, True, k=2)
+        assert (type(again), again) == (Ranking, ranking)
         assert each.learn_rows("y", *rows) == 10
         again = each.decide_many("z", ["t1", "t2"], np.zeros((2, 2)), None, True)
         assert again["ids"] == many["ids"]
@@ -132,7 +139,7 @@ def test_a_restored_shard_knows_the_scaling_that_it_was_told(new_shard, log, sna
     shard = new_shard(features=spec)
     assert not shard.state()["ready"]
     with pytest.raises(InvalidValue, match="scaling"):
-        shard.expected("t1", CONTEXT)
+        shard.look("expected", "t1", CONTEXT)
     shard.set_features("scale", learned.to_json())
     decision = shard.decide("d", "t1", CONTEXT, None, True)
     if snapshots:

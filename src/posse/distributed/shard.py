@@ -23,7 +23,7 @@ from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.errors import PosseError
 from posse.features import FeatureSpec
-from posse.fleet.decision import Decision, Decisions
+from posse.fleet.decision import Decisions
 from posse.fleet.file import load_fleet
 from posse.fleet.file_format import KIND, SUMS_ONLY, VERSION
 from posse.fleet.labels import Label
@@ -89,18 +89,23 @@ class Shard:
 
     # Deciding and learning, once for every request.
 
-    def decide(self, request: str, task: Label, context: Any, eligible: Any, explore: bool) -> Decision:
+    def decide(
+        self, request: str, task: Label, context: Any, eligible: Any, explore: bool, record: bool = True,
+        k: int | None = None,
+    ) -> Any:  # fmt: skip
         """See :meth:`posse.Posse.decide`."""
-        answer: Decision = self._once(request, lambda: self.fleet.decide(task, context, eligible, explore))
-        return answer
+        decide = partial(self.fleet.decide, task, context, eligible, explore, record, k=k)
+        return self._once(request, decide) if record else decide()
 
-    def decide_many(self, request: str, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> dict[str, Any]:
+    def decide_many(
+        self, request: str, tasks: Any, contexts: Any, eligible: Any, explore: bool, record: bool = True
+    ) -> dict[str, Any]:
         """See :meth:`posse.Posse.decide_many`; return columns."""
 
         def decide() -> dict[str, Any]:
-            return _columns(self.fleet.decide_many(tasks, contexts, eligible, explore))
+            return _columns(self.fleet.decide_many(tasks, contexts, eligible, explore, record))
 
-        answer: dict[str, Any] = self._once(request, decide)
+        answer: dict[str, Any] = self._once(request, decide) if record else decide()
         return answer
 
     def reward(self, request: str, decision_id: str, value: float) -> bool:
@@ -159,9 +164,9 @@ class Shard:
         """Return which pieces of a fit that may be continued were learned here."""
         return sorted(self._pieces)
 
-    def expected(self, task: Label, context: Any) -> Any:
-        """See :meth:`posse.Posse.expected`."""
-        return self.fleet.expected(task, context)
+    def look(self, what: str, *arguments: Any, **settings: Any) -> Any:
+        """Return what a fleet of these tasks answers; nothing that is asked so changes it."""
+        return getattr(self.fleet, what)(*arguments, **settings)
 
     # Arms and tasks.
 

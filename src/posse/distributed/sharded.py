@@ -11,22 +11,23 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from posse.checks import whole_number
 from posse.container.replace import replacing
+from posse.distributed import looking
 from posse.distributed.actors import MANIFEST, RESOURCES, Place, end_actors, file_of, require_new, start_actors
 from posse.distributed.cluster import gather, has_several_machines
 from posse.distributed.fit import encode_rows, learn_files
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
 from posse.distributed.population import require_shardable
 from posse.distributed.rows import decide_many, forget_tasks, learn_rows, reward_many
-from posse.distributed.spreading import homes_of, place_of, spread_buckets
+from posse.distributed.spreading import homes_of, outer_id, place_of, spread_buckets
 from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.checking import require_truth_value
-from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
 from posse.fleet.labels import Label
 from posse.fleet.posse import Posse
 from posse.fleet.rewarding import Rewarded, id_of
@@ -37,8 +38,12 @@ from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
 
 if TYPE_CHECKING:
+    from posse.fleet.ledger import Pending
+    from posse.fleet.overview import Coefficients
     from posse.fleet.streaming import Progress
+    from posse.model.borrowing import Borrowing
     from posse.model.prior import Prior
+    from posse.types import Array
 
 SNAPSHOT_BYTES = 64 << 20  # of a journal
 
@@ -194,6 +199,11 @@ class ShardedPosse:
         return self._template.arms
 
     @property
+    def retired_arms(self) -> tuple[Label, ...]:
+        """The arms that are no longer chosen; what they taught is kept."""
+        return self._template.retired_arms
+
+    @property
     def features(self) -> FeatureSpec:
         """What a context is made of."""
         return self._template.features
@@ -231,32 +241,94 @@ class ShardedPosse:
 
     # Deciding.
 
+    @overload
     def decide(
-        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True
-    ) -> Decision:
-        """Choose an arm. See :meth:`posse.Posse.decide`."""
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: None = None,
+    ) -> Decision: ...  # fmt: skip
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: int,
+    ) -> Ranking: ...  # fmt: skip
+
+    def decide(
+        self,
+        task: Label,
+        context: Any,
+        eligible: Iterable[Label] | None = None,
+        explore: bool = True,
+        record: bool = True,
+        *,
+        k: int | None = None,
+    ) -> Decision | Ranking:
+        """Choose an arm, or the ``k`` arms of a ranking. See :meth:`posse.Posse.decide`."""
         require_truth_value(explore)
+        require_truth_value(record, "record")
         label = self._template._tasks.checked(task)
         bucket = int(buckets_of([label])[0])
         eligible = None if eligible is None else list(eligible)
         shard = self._shards[self._home[bucket]]
-        found: Decision = gather([shard.decide.remote(self._request(), label, context, eligible, explore)])[0]
-        self._template._tasks._kind = type(label)
-        return found._replace(id=f"{bucket}.{found.id}")
+        found = gather([shard.decide.remote(self._request(), label, context, eligible, explore, record, k)])[0]
+        if record:
+            self._template._tasks._kind = type(label)
+        if k is not None:
+            return Ranking(place._replace(id=outer_id(bucket, place.id)) for place in found)
+        decision: Decision = found._replace(id=outer_id(bucket, found.id))
+        return decision
 
     def decide_many(
-        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
+        self,
+        tasks: Any,
+        contexts: Any,
+        eligible: Iterable[Iterable[Label] | None] | None = None,
+        explore: bool = True,
+        record: bool = True,
     ) -> Decisions:
         """Choose an arm for every row. See :meth:`posse.Posse.decide_many`."""
         require_truth_value(explore)
-        return decide_many(self, tasks, contexts, eligible, explore)
+        require_truth_value(record, "record")
+        return decide_many(self, tasks, contexts, eligible, explore, record)
+
+    # What is believed and kept.
 
     def expected(self, task: Label, context: Any) -> Expectation:
         """Return what is believed about every active arm's expected reward. See :meth:`posse.Posse.expected`."""
-        label = self._template._tasks.checked(task)
-        shard = self._shards[self._home[buckets_of([label])[0]]]
-        found: Expectation = gather([shard.expected.remote(label, context)])[0]
+        found: Expectation = looking.look_at(self, task, "expected", context)
         return found
+
+    def expected_many(self, tasks: Any, contexts: Any, *, confidence: float = 0.9) -> Any:
+        """Return what is believed about every active arm in many rows. See :meth:`posse.Posse.expected_many`.
+
+        Tasks and contexts must be given: no shard knows the average context of all tasks.
+        """
+        return looking.expected_many(self, tasks, contexts, confidence)
+
+    def probabilities(
+        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
+    ) -> Array:
+        """Return how likely each active arm would be in every row. See :meth:`posse.Posse.probabilities`."""
+        require_truth_value(explore)
+        return looking.probabilities(self, tasks, contexts, eligible, explore)
+
+    def coefficients(self, task: Label) -> Coefficients:
+        """Return the posterior of every arm's coefficients in a task. See :meth:`posse.Posse.coefficients`."""
+        found: Coefficients = looking.look_at(self, task, "coefficients")
+        return found
+
+    def borrowing(self, task: Label) -> Borrowing:
+        """Return how much a task leans on the others. See :meth:`posse.Posse.borrowing`."""
+        found: Borrowing = looking.look_at(self, task, "borrowing")
+        return found
+
+    def export(self, task: Label) -> dict[str, Any]:
+        """Return all that is kept about a task, as plain values. See :meth:`posse.Posse.export`."""
+        return looking.export(self, task)
+
+    def pending(self) -> list[Pending]:
+        """Return the decisions of all shards that wait for a reward, the oldest first."""
+        return looking.pending(self)
 
     # Learning.
 
