@@ -1,20 +1,24 @@
 """A real Ray on this machine: fits, fleets and sweeps. One cluster for all of them."""
 
+import json
 import subprocess
 import sys
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import posse.distributed.fit
+import posse.distributed.sharded
 from posse import Posse
 from posse.cli.main import app
 from posse.distributed import ShardedPosse
 from posse.distributed.fit import learn_files
 from posse.errors import InvalidValue, MissingFile, RewardConflict, UnknownArm, UnknownDecision, UnknownTask
+from posse.features import FeatureSpec, numeric
 from posse.fleet.streaming import Columns
 
 pytest.importorskip("ray")
@@ -69,7 +73,9 @@ def test_sums_are_those_of_one_machine_to_the_last_bit(ray, files, one, pair_sum
 
 @pytest.fixture
 def fleet(ray, tmp_path, log):
-    made = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False)
+    made = ShardedPosse(
+        arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False, snapshot_bytes=300_000
+    )
     made.learn_many(log(3000))
     yield made
     made.close()
@@ -83,6 +89,45 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
         assert_allclose(
             list(fleet.expected(task, CONTEXT).mean.values()), list(one.expected(task, CONTEXT).mean.values())
         )
+    # What is believed of some tasks is what one fleet believes.
+    tasks, contexts = (
+        ["t2", "t1", "nobody", "t2"],
+        pl.DataFrame({"a": [0.1, 0.5, -1.0, 2.0], "b": [1.0, 0.0, 0.5, 0.2]}),
+    )
+    assert (
+        fleet.expected_many(tasks, contexts)
+        .select("row", "task", "arm")
+        .equals(one.expected_many(tasks, contexts).select("row", "task", "arm"))
+    )
+    for column in ("mean", "low", "high", "probability_best"):
+        assert_allclose(
+            fleet.expected_many(tasks, contexts)[column], one.expected_many(tasks, contexts)[column], rtol=1e-7
+        )
+    with pytest.raises(InvalidValue, match="average context"):
+        fleet.expected_many(tasks, None)
+    some = [None, ["red", "blue"], None, ["green"]]
+    assert_allclose(
+        fleet.probabilities(tasks, contexts, some), one.probabilities(tasks, contexts, some), rtol=1e-6, atol=1e-9
+    )
+    for arm in ARMS:
+        assert_allclose(fleet.coefficients("t1").mean[arm], one.coefficients("t1").mean[arm], rtol=1e-7)
+    for name in ("own_share", "borrowed"):
+        assert_allclose(getattr(fleet.borrowing("t1"), name), getattr(one.borrowing("t1"), name), rtol=1e-7)
+    exported, whole = fleet.export("t1"), one.export("t1")
+    assert exported["arms"]["red"]["gram"] == whole["arms"]["red"]["gram"]
+    assert fleet.retired_arms == ()
+    # Looking leaves no trace, and a ranking is decisions.
+    preview = fleet.decide_many(tasks, contexts, record=False)
+    assert (fleet.decide("t1", CONTEXT, record=False).id, preview.ids, preview[1].id) == ("", [""] * 4, "")
+    assert fleet.decide("t1", CONTEXT, record=False, k=2).ids == ["", ""]
+    assert (fleet.n_decisions, fleet.pending(), len(fleet)) == (0, [], 60)
+    ranking = fleet.decide("t5", CONTEXT, k=3)
+    assert sorted(ranking.arms) == sorted(ARMS)
+    assert [entry.id for entry in fleet.pending()] == ranking.ids
+    assert [entry["id"] for entry in fleet.export("t5")["decisions"]] == ranking.ids
+    fleet.forget("t5")
+    fleet.learn_many(log(3000).filter(pl.col("task") == "t5"))
+
     decision = fleet.decide("t1", CONTEXT, eligible=["red", "blue"])
     assert decision.arm in ("red", "blue")
     assert fleet.reward(decision, 1.0)
@@ -118,8 +163,36 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
     assert fleet.reward(decision, 1.0)
 
 
+def test_scaling_that_is_learned_from_the_first_table_is_known_to_shards_and_folder(ray, tmp_path, log):
+    spec = FeatureSpec([numeric("a", scale="standard"), "b"])
+    one, table = Posse(arms=ARMS, features=spec, seed=1), log(3000)
+    one.learn_many(table)
+    fleet = ShardedPosse(arms=ARMS, features=spec, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False)
+    try:
+        with pytest.raises(UnknownArm):
+            fleet.learn_many(table.with_columns(arm=np.array(["violet"] * 3000)))
+        assert not fleet.features.ready, "a table that was refused taught nothing"
+        fleet.learn_many(table)
+
+        def require_same():
+            assert fleet.features == one.features
+            mean = fleet.expected("t1", CONTEXT).mean
+            assert_allclose(list(mean.values()), list(one.expected("t1", CONTEXT).mean.values()), rtol=1e-8)
+            assert fleet.decide("t2", CONTEXT).arm in ARMS
+
+        require_same()
+        for actor in (*fleet._shards, fleet._coordinator):
+            ray.kill(actor, no_restart=False)
+        require_same()
+        fleet.close()
+        fleet = ShardedPosse.open(tmp_path / "fleet", fsync=False)
+        require_same()
+    finally:
+        fleet.close()
+
+
 @SLOW
-def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pair_sums):
+def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pair_sums, monkeypatch):
     waiting = [fleet.decide(f"t{number}", CONTEXT) for number in range(10)]
     fleet.refresh()
     sums, expected = pair_sums(fleet), fleet.expected("t7", CONTEXT)
@@ -132,7 +205,11 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
     assert_allclose(list(whole.expected("t7", CONTEXT).mean.values()), list(expected.mean.values()), rtol=1e-9)
     assert whole.reward(waiting[0].id.partition(".")[2], 1.0)
 
-    loaded = ShardedPosse.load(tmp_path / "m.posse", shards=3)
+    loaded = ShardedPosse.load(tmp_path / "m.posse", shards=3, snapshot_bytes=400_000)
+    assert loaded._place.snapshot_bytes == 400_000
+    monkeypatch.setattr(posse.distributed.sharded, "has_several_machines", lambda: True)
+    with pytest.raises(InvalidValue, match="folder"):
+        loaded.rebalance(2)
     assert pair_sums(loaded) == sums
     assert loaded.n_decisions == 10
     assert_allclose(list(loaded.expected("t7", CONTEXT).mean.values()), list(expected.mean.values()), rtol=1e-9)
@@ -141,6 +218,7 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
 
     fleet.rebalance(3)
     assert fleet.n_shards == 3
+    assert fleet._place.snapshot_bytes == 300_000
     assert pair_sums(fleet) == sums
     assert all(fleet.reward(decision, 1.0) for decision in waiting)
     after = pair_sums(fleet)
@@ -148,6 +226,7 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
         ShardedPosse.open(tmp_path / "fleet")
     fleet.close()
     again = ShardedPosse.open(tmp_path / "fleet")
+    assert again._place.snapshot_bytes == 300_000
     assert pair_sums(again) == after
     assert not again.reward(waiting[0], 1.0)
     fleet.__dict__.update(again.__dict__)  # for whoever closes it
@@ -188,8 +267,56 @@ def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
     assert loaded.n_rewards == 3000
 
 
-@pytest.mark.slow
-@pytest.mark.slow
+@SLOW
+def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sums, monkeypatch):
+    monkeypatch.setattr(posse.distributed.fit, "ROWS", 250)
+    out, folder, seen = tmp_path / "fleet.posse", tmp_path / "fleet.posse.checkpoint", []
+    learn, ended = posse.distributed.fit.learn_files, []
+
+    def fit(*more, stop=10**9, kill=False):
+        def learn_some(fleet, table, columns, progress, **settings):
+            def tell(now):
+                if kill and not seen:
+                    ray.kill(fleet._shards[0], no_restart=False)
+                seen.append(now.rows)
+                if now.rows > stop:
+                    raise KeyboardInterrupt
+                progress(now)
+
+            return learn(fleet, table, columns, tell, **settings)
+
+        monkeypatch.setattr(posse.distributed.fit, "learn_files", learn_some)
+        seen.clear()
+        ended.append(CliRunner().invoke(app, ["fit", str(files), "--engine", "ray", "--out", str(out), *more]))
+        return ended[-1]
+
+    assert fit(stop=1000).exit_code != 0
+    assert folder.is_dir()
+    assert not out.exists()
+    refused = fit("--shards", "3")
+    assert refused.exit_code != 0
+    assert not seen
+    assert "another fit's" in str(refused.exception) + refused.output
+    result = fit("--json", kill=True)
+    assert result.exit_code == 0, result.output
+    assert seen[0] > 1000, "what was learned before is not read again"
+    assert json.loads(result.stdout[result.stdout.index("{\n") :])["rows"] == 3000  # Ray tells of the death there, too
+    assert not folder.exists()
+    whole = Posse(arms=sorted(ARMS), features=FEATURES)
+    whole.learn_many(files)
+    found, wanted = pair_sums(Posse.load(out)), pair_sums(whole)
+    assert found.keys() == wanted.keys()
+    for pair, sums in found.items():
+        assert sums[-1] == wanted[pair][-1], "every reward counts once"
+        # Calls that Ray makes again after a death come in another order: last bits differ.
+        for mine, other in zip(sums, wanted[pair], strict=True):
+            assert_allclose(np.frombuffer(mine), np.frombuffer(other), rtol=1e-11, atol=1e-11)
+    # What nothing was learned of leaves nothing behind.
+    assert fit("--policy", "hier-ts").exit_code != 0
+    assert not folder.exists()
+
+
+@SLOW
 def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
     from posse.environments import SyntheticWorld
     from posse.simulation import simulate

@@ -8,10 +8,15 @@ import pytest
 
 from posse import Posse
 from posse.distributed.actors import file_of
+from posse.distributed.fit import encode_frame
 from posse.distributed.journal import Journal, read_journal
 from posse.distributed.population import estimate, published
 from posse.distributed.shard import Shard
-from posse.errors import DamagedFile
+from posse.errors import DamagedFile, InvalidValue
+from posse.features import FeatureSpec, numeric
+from posse.fleet.decision import Ranking
+from posse.fleet.streaming import Columns
+from posse.fleet.task_keys import N_BUCKETS
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
 CONTEXT = {"a": 0.5, "b": -1.0}
@@ -21,8 +26,8 @@ CONTEXT = {"a": 0.5, "b": -1.0}
 def new_shard(tmp_path):
     alive = []
 
-    def make(**settings):
-        template = file_of(Posse(arms=ARMS, features=FEATURES, seed=3, **settings))
+    def make(features=FEATURES, **settings):
+        template = file_of(Posse(arms=ARMS, features=features, seed=3, **settings))
         for one in alive:
             one.let_go()  # as its process would by dying
         alive.append(Shard(template, 5, str(tmp_path / "shard"), fsync=False))
@@ -95,9 +100,15 @@ def test_a_call_that_is_made_again_is_done_once(new_shard, log, pair_sums):
     one = shard.decide("x", "t1", CONTEXT, None, True)
     assert shard.learn_rows("y", *rows) == 10
     many = shard.decide_many("z", ["t1", "t2"], np.zeros((2, 2)), None, True)
+    ranking = shard.decide("k", "t1", CONTEXT, None, True, k=2)
+    assert len(set(ranking.arms)) == 2
     before = state(shard, pair_sums)
+    assert shard.decide("p", "new one", CONTEXT, None, True, record=False).id == ""
+    assert shard.decide_many("q", ["t1"], np.zeros((1, 2)), None, True, record=False)["ids"] == [""]
     for each in (shard, new_shard()):  # the answer was lost, by whoever lives or was restored
         assert each.decide("x", "t1", CONTEXT, None, True) == one
+        again = each.decide("k", "t1", CONTEXT, None, True, k=2)
+        assert (type(again), again) == (Ranking, ranking)
         assert each.learn_rows("y", *rows) == 10
         again = each.decide_many("z", ["t1", "t2"], np.zeros((2, 2)), None, True)
         assert again["ids"] == many["ids"]
@@ -119,6 +130,40 @@ def test_a_record_that_was_not_finished_is_cut_off(new_shard, log, pair_sums, tm
     again = new_shard()
     assert state(again, pair_sums) == before
     assert again.learn_rows("b", *rows_of(log(50, seed=1))) == 50
+
+
+@pytest.mark.parametrize("snapshots", [False, True], ids=["journal", "snapshot"])
+def test_a_restored_shard_knows_the_scaling_that_it_was_told(new_shard, log, snapshots):
+    spec = FeatureSpec([numeric("a", scale="standard"), "b"])
+    learned = spec.learn_scaling(log()[["a", "b"]])
+    shard = new_shard(features=spec)
+    assert not shard.state()["ready"]
+    with pytest.raises(InvalidValue, match="scaling"):
+        shard.look("expected", "t1", CONTEXT)
+    shard.set_features("scale", learned.to_json())
+    decision = shard.decide("d", "t1", CONTEXT, None, True)
+    if snapshots:
+        shard.snapshot()
+    again = new_shard(features=spec)
+    assert again.fleet.features == learned
+    assert again.reward("r", decision.id, 1.0)
+    contexts = [row for ledger in again.fleet._ledgers() for row in ledger.context.tolist()]
+    assert contexts == [learned.encode(CONTEXT).tolist()]
+
+
+def test_a_numbered_piece_of_a_fit_is_learned_once(new_shard, log):
+    template, home = Posse(arms=ARMS, features=FEATURES), np.zeros(N_BUCKETS, dtype=np.int64)
+    parts = [encode_frame(log(50, seed=n), template, Columns(), home, 1, n)[0] for n in range(4)]
+    shard = new_shard()
+    assert shard.learn_part("a", parts[:2]) == 100
+    assert shard.learn_part("a", parts[:2]) == 100, "the same call again has the same answer"
+    shard._limit = shard._last = 1  # the next piece makes a snapshot
+    assert shard.learn_part("b", parts[2:3]) == 50
+    again = new_shard()
+    assert again._folder.snapshots()[-1] > 0
+    assert again.pieces() == [0, 1, 2]
+    assert again.learn_part("c", parts) == 50, "another call learns what is new"
+    assert new_shard().fleet.n_rewards == 200
 
 
 def test_a_journal_that_is_damaged_in_the_middle_is_refused(tmp_path):

@@ -95,6 +95,28 @@ def test_an_interrupted_fit_continues_to_the_same_fleet(
     assert differences(snapshot(once), snapshot(again)) == []
 
 
+@pytest.mark.parametrize("drift", [30.0, "learn"])
+def test_an_interrupted_fit_of_a_world_that_changes_continues(folder, small_batches, tmp_path, monkeypatch, drift):
+    path, rows = folder
+    monkeypatch.setattr(streaming, "SECONDS", -1.0)
+    monkeypatch.setattr(streaming, "SHARE", 0)
+    checkpoint, clock = tmp_path / "fit.checkpoint", lambda: 1.8e9
+
+    def stop(now):
+        if now.rows > 200:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        new_fleet(drift=drift, clock=clock).learn_many(path, checkpoint=checkpoint, progress=stop)
+    with pytest.raises(InvalidValue, match="drift of this fleet"):
+        new_fleet().learn_many(path, checkpoint=checkpoint)
+    again, once = new_fleet(drift=drift, clock=clock), new_fleet(drift=drift, clock=clock)
+    assert again.learn_many(path, checkpoint=checkpoint) == once.learn_many(rows) == 500
+    for mine, other in zip(again.statistics.sums, once.statistics.sums, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-12)
+    assert again.fades
+
+
 def test_a_checkpoint_of_something_else_is_refused(folder, small_batches, tmp_path, monkeypatch):
     path, rows = folder
     monkeypatch.setattr(streaming, "SECONDS", -1.0)

@@ -31,7 +31,7 @@ def distributed(
         plan = replace(plan, rows=rows, sharded_rows=min(rows, plan.sharded_rows))
     if tasks is not None:
         plan = replace(plan, n_tasks=tasks, sharded_tasks=tasks)
-    with stages(3) as begin:
+    with stages(4) as begin:
         report = measure_distributed(plan, begin)
     console = table_console()
     table = titled_table(f"Measured: {machine().words()}", ["what"], ["streaming", "one process", "Ray"])
@@ -42,6 +42,12 @@ def distributed(
     console.print(table)
     gaps = ", ".join(f"{name.replace('_', ' ')} {gap:.1e}" for name, gap in report.agreement.items())
     console.print(f"population on Ray against one process, largest relative difference: {gaps}", highlight=False)
+    sweep, same = report.sweep, "the same bytes" if report.sweep["same_bytes"] else "OTHER BYTES"
+    console.print(
+        f"a simulation on Ray with two workers: {sweep['speed_up']:.2f} times as fast as one process "
+        f"({sweep['one_process_seconds']:.3g} s and {sweep['ray_seconds']:.3g} s), {same}",
+        highlight=False,
+    )
     table = titled_table("A large cluster, at that", ["what"], ["value"])
     for name, value in report.model.items():
         table.add_row(name.replace("_", " "), f"{value:,.4g}")

@@ -87,8 +87,8 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Where a fit of many rows notes how far it is, to go on there if it was interrupted. "
-            "Default: the fleet's file with .checkpoint behind it."
+            help="Where a fit of many rows notes how far it is, to go on there if it was interrupted; with `--engine "
+            "ray` a folder that all machines see. Default: the fleet's file with .checkpoint behind it."
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
@@ -142,7 +142,10 @@ def fit(
     if engine == "ray":
         from posse.cli.fit_ray import fit_on_ray
 
-        fit_on_ray(log, out, settings, columns, shards=shards, address=address, as_json=json)
+        fit_on_ray(
+            log, out, settings, columns, shards=shards, address=address,
+            checkpoint=checkpoint or Path(f"{out}.checkpoint"), as_json=json,
+        )  # fmt: skip
         return
     if many:
         fleet = Posse(**settings)

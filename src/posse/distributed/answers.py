@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from posse.distributed.shard_fleet import COLUMNS
-from posse.fleet.decision import Decision
+from posse.fleet.decision import Decision, Ranking
 from posse.fleet.ledger import parse_id
 
 if TYPE_CHECKING:
@@ -45,18 +45,29 @@ class Answers:
             return
         answer: Any = None
         if record.what == "decide":
-            beliefs = (dict(map(tuple, part)) for part in facts["beliefs"][0])
-            answer = Decision(facts["first"], facts["tasks"][0], facts["arms"][0], facts["propensity"][0], *beliefs)
+            columns = (_ids(record), *(facts[name] for name in ("tasks", "arms", "propensity", "beliefs")))
+            places = [
+                Decision(*entry, *(dict(map(tuple, part)) for part in beliefs))
+                for *entry, beliefs in zip(*columns, strict=True)
+            ]
+            answer = Ranking(places) if facts.get("ranking") else places[0]
         elif record.what == "decide_many":
-            place = parse_id(facts["first"])
-            assert place is not None
-            ids = [f"{place[0]}-{place[1] + row}" for row in range(len(facts["tasks"]))]
-            answer = {"ids": ids, "arms": tuple(facts["arms"]), **{name: record.arrays[name] for name in COLUMNS}}
+            answer = {
+                "ids": _ids(record),
+                "arms": tuple(facts["arms"]),
+                **{name: record.arrays[name] for name in COLUMNS},
+            }
         elif record.what == "reward":
             answer = len(facts["ids"])
         elif record.what == "learn":
             answer = len(record.arrays["rewards"])
         self.remember(facts["request"], answer)
+
+
+def _ids(record: Record) -> list[str]:
+    place = parse_id(record.facts["first"])
+    assert place is not None
+    return [f"{place[0]}-{place[1] + row}" for row in range(len(record.facts["tasks"]))]
 
 
 def _rows_in(answer: Any) -> int:

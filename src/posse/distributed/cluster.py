@@ -54,6 +54,14 @@ def start(address: str | None = None, *, num_cpus: int | None = None) -> ModuleT
     return ray
 
 
+def has_several_machines() -> bool:
+    """Return whether the connected cluster has more than this machine, so that local files are not seen everywhere."""
+    ray = require_ray()
+    addresses = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+    # A program that is connected through Ray's client need not be on any of them.
+    return len(addresses) > 1 or bool(ray.util.client.ray.is_connected())
+
+
 def gather(results: Sequence[Any]) -> list[Any]:
     """Return what remote calls answer, or raise what the first that failed raised there."""
     ray = require_ray()

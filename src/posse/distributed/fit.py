@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from posse.distributed.sharded import ShardedPosse
+    from posse.features import FeatureSpec
     from posse.types import Array, IntArray
 
 ROWS = 1 << 18  # of a block
@@ -65,7 +66,8 @@ def encode_pieces(
     Parameters
     ----------
     pieces : dict of arrays
-        Paths of files, JSON lists, with the first row and the number of rows.
+        Paths of files, JSON lists, with the first row and the number of rows, and the piece's own number, which shards
+        learn once; -1 is none.
     names : list of str
         The columns to read.
     template : bytes
@@ -78,14 +80,18 @@ def encode_pieces(
     import pyarrow as pa
 
     heights, parts = [], []
-    for paths, first, rows in zip(pieces["paths"], pieces["first"], pieces["rows"], strict=True):
+    given = (pieces[name] for name in ("paths", "first", "rows", "number"))
+    for paths, first, rows, number in zip(*given, strict=True):
         frame = read_piece(Piece([Path(path) for path in json.loads(paths)], int(first), int(rows)), names)
         heights += [frame.height] * n_shards
-        parts += encode_frame(frame, _fleet_of(template), columns, home, n_shards)
+        piece = int(number) if number >= 0 else None
+        parts += encode_frame(frame, _fleet_of(template), columns, home, n_shards, piece)
     return pa.table({"rows": heights, "part": pa.array(parts, pa.large_binary())})
 
 
-def encode_frame(frame: pl.DataFrame, fleet: Posse, columns: Columns, home: IntArray, n_shards: int) -> list[bytes]:
+def encode_frame(
+    frame: pl.DataFrame, fleet: Posse, columns: Columns, home: IntArray, n_shards: int, piece: int | None = None
+) -> list[bytes]:
     """Return rows as every shard gets them."""
     frame = rewarded_rows(frame, columns, fleet._late.absent_reward)
     labels, codes, arms, X, y = encode_rows(fleet, frame, columns.task, columns.arm, columns.reward)
@@ -97,19 +103,23 @@ def encode_frame(frame: pl.DataFrame, fleet: Posse, columns: Columns, home: IntA
         rows = order[cuts[shard] : cuts[shard + 1]]
         names, own = distinct(labels, codes[rows])
         arrays = {"codes": own, "arms": arms[rows], "contexts": X[rows], "rewards": y[rows]}
-        parts.append(encode(Record("rows", {"tasks": names}, arrays)))
+        parts.append(encode(Record("rows", {"tasks": names, "piece": piece}, arrays)))
     return parts
 
 
 def encode_rows(
-    template: Posse, frame: pl.DataFrame, task: str, arm: str, reward: str
+    template: Posse, frame: pl.DataFrame, task: str, arm: str, reward: str, features: FeatureSpec | None = None
 ) -> tuple[list[Label], IntArray, IntArray, Array, Array]:
-    """Return distinct tasks, every row's place among them, and the arms, contexts and rewards of rows, all checked."""
+    """Return distinct tasks, every row's place among them, and the arms, contexts and rewards of rows, all checked.
+
+    ``features`` encode the contexts. Default: those of the template.
+    """
+    spec = template.features if features is None else features
     y = rewards_of(required(frame, reward, "reward"))
     labels, codes = label_codes(required(frame, task, "task"), template._tasks)
     arm_labels, arm_codes = label_codes(required(frame, arm, "arm"), template._arms)
     numbers = np.array([template._arms.number(label) for label in arm_labels], dtype=np.int64)
-    X = template.features.encode_many(contexts_of(frame, template.features.names))
+    X = spec.encode_many(contexts_of(frame, spec.names))
     return labels, codes, numbers[arm_codes], X, y
 
 
@@ -128,6 +138,8 @@ def learn_files(
     columns: Columns,
     progress: Callable[[Progress], None] | None = None,
     workers: int | None = None,
+    *,
+    once: bool = False,
 ) -> int:
     """Learn files on the cluster; return how many rows. The population is estimated by whoever calls.
 
@@ -139,6 +151,9 @@ def learn_files(
     progress : callable, optional
     workers : int, optional
         How many blocks are read and encoded side by side. Default: as many as Ray finds room for.
+    once : bool, default False
+        Whether shards remember which pieces of the files they have learned, and leave them out if the same files come
+        again: a fit that goes on. A fleet can do that for one table.
     """
     if not isinstance(table, str) and not hasattr(table, "__fspath__"):
         raise InvalidValue("expected the path of files for a sharded fleet, got an iterator; pass tables one by one")
@@ -147,9 +162,14 @@ def learn_files(
     if not files.is_parquet:
         raise InvalidValue(f"expected Parquet files for a sharded fleet, got {files.paths[0]}; convert them first")
     template = fleet._template
-    if not template.features.ready:
-        template._features = learn_scaling(template.features, files)
-    encoded = _pieces_of(files).map_batches(
+    with fleet._scaling:
+        if not template.features.ready:
+            fleet._scale(learn_scaling(template.features, files))
+    pieces = list(enumerate(files.pieces(rows=ROWS))) if once else [(-1, piece) for piece in files.pieces(rows=ROWS)]
+    known = set.intersection(*map(set, fleet._ask("pieces"))) if once else set()
+    begun = sum(piece.rows for number, piece in pieces if number in known)
+    pieces = [(number, piece) for number, piece in pieces if number not in known]
+    encoded = _dataset_of(pieces).map_batches(
         encode_pieces,
         fn_kwargs={
             "names": wanted_columns(files, template, columns),
@@ -163,7 +183,7 @@ def learn_files(
         compute=ray.data.TaskPoolStrategy(size=workers),
     )
     split = ray.remote(num_cpus=0, num_returns=len(fleet._shards) + 1)(_parts)
-    total, start, done, learned = files.n_rows, time.monotonic(), 0, 0
+    total, start, done, learned = files.n_rows, time.monotonic(), begun, 0
     waiting: deque[tuple[Any, list[Any]]] = deque()
 
     def finish_one() -> None:
@@ -173,9 +193,10 @@ def learn_files(
         done += gather([height])[0]
         if progress is not None:
             seconds = time.monotonic() - start
-            progress(Progress(done, total, seconds, None if total is None else (total - done) * seconds / max(done, 1)))
+            left = None if total is None else (total - done) * seconds / max(done - begun, 1)
+            progress(Progress(done, total, seconds, left))
 
-    for bundle in encoded.iter_internal_ref_bundles():
+    for bundle in encoded.iter_internal_ref_bundles() if pieces else ():
         for block in bundle.block_refs:
             height, *parts = split.remote(block, len(fleet._shards))
             calls = [
@@ -191,15 +212,20 @@ def learn_files(
     return int(learned)
 
 
-def _pieces_of(files: TableFiles) -> Any:
-    """Return pieces of files, in order, as a Ray dataset with one block for each."""
+def _dataset_of(pieces: list[tuple[int, Piece]]) -> Any:
+    """Return numbered pieces of files, in order, as a Ray dataset with one block for each."""
     ray = require_ray()
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
     items = [
-        {"paths": json.dumps([str(path.absolute()) for path in piece.paths]), "first": piece.first, "rows": piece.rows}
-        for piece in files.pieces(rows=ROWS)
+        {
+            "paths": json.dumps([str(path.absolute()) for path in piece.paths]),
+            "first": piece.first,
+            "rows": piece.rows,
+            "number": number,
+        }
+        for number, piece in pieces
     ]
     return ray.data.from_items(items, override_num_blocks=max(len(items), 1))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posse.checks import one_of
 from posse.distributed.cluster import gather
 from posse.distributed.fit import distinct
-from posse.distributed.spreading import place_of, split_rows
+from posse.distributed.spreading import outer_id, place_of, split_rows
 from posse.errors import UnknownDecision, UnknownTask
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.labels import Label
@@ -40,36 +40,69 @@ class GatheredDecisions(Decisions):
         return one._replace(id=self.gathered[row])
 
 
-def decide_many(
-    fleet: ShardedPosse, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None, explore: bool
-) -> Decisions:
-    """Choose an arm for every row; see :meth:`posse.Posse.decide_many`."""
+class Part(NamedTuple):
+    """The rows of one shard: which they are, their tasks, their contexts and the arms that each may have."""
+
+    shard: int
+    rows: IntArray
+    tasks: list[Label]
+    contexts: Any
+    eligible: list[Any] | None
+
+
+def parts_of(
+    fleet: ShardedPosse, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None
+) -> tuple[list[Label], IntArray, list[Part]]:
+    """Return distinct tasks, every row's place among them, and the rows of every shard; whatever is wrong raises."""
     template = fleet._template
-    labels, codes, _ = template._rows(tasks, contexts)  # whatever is wrong is found before any shard is asked
+    labels, codes, _ = template._rows(tasks, contexts)
     eligible = None if eligible is None else list(eligible)
     template._arms.mask(eligible, len(codes))
     frame = as_frame(contexts) if not isinstance(contexts, np.ndarray) else None
-    calls, places = [], []
+    return labels, codes, [
+        Part(
+            shard,
+            rows,
+            [labels[code] for code in codes[rows].tolist()],
+            contexts[rows] if frame is None else frame[rows],
+            None if eligible is None else [eligible[row] for row in rows.tolist()],
+        )
+        for shard, rows in split_rows(fleet._home[buckets_of(labels)][codes])
+    ]  # fmt: skip
+
+
+def decide_many(
+    fleet: ShardedPosse,
+    tasks: Any,
+    contexts: Any,
+    eligible: Iterable[Iterable[Label] | None] | None,
+    explore: bool,
+    record: bool,
+) -> Decisions:
+    """Choose an arm for every row; see :meth:`posse.Posse.decide_many`."""
+    template = fleet._template
+    labels, codes, parts = parts_of(fleet, tasks, contexts, eligible)
+    answers = gather(
+        [
+            fleet._shards[part.shard].decide_many.remote(
+                fleet._request(), part.tasks, part.contexts, part.eligible, explore, record
+            )
+            for part in parts
+        ]
+    )
     buckets = buckets_of(labels)
-    for shard, rows in split_rows(fleet._home[buckets][codes]):
-        names = [labels[code] for code in codes[rows].tolist()]
-        part = contexts[rows] if frame is None else frame[rows]
-        some = None if eligible is None else [eligible[row] for row in rows.tolist()]
-        calls.append(fleet._shards[shard].decide_many.remote(fleet._request(), names, part, some, explore))
-        places.append(rows)
-    answers = gather(calls)
     n, arms = len(codes), template.arms
     ids = np.empty(n, dtype=object)
     chosen, propensity = np.empty(n, dtype=np.int64), np.empty(n)
     probabilities, mean, sd = (np.empty((n, len(arms))) for _ in range(3))
-    for rows, answer in zip(places, answers, strict=True):
-        ids[rows] = [f"{bucket}.{inner}" for bucket, inner in zip(buckets[codes[rows]], answer["ids"], strict=True)]
+    for rows, answer in zip((part.rows for part in parts), answers, strict=True):
+        ids[rows] = [outer_id(bucket, inner) for bucket, inner in zip(buckets[codes[rows]], answer["ids"], strict=True)]
         chosen[rows], propensity[rows] = answer["chosen"], answer["propensity"]
         probabilities[rows], mean[rows], sd[rows] = answer["probabilities"], answer["mean"], answer["sd"]
-    if labels:
+    if labels and record:
         template._tasks._kind = type(labels[0])
     return GatheredDecisions(
-        prefix="sharded",
+        prefix="sharded" if record else "",
         first=0,
         tasks=[labels[code] for code in codes.tolist()],
         arms=arms,

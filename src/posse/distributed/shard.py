@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from posse.distributed.folder import ShardFolder
 from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.errors import PosseError
-from posse.fleet.decision import Decision, Decisions
+from posse.features import FeatureSpec
+from posse.fleet.decision import Decisions
 from posse.fleet.file import load_fleet
 from posse.fleet.file_format import KIND, SUMS_ONLY, VERSION
 from posse.fleet.labels import Label
@@ -54,7 +56,7 @@ class Shard:
     fsync : bool, default True
         See :class:`posse.distributed.journal.Journal`.
     snapshot_bytes : int, default 64 MiB
-        A snapshot is made when the journal is larger.
+        A snapshot is made when the journal is larger than this, and than the last snapshot.
     """
 
     def __init__(
@@ -74,6 +76,9 @@ class Shard:
         self._journal: Journal | None = None
         self._writing: threading.Thread | None = None
         self._number = 0
+        self._last = 0  # bytes of the last snapshot
+        self._pieces: set[int] = set()  # of the files of a fit that may be continued, learned so far
+        self._piece: int | None = None  # that is being learned
         if self._folder is None:
             self.fleet = _new_fleet(template, seed)
         else:
@@ -84,18 +89,23 @@ class Shard:
 
     # Deciding and learning, once for every request.
 
-    def decide(self, request: str, task: Label, context: Any, eligible: Any, explore: bool) -> Decision:
+    def decide(
+        self, request: str, task: Label, context: Any, eligible: Any, explore: bool, record: bool = True,
+        k: int | None = None,
+    ) -> Any:  # fmt: skip
         """See :meth:`posse.Posse.decide`."""
-        answer: Decision = self._once(request, lambda: self.fleet.decide(task, context, eligible, explore))
-        return answer
+        decide = partial(self.fleet.decide, task, context, eligible, explore, record, k=k)
+        return self._once(request, decide) if record else decide()
 
-    def decide_many(self, request: str, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> dict[str, Any]:
+    def decide_many(
+        self, request: str, tasks: Any, contexts: Any, eligible: Any, explore: bool, record: bool = True
+    ) -> dict[str, Any]:
         """See :meth:`posse.Posse.decide_many`; return columns."""
 
         def decide() -> dict[str, Any]:
-            return _columns(self.fleet.decide_many(tasks, contexts, eligible, explore))
+            return _columns(self.fleet.decide_many(tasks, contexts, eligible, explore, record))
 
-        answer: dict[str, Any] = self._once(request, decide)
+        answer: dict[str, Any] = self._once(request, decide) if record else decide()
         return answer
 
     def reward(self, request: str, decision_id: str, value: float) -> bool:
@@ -128,21 +138,35 @@ class Shard:
         return int(self._once(request, lambda: self.fleet.learn_rows(labels, codes, arms, X, y)))
 
     def learn_part(self, request: str, parts: list[bytes]) -> int:
-        """Learn rows as :class:`posse.distributed.fit.Encoder` sends them."""
+        """Learn rows as :func:`posse.distributed.fit.encode_pieces` sends them; pieces with a number only once."""
         learned = 0
         for number, part in enumerate(parts):
-            record = decode(part)
-            arrays = record.arrays
-            if len(arrays["rewards"]):
-                learned += self.learn_rows(
-                    f"{request}.{number}", record.facts["tasks"], arrays["codes"], arrays["arms"], arrays["contexts"],
-                    arrays["rewards"],
-                )  # fmt: skip
+            record, name = decode(part), f"{request}.{number}"
+            arrays, piece = record.arrays, record.facts.get("piece")
+            if piece in self._pieces and name not in self._answers:
+                continue  # of a fit that was interrupted and goes on
+            self._piece = piece
+            try:
+                learned += self._once(name, partial(self._learn_piece, record.facts["tasks"], arrays, piece))
+            finally:
+                self._piece = None
         return learned
 
-    def expected(self, task: Label, context: Any) -> Any:
-        """See :meth:`posse.Posse.expected`."""
-        return self.fleet.expected(task, context)
+    def _learn_piece(self, labels: list[Label], arrays: Arrays, piece: int | None) -> int:
+        rows = len(arrays["rewards"])
+        if rows:
+            self.fleet.learn_rows(labels, arrays["codes"], arrays["arms"], arrays["contexts"], arrays["rewards"])
+        if piece is not None:
+            self._pieces.add(piece)  # before anybody makes a snapshot
+        return rows
+
+    def pieces(self) -> list[int]:
+        """Return which pieces of a fit that may be continued were learned here."""
+        return sorted(self._pieces)
+
+    def look(self, what: str, *arguments: Any, **settings: Any) -> Any:
+        """Return what a fleet of these tasks answers; nothing that is asked so changes it."""
+        return getattr(self.fleet, what)(*arguments, **settings)
 
     # Arms and tasks.
 
@@ -153,6 +177,10 @@ class Shard:
     def retire_arm(self, request: str, arm: Label) -> None:
         """See :meth:`posse.Posse.retire_arm`."""
         self._once(request, lambda: self._change("retire_arm", {"arm": arm}))
+
+    def set_features(self, request: str, features: dict[str, Any]) -> None:
+        """Encode contexts by the scaling that was learned from the first table, given as JSON."""
+        self._once(request, lambda: self._change("features", {"features": features}))
 
     def forget(self, request: str, tasks: list[Label]) -> None:
         """Forget tasks, and the population that they helped to learn."""
@@ -213,6 +241,7 @@ class Shard:
             "arms": list(fleet._arms),
             "retired": list(fleet.retired_arms),
             "kind": fleet._tasks.kind,
+            "ready": fleet.features.ready,
             "pid": os.getpid(),
         }
 
@@ -245,7 +274,9 @@ class Shard:
         journal = Journal(folder.journal(number), fsync=self._fsync)
         population = {f"{PUBLISHED}{name}": array for name, array in (self.fleet.population() or {}).items()}
         write = freeze_fleet(
-            self.fleet, more={"others": list(self.fleet._others)}, replaced=self._own_totals() | population
+            self.fleet,
+            more={"others": list(self.fleet._others), "pieces": self.pieces()},
+            replaced=self._own_totals() | population,
         )
         old, self._journal, self._number = self._journal, journal, number
         if old is not None:
@@ -253,6 +284,7 @@ class Shard:
 
         def work() -> None:
             write(folder.snapshot(number))
+            self._last = folder.snapshot(number).stat().st_size
             # The journal before it stays: answers that were lost on the way may still be asked for.
             folder.drop_before(snapshot=number, journal=number - 1)
 
@@ -271,7 +303,9 @@ class Shard:
         finally:
             self._request = ""
         self._answers.remember(request, answer)
-        if self._journal is not None and self._journal.size > self._limit and not self._busy():
+        # No smaller than the last snapshot: what a large shard writes to snapshots is no more than it journals.
+        limit = max(self._limit, self._last)
+        if self._journal is not None and self._journal.size > limit and not self._busy():
             self.snapshot(wait=False)
         return answer
 
@@ -291,13 +325,17 @@ class Shard:
             fleet.retire_arm(facts["arm"])
         elif what == "forget":
             fleet.forget(*facts["tasks"])
+        elif what == "features":
+            with fleet._lock:
+                fleet._features = FeatureSpec.from_json(facts["features"])
         else:
             with fleet._lock:
                 fleet._engine.store.reset_prior()
 
     def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
         if self._journal is not None:
-            self._journal.append(what, facts | {"request": self._request}, arrays)
+            piece = {} if self._piece is None else {"piece": self._piece}
+            self._journal.append(what, facts | {"request": self._request} | piece, arrays)
 
     # Restoring.
 
@@ -313,8 +351,10 @@ class Shard:
         path = folder.snapshot(number)
         with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY)) as box:
             others = box.header.get("others", [0, 0])
+            self._pieces.update(box.header.get("pieces", []))
             names = [name for name in box.names if name.startswith(PUBLISHED)]
             population = {name.removeprefix(PUBLISHED): box.read(name) for name in names}
+        self._last = path.stat().st_size
         self.fleet = load_fleet(ShardFleet, path, clock=self._clock)
         if population:
             self.fleet.adopt(population)
@@ -354,6 +394,8 @@ class Shard:
         elif record.what == "learn":
             arrays = record.arrays
             fleet.learn_rows(facts["tasks"], arrays["codes"], arrays["arms"], arrays["contexts"], arrays["rewards"])
+            if "piece" in facts:
+                self._pieces.add(facts["piece"])
         elif record.what == "adopt":
             fleet.adopt(record.arrays)
         else:

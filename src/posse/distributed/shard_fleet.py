@@ -121,7 +121,7 @@ class ShardFleet(Posse):
         self._journal = journal
         self._log = lambda _records: None  # a fleet with a log tells of changes first, and they are noted below
 
-    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:  # noqa: ARG002 -- places are decisions
+    def _note(self, decisions: list[Decision], contexts: list[Any], now: float, *, ranking: bool = False) -> None:
         if self._journal is not None:
             facts = {
                 "now": now,
@@ -132,6 +132,7 @@ class ShardFleet(Posse):
                 "contexts": [self._features.raw(context) for context in contexts],
                 "beliefs": [[list(part.items()) for part in one[4:]] for one in decisions],
                 "propensity": [one.propensity for one in decisions],
+                "ranking": ranking,
             }
             self._journal("decide", facts, {})
 

@@ -8,24 +8,26 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from posse.checks import whole_number
 from posse.container.replace import replacing
+from posse.distributed import looking
 from posse.distributed.actors import MANIFEST, RESOURCES, Place, end_actors, file_of, require_new, start_actors
-from posse.distributed.cluster import gather
+from posse.distributed.cluster import gather, has_several_machines
 from posse.distributed.fit import encode_rows, learn_files
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
 from posse.distributed.population import require_shardable
 from posse.distributed.rows import decide_many, forget_tasks, learn_rows, reward_many
-from posse.distributed.spreading import homes_of, place_of, spread_buckets
+from posse.distributed.spreading import homes_of, outer_id, place_of, spread_buckets
 from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.fleet.checking import require_truth_value
-from posse.fleet.decision import Decision, Decisions, Expectation
+from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
 from posse.fleet.labels import Label
 from posse.fleet.posse import Posse
 from posse.fleet.rewarding import Rewarded, id_of
@@ -36,8 +38,12 @@ from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
 
 if TYPE_CHECKING:
+    from posse.fleet.ledger import Pending
+    from posse.fleet.overview import Coefficients
     from posse.fleet.streaming import Progress
+    from posse.model.borrowing import Borrowing
     from posse.model.prior import Prior
+    from posse.types import Array
 
 SNAPSHOT_BYTES = 64 << 20  # of a journal
 
@@ -67,7 +73,8 @@ class ShardedPosse:
         Whether every change is on the disk before it is acknowledged. False survives the death of a process, and not
         that of a machine.
     snapshot_bytes : int, default 64 MiB
-        A shard makes a snapshot when its journal is larger: what it reads again after a death.
+        A shard makes a snapshot when its journal, which it reads again after a death, is larger than this and than the
+        last snapshot.
     resources : dict, optional
         Options of every actor, as ``ray.remote`` takes them. Default: spread over the machines, with no CPU set aside.
     **settings
@@ -87,8 +94,6 @@ class ShardedPosse:
     True
     """
 
-    _snapshot_bytes = SNAPSHOT_BYTES
-
     def __init__(
         self,
         arms: Iterable[Label],
@@ -104,16 +109,24 @@ class ShardedPosse:
         resources: dict[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        for name in ("background", "clock", "log"):
-            if name in settings:
-                raise InvalidValue(f"expected no {name} for a sharded fleet, got one; leave it out")
-        template = Posse(arms, features, policy, seed, **settings)  # type: ignore[arg-type]
+        template = self._template_of(arms, features, policy, seed, **settings)
         count = whole_number(shards, "shards", at_least=1)
         if folder is not None:
             require_new(folder)
+        self._begin(
+            template, spread_buckets(count), folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes,
+            resources=resources,
+        )  # fmt: skip
+
+    @staticmethod
+    def _template_of(*arguments: Any, **settings: Any) -> Posse:
+        """Return a fleet without tasks that has these settings, or raise if it cannot be sharded; needs no Ray."""
+        for name in ("background", "clock", "log"):
+            if name in settings:
+                raise InvalidValue(f"expected no {name} for a sharded fleet, got one; leave it out")
+        template = Posse(*arguments, **settings)
         require_shardable(template)
-        self._snapshot_bytes = whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
-        self._begin(template, spread_buckets(count), folder, address, fsync=fsync, resources=resources)
+        return template
 
     def _begin(
         self,
@@ -123,16 +136,19 @@ class ShardedPosse:
         address: str | None,
         *,
         fsync: bool,
+        snapshot_bytes: int,
         resources: dict[str, Any] | None,
         manifest: Manifest | None = None,
         generation: str | None = None,
     ) -> None:
         """Start the actors; a ``manifest`` fills new ones, ``generation`` names those that a folder has."""
         self._template = template
+        self._scaling = threading.Lock()  # so that features get one scaling
         self._folder = None if folder is None else Path(folder).absolute()
         self._resources = RESOURCES | (resources or {})
         self._client, self._counter = secrets.token_hex(6), itertools.count()
-        self._place = Place(self._folder, generation or secrets.token_hex(4), fsync, self._snapshot_bytes)
+        whole_number(snapshot_bytes, "snapshot_bytes", at_least=1)
+        self._place = Place(self._folder, generation or secrets.token_hex(4), fsync, snapshot_bytes)
         if self._folder is not None and generation is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             template.save(self._place.settings)
@@ -150,14 +166,19 @@ class ShardedPosse:
         for state in states:
             if state["kind"] is not None:
                 self._template._tasks._kind = state["kind"]
+        if self._template.features.ready and not all(state["ready"] for state in states):
+            self._scale(self._template.features)
 
     def _describe(self) -> None:
         """Write to the folder what is needed to open it again."""
         assert self._folder is not None
         self._template.save(self._place.settings)
         content = {
-            "settings": self._place.settings.name, "generation": self._place.generation, "buckets": self._buckets
-        }  # fmt: skip
+            "settings": self._place.settings.name,
+            "generation": self._place.generation,
+            "buckets": self._buckets,
+            "snapshot_bytes": self._place.snapshot_bytes,
+        }
         with replacing(self._folder / MANIFEST) as file:
             file.write(json.dumps(content).encode())
 
@@ -176,6 +197,11 @@ class ShardedPosse:
     def arms(self) -> tuple[Label, ...]:
         """The arms that may be chosen."""
         return self._template.arms
+
+    @property
+    def retired_arms(self) -> tuple[Label, ...]:
+        """The arms that are no longer chosen; what they taught is kept."""
+        return self._template.retired_arms
 
     @property
     def features(self) -> FeatureSpec:
@@ -215,10 +241,29 @@ class ShardedPosse:
 
     # Deciding.
 
+    @overload
     def decide(
-        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True
-    ) -> Decision:
-        """Choose an arm for a task in a context; the shard of the task does it.
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: None = None,
+    ) -> Decision: ...  # fmt: skip
+
+    @overload
+    def decide(
+        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        record: bool = True, *, k: int,
+    ) -> Ranking: ...  # fmt: skip
+
+    def decide(
+        self,
+        task: Label,
+        context: Any,
+        eligible: Iterable[Label] | None = None,
+        explore: bool = True,
+        record: bool = True,
+        *,
+        k: int | None = None,
+    ) -> Decision | Ranking:
+        """Choose an arm for a task in a context, or the ``k`` arms of a ranking; the shard of the task does it.
 
         Parameters
         ----------
@@ -226,12 +271,13 @@ class ShardedPosse:
         context : mapping, sequence or row
         eligible : sequence of arms, default None
             None: all that are not retired.
-        explore : bool, default True
-            All as in :meth:`posse.Posse.decide`. Rankings (``k``) and ``record=False`` are for fleets on one machine.
+        explore, record : bool, default True
+        k : int, default None
+            All as in :meth:`posse.Posse.decide`.
 
         Returns
         -------
-        Decision
+        Decision or Ranking
 
         Raises
         ------
@@ -244,16 +290,26 @@ class ShardedPosse:
         after an actor died is done once.
         """
         require_truth_value(explore)
+        require_truth_value(record, "record")
         label = self._template._tasks.checked(task)
         bucket = int(buckets_of([label])[0])
         eligible = None if eligible is None else list(eligible)
         shard = self._shards[self._home[bucket]]
-        found: Decision = gather([shard.decide.remote(self._request(), label, context, eligible, explore)])[0]
-        self._template._tasks._kind = type(label)
-        return found._replace(id=f"{bucket}.{found.id}")
+        found = gather([shard.decide.remote(self._request(), label, context, eligible, explore, record, k)])[0]
+        if record:
+            self._template._tasks._kind = type(label)
+        if k is not None:
+            return Ranking(place._replace(id=outer_id(bucket, place.id)) for place in found)
+        decision: Decision = found._replace(id=outer_id(bucket, found.id))
+        return decision
 
     def decide_many(
-        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
+        self,
+        tasks: Any,
+        contexts: Any,
+        eligible: Iterable[Iterable[Label] | None] | None = None,
+        explore: bool = True,
+        record: bool = True,
     ) -> Decisions:
         """Choose an arm for every row; each shard decides for the rows of its tasks.
 
@@ -276,7 +332,10 @@ class ShardedPosse:
             As in :meth:`posse.Posse.decide_many`.
         """
         require_truth_value(explore)
-        return decide_many(self, tasks, contexts, eligible, explore)
+        require_truth_value(record, "record")
+        return decide_many(self, tasks, contexts, eligible, explore, record)
+
+    # What is believed and kept.
 
     def expected(self, task: Label, context: Any) -> Expectation:
         """Return what is believed about the expected reward of every active arm; changes nothing.
@@ -296,10 +355,40 @@ class ShardedPosse:
         ShapeError, NotFinite, InvalidValue
             If the task's name or the context is refused.
         """
-        label = self._template._tasks.checked(task)
-        shard = self._shards[self._home[buckets_of([label])[0]]]
-        found: Expectation = gather([shard.expected.remote(label, context)])[0]
+        found: Expectation = looking.look_at(self, task, "expected", context)
         return found
+
+    def expected_many(self, tasks: Any, contexts: Any, *, confidence: float = 0.9) -> Any:
+        """Return what is believed about every active arm in many rows. See :meth:`posse.Posse.expected_many`.
+
+        Tasks and contexts must be given: no shard knows the average context of all tasks.
+        """
+        return looking.expected_many(self, tasks, contexts, confidence)
+
+    def probabilities(
+        self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
+    ) -> Array:
+        """Return how likely each active arm would be in every row. See :meth:`posse.Posse.probabilities`."""
+        require_truth_value(explore)
+        return looking.probabilities(self, tasks, contexts, eligible, explore)
+
+    def coefficients(self, task: Label) -> Coefficients:
+        """Return the posterior of every arm's coefficients in a task. See :meth:`posse.Posse.coefficients`."""
+        found: Coefficients = looking.look_at(self, task, "coefficients")
+        return found
+
+    def borrowing(self, task: Label) -> Borrowing:
+        """Return how much a task leans on the others. See :meth:`posse.Posse.borrowing`."""
+        found: Borrowing = looking.look_at(self, task, "borrowing")
+        return found
+
+    def export(self, task: Label) -> dict[str, Any]:
+        """Return all that is kept about a task, as plain values. See :meth:`posse.Posse.export`."""
+        return looking.export(self, task)
+
+    def pending(self) -> list[Pending]:
+        """Return the decisions of all shards that wait for a reward, the oldest first."""
+        return looking.pending(self)
 
     # Learning.
 
@@ -408,12 +497,30 @@ class ShardedPosse:
             learned = learn_files(self, table, columns, progress)
         else:
             frame = rewarded_rows(table, columns, template._late.absent_reward)
-            if not template.features.ready:
-                template._features = template.features.learn_scaling(contexts_of(frame, template.features.names))
-            learned = learn_rows(self, *encode_rows(template, frame, task, arm, reward))
+            with self._scaling:
+                spec = template.features
+                if not spec.ready:
+                    spec = spec.learn_scaling(contexts_of(frame, spec.names))
+                rows = encode_rows(template, frame, task, arm, reward, spec)
+                if spec is not template.features and len(rows[-1]):  # not before the table is known to be good
+                    self._scale(spec)
+            learned = learn_rows(self, *rows)
         if refresh and learned:
             self._refresh_if_due(FIT_STEPS, FIT_SETTLED)
         return learned
+
+    def _scale(self, features: FeatureSpec) -> None:
+        """Encode contexts with a scaling that was learned from now on: here, in every shard and in the folder."""
+        before, self._template._features = self._template._features, features
+        try:
+            if self._folder is not None:
+                # Before any shard knows it: a fleet that is opened tells the shards that do not.
+                self._template.save(self._place.settings)
+        except BaseException:
+            self._template._features = before
+            raise
+        request, said = self._request(), features.to_json()
+        gather([shard.set_features.remote(request, said) for shard in self._shards])
 
     def refresh(self, sample: int | None = None) -> dict[str, float]:
         """Estimate the population again from all that was learned, and publish it to every shard.
@@ -544,6 +651,7 @@ class ShardedPosse:
         folder: str | os.PathLike[str] | None = None,
         address: str | None = None,
         fsync: bool = True,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
         resources: dict[str, Any] | None = None,
     ) -> Self:
         """Start a fleet from a manifest, on as many shards as it has or on others.
@@ -558,6 +666,7 @@ class ShardedPosse:
         folder : path, default None
         address : str, default None
         fsync : bool, default True
+        snapshot_bytes : int, default 64 MiB
         resources : dict, default None
             As in :class:`ShardedPosse`.
 
@@ -576,7 +685,9 @@ class ShardedPosse:
             require_new(folder)
         manifest = read_manifest(path)
         count = len(manifest.shards) if shards is None else whole_number(shards, "shards", at_least=1)
-        return cls._from(manifest, count, folder, address, fsync=fsync, resources=resources)
+        return cls._from(
+            manifest, count, folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes, resources=resources
+        )
 
     @classmethod
     def _from(
@@ -587,14 +698,16 @@ class ShardedPosse:
         address: str | None,
         *,
         fsync: bool,
+        snapshot_bytes: int,
         resources: dict[str, Any] | None,
     ) -> Self:
         """Start so many shards with the tasks of a manifest."""
         buckets = manifest.buckets if count == len(manifest.shards) else spread_buckets(count)
         fleet = cls.__new__(cls)
         fleet._begin(
-            Posse.load(manifest.settings), buckets, folder, address, fsync=fsync, resources=resources, manifest=manifest
-        )
+            Posse.load(manifest.settings), buckets, folder, address, fsync=fsync, snapshot_bytes=snapshot_bytes,
+            resources=resources, manifest=manifest,
+        )  # fmt: skip
         return fleet
 
     @classmethod
@@ -604,6 +717,7 @@ class ShardedPosse:
         *,
         address: str | None = None,
         fsync: bool = True,
+        snapshot_bytes: int | None = None,
         resources: dict[str, Any] | None = None,
     ) -> Self:
         """Go on with the fleet of a folder, whose actors have ended: shards are restored from what they wrote there.
@@ -615,6 +729,8 @@ class ShardedPosse:
         fsync : bool, default True
         resources : dict, default None
             As in :class:`ShardedPosse`.
+        snapshot_bytes : int, default None
+            None: as before.
 
         Returns
         -------
@@ -634,8 +750,9 @@ class ShardedPosse:
         fleet = cls.__new__(cls)
         template = Posse.load(Path(folder) / content["settings"])
         fleet._begin(
-            template, content["buckets"], folder, address, fsync=fsync, resources=resources,
-            generation=content["generation"],
+            template, content["buckets"], folder, address, fsync=fsync,
+            snapshot_bytes=content.get("snapshot_bytes", SNAPSHOT_BYTES) if snapshot_bytes is None else snapshot_bytes,
+            resources=resources, generation=content["generation"],
         )  # fmt: skip
         return fleet
 
@@ -652,17 +769,23 @@ class ShardedPosse:
         Raises
         ------
         InvalidValue
-            If it is not such a number.
+            If it is not such a number, or if the fleet has no folder and the cluster several machines, which would not
+            see those files.
         """
         count = whole_number(shards, "shards", at_least=1)
+        if self._folder is None and has_several_machines():
+            raise InvalidValue(
+                "expected a fleet with folder=... to move tasks between machines, got one without: they would not see "
+                "each other's files; use save(path) and ShardedPosse.load(path, shards=...), on storage that all see"
+            )
         with tempfile.TemporaryDirectory(dir=self._folder) as place:
             path = Path(place) / "moving"
             self.save(path)
             new = ShardedPosse._from(
-                read_manifest(path), count, self._folder, None, fsync=self._place.fsync, resources=self._resources
-            )
+                read_manifest(path), count, self._folder, None, fsync=self._place.fsync,
+                snapshot_bytes=self._place.snapshot_bytes, resources=self._resources,
+            )  # fmt: skip
         folders = [self._place.shard(number) for number in range(len(self._shards))]
-        new._snapshot_bytes = self._snapshot_bytes
         end_actors(self._shards, self._coordinator)
         self.__dict__.update(new.__dict__)
         for folder in folders:
@@ -676,6 +799,10 @@ class ShardedPosse:
         """
         if self._folder is not None:
             gather([shard.snapshot.remote() for shard in self._shards])
+        self._end()
+
+    def _end(self) -> None:
+        """End the actors as they are."""
         end_actors(self._shards, self._coordinator)
 
     # Inside.

@@ -41,3 +41,8 @@ def place_of(decision_id: Any, home: IntArray) -> tuple[int, str]:
     if not (bucket.isascii() and bucket.isdigit() and int(bucket) < N_BUCKETS) or not inner:
         raise UnknownDecision(f"no decision {decision_id!r} was made by this fleet; pass the id of a Decision")
     return int(home[int(bucket)]), inner
+
+
+def outer_id(bucket: Any, inner: str) -> str:
+    """Return the id by which a fleet knows a decision of a shard; one that was not recorded has none."""
+    return f"{bucket}.{inner}" if inner else ""

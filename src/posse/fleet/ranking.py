@@ -52,9 +52,10 @@ def rank_arms(
         rng = fleet._stream(fleet._decided)  # its own, so that a ranking that fails has drawn nothing
         chosen = np.empty(k, dtype=np.int64)
         places = []
+        by_decisions, by_rewards = fleet._steps()
         for place, uniform in enumerate(rng.random(k).tolist()):
             out = np.empty((3, len(names)))
-            step = max(fleet._decided + place, fleet._engine.store.experience) + 1
+            step = max(by_decisions + place, by_rewards)
             position = choose(fleet._engine, -1 if number is None else number, x, arms, step, explore, uniform, out)
             if position < 0:
                 raise no_belief(label)

@@ -197,9 +197,9 @@ def _save(
 def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.PathLike[str]) -> tuple[int, int]:
     """Go on where a checkpoint ends; return the rows that were read before it, and how many of them were learned."""
     from posse.container import open_container
-    from posse.fleet.file_format import KNOWN_SUMS, SUMS_ONLY
+    from posse.fleet.file_format import WITHOUT_BELIEFS
 
-    with open_container(path, kind=KIND, versions=(SUMS_ONLY, KNOWN_SUMS)) as box:
+    with open_container(path, kind=KIND, versions=WITHOUT_BELIEFS) as box:
         entry = box.header["fit"]
     saved = load_fleet(type(fleet), path, clock=fleet._clock, kind=KIND)
     if entry["files"] != files.signature or entry["columns"] != list(columns):
@@ -208,10 +208,10 @@ def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.
             "remove it to start again, or name another"
         )
     same = (saved.arms, saved.policy, saved.features.names) == (fleet.arms, fleet.policy, fleet.features.names)
-    if not same or saved._behaviour.prior != fleet._behaviour.prior:
+    if not same or saved._behaviour.prior != fleet._behaviour.prior or _drift_of(saved) != _drift_of(fleet):
         raise InvalidValue(
-            f"expected the checkpoint {os.fspath(path)} to have the arms, features, policy and prior of this fleet, "
-            "got others; remove it to start again, or name another"
+            f"expected the checkpoint {os.fspath(path)} to have the arms, features, policy, prior and drift of this "
+            "fleet, got others; remove it to start again, or name another"
         )
     with fleet._lock:
         if fleet._tasks or fleet._decided:
@@ -222,3 +222,9 @@ def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.
         saved._engine.lock, saved._engine.in_background = fleet._engine.lock, fleet._engine.in_background
         fleet.__dict__.update({name: value for name, value in saved.__dict__.items() if name not in OWN})
     return int(entry["rows"]), int(entry["learned"])
+
+
+def _drift_of(fleet: Posse) -> tuple[bool, float | None]:
+    """Return whether old rewards fade, and the half-life that was given."""
+    fading = fleet._engine.fading
+    return fading is not None, None if fading is None else fading.given

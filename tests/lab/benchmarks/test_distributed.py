@@ -29,6 +29,30 @@ def test_the_model_multiplies_what_was_measured():
     assert f"{LARGE['tasks']:,}" in assumptions[0]
 
 
+def test_the_model_prefers_what_was_measured():
+    plan = Plan(n_tasks=100, n_arms=2, n_features=3, shards=2)
+    report = DistributedReport(
+        plan,
+        streaming={"pairs": 200.0, "refresh_processor_seconds": 0.4, "rows_per_processor_second": 1e6},
+        one={"decide_p50": 1e-5},
+        sharded={
+            "tasks": 50.0,
+            "pairs": 80.0,
+            "refresh_steps": 4.0,
+            "refresh_messages": 20.0,
+            "message_bytes": 1000.0,
+            "decide_many_rows_per_second": 1e5,
+            "resident_bytes_per_task": 700.0,
+            "round_trip_seconds": 5e-4,
+        },
+    )
+    found, assumptions = model(report)
+    assert found["memory_per_machine_bytes"] == pytest.approx(1e8 / 16 * 700)
+    assert found["refresh_message_seconds"] == pytest.approx(10 * (5e-4 + 16 * 1000 / 1e9))
+    assert any("0.70 kB of memory per task" in line and "1.6 arms" in line for line in assumptions)
+    assert any("0.50 ms each as measured" in line for line in assumptions)
+
+
 def test_rows_are_as_many_as_asked_for():
     tables = list(rows_of(Plan(n_arms=2, n_features=3), 10, 1000))
     assert sum(table.height for table in tables) == 1000

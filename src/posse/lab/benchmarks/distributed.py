@@ -7,10 +7,12 @@ of a cluster uses the latter.
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
 
 BATCH = 1 << 19  # rows of a table that is learned at once
 MANY = 10_000  # rows of decide_many
+MESSAGES = 300  # to time
+SWEPT = {"ebmUCB": "ebm-ucb", "linUCB": "lin-ucb"}  # policies of a simulation
 LARGE = {"tasks": 10**8, "machines": 16, "cores": 32, "round_trip": 1e-3, "bytes_per_second": 1e9}
-"""The cluster that the model is about: a round trip of a message in seconds, and what a network carries."""
+"""The cluster that the model is about; a round trip of a message in seconds if none was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,8 @@ class Plan:
     shards, nodes : int
     decisions : int
         To time, one by one.
+    sweep_seeds, sweep_horizon : int
+        Of a simulation, in one process and on Ray.
     """
 
     n_tasks: int = 10**6
@@ -54,9 +60,14 @@ class Plan:
     shards: int = 2
     nodes: int = 2
     decisions: int = 2000
+    sweep_seeds: int = 24
+    sweep_horizon: int = 10_000
 
 
-QUICK = Plan(n_tasks=2000, rows=200_000, sharded_tasks=2000, sharded_rows=100_000, decisions=100, nodes=1)
+QUICK = Plan(
+    n_tasks=2000, rows=200_000, sharded_tasks=2000, sharded_rows=100_000, decisions=100, nodes=1, sweep_seeds=2,
+    sweep_horizon=50,
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -68,6 +79,7 @@ class DistributedReport:
     one: dict[str, float] = field(default_factory=dict)
     sharded: dict[str, float] = field(default_factory=dict)
     agreement: dict[str, float] = field(default_factory=dict)
+    sweep: dict[str, float] = field(default_factory=dict)
     model: dict[str, float] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
 
@@ -89,12 +101,16 @@ def measure_distributed(plan: Plan, begin: Callable[[str], None]) -> Distributed
         from posse.distributed import ShardedPosse
 
         sharded = ShardedPosse(**_settings(plan), shards=plan.shards)
-        report.sharded = _learned(sharded, plan) | _decided(sharded, plan) | _of_shards(sharded)
+        sharded.probabilities([0], np.zeros((1, plan.n_features - 1)))  # compiled code is loaded
+        empty = _resident_of(sharded)
+        report.sharded = _learned(sharded, plan) | _decided(sharded, plan) | _of_shards(sharded, plan, empty)
         report.agreement = {
             "covariance": _gap(sharded.prior.covariance, fleet.prior.covariance),
             "noise_variance": _gap(sharded.prior.noise_variance, fleet.prior.noise_variance),
         }
         sharded.close()
+        begin(f"a simulation of {plan.sweep_seeds} seeds")
+        report.sweep = _sweep(plan)
     report.model, report.assumptions = model(report)
     return report
 
@@ -193,18 +209,67 @@ def _decided(fleet: Any, plan: Plan) -> dict[str, float]:
     }
 
 
-def _of_shards(fleet: Any) -> dict[str, float]:
-    """Return what shards take: memory, and the bytes of a message of the coordinator."""
+def _of_shards(fleet: Any, plan: Plan, empty: float) -> dict[str, float]:
+    """Return what shards take: memory over that of empty ones, and bytes and time of a message."""
+    X = np.random.default_rng(4).standard_normal((10 * MANY, plan.n_features - 1))
+    for first in range(0, plan.sharded_tasks, len(X)):  # from now on everything has been decided for
+        some = np.arange(first, min(first + len(X), plan.sharded_tasks))
+        fleet.probabilities(some, X[: some.size])
     states = fleet._states()
     tasks, pairs = (sum(state[name] for state in states) for name in ("tasks", "pairs"))
-    resident = sum(_resident(state["pid"]) for state in states)
+    resident = _resident_of(fleet)
     K, d = fleet.prior.covariance.shape[:2]
     return {
         "tasks": float(tasks),
         "pairs": float(pairs),
         "resident_bytes": resident,
+        "resident_bytes_per_task": max(resident - empty, 0.0) / max(tasks, 1),
+        "round_trip_seconds": _round_trip(fleet),
         "message_bytes": 8.0 * K * (3 * d * d + 2 * d + 1),  # roots and means there, moments or information back
     }
+
+
+def _round_trip(fleet: Any) -> float:
+    """Return the seconds that a message to a shard and its answer take, the median of many."""
+    from posse.distributed.cluster import gather
+
+    took = []
+    for number in range(MESSAGES):
+        shard = fleet._shards[number % len(fleet._shards)]
+        started = time.perf_counter()
+        gather([shard.knows.remote([])])
+        took.append(time.perf_counter() - started)
+    return float(np.median(took))
+
+
+def _sweep(plan: Plan) -> dict[str, float]:
+    """Return how long a simulation takes in one process and on Ray with two, and whether the files are the same."""
+    from posse.environments import SyntheticWorld
+    from posse.simulation import simulate
+
+    took: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {engine: Path(folder) / f"{engine}.parquet" for engine in ("processes", "ray")}
+        for engine, path in paths.items():
+            given: dict[str, Any] = {"workers": 2 if engine == "ray" else 1, "engine": engine, "progress": False}
+            simulate(SyntheticWorld(), SWEPT, horizon=20, seeds=4, **given)  # processes start, kernels are loaded
+            started = time.perf_counter()
+            simulate(SyntheticWorld(), SWEPT, horizon=plan.sweep_horizon, seeds=plan.sweep_seeds, out=path, **given)
+            took[engine] = time.perf_counter() - started
+        same = paths["processes"].read_bytes() == paths["ray"].read_bytes()
+    return {
+        "one_process_seconds": took["processes"],
+        "ray_seconds": took["ray"],
+        "speed_up": took["processes"] / took["ray"],
+        "same_bytes": float(same),
+    }
+
+
+def _resident_of(fleet: Any) -> float:
+    """Return the bytes that all shards have in memory; 0 if they are not all on this machine."""
+    from posse.distributed.cluster import has_several_machines
+
+    return 0.0 if has_several_machines() else sum(_resident(state["pid"]) for state in fleet._states())
 
 
 def _resident(pid: int) -> float:
@@ -252,14 +317,24 @@ def model(report: DistributedReport) -> tuple[dict[str, float], list[str]]:
     triangle = d * (d + 1) // 2
     pair_bytes = 8.0 * ((triangle + d + 2) + (triangle + d) + 3)
     # Slots, weights, and a name that is a number in two dicts.
-    task_bytes = 8.0 * (2 * plan.n_arms + 2) + 200.0
+    task_bytes = 8.0 * (2 * plan.n_arms + 2) + 200.0 + pairs_of_task * pair_bytes
+    memory = f"{task_bytes / 1e3:.2f} kB of memory per task, counted from the sizes of arrays, not measured"
+    if measured := report.sharded.get("resident_bytes_per_task"):
+        task_bytes = measured
+        memory = (
+            f"{measured / 1e3:.2f} kB of memory per task that has been decided for, as measured in shards of "
+            f"{report.sharded['tasks']:,.0f} tasks with {report.sharded['pairs'] / report.sharded['tasks']:.1f} arms "
+            "each"
+        )
+    round_trip = report.sharded.get("round_trip_seconds", large["round_trip"])
+    how = "as measured between processes here" if "round_trip_seconds" in report.sharded else "not measured"
     tasks = large["tasks"] / large["machines"]
     steps = max(report.sharded["refresh_steps"], 1.0)
     messages = max(report.sharded["refresh_messages"] / plan.shards, 1.0)
     pass_seconds = report.streaming["refresh_processor_seconds"] / report.streaming["pairs"] * pairs_of_task
-    exchange = large["round_trip"] + large["machines"] * report.sharded["message_bytes"] / large["bytes_per_second"]
+    exchange = round_trip + large["machines"] * report.sharded["message_bytes"] / large["bytes_per_second"]
     found = {
-        "memory_per_machine_bytes": tasks * (task_bytes + pairs_of_task * pair_bytes),
+        "memory_per_machine_bytes": tasks * task_bytes,
         "refresh_seconds": tasks * pass_seconds / large["cores"] + messages * exchange,
         "refresh_message_seconds": messages * exchange,
         "fit_rows_per_second": large["machines"] * large["cores"] * report.streaming["rows_per_processor_second"],
@@ -272,7 +347,9 @@ def model(report: DistributedReport) -> tuple[dict[str, float], list[str]]:
         f"{plan.n_arms} arms, {plan.n_features} features, {pairs_of_task:.1f} arms with rewards in every task, "
         "names that are whole numbers",
         f"an estimate of {steps:.0f} steps, which is {messages:.0f} messages to every shard of "
-        f"{report.sharded['message_bytes'] / 1e3:.1f} kB, {large['round_trip'] * 1e3:.0f} ms each",
+        f"{report.sharded['message_bytes'] / 1e3:.1f} kB, {round_trip * 1e3:.2f} ms each {how}, "
+        f"and a network that carries {large['bytes_per_second'] / 1e9:g} GB per second and adds no more",
+        memory,
         "sums over pairs as fast on every core as here, and nothing lost by sharing memory between cores",
         "decisions one by one in as many actors as there are cores; what HTTP or Ray add to a call is not in it",
     ]
