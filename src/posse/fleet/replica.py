@@ -161,6 +161,7 @@ class Replica(Fleet):
         applied: int | None = None,
         catching_up: bool = False,
         times: Sequence[float] | None = None,
+        numbers: Sequence[int] | None = None,  # noqa: ARG002 -- of those who learn row by row
     ) -> None:
         """Learn rewards, those of retired arms too.
 
@@ -181,6 +182,9 @@ class Replica(Fleet):
             :meth:`refresh` came before it.
         times : sequence of float, optional
             When each reward came, for a fleet with drift, whose sums depend on nothing else. Default: now.
+        numbers : sequence of int, optional
+            The number of each of them in a log. Fleets that learn row by row (with drift, and catalogues) have
+            learned those up to :attr:`applied` if one raises; others have learned none.
         """
         if not rewards:
             if applied is not None:
@@ -197,16 +201,17 @@ class Replica(Fleet):
             positions: dict[Label, int] = {}
             codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
             labels = self._tasks.checked_all(positions)
-            numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
+            known, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
+            task_numbers = known[codes]
             numbered = {arm: self._arms.number(arm) for arm in dict.fromkeys(arms)}
             arm_numbers = np.array([numbered[arm] for arm in arms], dtype=np.int64)
             if old is not None:
-                self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
+                self._require_learned(task_numbers, arm_numbers, np.isnan(old))
             came = self._times(self._clock(), y.size)
             if came is not None and times is not None:
                 came = np.array(times, dtype=np.float64)
             update = prepare_rows(
-                self._engine, numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up,
+                self._engine, task_numbers, arm_numbers, X, y, old=old, refresh=not catching_up,
                 provisional=provisional, waiting=self._counts_pending, times=came,
             )  # fmt: skip
             steps = [*self._tasks.taking(self._engine.store, new), *update.steps]

@@ -57,8 +57,8 @@ class Tasks(Labels):
         return [*store.taking_tasks(len(new)), *self.adding(new)] if new else []
 
 
-def forget_tasks(fleet: Fleet, tasks: tuple[Label, ...]) -> None:
-    """Remove all data of some tasks; see :meth:`posse.Posse.forget`. The lock must be held."""
+def forget_tasks(fleet: Fleet, tasks: tuple[Label, ...], more: Steps | None = None) -> None:
+    """Remove all data of some tasks; see :meth:`posse.Posse.forget`. The lock must be held; ``more`` goes with it."""
     fleet._require_whole()
     engine = fleet._engine
     engine.finish_background()
@@ -75,7 +75,7 @@ def forget_tasks(fleet: Fleet, tasks: tuple[Label, ...]) -> None:
         steps += [partial(engine.fading.forget, task) for task in numbers.tolist()]
     if engine.known is not None:
         steps += engine.known.tasks.forgetting(numbers)
-    commit([*steps, *fleet._tasks.removing(labels)])
+    commit([*steps, *fleet._tasks.removing(labels), *(more or ())])
     # Whoever is interrupted here has forgotten; the next who looks estimates the population.
     if store.n_rewards > 0:
         engine.renew(refresh)

@@ -282,6 +282,7 @@ class LiveFleet:
                 applied=last,
                 catching_up=catching_up,
                 times=news.times,
+                numbers=news.numbers,
             )
         except PosseError:
             if replica.applied == last:
@@ -293,7 +294,8 @@ class LiveFleet:
             else:
                 for row in zip(*rows, strict=True):
                     one = RewardRun._make((value,) for value in row)
-                    self._learn(replica, one, provisional=provisional, catching_up=catching_up)
+                    if one.numbers[0] > replica.applied:  # some fleets learn row by row, up to the one that failed
+                        self._learn(replica, one, provisional=provisional, catching_up=catching_up)
 
     def _catch_up(self, replica: Replica) -> bool:
         """Apply what the log has beyond a snapshot: sums first, then the newest population once; True if there is one.
