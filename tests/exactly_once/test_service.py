@@ -115,8 +115,6 @@ class Logged:
         assert self.storage.change_arms("f", old | {"retired": [] if old["retired"] else ["green"]}, old)
 
     def sums(self, up_to):
-        if self.fades:
-            return self.faded(up_to)
         expected = {}
         for row in self.storage.decisions("f", limit=100_000):
             if row.change is not None and row.change <= up_to:
@@ -138,8 +136,8 @@ class Logged:
             expected[row.task, arm] = expected.get((row.task, arm), 0.0) + np.array(entry)
         return expected
 
-    def faded(self, up_to):
-        """What a fleet has learned that nothing ever happened to."""
+    def faded(self, up_to, at):
+        """What a fleet has learned that nothing ever happened to, as of a time: the clock may be ahead of the log."""
         replica = new_replica(self.row.definition)
         for change in self.storage.changes("f", 0, 100_000):
             if change.number > up_to:
@@ -151,11 +149,14 @@ class Logged:
                 )
             elif change.kind == "erase":
                 replica.discard(lambda task: digest_of("f", task) == change.data)  # noqa: B023
+        if at is not None:
+            replica._engine.fading.advance(at)
         return sums_of(replica)
 
     def check(self, replica):
         """Check that a replica has learned what the log has up to the change that it has applied."""
-        expected, found = self.sums(replica.applied), sums_of(replica)
+        up_to, found = replica.applied, sums_of(replica)
+        expected = self.faded(up_to, replica._engine.fading.drift.aged_at) if self.fades else self.sums(up_to)
         for task, number in self.erased.items():
             # The log does not have it any more; whoever has not come to that change still does.
             if replica.applied < number:
@@ -319,6 +320,7 @@ QUICK = [
     *(("catalogue", what) for what in ("apply", "follow", "catch_up")),
     *(("clicks", what) for what in ("apply", "catch_up")),
     *(("clicks, counting", what) for what in ("apply", "catch_up", "expire")),
+    *(("drift", what) for what in ("apply", "catch_up")),
     *(("corrections", what) for what in ("follow", "catch_up")),
     ("drift, learned", "apply"),
     ("known", "follow"),

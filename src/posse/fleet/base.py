@@ -186,7 +186,3 @@ class FleetBase(KnownKeywords):
         if len(X) != len(codes):
             raise ShapeError(f"as many contexts as tasks are needed, but {len(codes)} tasks and {len(X)} contexts came")
         return labels, codes, X
-
-    def _times(self, now: float, n: int) -> Array | None:
-        """Return when ``n`` rows came that came now, if that matters."""
-        return None if self._engine.fading is None else np.full(n, now)

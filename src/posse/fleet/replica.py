@@ -30,6 +30,7 @@ from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
+    from posse.engine.commit import Steps
     from posse.features import FeatureSpec
     from posse.fleet.overview import ArmOverview
     from posse.types import BoolArray, IntArray
@@ -161,7 +162,7 @@ class Replica(Fleet):
         applied: int | None = None,
         catching_up: bool = False,
         times: Sequence[float] | None = None,
-        numbers: Sequence[int] | None = None,  # noqa: ARG002 -- of those who learn row by row
+        numbers: Sequence[int] | None = None,
     ) -> None:
         """Learn rewards, those of retired arms too.
 
@@ -207,18 +208,30 @@ class Replica(Fleet):
             arm_numbers = np.array([numbered[arm] for arm in arms], dtype=np.int64)
             if old is not None:
                 self._require_learned(task_numbers, arm_numbers, np.isnan(old))
-            came = self._times(self._clock(), y.size)
-            if came is not None and times is not None:
-                came = np.array(times, dtype=np.float64)
+            if self._engine.fading is not None:
+                if numbers is None and applied is not None:
+                    numbers = [*[self.applied] * (y.size - 1), applied]
+                came = np.full(y.size, self._clock()) if times is None else np.array(times, dtype=np.float64)
+                commit(self._tasks.taking(self._engine.store, new))
+                self._engine.fading.learn_rows(
+                    task_numbers, arm_numbers, X, y, came, estimate=not catching_up,
+                    moving=None if numbers is None else partial(self._moving, numbers),
+                )  # fmt: skip
+                if applied is not None:
+                    self.applied = applied
+                return
             update = prepare_rows(
                 self._engine, task_numbers, arm_numbers, X, y, old=old, refresh=not catching_up,
-                provisional=provisional, waiting=self._counts_pending, times=came,
+                provisional=provisional, waiting=self._counts_pending,
             )  # fmt: skip
             steps = [*self._tasks.taking(self._engine.store, new), *update.steps]
             if applied is not None:
                 steps.append(partial(self.__dict__.update, applied=applied))
             commit(steps)
             self._engine.estimate_after(update)
+
+    def _moving(self, numbers: Sequence[int], row: int) -> Steps:
+        return [partial(self.__dict__.update, applied=numbers[row])]
 
     def try_arms(
         self, arms: Iterable[Label], retired: Iterable[Label], features: Mapping[Any, Any] | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +71,7 @@ def forget_tasks(fleet: Fleet, tasks: tuple[Label, ...], more: Steps | None = No
     for ledger in fleet._ledgers():
         steps += ledger.forgetting(ledger.of(numbers))
     if engine.fading is not None:
-        steps += [partial(engine.fading.forget, task) for task in numbers.tolist()]
+        steps += engine.fading.forgetting(numbers.tolist())
     if engine.known is not None:
         steps += engine.known.tasks.forgetting(numbers)
     commit([*steps, *fleet._tasks.removing(labels), *(more or ())])
