@@ -281,6 +281,8 @@ QUICK = [
     ("lin-ts", "reward_many"),
     ("counting, paper", "decide"),
     ("counting, background", "reward_many"),
+    *(("clicks", what) for what in ("reward", "reward_many", "learn_many")),
+    *(("clicks, counting", what) for what in ("decide", "decide_many", "reward", "reward_many", "expire")),
     *(("drift, learned", what) for what in ("reward", "reward_many")),
     ("drift, held", "expire"),
     ("known", "reward_many"),

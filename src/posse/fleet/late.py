@@ -109,7 +109,8 @@ def _end_oldest(fleet: Posse, fading: Fading, ledger: Ledger, now: float) -> Non
     if status == FORGOTTEN:
         commit(drops)
         return
-    value = float(ledger.reward[0] if status == REWARDED else fleet._late.absent_reward)
+    absent: Any = fleet._late.absent_reward
+    value = float(ledger.reward[0] if status == REWARDED else absent)
     note = partial(fleet._note_rewards, [f"{ledger.prefix}-{ledger.first}"], [value], now)
     x = np.array(ledger.context[0], dtype=np.float64)
     task, arm = int(ledger.task[0]), int(ledger.arm[0])
