@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from posse.fleet.replica import Replica
 from posse.fleet.residuals import Residuals
 from posse.service.definition import new_definition, new_replica
 from posse.service.known import task_line
@@ -343,6 +344,28 @@ def test_every_place_between_log_and_belief(tmp_path, caplog, kind, what):
     # A row of a catalogue takes several times as many calls.
     stride = 4 if kind == "catalogue" else 1
     assert inject(tmp_path, caplog, kind, what, most=150 * stride, stride=stride) >= 30
+
+
+def test_a_log_that_is_learned_from_its_start_goes_on_with_the_rewards_it_began_with(tmp_path, monkeypatch):
+    """Corrections up to there are in the rewards already."""
+    logged = Logged(tmp_path)
+    logged.write(6)
+    logged.storage.write([[NewReward("d1", 7.0, 9.0, event="c", corrects=True)]])
+    live, replica = LiveFleet(logged.storage, logged.row), new_replica(logged.row.definition)
+    learn = Replica.learn
+
+    def some(self, tasks, arms, contexts, rewards, **rest):
+        learn(self, tasks[:3], arms[:3], contexts[:3], rewards[:3], replaces=rest["replaces"][:3], applied=3)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Replica, "learn", some)
+        with pytest.raises(MemoryError):
+            live._catch_up(replica)
+    assert (replica.applied, replica.settled) == (3, 7)
+    live._catch_up(replica)
+    logged.check(replica)
+    logged.storage.close()
 
 
 @pytest.mark.parametrize("after", [False, True])

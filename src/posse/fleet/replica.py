@@ -56,6 +56,8 @@ class Replica(Fleet):
         self._engine.learns_first = True  # others wait for whoever learns
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
+        self.settled = 0
+        """The change as of which rewards were learned, if that is later than the one that was applied."""
         self.unlearned = 0
         """Rewards of the log that were left out, since they cannot be learned."""
 

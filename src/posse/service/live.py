@@ -303,11 +303,12 @@ class LiveFleet:
         If this raises, all up to ``replica.applied`` is applied.
         """
         population: Change | None = None
-        erased, settled = False, 0
+        erased = False
         if not replica.applied:
             # Learned from the start: rewards as they are by now, whatever they were before.
             row = self._storage.fleet(self.name)
-            settled = 0 if row is None else row.changes
+            replica.settled = 0 if row is None else row.changes
+        settled = replica.settled
         while True:
             for run in self._reward_runs(replica.applied, settled):
                 with _no_collecting():
