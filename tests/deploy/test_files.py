@@ -95,3 +95,10 @@ def test_compose_mounts_what_is_there():
 def test_the_settings_file_has_the_defaults():
     found = read_settings(str(DEPLOY / "posse.toml"))
     assert found == Settings(limits=Limits())
+
+
+def test_the_unit_allows_as_many_files_as_connections_need():
+    found = re.search(r"^LimitNOFILE=(\d+)$", (DEPLOY / "posse.service").read_text(), re.MULTILINE)
+    assert found, "without it the system's default counts, often 1024, which a thousand connections use up"
+    # Each connection is a file; the database, snapshots and the log of the service need some more.
+    assert int(found[1]) >= 2 * Limits().connections

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.engine import drift as engine
+from posse.engine.commit import commit
 from posse.engine.drift import (
     EVERYWHERE,
     NOTHING,
@@ -19,6 +20,7 @@ from posse.engine.drift import (
     predict_each,
     restarted,
     scale_sums,
+    scaling,
 )
 from posse.kernels.sums import Sums
 
@@ -58,16 +60,17 @@ def test_a_restart_leaves_little_and_adds_nothing():
     assert_allclose(counts * restarted(counts), [engine.RESTART, engine.RESTART, 1e-3])
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("packed", "as_steps"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize("rows", [None, np.array([2, 0])])
-def test_what_has_faded_away_counts_as_never_met(packed, rows):
+def test_what_has_faded_away_counts_as_never_met(packed, as_steps, rows):
     gram = np.tile([[4.0, 1e-8, 1.0], [1e-8, 1e-7, 2e-8], [1.0, 2e-8, 9.0]], (3, 1, 1))
     moment = np.tile([1.0, 1e-6, 2.0], (3, 1))
     upper = np.triu_indices(3)
     stored = gram[:, upper[0], upper[1]].copy() if packed else gram.copy()
     sums = Sums(stored, moment.copy(), np.full(3, 7.0), np.full(3, 5.0))
     some = [0, 1] if rows is None else rows.tolist()
-    scale_sums(sums, np.array([0.5, 0.25]), np.array([1.0, 1.0, 1e9]), rows)
+    scale = (lambda *given: commit(scaling(*given))) if as_steps else scale_sums
+    scale(sums, np.array([0.5, 0.25]), np.array([1.0, 1.0, 1e9]), rows)
     for row in range(3):
         factor = dict(zip(some, (0.5, 0.25), strict=True)).get(row)
         expected = gram[row] if factor is None else factor * gram[row] * np.outer([1, 0, 0], [1, 0, 0])
@@ -170,7 +173,7 @@ def test_one_outlier_is_no_change():
 def test_a_task_that_is_forgotten_leaves_nothing():
     drift = new_drift()
     notice(drift, [3.0, 3.0, 3.0], [4, 4, 5])
-    drift.forget(4)
+    commit(drift.forgetting([4]))
     assert 4 not in drift.task_sums
     assert 4 not in drift.world_shares
     assert set(drift.half_lives.tasks) == {5}

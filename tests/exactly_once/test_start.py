@@ -59,12 +59,12 @@ class World(Logged):
                 new = self.decision(name)
                 groups.append([new])
                 if self.made % 3:
-                    groups.append([NewReward(new.id, float(self.rng.normal()), self.made + 1.0)])
+                    groups.append([NewReward(new.id, self.value(), self.made + 1.0)])
             written.append(self.storage.write(groups))
         return written
 
     def decision(self, name):
-        body = json.dumps({"context": {"a": float(self.rng.normal())}})
+        body = json.dumps({"context": self.context()})
         task, arm = f"t{self.rng.integers(6)}", ("red", "green")[self.rng.integers(2)]
         return NewDecision(name, f"d{self.made}", float(self.made), task, arm, 0.5, body, "p", "v")
 
@@ -76,7 +76,10 @@ class World(Logged):
             row = self.storage.fleet(name)
             assert live.applied == row.changes, name
             found = Verification(self.storage, row, live.replica, live.contexts).all()
-            assert (found.different, found.rewards) == (0, live.replica.n_rewards), name
+            assert found.different == 0, name
+            if self.fades:
+                continue
+            assert found.rewards == live.replica.n_rewards, name
             assert live.replica.n_rewards == self.storage.rewards_up_to(name, live.applied)
 
 
@@ -101,7 +104,8 @@ def start(world, path, injection):
             engine._written(written)
         world.check_engine(engine)
         for live in engine.roster.all():
-            assert live.replica.propose("t1", {"a": 0.5}).arm in ("red", "green")
+            if not world.catalogue:
+                assert live.replica.propose("t1", {"a": 0.5}).arm in ("red", "green")
     finally:
         engine.writer.close()
 

@@ -303,3 +303,62 @@ def test_numbers_are_logged_as_other_tables_are():
     assert fast == slow == {"price": [0.5, None, None], "size": [1, 2, 3]}
     assert {type(value) for value in fast["size"]} == {int}
     assert catalogue.menu(rows).logged([1]) == {"price": [0.5, None], "size": [1, 3]}
+
+
+# Whatever raises.
+
+
+def test_an_estimate_that_fails_leaves_the_reward_learned(monkeypatch, caplog):
+    log = []
+    shop = Catalogue(features=["evening"], arm_features=["price"], seed=3, refresh_growth=0.0, log=log.extend)
+    eligible = {"tea": {"price": 3}, "cocoa": {"price": 4}}
+    decision = shop.decide("s", [1.0], eligible)
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("posse.fleet.residuals.Residuals.estimate", fail)
+        assert shop.reward(decision, 1.0)
+        assert (shop.n_rewards, log[-1]["reward"]) == (1, 1.0)
+        assert "could not be estimated" in caplog.text
+    assert not shop.reward(decision, 1.0)
+
+
+def test_a_table_that_fails_says_how_much_of_it_was_learned(monkeypatch):
+    shop = Catalogue(features=[], arm_features=["price"], interactions=False, seed=3)
+    learn, left = shop._learn_row, [2]
+
+    def fail(*arguments, **settings):
+        left[0] -= 1
+        if left[0] < 0:
+            raise MemoryError
+        learn(*arguments, **settings)
+
+    monkeypatch.setattr(shop, "_learn_row", fail)
+    with pytest.raises(MemoryError) as caught:
+        shop.learn_many({"task": ["a"] * 4, "arm": ["x"] * 4, "price": [1.0] * 4, "reward": [1.0] * 4})
+    assert "the first 2 rows were learned" in caught.value.__notes__[0]
+    assert shop.n_rewards == 2
+
+
+def test_arms_that_are_dropped_are_dropped_everywhere_or_nowhere(monkeypatch):
+    shop = Catalogue(features=[], arm_features=["price"], interactions=False, seed=3, max_arms=4)
+    made = [shop.decide("s", [], {f"arm-{number}": {"price": number}}) for number in range(4)]
+    waiting = made.pop()
+    for decision in made:
+        shop.reward(decision, 1.0)
+    arms, ledger = shop.arms, shop._fleet._ledger.arm.copy()
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("posse.fleet.residuals.Residuals.replace", fail)
+        with pytest.raises(MemoryError):
+            shop.decide("s", [], {"arm-4": {"price": 4}})
+    assert shop.arms == arms
+    assert (shop._fleet._ledger.arm == ledger).all()
+    shop.decide("s", [], {"arm-4": {"price": 4}})
+    assert len(shop.arms) < 5
+    assert shop.reward(waiting, 1.0)

@@ -41,6 +41,8 @@ class Batch:
 
     def stretches(self) -> Iterator[Batch]:
         """Yield rows that follow one another and are all new, whose ``old`` is None, or all not."""
+        if not self.rewards.size:
+            return
         if self.old is None:
             yield self
             return

@@ -2,19 +2,31 @@
 
 Whatever can fail comes first: checks, memory, loading compiled code, and writing to the log. What is left is a list of
 *steps*, each of which runs no Python code: a compiled kernel that has been loaded, an assignment to an array that is
-there, an update of a dict. So no exception finds a change half done, whichever it is and wherever it comes from.
+there, an update of a dict. So no exception finds a change half done, whichever it is and wherever it comes from. What
+has its place between two steps and may fail, an estimate of the population, is an :class:`Attempt`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from posse.threads import pool
 from posse.undisturbed import undisturbed
 
+logger = logging.getLogger("posse")
+
 Step: TypeAlias = Callable[[], object]
-Steps: TypeAlias = list[Step | list[Step]]
+
+
+class Attempt(NamedTuple):
+    """Something between two steps that may fail, and without which the change is whole all the same: an estimate."""
+
+    call: Step
+
+
+Steps: TypeAlias = list[Step | list[Step] | Attempt]
 """What makes a change, in order; steps of an inner list may run side by side."""
 
 
@@ -35,6 +47,12 @@ def commit(steps: Steps, note: Step | None = None) -> None:
             note()
         # From here on nothing can fail, and nobody interrupts.
         for step in steps:
+            if isinstance(step, Attempt):
+                try:
+                    step.call()
+                except BaseException:
+                    logger.exception("an estimate in the midst of a batch failed; all rewards are learned")
+                continue
             if not isinstance(step, list):
                 step()
                 continue

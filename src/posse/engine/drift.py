@@ -25,6 +25,7 @@ one.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,8 +33,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from posse.engine.commit import Steps
     from posse.kernels.sums import Sums
-    from posse.types import Array, BoolArray, IntArray
+    from posse.types import Array, IntArray
 
 # The constants were chosen on seeds 3000 to 3199, see docs/drift.md.
 WORTH = 0.25  # what one reward tells about a task's coefficients, in units of what the population tells
@@ -78,7 +80,6 @@ def scale_sums(
     factor: Array,
     squares: Array,
     rows: IntArray | None = None,
-    raise_rows: Callable[[IntArray, float], None] | None = None,
 ) -> None:
     """Multiply the sums of some rows, or of all up to as many as there are factors, and drop what has faded away.
 
@@ -93,9 +94,6 @@ def scale_sums(
     squares : ndarray of shape (n_features,)
         The largest square of every feature that was ever met.
     rows : ndarray of shape (n_rows,), optional
-    raise_rows : callable, optional
-        Where sums are of rewards less what is known of them: turns those of some rows into sums of rewards as they came
-        (1.0) and back (-1.0). What was known must not outlive the feature that it was known of.
     """
     for first in range(0, factor.size, BLOCK):
         part: slice | IntArray = slice(first, min(first + BLOCK, factor.size))
@@ -104,23 +102,50 @@ def scale_sums(
             part = rows[part]
         for field in sums:
             field[part] *= share.reshape(-1, *[1] * (field.ndim - 1))
-        if raise_rows is None:
-            _drop_faded(sums, part, squares)
-            continue
-        numbers = np.arange(part.start, part.stop) if isinstance(part, slice) else part
-        numbers = numbers[_has_faded(sums, numbers, squares)]
-        if numbers.size:
-            raise_rows(numbers, 1.0)
-            _drop_faded(sums, numbers, squares)
-            raise_rows(numbers, -1.0)
+        _drop_faded(sums, part, squares)
 
 
-def _has_faded(sums: Sums, rows: IntArray, squares: Array) -> BoolArray:
-    """Return which rows have features that count as never met from now on; Gram matrices are triangles."""
-    d = squares.size
-    own = sums.gram[rows][:, [_place(i, i, d) for i in range(d)]]
-    found: BoolArray = ((own < FADED * squares) & (own != 0.0)).any(axis=1)
-    return found
+def scaling(
+    sums: Sums,
+    factor: Array,
+    squares: Array,
+    rows: IntArray | None = None,
+    raised: Callable[[IntArray, Sums, float], Sums] | None = None,
+) -> Steps:
+    """Do what :func:`scale_sums` does, of Gram matrices that are upper triangles, as steps of a change.
+
+    Parameters
+    ----------
+    sums, factor, squares, rows
+        As there; no row twice.
+    raised : callable, optional
+        Where sums are of rewards less what is known of them: returns copied sums of some rows as those of rewards as
+        they came (1.0), and back (-1.0). What was known must not outlive the feature that it was known of.
+    """
+    shares = [factor.reshape(-1, *[1] * (field.ndim - 1)) for field in sums]
+    steps: Steps = []
+    for field, share in zip(sums, shares, strict=True):
+        if rows is None:
+            part = field[: factor.size]
+            steps.append(partial(np.multiply, part, share, part))  # in place, without a copy
+        else:
+            steps.append(partial(field.__setitem__, rows, field[rows] * share))
+    slots = np.arange(factor.size) if rows is None else rows
+    places = [_place(i, i, squares.size) for i in range(squares.size)]
+    found = []
+    for first in range(0, factor.size, BLOCK):
+        some = slice(first, min(first + BLOCK, factor.size))
+        own = sums.gram[slots[some]][:, places] * factor[some, None]
+        found.append(first + np.flatnonzero(((own < FADED * squares) & (own != 0.0)).any(axis=1)))
+    faded = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+    if faded.size:
+        numbers = slots[faded]
+        copies = type(sums)(*(field[numbers] * share[faded] for field, share in zip(sums, shares, strict=True)))
+        copies = copies if raised is None else raised(numbers, copies, 1.0)
+        _drop_faded(copies, slice(None), squares)
+        copies = copies if raised is None else raised(numbers, copies, -1.0)
+        steps += [partial(field.__setitem__, numbers, new) for field, new in zip(sums, copies, strict=True)]
+    return steps
 
 
 def _drop_faded(sums: Sums, part: slice | IntArray, squares: Array) -> None:
@@ -233,12 +258,14 @@ class HalfLives:
         self.moment[rows] *= factor[:, :, None]
         self.counts[rows] *= factor
 
-    def forget(self, task: int) -> None:
-        """Watch a task no longer."""
-        if task in self.tasks:
-            del self.tasks[task]
-            gone = [pair for pair in self.pairs if pair[0] == task]
-            self.free += [self.pairs.pop(pair) for pair in gone]
+    def forgetting(self, tasks: set[int]) -> Steps:
+        """Watch some tasks no longer."""
+        gone = [pair for pair in self.pairs if pair[0] in tasks]
+        return [
+            *(partial(self.tasks.pop, task, None) for task in tasks),
+            *(partial(self.pairs.pop, pair) for pair in gone),
+            partial(self.free.extend, [self.pairs[pair] for pair in gone]),
+        ]
 
     def _pair(self, task: int, arm: int, now: float) -> int:
         place = self.pairs.get((task, arm))
@@ -313,17 +340,19 @@ class Drift:
 
         Time goes in ticks of the clock, and never back, so that it does not matter how often this is asked.
         """
+        passed, self.aged_at = self.passed(now)
+        return passed
+
+    def passed(self, now: float) -> tuple[float, float | None]:
+        """Return what :meth:`elapsed` does, and up to when sums are aged after that; nothing changes."""
         if math.isinf(self.half_life):
-            return 0.0
+            return 0.0, self.aged_at
         tick = self.half_life / TICKS
         now = math.floor(now / tick) * tick
         if self.aged_at is None:
-            self.aged_at = now
+            return 0.0, now
         passed = now - self.aged_at
-        if not passed > 0.0:
-            return 0.0
-        self.aged_at = now
-        return passed
+        return (passed, now) if passed > 0.0 else (0.0, self.aged_at)
 
     def note(
         self,
@@ -399,13 +428,14 @@ class Drift:
             self.task_sums[task] = total
         return NOTHING
 
-    def forget(self, task: int) -> None:
-        """Forget all about a task."""
-        self.task_sums.pop(task, None)
-        self.world_shares.pop(task, None)
-        self.changes = [change for change in self.changes if change.task != task]
-        if self.half_lives is not None:
-            self.half_lives.forget(task)
+    def forgetting(self, tasks: Sequence[int]) -> Steps:
+        """Forget all about some tasks."""
+        gone = set(tasks)
+        changes = [change for change in self.changes if change.task not in gone]
+        steps: Steps = [partial(self.__dict__.update, changes=changes)]
+        for task in tasks:
+            steps += [partial(self.task_sums.pop, task, None), partial(self.world_shares.pop, task, None)]
+        return steps if self.half_lives is None else [*steps, *self.half_lives.forgetting(gone)]
 
 
 def bounded(step: float) -> float:

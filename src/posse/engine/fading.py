@@ -15,10 +15,13 @@ from posse.engine import drift
 from posse.engine.commit import commit
 from posse.engine.decide import choose
 from posse.engine.learn import shift_of
-from posse.kernels.evidence import SETTLED, STEPS
-from posse.kernels.fleet import decide, observe_one
+from posse.engine.loading import require_loaded
+from posse.kernels.fleet import decide
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from posse.engine.commit import Step, Steps
     from posse.engine.engine import Engine
     from posse.kernels.sums import Sums
     from posse.types import Array, IntArray
@@ -76,38 +79,73 @@ class Fading:
 
     def advance(self, now: float, contexts: Array | None = None) -> None:
         """Let the clock go on: what is old fades. ``contexts`` are those of rewards that are about to be learned."""
-        store, passed = self._engine.store, 0.0 if self.stopped else self.drift.elapsed(now)
+        store = self._engine.store
+        passed, aged_at = (0.0, self.drift.aged_at) if self.stopped else self.drift.passed(now)
         if passed > 0.0 and store.n_slots:
             factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
             # Decisions need not wait until all pairs have said what they still say about the shared means.
-            self._fade(factor, later=self._engine.estimates_later)
+            aging = partial(self.drift.__dict__.update, aged_at=aged_at)
+            self._fade(factor, later=self._engine.estimates_later, more=[aging])
+        else:
+            self.drift.aged_at = aged_at
         if store.shared_behind and not self._engine.is_refreshing:
             self._engine.refresh_later(look=True)
         if contexts is not None:
             self.drift.meet(contexts)
 
-    def _fade(self, factor: Array, slots: IntArray | None = None, *, later: bool = False) -> None:
-        """Let sums count less, those of some slots or of the first so many."""
+    def _fade(
+        self, factor: Array, slots: IntArray | None = None, *, later: bool = False, more: Steps | None = None
+    ) -> None:
+        """Let sums count less, those of some slots or of the first so many; ``more`` goes with it."""
         store, known = self._engine.store, self._engine.known
-        raise_rows = None if known is None else partial(known.raise_rows, store)
-        store.fade(factor, self.drift.squares, slots, raise_rows, later)
+        raised = None if known is None else partial(known.raised, store)
+        store.fade(factor, self.drift.squares, slots, raised, later, more)
 
-    def before(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
-        """Take notice of a reward that is about to be learned; its pair has a slot."""
-        try:
-            self.advance(now, x)
-            if self.drift.learned and self.watching:
-                self._look_for_change(now, task, arm, x, reward)
-        except Exception:
-            # The reward counts in any case: it may be in a log already.
-            logger.exception("a reward could not be compared with what was expected; it is learned all the same")
+    def learn_one(
+        self, now: float, task: int, arm: int, x: Array, reward: float, more: Steps, note: Step | None = None
+    ) -> None:
+        """Learn a reward as it came, as of its time; ``more`` goes with it, and ``note`` before it.
+
+        Sums fade first, which is right whether or not the reward is learned then: it depends on the clock alone.
+        """
+        engine = self._engine
+        self.advance(now)
+        watches = self.drift.learned and self.watching
+        if watches:
+            engine.ensure_fresh()
+        store, arms = engine.store, np.array([arm])
+        store.keep(store.claim(np.array([task]), arms), arms)
+        # Less what features say, by the effects that are in force by now.
+        learning, _ = store.learning_one(task, arm, x, reward - shift_of(engine, task, arm, x))
+        counted = {"_total": store._total + 1.0, "experience": int(store._total + 1.0)}
+        if watches:
+            note = partial(self._note_and_watch, note, counted, now, task, arm, x, reward)
+        squares = self.drift.squares
+        meeting = partial(squares.__setitem__, ..., np.maximum(squares, x * x))
+        commit([meeting, learning, partial(store.__dict__.update, counted), *more], note)
+        if self.estimate_due():
+            engine.estimate_after_one(None)
+
+    def _note_and_watch(
+        self, note: Step | None, counted: dict[str, float], now: float, task: int, arm: int, x: Array, reward: float
+    ) -> None:
+        """Compare a reward with what was expected when it is in the log, and before it is learned.
+
+        A reward that the log refuses was never seen. One that it took is learned, so nothing is raised after that; what
+        the reward makes of the number of rewards is written to ``counted``.
+        """
+        if note is not None:
+            note()
         store = self._engine.store
-        if store.is_read:  # by somebody who may have begun just now
-            store.keep(np.array([store.slot_of(task, arm)]), np.array([arm]))
+        try:
+            self._look_for_change(now, task, arm, x, reward)
+        except BaseException:
+            logger.exception("a reward could not be compared with what was expected; it is learned all the same")
+        counted["_total"] = store._total + 1.0  # all tasks may have started anew
+        counted["experience"] = int(counted["_total"])
 
     def _look_for_change(self, now: float, task: int, arm: int, x: Array, reward: float) -> None:
         engine, out = self._engine, self._out
-        engine.ensure_fresh()
         store = engine.store
         self._arm[0] = arm
         if choose(engine, task, x, self._arm, 1, False, 0.0, out) < 0:
@@ -132,10 +170,10 @@ class Fading:
         if best != self.drift.half_life and not any(event.half_life is not None for event in self.events):
             self.events.append(Event(now, best, False, -1))
 
-    def forget(self, task: int) -> None:
-        """Forget all about a task."""
-        self.drift.forget(task)
-        self.events = [event for event in self.events if event.task != task]
+    def forgetting(self, tasks: Sequence[int]) -> Steps:
+        """Forget all about some tasks."""
+        events = [event for event in self.events if event.task not in set(tasks)]
+        return [*self.drift.forgetting(tasks), partial(self.__dict__.update, events=events)]
 
     def apply(self, event: Event) -> None:
         """Let a change that was noticed, here or elsewhere, be one; a task of -1 is none that is known."""
@@ -159,32 +197,41 @@ class Fading:
         self._fade(drift.restarted(counts[slots]), slots)
 
     def learn_rows(
-        self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array, times: Array, *, estimate: bool = True
+        self,
+        tasks: IntArray,
+        arms: IntArray,
+        contexts: Array,
+        rewards: Array,
+        times: Array,
+        *,
+        estimate: bool = True,
+        moving: Callable[[int], Steps] | None = None,
     ) -> None:
-        """Learn rows of pairs that have slots, rewards as they came, in turn, each as of its time.
+        """Learn rows, rewards as they came, in turn, each as of its time.
+
+        What fades between two of them cannot be taken back, so every row, or without ``estimate`` all of one tick of
+        the clock, is a change of its own: if one raises, those before it are learned. Whoever must know how far that is
+        says with ``moving`` what goes with the row of this number, and those before it.
 
         Without ``estimate`` only sums are taken, which is fast, and beliefs follow when they are next asked for.
         """
+        require_loaded()
+        contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
         engine = self._engine
         if estimate or (self.drift.learned and not self.deferred):
             for row in range(rewards.size):
-                task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
-                self.before(float(times[row]), task, arm, x, reward)
-                store = engine.store
-                # Effects of features may be others than for the row before.
-                observe_one(store.address, arm, task, x, reward - shift_of(engine, task, arm, x))
-                store._total += 1.0
-                store.experience = int(store._total)
-                if not engine.estimates_later and self.estimate_due():
-                    engine.renew(None, steps=STEPS, settled=SETTLED)
+                at, task, arm, reward = float(times[row]), int(tasks[row]), int(arms[row]), float(rewards[row])
+                self.learn_one(at, task, arm, contexts[row], reward, [] if moving is None else moving(row))
             return
         for rows in same_ticks(times, self.drift.half_life / drift.TICKS):
             store = engine.store
             store.stale = True
             self.advance(float(times[rows].max()), contexts[rows])
             slots, known = store.claim(tasks[rows], arms[rows]), engine.known
+            store.keep(slots, arms[rows])
             shift = 0.0 if known is None else known.shift(tasks[rows], arms[rows], contexts[rows])
-            commit(store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows] - shift, store.parts_of(slots)))
+            steps = store.adding_rows(slots, arms[rows], contexts[rows], rewards[rows] - shift, store.parts_of(slots))
+            commit([*steps, *(() if moving is None else moving(rows.stop - 1))])
 
     def estimate_due(self) -> bool:
         """Whether the population is to be estimated after a reward."""

@@ -246,15 +246,12 @@ class Known:
         squares = sums.sum_of_squares + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment)
         return sums._replace(moment=sums.moment + moved, sum_of_squares=squares)
 
-    def raise_rows(self, store: Store, slots: IntArray, by: float) -> None:
-        """Turn the sums of pairs into those of rewards as they came (1.0), and back (-1.0); in place."""
-        sums = store.belief.sums
-        arms = store.arm_of(slots)
-        offsets = by * self.offsets(store.belief.task_of[slots], arms)
-        moved = np.einsum("nij,nj->ni", whole_matrices(sums.gram[slots]), offsets)
-        squares = sums.sum_of_squares[slots] + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment[slots])
-        sums.moment[slots] += moved
-        sums.sum_of_squares[slots] = np.maximum(squares, 0.0)
+    def raised(self, store: Store, slots: IntArray, sums: Sums, by: float) -> Sums:
+        """Return copied sums of pairs as those of rewards as they came (1.0), and back (-1.0)."""
+        offsets = by * self.offsets(store.belief.task_of[slots], store.arm_of(slots))
+        moved = np.einsum("nij,nj->ni", whole_matrices(sums.gram), offsets)
+        squares = sums.sum_of_squares + np.einsum("ni,ni->n", offsets, moved + 2.0 * sums.moment)
+        return sums._replace(moment=sums.moment + moved, sum_of_squares=np.maximum(squares, 0.0))
 
     def moving(self, store: Store, slots: IntArray, arms: IntArray, delta: Array, *, stale: bool = True) -> Steps:
         """Move the sums of pairs by this much in their offsets.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,14 +37,13 @@ def prepare_rows(
     provisional: bool = False,
     waiting: bool = False,
     fit: bool = False,
-    times: Array | None = None,
 ) -> PreparedUpdate:
     """Return rows with all that learning them needs; without ``refresh`` only their sums are taken.
 
     With ``fit`` they are a table, after which clicks and counts have their population estimated to the end. ``old`` is
     the reward that each row was learned with before, NaN for those that are new; default: all are new. New ones that
-    are ``waiting``, or ``provisional``, may be replaced by their reward. ``times`` is when each row came, in a world
-    that changes; rows are then learned in turn.
+    are ``waiting``, or ``provisional``, may be replaced by their reward. In a world that changes they are as
+    of now; see :meth:`posse.engine.fading.Fading.learn_rows` for those that came at other times.
 
     :meth:`posse.engine.engine.Engine.estimate_after` follows when the steps were taken.
     """
@@ -55,10 +53,6 @@ def prepare_rows(
     contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
     tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
     slots = store.claim(tasks, arms)
-    if engine.fading is not None and times is not None:
-        store.keep(slots, arms)
-        learn = partial(engine.fading.learn_rows, tasks, arms, contexts, rewards, times, estimate=refresh)
-        return PreparedUpdate([learn], "one by one" if refresh else "sums")
     if engine.known is not None:
         shift = engine.known.shift(tasks, arms, contexts)
         rewards, old = rewards - shift, None if old is None else old - shift

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from posse.engine.capacity import first_rows, longer
 from posse.kernels.kept_rows import KeptRows
 
 if TYPE_CHECKING:
+    from posse.engine.commit import Steps
     from posse.engine.waiting import Waiting
     from posse.kernels.fleet_sites import Sites
     from posse.types import Array, IntArray
@@ -34,16 +36,19 @@ def in_order(rows: KeptRows, slot: int) -> IntArray:
     return np.asarray(rows.first[slot] + (rows.seen[slot] - kept + np.arange(kept)) % room)
 
 
-def keep_rows(rows: KeptRows, slots: IntArray, kept: IntArray, seen: IntArray, came: dict[str, Array]) -> None:
-    """Keep further rows of slots, ``kept`` of each, as the last of ``seen``; the oldest make way."""
+def keeping_rows(rows: KeptRows, slots: IntArray, kept: IntArray, seen: IntArray, came: dict[str, Array]) -> Steps:
+    """Keep further rows of slots, ``kept`` of each, as the last of ``seen``; the oldest make way. No slot twice."""
+    steps: Steps = []
     for slot, n, more, last in zip(slots.tolist(), kept.tolist(), seen.tolist(), np.cumsum(kept), strict=True):
         old, total = in_order(rows, slot), int(rows.seen[slot]) + more
         count = min(total, KEPT)
         targets = rows.first[slot] + (total - count + np.arange(count)) % KEPT
         for name in OF_ROWS:
             target = getattr(rows, name)
-            target[targets] = np.concatenate([target[old], came[name][last - n : last]])[-count:]
-        rows.seen[slot], rows.kept[slot] = total, count
+            both = np.concatenate([target[old], came[name][last - n : last]])[-count:]
+            steps.append(partial(target.__setitem__, targets, both))
+        steps += [partial(rows.seen.__setitem__, slot, total), partial(rows.kept.__setitem__, slot, count)]
+    return steps
 
 
 def with_waiting(rows: KeptRows, waiting: Waiting, n_slots: int) -> KeptRows:
@@ -64,16 +69,19 @@ def with_waiting(rows: KeptRows, waiting: Waiting, n_slots: int) -> KeptRows:
     return KeptRows(contexts, rewards, precision, moment, first, count, count, count, passes=rows.passes)
 
 
-def give_back(made: KeptRows, rows: KeptRows, waiting: Waiting, n_slots: int) -> None:
+def giving_back(made: KeptRows, rows: KeptRows, waiting: Waiting, n_slots: int) -> Steps:
     """Put sites that were made again with :func:`with_waiting` to where they are kept."""
     if made is rows:
-        return
+        return []
     kept = rows.kept[:n_slots]
     among = np.concatenate([places_of(made.first, kept), places_of(made.first + kept, made.kept - kept)])
     there, places = places_of(rows.first[:n_slots], kept), waiting.places(np.arange(n_slots))
+    steps: Steps = []
     for name in ("precision", "moment"):
         values = getattr(made, name)[among]
-        getattr(rows, name)[there], getattr(waiting, name)[places] = values[: there.size], values[there.size :]
+        steps.append(partial(getattr(rows, name).__setitem__, there, values[: there.size]))
+        steps.append(partial(getattr(waiting, name).__setitem__, places, values[there.size :]))
+    return steps
 
 
 def with_more_slots(sites: Sites, size: int) -> Sites:

@@ -16,21 +16,21 @@ import numpy as np
 
 from posse.engine.batch import Batch, one_row
 from posse.engine.capacity import copied, copy_of_capacity
-from posse.engine.commit import Steps, commit
+from posse.engine.commit import Attempt, Steps, commit
 from posse.engine.posteriors import NO_FAILURES
 from posse.engine.site_rows import (
     KEPT,
     OF_PAIRS,
     OF_ROWS,
     copy_of_sites,
-    give_back,
+    giving_back,
     in_order,
-    keep_rows,
+    keeping_rows,
     with_more_slots,
     with_waiting,
 )
 from posse.engine.store import Store
-from posse.engine.waiting import Waiting
+from posse.engine.waiting import Waiting, WaitingPlan
 from posse.errors import InvalidValue
 from posse.families import RewardFamily
 from posse.kernels import estimators
@@ -43,6 +43,7 @@ from posse.kernels.fleet_sites import (
     new_sites,
     refresh_sites,
 )
+from posse.kernels.ground import set_roots, set_triangles
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.sums import Sums
 from posse.kernels.waiting_sites import end_waiting, learn_waiting, make_pair_again
@@ -104,18 +105,20 @@ class SiteStore(Store):
             partial(learn_one_site, self.ground.address, self.sites.address, arm, task, x, reward),
             self._counting(self._total + 1.0),
         ]
-        return steps if self.beside is None else [*steps, partial(self._note, one_row(task, arm, x, reward))]
+        return [*steps, *self._noting(one_row(task, arm, x, reward))]
 
     def learning_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> Steps:
         """Learn rows of pairs that have slots, one by one, under the prior in force."""
         self._get_ready()
-        return [partial(self._learn_stretch, Batch(tasks, arms, contexts, rewards))]
+        batch = Batch(tasks, arms, contexts, rewards)
+        return [*self._noting(batch), *_Plan(self).learning(batch)]
 
     def learning_waiting(self, task: int, arm: int, x: Array, reward: float) -> Steps:
         """Learn what a decision counts as until its reward comes; its pair has a slot."""
         self._get_ready()
         self.waiting.reserve(1)
-        return [partial(self._learn_stretch, one_row(task, arm, x, reward, waiting=True))]
+        batch = one_row(task, arm, x, reward, waiting=True)
+        return [*self._noting(batch), *_Plan(self).learning(batch)]
 
     def learning_in_turn(
         self,
@@ -139,20 +142,33 @@ class SiteStore(Store):
         self.waiting.reserve(rewards.size if waiting else 0)
         growth = max(self.growth, TABLE_GROWTH) if fit else self.growth
         batch = Batch(tasks, arms, contexts, rewards, old, waiting)
-        return [partial(self._learn_in_turn, batch, growth, later)]
-
-    def _learn_in_turn(self, batch: Batch, growth: float, later: Callable[[], None] | None) -> None:
-        """Learn rows one by one; there is room for all of them."""
-        n, first = batch.rewards.size, 0
-        while first < n:
-            last = min(n, first + self._until_due(growth))
-            self._learn_stretch(batch.part(first, last))
+        steps, plan, first = self._noting(batch), _Plan(self), 0
+        for last in self._due_after(batch, growth):
+            steps += plan.learning(batch.part(first, last))
             first = last
-            if self._until_due(growth) == 0:
-                if later is None:
-                    self._refresh_or_postpone()
-                else:
-                    later()
+            if later is not None:
+                steps.append(Attempt(partial(self._estimate_later, later, batch.part(first, batch.rewards.size))))
+                break
+            steps.append(Attempt(partial(self._estimate_if_due, growth)))
+            plan.replaced = 0
+        return [*steps, *plan.learning(batch.part(first, batch.rewards.size))]
+
+    def _due_after(self, batch: Batch, growth: float) -> list[int]:
+        """Return after which rows of a batch the population is to be estimated, if none of the estimates fails."""
+        if self.beside is not None:
+            return []
+        new = np.ones(batch.rewards.size) if batch.old is None else np.isnan(batch.old).astype(np.float64)
+        totals = self._total + np.concatenate([[0.0], np.cumsum(new)])
+        at, news, retry = float(self.memory.evidence.refreshed_at[0]), self._news, self._retry_at
+        found: list[int] = []
+        done = 0
+        while True:
+            done += max(0, math.ceil(max(at + max(1.0, growth * at), retry) - news))
+            if done > batch.rewards.size:
+                return found
+            found.append(done)
+            at = news = float(totals[done])
+            retry = 0.0
 
     def _until_due(self, growth: float) -> int:
         """Return after how many rewards the population is to be estimated; any number while it is."""
@@ -161,27 +177,23 @@ class SiteStore(Store):
         at = float(self.memory.evidence.refreshed_at[0])
         return max(0, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - self._news))
 
-    def _learn_stretch(self, batch: Batch) -> None:
-        """Learn rows under the population in force."""
-        self._note(batch)
-        where = (self.address, self.sites.address)
-        for part in batch.stretches():
-            some = (part.tasks, part.arms, part.contexts)
-            if part.old is not None:
-                self._end_waiting(*some, part.old, part.rewards)
-                self.replaced += part.rewards.size
-                continue
-            if part.waiting:
-                self._learn_waiting(*some, part.rewards)
-            else:
-                learn_sites(*where, *some, part.rewards)
-            self._total += part.rewards.size
-            self.experience = int(self._total)
+    def _estimate_if_due(self, growth: float) -> None:
+        if self._until_due(growth) == 0:
+            self._refresh_or_postpone()
 
-    def _note(self, batch: Batch) -> None:
+    def _estimate_later(self, later: Callable[[], None], rest: Batch) -> None:
+        """Begin an estimate in the midst of a batch; the copy that it works on learns the rest as well."""
+        try:
+            later()
+            if self.beside is not None and rest.rewards.size:
+                self.beside.append(rest)
+        except BaseException:
+            self.beside = None  # nobody waits for a copy that would lack the rest
+            raise
+
+    def _noting(self, batch: Batch) -> Steps:
         """Have rows learned by the copy whose population is being estimated, too."""
-        if self.beside is not None:
-            self.beside.append(batch)
+        return [] if self.beside is None else [partial(self.beside.append, batch)]
 
     def taking_tasks(self, count: int) -> Steps:
         """Take the numbers that were reserved last."""
@@ -194,54 +206,11 @@ class SiteStore(Store):
 
     # Decisions that count while they wait.
 
-    def _learn_waiting(self, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
-        """Learn what decisions count as, one by one; there is room for them."""
-        site = np.empty(2)
-        for row in range(tasks.size):
-            task, arm, x, reward = int(tasks[row]), int(arms[row]), contexts[row], float(rewards[row])
-            learn_waiting(self.address, self.sites.address, arm, task, x, reward, site)
-            self.waiting.add(self.slot_of(task, arm), x, reward, site[0], site[1])
-
     def replacing_rows(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> Steps:
         """Put rewards in the place of what their decisions counted as, one by one."""
         self._get_ready()
         batch = Batch(tasks.copy(), arms.copy(), contexts.copy(), new, old, waiting=False)
-        return [partial(self._learn_stretch, batch)]
-
-    def _end_waiting(self, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
-        """Make sites of rows that waited for the rewards that came, and keep these rows."""
-        waiting, where = self.waiting, (self.address, self.sites.address)
-        for row in range(tasks.size):
-            task, arm, x = int(tasks[row]), int(arms[row]), contexts[row]
-            before, reward = float(old[row]), float(new[row])
-            slot = self.slot_of(task, arm)
-            place = waiting.find(slot, x)
-            if place < 0:
-                continue  # a row of a log that could not be learned
-            w, h = float(waiting.precision[place]), float(waiting.moment[place])
-            waiting.remove(slot, place)
-            end_waiting(*where, arm, task, x, before, reward, w, h)
-            if reward != before:
-                self._make_pair_again(slot, task, arm)
-
-    def _make_pair_again(self, slot: int, task: int, arm: int) -> None:
-        """Make the sites of a pair again: all of its rows, or every so often where they are many."""
-        waiting, rows = self.waiting, self.sites.parts.rows
-        places, kept = waiting.of(slot), np.arange(rows.kept[slot]) + rows.first[slot]
-        if rows.seen[slot] % (1 + (places.size + kept.size) // AT_ONCE):
-            return
-        for some, at in ((rows, kept), (waiting, places)):
-            make_pair_again(
-                self.address,
-                self.sites.address,
-                arm,
-                task,
-                some.contexts,
-                some.rewards,
-                some.precision,
-                some.moment,
-                at,
-            )
+        return [*self._noting(batch), *_Plan(self).learning(batch)]
 
     # The population.
 
@@ -281,6 +250,20 @@ class SiteStore(Store):
                     "contexts of too different size were learned (1e20 beside 1, say): find such rows, forget their "
                     "tasks and learn them again without"
                 )
+            generation = self._capacity.generation
+            commit(
+                [
+                    *giving_back(rows, self.sites.parts.rows, self.waiting, self.n_slots),
+                    partial(generation.__setitem__, 0, generation[0] + 1),
+                    partial(set_roots, belief.covariance, self._capacity.root[: self.n_arms]),
+                    partial(set_triangles, belief.covariance, self._capacity.triangle[: self.n_arms]),
+                    partial(self._capacity.settled.__setitem__, slots, generation[0] + 1),
+                    partial(
+                        self.__dict__.update, version=self.version + 1, stale=False, looked_at=self._total, replaced=0,
+                        problem=None, **NO_FAILURES,
+                    ),
+                ]
+            )  # fmt: skip
         except BaseException:
             with undisturbed():
                 for array, old in zip(changed, before, strict=True):
@@ -288,12 +271,6 @@ class SiteStore(Store):
                 self.version += 1
             self.rebuild()
             raise
-        give_back(rows, self.sites.parts.rows, self.waiting, self.n_slots)
-        self._capacity.generation[0] += 1
-        self._all_settled()
-        self.__dict__.update(
-            version=self.version + 1, stale=False, looked_at=self._total, replaced=0, problem=None, **NO_FAILURES
-        )
 
     def _refresh_or_postpone(self) -> None:
         """Estimate the prior in the midst of a batch; a failure is noted, and what was learned counts all the same."""
@@ -355,7 +332,7 @@ class SiteStore(Store):
         slots = self.belief.slot[tasks, : self.n_arms].ravel()
         slots = slots[slots >= 0]
         places = (slots[:, None] * KEPT + np.arange(KEPT)).ravel()
-        steps = [*super().dropping_tasks(tasks, fresh), partial(self.waiting.drop, slots.tolist())]
+        steps = [*super().dropping_tasks(tasks, fresh), *self.waiting.dropping(slots.tolist())]
         sites = self.sites.parts
         rows = sites.rows
         steps += [partial(field.__setitem__, slots, 0) for field in (rows.kept, rows.seen)]
@@ -379,13 +356,17 @@ class SiteStore(Store):
         came = [in_order(theirs.rows, int(slot)) for slot in those]
         kept = np.array([places.size for places in came])
         rows = {name: getattr(theirs.rows, name)[np.concatenate([*came, []]).astype(np.int64)] for name in OF_ROWS}
-        steps.append(partial(keep_rows, mine.rows, slots, kept, theirs.rows.seen[those].copy(), rows))
+        steps += keeping_rows(mine.rows, slots, kept, theirs.rows.seen[those].copy(), rows)
         waits, places = other.waiting.counts(other.n_slots)[those], other.waiting.places(those)
         self.waiting.reserve(places.size)
-        waiting = [getattr(other.waiting, name)[places] for name in OF_ROWS]
-        for slot, *row in zip(np.repeat(slots, waits).tolist(), *waiting, strict=True):
-            steps.append(partial(self.waiting.add, slot, *row))
-        return steps
+        plan = WaitingPlan(self.waiting)
+        taken = [
+            plan.add(slot, other.waiting.contexts[place])
+            for slot, place in zip(np.repeat(slots, waits).tolist(), places.tolist(), strict=True)
+        ]
+        for name in OF_ROWS:
+            steps.append(partial(getattr(self.waiting, name).__setitem__, taken, getattr(other.waiting, name)[places]))
+        return [*steps, *plan.installing()]
 
     # A copy, whose population is estimated while this one goes on.
 
@@ -407,14 +388,16 @@ class SiteStore(Store):
     def catch_up(self, most: int, changes: deque[Batch | int]) -> None:
         """Learn what another store has learned meanwhile, until no more than so many changes are left."""
         while len(changes) > most:
-            change = changes.popleft()
+            change = changes[0]
             if isinstance(change, int):
-                self.add_tasks(change)
-                continue
-            self.claim(change.tasks, change.arms)
-            old, waiting = change.old, change.waiting
-            rows = (change.tasks, change.arms, change.contexts, change.rewards)
-            commit(self.learning_in_turn(*rows, old=old, waiting=waiting))
+                self.reserve_tasks(change)
+                steps = self.taking_tasks(change)
+            else:
+                self.claim(change.tasks, change.arms)
+                rows = (change.tasks, change.arms, change.contexts, change.rewards)
+                steps = self.learning_in_turn(*rows, old=change.old, waiting=change.waiting)
+            # It leaves the list when it is learned: whoever goes on after an exception begins here.
+            commit([*steps, changes.popleft])
 
     # Capacity.
 
@@ -430,6 +413,88 @@ class SiteStore(Store):
         if self.n_slots <= have:
             return
         self.sites = Handle(SITES, with_more_slots(sites, max(self.n_slots, 2 * have)))
+
+
+class _Plan:
+    """What learning rows one after another takes, worked out before anything changes: then only kernels run.
+
+    Parameters
+    ----------
+    store : SiteStore
+        There is room for the rows.
+    """
+
+    def __init__(self, store: SiteStore) -> None:
+        self._store = store
+        self._where = (store.address, store.sites.address)
+        self.total, self.replaced = store._total, store.replaced
+        self._waiting: WaitingPlan | None = None
+        self._kept: dict[int, int] = {}  # further rows of slots
+
+    def learning(self, batch: Batch) -> Steps:
+        """Learn rows that come next, under the population in force then."""
+        steps: Steps = []
+        for part in batch.stretches():
+            n = part.rewards.size
+            if part.old is None and not part.waiting:
+                steps.append(partial(learn_sites, *self._where, part.tasks, part.arms, part.contexts, part.rewards))
+                self._count_kept(part, batch)
+            else:
+                for row in range(n):
+                    steps += self._learning_row(part, row)
+            if part.old is None:
+                self.total += n
+            else:
+                self.replaced += n
+        if self._waiting is not None:
+            steps += self._waiting.installing()
+        return [*steps, self._store._counting(self.total, replaced=self.replaced)]
+
+    def _count_kept(self, part: Batch, batch: Batch) -> None:
+        if batch.old is not None:  # else nobody asks
+            for slot in self._store.belief.slot[part.tasks, part.arms].tolist():
+                self._kept[slot] = self._kept.get(slot, 0) + 1
+
+    def _learning_row(self, part: Batch, row: int) -> Steps:
+        """Learn a row that waits for its reward, or the reward of one that waited."""
+        store = self._store
+        waiting = store.waiting
+        plan = self._waiting = WaitingPlan(waiting) if self._waiting is None else self._waiting
+        task, arm, x, reward = int(part.tasks[row]), int(part.arms[row]), part.contexts[row], float(part.rewards[row])
+        slot = store.slot_of(task, arm)
+        if part.old is None:
+            place = plan.add(slot, x)
+            return [
+                partial(learn_waiting, *self._where, arm, task, x, reward, waiting.precision, waiting.moment, place),
+                partial(waiting.contexts.__setitem__, place, x),
+                partial(waiting.rewards.__setitem__, place, reward),
+            ]
+        before, place = float(part.old[row]), plan.find(slot, x)
+        if place < 0:
+            return []  # a row of a log that could not be learned
+        plan.remove(slot, place)
+        self._kept[slot] = self._kept.get(slot, 0) + 1
+        sites = (waiting.precision, waiting.moment)
+        return [
+            partial(end_waiting, *self._where, arm, task, x, before, reward, *sites, place),
+            *waiting.clearing([place]),
+            *(self._making_again(slot, task, arm) if reward != before else ()),
+        ]
+
+    def _making_again(self, slot: int, task: int, arm: int) -> Steps:
+        """Make the sites of a pair again: all of its rows, or every so often where they are many."""
+        waiting, rows, more = self._store.waiting, self._store.sites.parts.rows, self._kept[slot]
+        assert self._waiting is not None
+        places = np.array(self._waiting.of(slot), dtype=np.int64)
+        kept = np.arange(min(int(rows.kept[slot]) + more, int(rows.room[slot]))) + rows.first[slot]
+        if (int(rows.seen[slot]) + more) % (1 + (places.size + kept.size) // AT_ONCE):
+            return []
+        return [
+            partial(
+                make_pair_again, *self._where, arm, task, some.contexts, some.rewards, some.precision, some.moment, at
+            )
+            for some, at in ((rows, kept), (waiting, places))
+        ]
 
 
 _loaded = False

@@ -10,7 +10,7 @@ import numpy as np
 
 from posse.engine.capacity import with_more_arms
 from posse.engine.commit import Step, Steps, commit
-from posse.engine.drift import LEAST, scale_sums
+from posse.engine.drift import LEAST, scaling
 from posse.engine.posteriors import Posteriors
 from posse.errors import InvalidValue
 from posse.kernels import estimators
@@ -20,7 +20,6 @@ from posse.kernels.replace import exchange_rows, replace_rows
 from posse.model.evidence import expected_arm
 from posse.model.prior import one_arm
 from posse.threads import MANY_ROWS, pool, workers
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,22 +183,26 @@ class Store(Posteriors):
         factor: Array,
         squares: Array,
         slots: IntArray | None = None,
-        raise_rows: Callable[[IntArray, float], None] | None = None,
+        raised: Callable[[IntArray, Sums, float], Sums] | None = None,
         later: bool = False,
+        more: Steps | None = None,
     ) -> None:
         """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
 
-        What follows for the shared means is left to whoever asked for ``later``, where there are many pairs.
+        What follows for the shared means is left to whoever asked for ``later``, where there are many pairs. All sums
+        fade or none, and ``more`` goes with them. If what follows cannot be computed now, whoever looks next does it.
 
         Parameters
         ----------
         factor : ndarray
             What sums are multiplied by, above 0 and at most 1.
         squares : ndarray of shape (n_features,)
-            As in :func:`posse.engine.drift.scale_sums`.
+            As in :func:`posse.engine.drift.scaling`.
         slots : ndarray, optional
-        raise_rows : callable, optional
+        raised : callable, optional
             As there.
+        later : bool
+        more : list of steps, optional
         """
         belief = self.belief
         if self.frozen:
@@ -207,32 +210,42 @@ class Store(Posteriors):
             everyone, arms = np.concatenate(seen), np.repeat(np.arange(self.n_arms), [rows.size for rows in seen])
             for kept in self.frozen:
                 kept.keep(belief.sums, everyone, arms)
-        with undisturbed():
-            scale_sums(belief.sums, factor, squares, slots, raise_rows)
-            before = belief.rewards.copy()
-            for arm in range(self.n_arms):
-                belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
-            # So that a refresh is due when rewards have grown by as much beside those that still count.
-            share = belief.rewards / np.maximum(before, LEAST)
-            self.memory.refreshed_at[:] *= share
-            self.memory.threshold_rewards[:] *= share
-            total = float(belief.rewards.sum())
-            left, at = total / max(float(before.sum()), LEAST), self.memory.evidence.refreshed_at
-            at[0] = min(at[0] * left, total)
-            self._capacity.settled[: self.n_slots] = -1
-            self.__dict__.update(
-                _total=total,
-                experience=int(total),
-                looked_at=self.looked_at * left,
-                _retry_at=self._retry_at * left,
-                version=self.version + 1,  # an estimate under way is of sums that are no more
-            )
-            few = belief.n_seen.sum() <= FEW_PAIRS
-            if later and slots is None and not few and not self.stale:
-                self.shared_behind = True
-            elif not self.stale and (slots is None or few):
-                self.rebuild()
-            # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
+        steps = scaling(belief.sums, factor, squares, slots, raised)
+        counts = belief.sums.counts[: self.n_slots].copy()
+        counts[slice(factor.size) if slots is None else slots] *= factor
+        before, memory = belief.rewards, self.memory
+        rewards = np.array(
+            [counts[belief.seen[arm, : belief.n_seen[arm]]].sum() for arm in range(self.n_arms)], dtype=np.float64
+        )
+        # So that a refresh is due when rewards have grown by as much beside those that still count.
+        share = rewards / np.maximum(before, LEAST)
+        total = float(rewards.sum())
+        left, at = total / max(float(before.sum()), LEAST), memory.evidence.refreshed_at
+        few = belief.n_seen.sum() <= FEW_PAIRS
+        behind = later and slots is None and not few and not self.stale
+        # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
+        rebuilds = not behind and not self.stale and (slots is None or bool(few))
+        commit(
+            [
+                *steps,
+                partial(belief.rewards.__setitem__, ..., rewards),
+                partial(memory.refreshed_at.__setitem__, ..., memory.refreshed_at * share),
+                partial(memory.threshold_rewards.__setitem__, ..., memory.threshold_rewards * share),
+                partial(at.__setitem__, 0, min(at[0] * left, total)),
+                partial(self._capacity.settled.__setitem__, slice(self.n_slots), -1),
+                self._counting(
+                    total,
+                    looked_at=self.looked_at * left,
+                    _retry_at=self._retry_at * left,
+                    version=self.version + 1,  # an estimate under way is of sums that are no more
+                    shared_behind=self.shared_behind or behind,
+                    stale=self.stale or rebuilds,
+                ),
+                *(more or ()),
+            ]
+        )
+        if rebuilds:
+            self.rebuild()
 
     def adding_arm(self) -> Steps:
         """Add an arm, which has the next number; it starts from what the others have in common."""

@@ -5,6 +5,7 @@ They are as many as decisions wait, and take 8 (d + 3) bytes each.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from posse.engine.capacity import longer
 
 if TYPE_CHECKING:
+    from posse.engine.commit import Steps
     from posse.types import Array, IntArray
 
 FIRST_ROOM = 64
@@ -62,29 +64,21 @@ class Waiting:
         self.rewards[place], self.precision[place], self.moment[place] = reward, precision, moment
         self._of.setdefault(slot, []).append(place)
 
-    def find(self, slot: int, context: Array) -> int:
-        """Return where the first row of a slot stands that has this context, negative if none does."""
-        places = self._of.get(slot, [])
-        same = np.flatnonzero((self.contexts[places] == context).all(axis=1)) if places else places
-        return places[same[0]] if len(same) else -1
-
-    def remove(self, slot: int, place: int) -> None:
-        """Let a row go."""
-        places = self._of[slot]
-        places.remove(place)
-        if not places:
-            del self._of[slot]
-        self._clear([place])
-
-    def drop(self, slots: list[int]) -> None:
+    def dropping(self, slots: list[int]) -> Steps:
         """Let all rows of some slots go."""
-        for slot in slots:
-            self._clear(self._of.pop(slot, []))
+        places = [place for slot in slots for place in self._of.get(slot, ())]
+        return [
+            *self.clearing(places),
+            partial(self._free.extend, places),
+            *(partial(self._of.pop, slot, None) for slot in slots),
+        ]
 
-    def _clear(self, places: list[int]) -> None:
-        for array in (self.contexts, self.rewards, self.precision, self.moment):
-            array[places] = 0.0
-        self._free.extend(places)
+    def clearing(self, places: list[int]) -> Steps:
+        """Leave nothing of rows that are gone."""
+        return [
+            partial(array.__setitem__, places, 0.0)
+            for array in (self.contexts, self.rewards, self.precision, self.moment)
+        ]
 
     def of(self, slot: int) -> IntArray:
         """Return where the rows of a slot stand."""
@@ -101,3 +95,68 @@ class Waiting:
         """Return where the rows of these slots stand, slot after slot."""
         found = [place for slot in slots.tolist() for place in self._of.get(slot, ())]
         return np.array(found, dtype=np.int64)
+
+
+class WaitingPlan:
+    """Which rows come and go, worked out before anything changes.
+
+    Parameters
+    ----------
+    waiting : Waiting
+        There must be room for what is added.
+    """
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+        self._left = len(waiting._free)  # of the free places there are now; those above them were taken
+        self._freed: list[int] = []
+        self._used = waiting._used
+        self._of: dict[int, list[int]] = {}
+        self._contexts: dict[int, Array] = {}  # of rows that were added
+
+    def of(self, slot: int) -> list[int]:
+        """Return where the rows of a slot stand."""
+        if slot not in self._of:
+            self._of[slot] = list(self._waiting._of.get(slot, ()))
+        return self._of[slot]
+
+    def add(self, slot: int, context: Array) -> int:
+        """Return the place of a new row."""
+        if self._freed:
+            place = self._freed.pop()
+        elif self._left:
+            self._left -= 1
+            place = self._waiting._free[self._left]
+        else:
+            place, self._used = self._used, self._used + 1
+        self.of(slot).append(place)
+        self._contexts[place] = context
+        return place
+
+    def find(self, slot: int, context: Array) -> int:
+        """Return where the first row of a slot stands that has this context, negative if none does."""
+        places = self.of(slot)
+        if not places:
+            return -1
+        there = self._waiting.contexts[places]
+        for row, place in enumerate(places if self._contexts else ()):
+            if place in self._contexts:
+                there[row] = self._contexts[place]
+        same = np.flatnonzero((there == context).all(axis=1))
+        return places[same[0]] if len(same) else -1
+
+    def remove(self, slot: int, place: int) -> None:
+        """Let a row go."""
+        self.of(slot).remove(place)
+        self._contexts.pop(place, None)
+        self._freed.append(place)
+
+    def installing(self) -> Steps:
+        """Let it be so, as far as it was worked out until now."""
+        waiting = self._waiting
+        return [
+            partial(waiting._free.__delitem__, slice(self._left, None)),
+            partial(waiting._free.extend, list(self._freed)),
+            partial(waiting._of.update, {slot: list(places) for slot, places in self._of.items()}),
+            partial(waiting.__dict__.update, _used=self._used),
+        ]

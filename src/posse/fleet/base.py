@@ -199,7 +199,3 @@ class FleetBase(KnownKeywords):
         if len(X) != len(codes):
             raise ShapeError(f"expected as many contexts as tasks, got {len(codes)} tasks and {len(X)} contexts")
         return labels, codes, X
-
-    def _times(self, now: float, n: int) -> Array | None:
-        """Return when ``n`` rows came that came now, if that matters."""
-        return None if self._engine.fading is None else np.full(n, now)

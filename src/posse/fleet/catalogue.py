@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time as clock_module
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from posse.checks import one_of, whole_number
-from posse.engine.commit import Steps, commit
+from posse.engine.commit import Step, Steps, commit
 from posse.engine.learn import prepare_one
 from posse.engine.loading import require_loaded
 from posse.errors import InvalidValue
@@ -29,6 +30,7 @@ from posse.fleet.posse import Posse
 from posse.fleet.residuals import Residuals
 from posse.fleet.rewarding import Rewarded, find_decision, id_of, listed_rewards, news_among, require_same
 from posse.fleet.rows import contexts_of, required, rewards_of
+from posse.fleet.tasks import forget_tasks
 from posse.kernels.fleet import decide, numbers, pick
 from posse.kernels.rule import action_probabilities
 from posse.keywords import KnownKeywords
@@ -39,11 +41,14 @@ from posse.undisturbed import undisturbed
 if TYPE_CHECKING:
     from posse.logs.menus import Menus
     from posse.logs.writer import Record
+    from posse.model.refresh import Refresh
     from posse.types import Array, IntArray
 
 MOST_ARMS = 100_000
 SPARED = 0.9  # of the arms stay when there are too many
 ONLY = np.zeros(1, dtype=np.int64)  # the one arm of the fleet inside
+
+logger = logging.getLogger("posse")
 
 
 class Catalogue(KnownKeywords):
@@ -483,14 +488,24 @@ class Catalogue(KnownKeywords):
         raw = contexts_of(frame, (*self.features.names, *self.arm_features.names))
         of_arms = taken_features(frame, arms)
         X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw if of_arms is None else of_arms)
+        row = 0
         with self._fleet._lock, undisturbed():
-            for row, value in enumerate(y):
-                joint = self._joint.at(X[row]) @ F[row]
-                self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)
+            try:
+                for row, value in enumerate(y):
+                    joint = self._joint.at(X[row]) @ F[row]
+                    self._learn_row(tasks[row], arms[row], joint, value, used=self._fleet._decided)
+            except BaseException as error:
+                error.add_note(f"at least the first {row:,} rows were learned, see n_rewards")
+                raise
         return len(y)
 
-    def _learn_row(self, task: Label, arm: Label, joint: Array, value: float, used: int) -> None:
-        """Learn the reward of a decision that was made elsewhere; ``used`` is when that was, in decisions."""
+    def _learn_row(
+        self, task: Label, arm: Label, joint: Array, value: float, used: int, more: Iterable[Step] = ()
+    ) -> None:
+        """Learn the reward of a decision that was made elsewhere; ``used`` is when that was, in decisions.
+
+        The steps ``more`` go with it.
+        """
         fleet = self._fleet
         number = fleet._tasks.get(task)
         new = [] if number is not None else [(task, fleet._engine.store.reserve_tasks(1)[0])]
@@ -501,6 +516,7 @@ class Catalogue(KnownKeywords):
             *fleet._tasks.taking(fleet._engine.store, new),
             *self._arms.adding(named),
             partial(self._used.__setitem__, int(at), used),
+            *more,
         ]
         self._learn(new[0][1] if number is None else number, int(at), joint, value, steps)
 
@@ -526,8 +542,22 @@ class Catalogue(KnownKeywords):
             note,
         )
         if due:
-            fleet._engine.estimate_after_one(refresh)
-            self._residuals.estimate(float(store.belief.noise_variance[0]))
+            self._estimate_after(refresh)
+
+    def _estimate_after(self, refresh: Refresh | None) -> None:
+        """Estimate what is due after a reward that is learned, and logged: what fails here is tried again later."""
+        self._fleet._engine.estimate_after_one(refresh)  # which says so itself
+        self._estimate_residuals()
+
+    def _estimate_residuals(self) -> None:
+        """Estimate how far arms are from their features; what fails here is tried again after the next refresh."""
+        try:
+            self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
+        except Exception:
+            logger.exception(
+                "how far arms are from their features could not be estimated and stays as it is until more rewards "
+                "have come; all rewards so far are learned"
+            )
 
     def refresh(self) -> None:
         """Estimate the population anew from all that was learned, and how far arms are from their features."""
@@ -541,9 +571,8 @@ class Catalogue(KnownKeywords):
             require_one_by_one(tasks)
             numbers = [self._fleet._tasks.number(self._fleet._tasks.checked(task)) for task in tasks]
             if numbers:
-                self._fleet.forget(*tasks)
-                self._residuals.keep(~np.isin(self._residuals.pairs[0], numbers))
-                self._residuals.estimate(float(self._fleet._engine.store.belief.noise_variance[0]))
+                forget_tasks(self._fleet, tasks, self._residuals.keeping(~np.isin(self._residuals.pairs[0], numbers)))
+                self._estimate_residuals()
 
     def _drop_arms(self, room: int) -> None:
         """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""
@@ -557,10 +586,16 @@ class Catalogue(KnownKeywords):
         labels = Labels("arm")
         labels.add_all([(self._arms.label(old), new) for new, old in enumerate(kept)])
         used = {new: self._used[old] for new, old in enumerate(kept)}
-        for ledger in ledgers:
-            ledger.arm[...] = np.where(ledger.arm >= 0, numbers[ledger.arm], -1)
-        self._residuals.keep(numbers[self._residuals.pairs[1]] >= 0, numbers)
-        self.__dict__.update(_arms=labels, _used=used)
+        commit(
+            [
+                *(
+                    partial(ledger.arm.__setitem__, ..., np.where(ledger.arm >= 0, numbers[ledger.arm], -1))
+                    for ledger in ledgers
+                ),
+                *self._residuals.keeping(numbers[self._residuals.pairs[1]] >= 0, numbers),
+                partial(self.__dict__.update, _arms=labels, _used=used),
+            ]
+        )
 
     # Files.
 

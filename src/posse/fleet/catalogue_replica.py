@@ -21,7 +21,6 @@ from posse.fleet.menu import Menu
 from posse.fleet.replica import Replica
 from posse.kernels.fleet import numbers
 from posse.kernels.sums import Sums
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.fleet.posse import Posse
@@ -125,18 +124,27 @@ class CatalogueReplica(Replica):
         applied: int | None = None,
         catching_up: bool = False,  # noqa: ARG002
         times: Sequence[float] | None = None,  # noqa: ARG002
+        numbers: Sequence[int] | None = None,
     ) -> None:
-        """Learn rewards, one by one; contexts are those of :attr:`logged_features`."""
+        """Learn rewards, one by one; contexts are those of :attr:`logged_features`.
+
+        With ``numbers``, :attr:`applied` moves with every row: if one raises, those up to there are learned.
+        """
         if replaces is not None and any(value is not None for value in replaces):
             raise InvalidValue("expected rewards that are new, got one that replaces another; a catalogue cannot")
         catalogue = self.catalogue
         joint = self._joint(contexts)
         values = [self._checked_reward(value) for value in rewards]
         labels, names = self._tasks.checked_all(tasks), catalogue._arms.checked_all(arms)
-        # All of it, or nothing: whoever applies a log must know up to where.
-        with self._lock, undisturbed():
+        if numbers is None and applied is not None and values:
+            numbers = [*[self.applied] * (len(values) - 1), applied]
+        with self._lock:
             for row, value in enumerate(values):
-                catalogue._learn_row(labels[row], names[row], joint[row], value, used=self._engine.store.experience + 1)
+                # Whoever applies a log must know up to where, so that moves with what is learned and not after it.
+                moving = [] if numbers is None else [partial(self.__dict__.update, applied=numbers[row])]
+                catalogue._learn_row(
+                    labels[row], names[row], joint[row], value, self._engine.store.experience + 1, moving
+                )
             if applied is not None:
                 self.applied = applied
 

@@ -16,6 +16,7 @@ from posse.fleet.checking import require_truth_value
 from posse.fleet.ledger import FORGOTTEN, PENDING, REWARDED
 
 if TYPE_CHECKING:
+    from posse.engine.fading import Fading
     from posse.engine.learn import PreparedUpdate
     from posse.fleet.ledger import Ledger
     from posse.fleet.posse import Posse
@@ -69,11 +70,16 @@ def drop_late(fleet: Posse, before: float, now: float) -> None:
         return
     update, note = None, None
     absent = fleet._late.absent_reward
+    if fleet._engine.fading is not None and absent is not None and not fleet._partial:
+        for ledger, rows in late:
+            for _ in range(rows.size):
+                _end_oldest(fleet, fleet._engine.fading, ledger, now)
+        return
     if absent is not None and not fleet._partial:
         waiting = [(ledger, rows[ledger.status[rows] == PENDING]) for ledger, rows in late]
         ids = [f"{ledger.prefix}-{ledger.first + row}" for ledger, rows in waiting for row in rows.tolist()]
         if not fleet._late.count_pending:
-            update = _held(fleet, late, now)
+            update = _held(fleet, late)
         elif ids and isinstance(fleet._engine.store, SiteStore):
             update = _over(fleet, waiting)
         if ids:
@@ -97,7 +103,21 @@ def _over(fleet: Posse, waiting: Late) -> PreparedUpdate:
     )
 
 
-def _held(fleet: Posse, late: Late, now: float) -> PreparedUpdate | None:
+def _end_oldest(fleet: Posse, fading: Fading, ledger: Ledger, now: float) -> None:
+    """Let the oldest decision go, in a world that changes: each is learned by itself, see :meth:`Fading.learn_one`."""
+    drops, status = ledger.dropping_oldest(1), ledger.status[0]
+    if status == FORGOTTEN:
+        commit(drops)
+        return
+    absent: Any = fleet._late.absent_reward
+    value = float(ledger.reward[0] if status == REWARDED else absent)
+    note = partial(fleet._note_rewards, [f"{ledger.prefix}-{ledger.first}"], [value], now)
+    x = np.array(ledger.context[0], dtype=np.float64)
+    task, arm = int(ledger.task[0]), int(ledger.arm[0])
+    fading.learn_one(now, task, arm, x, value, drops, note if status == PENDING else None)
+
+
+def _held(fleet: Posse, late: Late) -> PreparedUpdate | None:
     """Return what decisions past their time teach: the reward that came meanwhile, or the absent one."""
     kept = [(ledger, rows[ledger.status[rows] != FORGOTTEN]) for ledger, rows in late]
     rewards = [
@@ -112,5 +132,4 @@ def _held(fleet: Posse, late: Late, now: float) -> PreparedUpdate | None:
         np.concatenate([ledger.arm[rows] for ledger, rows in kept]),
         np.concatenate([ledger.context[rows] for ledger, rows in kept]),
         np.concatenate(rewards),
-        times=fleet._times(now, sum(rows.size for _, rows in kept)),
     )

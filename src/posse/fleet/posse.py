@@ -27,7 +27,7 @@ from posse.tables import library_of
 from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from posse.engine.commit import Step
+    from posse.engine.commit import Step, Steps
     from posse.fleet.streaming import Progress
     from posse.types import Array
 
@@ -390,51 +390,56 @@ class Posse(Fleet):
         with self._lock:
             if self._partial:
                 self._require_whole()
-            now = self._clock()
-            ledger, row, entry = find_decision(self, decision_id, now)
-            if entry.status == REWARDED:
-                require_same(decision_id, entry.reward, value)
-                return False
-            require_loaded(one=not self._counts_pending)
-            first = ledger.first
-            self._expire(now)
-            at = ledger._head + row - (ledger.first - first)  # of older ones, which may have gone
-            engine, task, arm, x = self._engine, entry.task, entry.arm, entry.context
-            store, held = engine.store, not self._late.count_pending
-            due, refresh, steps = False, None, None
-            if not held:
-                due, refresh = prepare_one(engine, task, arm)
-            if self._counts_pending:
-                shift, absent = shift_of(engine, task, arm, x), np.array([self._late.absent_reward])
-                steps = store.replacing_rows(
-                    np.array([task]), np.array([arm]), x[None], absent - shift, np.array([value - shift])
-                )
-            elif not held and engine.fading is None and (engine.known is not None or isinstance(store, SiteStore)):
-                steps = store.learning_one(task, arm, x, value - shift_of(engine, task, arm, x))
-            # After what may have made the arrays larger.
-            ground, status, rewards = store.ground, ledger._status, ledger._reward
-            with undisturbed():
-                if self._log is not None:
-                    self._note_rewards([decision_id], [value], now)
-                # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
-                if steps is not None:
-                    for step in steps:
-                        step()  # type: ignore[operator]
-                elif not held:
-                    lowered = value
-                    if engine.fading is not None:
-                        engine.fading.before(now, task, arm, x, value)
-                        lowered -= shift_of(engine, task, arm, x)  # of the effects that are in force by now
-                    observe_one(ground.address, arm, task, x, lowered)
-                    store._total += 1.0
-                    store.experience = int(store._total)
-                status[at] = REWARDED
-                rewards[at] = value
-            if engine.fading is not None and not held:
-                due, refresh = engine.fading.estimate_due(), None
-            if due:
-                engine.estimate_after_one(refresh)
+            return self._learn_reward(decision_id, value, self._clock())
+
+    def _learn_reward(self, decision_id: str, value: float, now: float) -> bool:
+        """Learn a reward that was checked; True if it is news. The lock must be held."""
+        ledger, row, entry = find_decision(self, decision_id, now)
+        if entry.status == REWARDED:
+            require_same(decision_id, entry.reward, value)
+            return False
+        require_loaded(one=not self._counts_pending)
+        first = ledger.first
+        self._expire(now)
+        at = ledger._head + row - (ledger.first - first)  # of older ones, which may have gone
+        engine, task, arm, x = self._engine, entry.task, entry.arm, entry.context
+        store, held = engine.store, not self._late.count_pending
+        if engine.fading is not None and not held:
+            done: Steps = [
+                partial(ledger._status.__setitem__, at, REWARDED),
+                partial(ledger._reward.__setitem__, at, value),
+            ]
+            note = partial(self._note_rewards, [decision_id], [value], now)
+            engine.fading.learn_one(now, task, arm, x, value, done, note)
             return True
+        due, refresh, steps = False, None, None
+        if not held:
+            due, refresh = prepare_one(engine, task, arm)
+        if self._counts_pending:
+            shift, absent = shift_of(engine, task, arm, x), np.array([self._late.absent_reward])
+            steps = store.replacing_rows(
+                np.array([task]), np.array([arm]), x[None], absent - shift, np.array([value - shift])
+            )
+        elif not held and (engine.known is not None or isinstance(store, SiteStore)):
+            steps = store.learning_one(task, arm, x, value - shift_of(engine, task, arm, x))
+        # After what may have made the arrays larger.
+        ground, status, rewards = store.ground, ledger._status, ledger._reward
+        with undisturbed():
+            if self._log is not None:
+                self._note_rewards([decision_id], [value], now)
+            # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.
+            if steps is not None:
+                for step in steps:
+                    step()  # type: ignore[operator]
+            elif not held:
+                observe_one(ground.address, arm, task, x, value)
+                store._total += 1.0
+                store.experience = int(store._total)
+            status[at] = REWARDED
+            rewards[at] = value
+        if due:
+            engine.estimate_after_one(refresh)
+        return True
 
     def reward_many(
         self, decisions: Decisions | Iterable[Decision | str], values: Iterable[float], *, errors: str = "raise"
@@ -551,8 +556,8 @@ class Posse(Fleet):
 
         Notes
         -----
-        A table is learned as a whole or not at all; of one that is read in batches, those before an error stay learned,
-        and the error says how many rows that are.
+        A table is learned as a whole or not at all; of one that is read in batches, or with ``time``, those before an
+        error stay learned, and the error says how many rows that are.
 
         If features wait for their scaling, it is learned from this table, once. The population is refreshed at the end
         if rewards have grown enough. Binary rewards and counts are learned row by row: with ``refresh=False`` a table

@@ -30,6 +30,7 @@ from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
+    from posse.engine.commit import Steps
     from posse.features import FeatureSpec
     from posse.fleet.overview import ArmOverview
     from posse.types import BoolArray, IntArray
@@ -55,6 +56,8 @@ class Replica(Fleet):
         self._engine.learns_first = True  # others wait for whoever learns
         self.applied = 0
         """The number of the last change of a log that was learned; it changes together with what is learned."""
+        self.settled = 0
+        """The change as of which rewards were learned, if that is later than the one that was applied."""
         self.unlearned = 0
         """Rewards of the log that were left out, since they cannot be learned."""
 
@@ -161,6 +164,7 @@ class Replica(Fleet):
         applied: int | None = None,
         catching_up: bool = False,
         times: Sequence[float] | None = None,
+        numbers: Sequence[int] | None = None,
     ) -> None:
         """Learn rewards, those of retired arms too.
 
@@ -181,6 +185,9 @@ class Replica(Fleet):
             :meth:`refresh` came before it.
         times : sequence of float, optional
             When each reward came, for a fleet with drift, whose sums depend on nothing else. Default: now.
+        numbers : sequence of int, optional
+            The number of each of them in a log. Fleets that learn row by row (with drift, and catalogues) have
+            learned those up to :attr:`applied` if one raises; others have learned none.
         """
         if not rewards:
             if applied is not None:
@@ -197,23 +204,36 @@ class Replica(Fleet):
             positions: dict[Label, int] = {}
             codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
             labels = self._tasks.checked_all(positions)
-            numbers, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
+            known, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
+            task_numbers = known[codes]
             numbered = {arm: self._arms.number(arm) for arm in dict.fromkeys(arms)}
             arm_numbers = np.array([numbered[arm] for arm in arms], dtype=np.int64)
             if old is not None:
-                self._require_learned(numbers[codes], arm_numbers, np.isnan(old))
-            came = self._times(self._clock(), y.size)
-            if came is not None and times is not None:
-                came = np.array(times, dtype=np.float64)
+                self._require_learned(task_numbers, arm_numbers, np.isnan(old))
+            if self._engine.fading is not None:
+                if numbers is None and applied is not None:
+                    numbers = [*[self.applied] * (y.size - 1), applied]
+                came = np.full(y.size, self._clock()) if times is None else np.array(times, dtype=np.float64)
+                commit(self._tasks.taking(self._engine.store, new))
+                self._engine.fading.learn_rows(
+                    task_numbers, arm_numbers, X, y, came, estimate=not catching_up,
+                    moving=None if numbers is None else partial(self._moving, numbers),
+                )  # fmt: skip
+                if applied is not None:
+                    self.applied = applied
+                return
             update = prepare_rows(
-                self._engine, numbers[codes], arm_numbers, X, y, old=old, refresh=not catching_up,
-                provisional=provisional, waiting=self._counts_pending, times=came,
+                self._engine, task_numbers, arm_numbers, X, y, old=old, refresh=not catching_up,
+                provisional=provisional, waiting=self._counts_pending,
             )  # fmt: skip
             steps = [*self._tasks.taking(self._engine.store, new), *update.steps]
             if applied is not None:
                 steps.append(partial(self.__dict__.update, applied=applied))
             commit(steps)
             self._engine.estimate_after(update)
+
+    def _moving(self, numbers: Sequence[int], row: int) -> Steps:
+        return [partial(self.__dict__.update, applied=numbers[row])]
 
     def try_arms(
         self, arms: Iterable[Label], retired: Iterable[Label], features: Mapping[Any, Any] | None = None

@@ -79,11 +79,14 @@ class Residuals:
             ]
         return steps
 
-    def keep(self, kept: BoolArray, numbers: IntArray | None = None) -> None:
+    def keeping(self, kept: BoolArray, numbers: IntArray | None = None) -> Steps:
         """Keep some pairs only; ``numbers`` says which number every arm has from now on."""
         task, arm, sums = self.pairs
         arm = arm if numbers is None else numbers[arm]
-        self.replace(task[kept].copy(), arm[kept].copy(), sums[:, kept].copy())
+        others = Residuals()
+        others._of_arm = np.zeros_like(self._of_arm)  # as much room as there is
+        others.replace(task[kept].copy(), arm[kept].copy(), sums[:, kept].copy())
+        return [partial(self.__dict__.update, others.__dict__, variance=self.variance)]
 
     def totals(self, n_arms: int) -> Array:
         """Return information and moment of so many arms."""

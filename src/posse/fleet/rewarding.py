@@ -151,6 +151,11 @@ def reward_rows(fleet: Posse, decisions: Any, values: Any, errors: str) -> Rewar
         fleet._expire(now)
         if not new:
             return Rewarded(0, skipped)
+        if fleet._engine.fading is not None and fleet._late.count_pending:
+            # In a world that changes each is learned, and noted, by itself: what fades in between is not taken back.
+            for decision_id, value in new.items():
+                fleet._learn_reward(decision_id, value, now)
+            return Rewarded(len(new), skipped)
         where = [(find_decision(fleet, decision_id, now), value) for decision_id, value in new.items()]
         update = None
         if fleet._late.count_pending:
@@ -162,7 +167,6 @@ def reward_rows(fleet: Posse, decisions: Any, values: Any, errors: str) -> Rewar
                 np.array([entry.context for entry in entries]),
                 np.array([value for _, value in where]),
                 old=np.full(len(where), fleet._late.absent_reward) if fleet._counts_pending else None,
-                times=fleet._times(now, len(where)),
             )
         steps = [] if update is None else update.steps
         for ledger in {id(found.ledger): found.ledger for found, _ in where}.values():

@@ -11,7 +11,7 @@ import numpy as np
 
 from posse.batches import is_many
 from posse.checks import one_of
-from posse.engine.commit import commit
+from posse.engine.commit import Step, commit
 from posse.engine.learn import prepare_rows
 from posse.errors import InvalidValue
 from posse.fleet.checking import require_truth_value
@@ -85,13 +85,25 @@ def learn_table(
         engine.finish_background()
         numbers, new = fleet._tasks.numbered(engine.store, task_labels, fleet._tasks.known(task_labels))
         rows: Any = slice(None) if times is None else np.argsort(times, kind="stable")
-        if engine.fading is not None and times is None:
+        begin: list[Step] = [partial(fleet.__dict__.update, _features=spec)]
+        if engine.fading is not None and times is not None:
+            commit([*begin, *fleet._tasks.taking(engine.store, new)])
+            learned = [0]
+            try:
+                engine.fading.learn_rows(
+                    numbers[task_codes][rows], arms[arm_codes][rows], X[rows], y[rows], times[rows], estimate=refresh,
+                    moving=lambda row: [partial(learned.__setitem__, 0, row + 1)],
+                )  # fmt: skip
+            except BaseException as error:
+                error.add_note(f"the first {learned[0]:,} rows in the order of their times were learned")
+                raise
+            return len(y)
+        if engine.fading is not None:
             engine.fading.advance(fleet._clock(), X)
         update = prepare_rows(
-            engine, numbers[task_codes][rows], arms[arm_codes][rows], X[rows], y[rows], refresh=refresh, fit=True,
-            times=None if times is None else times[rows],
-        )  # fmt: skip
+            engine, numbers[task_codes][rows], arms[arm_codes][rows], X[rows], y[rows], refresh=refresh, fit=True
+        )
         taking = fleet._tasks.taking(engine.store, new)
-        commit([partial(fleet.__dict__.update, _features=spec), *taking, *update.steps])
+        commit([*begin, *taking, *update.steps])
         engine.estimate_after(update)
         return len(y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,8 +56,8 @@ class Tasks(Labels):
         return [*store.taking_tasks(len(new)), *self.adding(new)] if new else []
 
 
-def forget_tasks(fleet: Fleet, tasks: tuple[Label, ...]) -> None:
-    """Remove all data of some tasks; see :meth:`posse.Posse.forget`. The lock must be held."""
+def forget_tasks(fleet: Fleet, tasks: tuple[Label, ...], more: Steps | None = None) -> None:
+    """Remove all data of some tasks; see :meth:`posse.Posse.forget`. The lock must be held; ``more`` goes with it."""
     fleet._require_whole()
     engine = fleet._engine
     engine.finish_background()
@@ -72,10 +71,10 @@ def forget_tasks(fleet: Fleet, tasks: tuple[Label, ...]) -> None:
     for ledger in fleet._ledgers():
         steps += ledger.forgetting(ledger.of(numbers))
     if engine.fading is not None:
-        steps += [partial(engine.fading.forget, task) for task in numbers.tolist()]
+        steps += engine.fading.forgetting(numbers.tolist())
     if engine.known is not None:
         steps += engine.known.tasks.forgetting(numbers)
-    commit([*steps, *fleet._tasks.removing(labels)])
+    commit([*steps, *fleet._tasks.removing(labels), *(more or ())])
     # Whoever is interrupted here has forgotten; the next who looks estimates the population.
     if store.n_rewards > 0:
         engine.renew(refresh)

@@ -19,17 +19,29 @@ LEAST_SHARE = 1e-9  # of its precision that a belief must have from others than 
 
 
 @kernel
-def learn_waiting(ground: int, sites: int, arm: int, task: int, x: Array, reward: float, out: Array) -> None:
-    """Learn what a decision counts as; write precision and moment of the site to ``out``."""
-    out[0], out[1] = add_site(open_ground(ground), open_sites(sites), arm, task, x, reward)
+def learn_waiting(
+    ground: int, sites: int, arm: int, task: int, x: Array, reward: float, precision: Array, moment: Array, place: int
+) -> None:
+    """Learn what a decision counts as; write precision and moment of the site to a place."""
+    precision[place], moment[place] = add_site(open_ground(ground), open_sites(sites), arm, task, x, reward)
 
 
 @kernel
 def end_waiting(
-    ground: int, sites: int, arm: int, task: int, x: Array, old: float, reward: float, old_w: float, old_h: float
+    ground: int,
+    sites: int,
+    arm: int,
+    task: int,
+    x: Array,
+    old: float,
+    reward: float,
+    precision: Array,
+    moment: Array,
+    place: int,
 ) -> None:
-    """Put a reward in the place of what its decision counted as, whose site is (old_w, old_h), and keep the row."""
+    """Put a reward in the place of what its decision counted as, whose site is at a place, and keep the row."""
     at, kept = open_ground(ground), open_sites(sites)
+    old_w, old_h = precision[place], moment[place]
     at.one[0] = arm
     settle(at, task, at.one, 0, 1, at.lanes)
     belief = at.belief

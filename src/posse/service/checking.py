@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -21,12 +23,17 @@ logger = logging.getLogger("posse.service")
 
 
 class Checked(NamedTuple):
-    """The last comparison of a fleet; ``repaired`` says whether what differed was learned again."""
+    """The last comparison of a fleet.
+
+    ``repaired`` says whether what differed was learned again, None while that is being done; ``failed`` is why it could
+    not be compared, if so.
+    """
 
     at: float
     created: float
     found: Comparison
-    repaired: bool = False
+    repaired: bool | None = False
+    failed: str | None = None
 
 
 class Checker:
@@ -42,6 +49,8 @@ class Checker:
         self.last: dict[str, Checked] = {}
         self._now: tuple[LiveFleet, Verification, Iterator[None]] | None = None
         self._rest_until = 0.0
+        self.relearner: threading.Thread | None = None
+        """What learns a fleet again at the moment."""
 
     def step(self, storage: Storage, roster: Roster, rows: dict[str, Progress]) -> None:
         """Work for some milliseconds, if anything is due."""
@@ -60,11 +69,12 @@ class Checker:
         except PosseError:
             self._now = None
             raise  # the database is away
-        except Exception:
+        except Exception as error:
             if self._now is not None:
                 live, self._now = self._now[0], None
                 logger.exception("fleet %r could not be compared with its log; tried again later", live.name)
-                self.last[live.name] = Checked(begin, live.created, Comparison(live.name, live.applied))
+                found = Comparison(live.name, live.applied)
+                self.last[live.name] = Checked(begin, live.created, found, failed=f"{type(error).__name__}: {error}")
         finally:
             self._rest_until = self._monotonic() + CALM * (self._monotonic() - begin)
 
@@ -85,7 +95,9 @@ class Checker:
         last = self.last.get(live.name)
         if last is None or last.created != live.created:
             return live.applied > 0
-        return now - last.at >= PAUSE and live.applied > last.found.applied
+        if last.repaired is None:
+            return False  # it is being learned again
+        return now - last.at >= PAUSE and (live.applied > last.found.applied or last.failed is not None)
 
     def _go_on(self, roster: Roster) -> None:
         assert self._now is not None
@@ -100,15 +112,39 @@ class Checker:
             self._note(live, verification.found)
 
     def _note(self, live: LiveFleet, found: Comparison) -> None:
+        checked = self.last[live.name] = Checked(self._monotonic(), live.created, found)
+        if not found.different:
+            return
+        if self.relearner is not None and self.relearner.is_alive():
+            logger.error("%s; it is learned again after another fleet", found.words())
+            self.last[live.name] = checked._replace(at=-PAUSE, found=dataclasses.replace(found, applied=-1))
+            return
+        logger.error("%s; learning it again", found.words())
+        self.last[live.name] = checked._replace(repaired=None)
+        # On a thread of its own: a long log takes long, and all other fleets are looked after here.
+        self.relearner = threading.Thread(target=self._relearn, args=(live, checked), name="posse-relearn", daemon=True)
+        try:
+            self.relearner.start()
+        except BaseException:
+            self.last[live.name] = checked
+            raise
+
+    def _relearn(self, live: LiveFleet, checked: Checked) -> None:
         repaired = False
-        if found.different:
-            logger.error("%s; learning it again", found.words())
+        try:
             repaired = live.relearn()
             if not repaired:
                 logger.error("rows of fleet %r have left its log, so it cannot be learned from that", live.name)
-        self.last[live.name] = Checked(self._monotonic(), live.created, found, repaired)
+        except Exception:
+            logger.exception("fleet %r could not be learned again; tried again later", live.name)
+        finally:
+            self.last[live.name] = checked._replace(repaired=repaired)
 
     def findings(self, fleet: str) -> list[str]:
         """Return what the last comparison found that was not repaired, in sentences."""
         last = self.last.get(fleet)
+        if last is not None and last.failed is not None:
+            return [
+                f"it could not be compared with its log ({last.failed}); this is tried again, and the log says more"
+            ]
         return [] if last is None or not last.found.different or last.repaired else [last.found.words()]

@@ -282,6 +282,7 @@ class LiveFleet:
                 applied=last,
                 catching_up=catching_up,
                 times=news.times,
+                numbers=news.numbers,
             )
         except PosseError:
             if replica.applied == last:
@@ -293,7 +294,8 @@ class LiveFleet:
             else:
                 for row in zip(*rows, strict=True):
                     one = RewardRun._make((value,) for value in row)
-                    self._learn(replica, one, provisional=provisional, catching_up=catching_up)
+                    if one.numbers[0] > replica.applied:  # some fleets learn row by row, up to the one that failed
+                        self._learn(replica, one, provisional=provisional, catching_up=catching_up)
 
     def _catch_up(self, replica: Replica) -> bool:
         """Apply what the log has beyond a snapshot: sums first, then the newest population once; True if there is one.
@@ -301,11 +303,12 @@ class LiveFleet:
         If this raises, all up to ``replica.applied`` is applied.
         """
         population: Change | None = None
-        erased, settled = False, 0
+        erased = False
         if not replica.applied:
             # Learned from the start: rewards as they are by now, whatever they were before.
             row = self._storage.fleet(self.name)
-            settled = 0 if row is None else row.changes
+            replica.settled = 0 if row is None else row.changes
+        settled = replica.settled
         while True:
             for run in self._reward_runs(replica.applied, settled):
                 with _no_collecting():

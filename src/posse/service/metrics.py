@@ -83,7 +83,7 @@ class Metrics:
             state, _ = engine.roster.state_of(row.name)
             values |= {"set_aside": state == SET_ASIDE, "degraded": state == DEGRADED}
             checked = engine.checker.last.get(row.name)
-            if checked is not None:
+            if checked is not None and checked.failed is None:  # no number is better than a 0 that nobody has seen
                 values["differing_tasks"] = checked.found.different
             pending, snapshot = times.get(row.name, (None, None))
             values["oldest_pending_seconds"] = 0.0 if pending is None else max(now - pending, 0.0)
