@@ -43,6 +43,7 @@ def test_the_image_copies_what_is_there_and_serves():
     assert set(extras) <= set(known)
     # What runs the same steps without an engine installs the same.
     assert f'"$root[{",".join(extras)}]"' in (DEPLOY / "prove-image").read_text()
+    assert re.search(r"posse warmup [^&\n>]*", text)[0].strip() in (DEPLOY / "prove-image").read_text()
     assert (DEPLOY / "prove-image").stat().st_mode & stat.S_IXUSR
 
 
