@@ -267,7 +267,10 @@ class Client:
         return False if decision_id is None else self._ask(calls.correct(decision_id, value, instead_of))
 
     def reward_many(self, rewards: calls.Rewards) -> values.RewardCounts:
-        """Give many decisions their rewards, all or none: pairs of decision or id and reward, or a mapping of ids."""
+        """Give many decisions their rewards, all or none: pairs of decision or id and reward, or a mapping of ids.
+
+        A third value names the event, where several make a reward.
+        """
         pairs = calls.rewards_of(rewards)
         return self._ask(calls.reward_many(pairs)) if pairs else values.RewardCounts(0, 0)
 

@@ -27,7 +27,7 @@ OF_PROCESSES = {
     "population_age_seconds": "Seconds for which the population has been in force (in the worker with the oldest)",
     "rewards_since_population": "Rewards that were learned since the population was estimated",
 }
-"""Gauges by fleet, without ``posse_fleet_``, that each process knows of its own fleets; of workers' the highest is told."""
+"""Gauges by fleet, without ``posse_fleet_``, that processes know of their fleets; of workers' the highest is told."""
 
 CLOCK_OFF = "posse_clock_off_seconds"
 NOTHING = -1.0  # a number of a fleet that is not there: nothing can be taken out of the files of workers
