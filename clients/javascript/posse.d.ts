@@ -85,7 +85,7 @@ export class Client {
   createFleet(fleet: string, definition: Record<string, unknown>): Promise<Record<string, unknown>>;
   fleet(fleet: string): Promise<Record<string, unknown>>;
   fleets(): Promise<Record<string, unknown>[]>;
-  addArm(fleet: string, arm: string): Promise<Record<string, unknown>>;
+  addArm(fleet: string, arm: string, features?: Record<string, Value>): Promise<Record<string, unknown>>;
   retireArm(fleet: string, arm: string): Promise<Record<string, unknown>>;
   decide(
     fleet: string,
@@ -93,10 +93,25 @@ export class Client {
     context: Context,
     options?: { eligible?: string[] | null; explore?: boolean; key?: string },
   ): Promise<Decision>;
+  rank(
+    fleet: string,
+    task: string,
+    context: Context,
+    k: number,
+    options?: { eligible?: string[] | null; explore?: boolean; key?: string },
+  ): Promise<Decision[]>;
+  choose(
+    fleet: string,
+    task: string,
+    context: Context,
+    eligible: Record<string, Record<string, Value>>,
+    options?: { k?: number; explore?: boolean; key?: string },
+  ): Promise<Decision[]>;
+  setTaskFeatures(fleet: string, tasks: Record<string, Record<string, Value>>): Promise<number>;
   decideMany(fleet: string, questions: Question[], options?: { key?: string }): Promise<Decision[]>;
   reward(decision: Decision | string, value: number, options?: { event?: string }): Promise<boolean>;
   correct(decision: Decision | string, value: number, options?: { insteadOf?: number }): Promise<boolean>;
-  rewardMany(pairs: [Decision | string, number][]): Promise<RewardCounts>;
+  rewardMany(pairs: [decision: Decision | string, value: number, event?: string][]): Promise<RewardCounts>;
   decision(id: string): Promise<LogRow>;
   task(fleet: string, task: string): Promise<Record<string, unknown>>;
   eraseTask(fleet: string, task: string): Promise<null>;

@@ -12,7 +12,10 @@ export const ROUTES = Object.freeze({
   fleets: ["GET", "/v1/fleets"],
   addArm: ["POST", "/v1/fleets/{fleet}/arms"],
   retireArm: ["DELETE", "/v1/fleets/{fleet}/arms/{arm}"],
+  setTaskFeatures: ["POST", "/v1/fleets/{fleet}/task-features"],
   decide: ["POST", "/v1/fleets/{fleet}/decisions"],
+  rank: ["POST", "/v1/fleets/{fleet}/rankings"],
+  choose: ["POST", "/v1/fleets/{fleet}/choices"],
   decideMany: ["POST", "/v1/fleets/{fleet}/decisions/batch"],
   reward: ["POST", "/v1/decisions/{id}/reward"],
   correct: ["PUT", "/v1/decisions/{id}/reward"],
@@ -81,8 +84,8 @@ export class Client {
     return (await this._ask("fleets", {})).fleets;
   }
 
-  addArm(fleet, arm) {
-    return this._ask("addArm", { fleet }, { arm });
+  addArm(fleet, arm, features) {
+    return this._ask("addArm", { fleet }, features === undefined ? { arm } : { arm, features });
   }
 
   retireArm(fleet, arm) {
@@ -96,6 +99,23 @@ export class Client {
       await this._ask("decide", { fleet }, question, { headers: { "idempotency-key": key }, tries }),
     ]);
     return decision;
+  }
+
+  /** Ask for k distinct arms, best place first: a decision per place. There is no fallback. */
+  async rank(fleet, task, context, k, { eligible = null, explore = true, key = newKey() } = {}) {
+    const options = { headers: { "idempotency-key": key } };
+    return (await this._ask("rank", { fleet }, { task, context, eligible, explore, k }, options)).places;
+  }
+
+  /** Ask a catalogue to choose among arms with their features: k decisions, best place first. There is no fallback. */
+  async choose(fleet, task, context, eligible, { k = 1, explore = true, key = newKey() } = {}) {
+    const options = { headers: { "idempotency-key": key } };
+    return (await this._ask("choose", { fleet }, { task, context, eligible, explore, k }, options)).places;
+  }
+
+  /** Say what is known about tasks, in a fleet with task features; resolves to of how many. */
+  async setTaskFeatures(fleet, tasks) {
+    return (await this._ask("setTaskFeatures", { fleet }, { tasks })).tasks;
   }
 
   /** Ask for many decisions, all or none. */
@@ -123,9 +143,11 @@ export class Client {
     return (await this._ask("correct", { id }, body)).new;
   }
 
-  /** Report many rewards, all or none: pairs of decision or id and reward. */
+  /** Report many rewards, all or none: [decision or id, reward], and an event where several make a reward. */
   async rewardMany(pairs) {
-    const rewards = pairs.map(([decision, reward]) => ({ id: idOf(decision), reward })).filter(({ id }) => id !== null);
+    const rewards = pairs
+      .map(([decision, reward, event]) => ({ id: idOf(decision), reward, ...(event === undefined ? {} : { event }) }))
+      .filter(({ id }) => id !== null);
     return rewards.length === 0 ? { new: 0, same: 0 } : this._ask("rewardMany", {}, { rewards });
   }
 

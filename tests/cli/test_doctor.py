@@ -54,6 +54,22 @@ def test_a_file_that_others_may_read_is_an_error(doctor, storage):
     assert doctor(status=1)["file"]["advice"] == "chmod 600 posse.db"
 
 
+def test_a_cache_that_numba_cannot_write_to_and_so_ignores_is_said(doctor, storage, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "kernel.nbi").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache))
+    assert doctor()["compiled code"]["level"] == OK
+
+    def read_only(dir):  # noqa: A002
+        raise OSError(30, "Read-only file system", dir)
+
+    monkeypatch.setattr("posse.cli.doctor.tempfile.TemporaryFile", read_only)
+    found = doctor()["compiled code"]
+    assert found["level"] == WARNING
+    assert "cannot be written to, so Numba ignores it" in found["found"]
+
+
 def test_a_clock_that_is_behind_is_an_error(doctor, storage):
     storage.keep_clock(ClockRow(time.time() + 5000))
     assert doctor(status=1)["clock"]["level"] == ERROR

@@ -31,6 +31,14 @@ def test_times_are_those_of_the_parts_the_longest_first(monkeypatch):
     assert " s  long" not in plain.stdout
 
 
+def test_for_an_image_only_what_a_service_uses_is_compiled(monkeypatch):
+    done = []
+    monkeypatch.setattr(warming, "parts", lambda: {"regression": lambda: done.append("regression")})
+    monkeypatch.setattr("posse.service.warming.parts", lambda: {"beliefs": lambda: done.append("beliefs")})
+    CliRunner().invoke(app, ["warmup", "--service"], catch_exceptions=False)
+    assert done == ["beliefs"]
+
+
 @pytest.mark.parametrize(
     ("setting", "folder", "words"),
     [

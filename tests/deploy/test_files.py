@@ -22,8 +22,8 @@ def paths():
     return set(create_app().openapi()["paths"])
 
 
-def manifests():
-    return {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes/posse.yml").read_text())}
+def manifests(file="posse.yml"):
+    return {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes" / file).read_text())}
 
 
 def options():
@@ -43,6 +43,7 @@ def test_the_image_copies_what_is_there_and_serves():
     assert set(extras) <= set(known)
     # What runs the same steps without an engine installs the same.
     assert f'"$root[{",".join(extras)}]"' in (DEPLOY / "prove-image").read_text()
+    assert re.search(r"posse warmup [^&\n>]*", text)[0].strip() in (DEPLOY / "prove-image").read_text()
     assert (DEPLOY / "prove-image").stat().st_mode & stat.S_IXUSR
 
 
@@ -69,6 +70,49 @@ def test_manifests_name_each_other():
     assert budget["minAvailable"] < found["Deployment"]["spec"]["replicas"]
     mounts = {mount["name"] for mount in pods["spec"]["containers"][0]["volumeMounts"]}
     assert mounts == {volume["name"] for volume in pods["spec"]["volumes"]}
+
+
+def test_a_pod_can_write_to_its_compiled_kernels():
+    # Numba ignores a cache that it cannot write to, and compiles for minutes.
+    cache = re.search(r"NUMBA_CACHE_DIR=(\S+)", (DEPLOY / "Dockerfile").read_text())[1]
+    pod = manifests()["Deployment"]["spec"]["template"]["spec"]
+    (container,), (copying,) = pod["containers"], pod["initContainers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
+    (target,) = copying["volumeMounts"]
+    assert target["name"] == mounted[cache]
+    assert {"name": mounted[cache], "emptyDir": {}} in pod["volumes"]
+    assert target["mountPath"] != cache  # the image's own files must not be hidden where they are copied from
+    assert copying["command"] == ["cp", "-R", "--preserve=timestamps", f"{cache}/.", target["mountPath"]]
+    assert copying["image"] == container["image"]
+
+
+def test_the_first_keys_are_made_before_the_service_starts():
+    text = (DEPLOY / "kubernetes/posse.yml").read_text()
+    steps = [line.strip("# \n") for line in text.splitlines() if line.startswith("#   kubectl")]
+    (pod,) = manifests("keys.yml").values()
+    (container,) = pod["spec"]["containers"]
+    create = f"exec {pod['metadata']['name']} -- posse keys create"
+    order = ("apply -f deploy/kubernetes/keys.yml", create, "apply -f deploy/kubernetes/posse.yml")
+    places = [next(i for i, step in enumerate(steps) if words in step) for words in order]
+    assert places == sorted(places)
+    serving = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    assert (container["env"], container["image"]) == (serving["env"], serving["image"])
+    for file in re.findall(r"deploy/kubernetes/\S+\.yml", text):
+        assert (ROOT / file).exists()
+
+
+def test_prometheus_brings_a_key(paths):
+    (monitor,) = manifests("monitor.yml").values()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    service = manifests()["Service"]
+    assert monitor["spec"]["selector"]["matchLabels"] == service["metadata"]["labels"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert endpoint["path"] in paths
+    secret = endpoint["authorization"]["credentials"]
+    steps = (DEPLOY / "kubernetes/posse.yml").read_text()
+    assert f"create secret generic {secret['name']} " in steps
+    assert f'--from-literal={secret["key"]}="$(kubectl' in steps
 
 
 def test_compose_mounts_what_is_there():

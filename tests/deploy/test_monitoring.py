@@ -9,6 +9,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from posse.service.app import create_app
+from posse.service.measures import OF_PROCESSES
 from posse.service.metrics import OF_A_FLEET
 from posse.service.settings import Settings
 
@@ -50,7 +51,7 @@ def test_expressions_name_metrics_that_there_are(told, title, expression):
 
 def test_every_number_of_a_fleet_is_on_the_dashboard():
     text = (DEPLOY / "grafana/dashboards/posse.json").read_text()
-    assert [name for name in OF_A_FLEET if f"posse_fleet_{name}" not in text] == []
+    assert [name for name in (*OF_A_FLEET, *OF_PROCESSES) if f"posse_fleet_{name}" not in text] == []
 
 
 def test_alerts_say_what_is_wrong():

@@ -170,6 +170,15 @@ def test_a_file_of_rewards(served, tmp_path):
     assert served.counts("told")["rewards"] == 5
 
 
+def test_a_file_of_several_rewards_names_their_events(served, tmp_path):
+    served.make_fleet("adding", reward_events="sum")
+    decision = served.decide(fleet="adding")
+    path = tmp_path / "events.csv"
+    pl.DataFrame({"decision_id": [decision["id"]] * 3, "reward": [1.0, 2, 1], "event": [7, 8, 7]}).write_csv(path)
+    assert "2 new rewards, 1 that were there" in run(served, path, "--fleet", "adding").output
+    assert served.read(f"/v1/decisions/{decision['id']}")["reward"] == 3.0
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [

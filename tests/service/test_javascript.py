@@ -81,6 +81,10 @@ def require_right(told, fleet):
     assert (told["logged"]["id"], told["logged"]["reward"]) == (decision["id"], 3.0)
     assert told["again"] is True
     assert told["many"][1] == "cake"
+    assert told["counts"] == {"new": 2, "same": 1}
+    assert told["ranked"] == ["cake", "coffee"]
+    assert (told["known"], told["chosen"]) == (2, 2)
+    assert told["armsWithFeatures"] == ["coffee", "cake", "tea"]
     assert told["arms"] == ["coffee", "cake"]
     assert (told["task"], told["erased"], told["fleets"]) == ("a/b ü", None, True)
     assert told["unknown"] == [404, "unknown_fleet", True]

@@ -2,13 +2,16 @@
 
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 
 from posse.cli.doctor import ask
 from posse.service.log_lines import JsonLines, TextLines, without_secrets
-from posse.service.measures import Measures
+from posse.service.measures import OF_PROCESSES, Measures
 
 
 def numbers(text):
@@ -92,6 +95,48 @@ def test_arms_that_are_counted_have_a_limit(monkeypatch):
     assert text == {"a": 1, "b": 1, "other": 2}
 
 
+WORKERS = """
+import os, sys, time
+from prometheus_client.exposition import generate_latest
+from posse.service.measures import OF_PROCESSES, Measures
+measures = Measures()
+child = os.fork()
+if child == 0:  # the worker that leads, and is not asked
+    measures.note_clock(held=True, off=-300.0)
+    measures.note_fleets({"old": {"degraded": True}})
+    measures.note_fleets({"stores": {"degraded": True, "rewards_since_population": 7, "differing_tasks": 3}})
+    os.close(1)
+    sys.stdin.read()  # until it has been told of
+    os._exit(0)
+measures.note_clock(held=False, off=0.0)
+measures.note_fleets({"stores": {"degraded": False, "rewards_since_population": 9}})
+text = b""
+while b"differing_tasks{" not in text:
+    time.sleep(0.01)
+    text = generate_latest(measures.registry)
+print(text.decode())
+"""
+
+
+def test_what_one_worker_knows_is_told_by_all(tmp_path):
+    """Gauges are shared through files that Prometheus' library chooses when it is imported, so in another process."""
+    (tmp_path / "shared").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "shared")},
+    ) as process:  # fmt: skip
+        found = numbers(process.stdout.read())
+        process.stdin.close()
+    told = {name: value for name, value in found.items() if name.startswith(("posse_clock_", "posse_fleet_"))}
+    assert told == {
+        "posse_clock_held": 1,
+        "posse_clock_off_seconds": -300,
+        'posse_fleet_degraded{fleet="stores"}': 1,
+        'posse_fleet_differing_tasks{fleet="stores"}': 3,
+        'posse_fleet_rewards_since_population{fleet="stores"}': 9,
+    }
+
+
 @pytest.mark.slow
 def test_workers_log_json_and_count_together(postgres_url, serve, keys, tmp_path, wait_for):
     """Each request is counted once, whichever worker is asked; lines are JSON, and hold no key, task or context."""
@@ -109,6 +154,10 @@ def test_workers_log_json_and_count_together(postgres_url, serve, keys, tmp_path
     assert {found[name] for found in told} == {30}
     assert {sum(v for k, v in found.items() if k.startswith("posse_arm_decisions_total")) for found in told} == {30}
     assert {found["posse_leading"] for found in told} == {1}
+    for number in OF_PROCESSES:
+        if number != "differing_tasks":  # which is there once a comparison has been made
+            assert all(f'posse_fleet_{number}{{fleet="stores"}}' in found for found in told), number
+    assert {found["posse_clock_held"] for found in told} == {found["posse_clock_off_seconds"] for found in told} == {0}
     workers = {k for found in told for k in found if k.startswith("posse_resident_bytes{")}
     assert len(workers) == 2
     served.stop()

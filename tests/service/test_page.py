@@ -910,8 +910,8 @@ def test_everything_can_be_reached_by_keyboard(api, visit):
     page.locator("[data-count=tasks]").wait_for()
     assert focused() == "stores"  # the heading of what was opened
     tab_to("Overview")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
+    for _ in range(3):  # the report is second, where a manager finds it
+        page.keyboard.press("ArrowRight")
     assert focused() == "Tasks"
     seen(page.locator("[role=tab][aria-selected=true]"), "Tasks")
     page.get_by_role("link", name="store-03").wait_for()

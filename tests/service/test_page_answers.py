@@ -108,6 +108,23 @@ def test_segments_unusual_tasks_and_findings_are_those_of_the_api(api, visit):
         wrong.get_by_role("link", name=one["task"]).wait_for()
 
 
+def test_arms_are_those_of_the_api_and_set_up_is_in_words(api, visit):
+    found = insights_of(api)
+    page = visit(api.address, "#/stores")
+    rows = page.locator("table.shares tbody tr")
+    wait_for(lambda: rows.count() == len(found["arms"]))
+    for row, one in zip(rows.all(), found["arms"], strict=True):
+        assert row.locator("th").inner_text() == (f"{one['arm']} (retired)" if one["retired"] else one["arm"])
+        share, mean, best = texts(row.locator("td"))
+        assert abs(float(share.rstrip("%")) / 100 - one["share"]) < 0.006
+        assert mean == ("–" if one["mean_reward"] is None else shown(one["mean_reward"]))
+        assert best == f"{one['best_in']:,} ({one['sure_in']:,})"
+    settings = page.locator("dl.settings").inner_text()
+    assert "tasks learn from each other" in settings
+    assert "ebm-" not in settings
+    assert texts(page.get_by_role("tab"))[:2] == ["Overview", "Report"]
+
+
 @pytest.mark.slow
 def test_tasks_are_sorted_by_what_is_known_about_them(api, visit):
     found = insights_of(api)

@@ -161,3 +161,6 @@ def test_the_client_corrects_and_names_events(serve):
         assert client.decision(decision.id).reward == 3.0
         assert client.correct(decision, 2.5, instead_of=3.0)
         assert client.decision(decision.id).reward == 2.5
+        other = client.decide("stores", "store-2", {"hour": 9.5, "weather": "rain"})
+        assert client.reward_many([(other, 1.0, "a"), (other.id, 2.0, "b"), (other, 1.0, "a")]) == (2, 1)
+        assert client.decision(other.id).reward == 3.0

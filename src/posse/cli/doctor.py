@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,10 +117,27 @@ def _compiled() -> Iterator[Finding]:
     folder = os.environ.get("NUMBA_CACHE_DIR")
     place = Path(folder) if folder else Path(posse.kernels.__file__).parent / "__pycache__"
     n_files = sum(1 for _ in place.rglob("*.nbi")) if place.is_dir() else 0
-    if not n_files:
+    if folder and not _writable(place):
+        yield Finding(
+            WARNING, "compiled code",
+            f"{place}, which NUMBA_CACHE_DIR names, cannot be written to, so Numba ignores it ({n_files} files)",
+            "let the user who serves write there, or copy it to a folder that can be written to",
+        )  # fmt: skip
+    elif not n_files:
         yield Finding(WARNING, "compiled code", f"none in {place}", "run `posse warmup` as the user who serves")
     else:
         yield Finding(OK, "compiled code", f"{n_files} files in {place}")
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a file can be made in a folder, or the folder itself: what Numba asks before it uses one."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _file(path: Path) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ def ingest(
     """Take decisions and rewards from a file into the log of a running service; what came before counts once.
 
     Rows with an arm are decisions, as an export has them; of a table, columns that no log has are features. Rows with a
-    decision_id and a reward alone are rewards of decisions that are there.
+    decision_id and a reward, and no arm, are rewards of decisions that are there; event names one of several rewards.
     """
     from posse.client import Client
 
@@ -50,7 +50,7 @@ def ingest(
                 for name, value in done._asdict().items():
                     counts[name] += value
             if rewards:
-                told = client.reward_many([(row["decision_id"], row["reward"]) for row in rewards])
+                told = client.reward_many([(row["decision_id"], row["reward"], row.get("event")) for row in rewards])
                 counts["rewards"] += told.new
                 counts["same"] += told.same
             counts["rows"] += len(some)
@@ -91,6 +91,8 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
     if "arm" in known:
         known["context"] = {**known.get("context", {}), **others}
         known["task"], known["arm"] = str(known.get("task", "")), str(known["arm"])
+    elif others.get("event") is not None:  # of a decision a column of that name is a feature
+        known["event"] = str(others["event"])
     return known
 
 

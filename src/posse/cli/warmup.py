@@ -12,6 +12,7 @@ from posse.cli.stages import stages
 
 def warmup(
     times: Annotated[bool, typer.Option("--times", help="Say how long each part took the processor.")] = False,
+    service: Annotated[bool, typer.Option("--service", help="Only what posse serve uses, as for an image.")] = False,
 ) -> None:
     """Compile and cache every kernel, on two cores: afterwards nothing that starts waits for the compiler.
 
@@ -23,22 +24,25 @@ def warmup(
     from posse.cli import warming
     from posse.kernels.compiler import announcement
     from posse.service.helping import Helper
+    from posse.service.warming import parts as service_parts
     from posse.shared_cache import share_cache
     from posse.threads import workers
 
     announcement.made = True  # whoever asks for it knows
     share_cache()
-    todo = warming.parts()
-    started, spent = time.perf_counter(), {}
+    todo = service_parts() if service else warming.parts()
+    started = time.perf_counter()
+    spent: dict[str, float] = {}
     helper = None
     try:
         with warming.compiler_at_work() as compiled, stages(len(todo)) as begin:
             warming.begin()
-            # A second process begins at the other end; not where parts are timed: whose time would it be?
-            if compiled and not times and workers() > 1:
-                helper = Helper(warming.__name__)
             for name, work in todo.items():
                 begin(name)
+                # A second process begins at the other end; not where parts are timed: whose time would it be? All parts
+                # of a service need the first.
+                if helper is None and compiled and not times and workers() > 1 and (spent or not service):
+                    helper = Helper("posse.service.warming" if service else warming.__name__)
                 if helper is not None:
                     helper.wait_while_at(name)
                 before = time.process_time()

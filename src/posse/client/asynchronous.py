@@ -192,7 +192,10 @@ class AsyncClient:
         return False if decision_id is None else await self._ask(calls.correct(decision_id, value, instead_of))
 
     async def reward_many(self, rewards: calls.Rewards) -> values.RewardCounts:
-        """Give many decisions their rewards, all or none: pairs of decision or id and reward, or a mapping of ids."""
+        """Give many decisions their rewards, all or none: pairs of decision or id and reward, or a mapping of ids.
+
+        A third value names the event, where several make a reward.
+        """
         pairs = calls.rewards_of(rewards)
         return await self._ask(calls.reward_many(pairs)) if pairs else values.RewardCounts(0, 0)
 

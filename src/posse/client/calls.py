@@ -17,7 +17,7 @@ from posse.errors import InvalidValue, MissingFile
 T = TypeVar("T")
 Context = Mapping[str, Any] | Sequence[Any]
 Arms = Sequence[str] | Mapping[str, Any]
-Rewards = Mapping[str, float] | Iterable[tuple[Decision | str, float]]
+Rewards = Mapping[str, float] | Iterable[tuple[Decision | str, float] | tuple[Decision | str, float, str | None]]
 
 SPECS = ("task_features", "arm_features")
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -190,9 +190,9 @@ def correct(decision_id: str, value: float, instead_of: float | None = None) -> 
     return Call(method="PUT", path=path, read=values.news_of, body=to_json(body, "reward"))
 
 
-def reward_many(rewards: Sequence[tuple[str, float]]) -> Call[values.RewardCounts]:
+def reward_many(rewards: Sequence[dict[str, Any]]) -> Call[values.RewardCounts]:
     """Reward many decisions: all or none."""
-    body = to_json({"rewards": [{"id": name, "reward": value} for name, value in rewards]}, "the batch")
+    body = to_json({"rewards": rewards}, "the batch")
     return Call(method="POST", path="/v1/rewards", read=values.counts_of, body=body)
 
 
@@ -209,11 +209,16 @@ def rewarded_id(decision: Decision | str) -> str | None:
     return _name(decision, "decision id")
 
 
-def rewards_of(rewards: Rewards) -> list[tuple[str, float]]:
-    """Return ids and rewards, fallbacks left out."""
-    pairs = rewards.items() if isinstance(rewards, Mapping) else rewards
-    named = ((rewarded_id(decision), value) for decision, value in pairs)
-    return [(decision_id, value) for decision_id, value in named if decision_id is not None]
+def rewards_of(rewards: Rewards) -> list[dict[str, Any]]:
+    """Return rewards as they are sent, fallbacks left out."""
+    found = []
+    for one in rewards.items() if isinstance(rewards, Mapping) else rewards:
+        if len(one) not in (2, 3):
+            raise InvalidValue(f"expected (decision, reward) or (decision, reward, event), got {len(one)} values")
+        decision_id, value, event = rewarded_id(one[0]), one[1], one[2] if len(one) == 3 else None
+        if decision_id is not None:
+            found.append({"id": decision_id, "reward": value} | ({} if event is None else {"event": event}))
+    return found
 
 
 def decision(decision_id: str) -> Call[values.LogRow]:

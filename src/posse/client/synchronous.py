@@ -529,7 +529,8 @@ class Client:
         Parameters
         ----------
         rewards : iterable of pairs, or mapping
-            Pairs of a decision or its id and its reward, or rewards by id. Fallbacks are left out.
+            Pairs of a decision or its id and its reward, or rewards by id; a third value names the event, where several
+            make a reward. Fallbacks are left out.
 
         Returns
         -------

@@ -7,15 +7,30 @@ each keeps its numbers; whichever of them is asked for ``/metrics`` adds them up
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client.core import Metric, Sample
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
+OF_PROCESSES = {
+    "set_aside": "1 if a fleet is not served: it cannot be loaded or cannot learn",
+    "degraded": "1 if something fails that is done for a fleet, which decides",
+    "refresh_failing": "1 if the last estimate of a population failed",
+    "differing_tasks": "Tasks whose sums were not those of the log when last compared",
+    "population_age_seconds": "Seconds for which the population has been in force (in the worker with the oldest)",
+    "rewards_since_population": "Rewards that were learned since the population was estimated",
+}
+"""Gauges by fleet, without ``posse_fleet_``, that processes know of their fleets; of workers' the highest is told."""
+
+CLOCK_OFF = "posse_clock_off_seconds"
+NOTHING = -1.0  # a number of a fleet that is not there: nothing can be taken out of the files of workers
 MOST_ARMS = 5000  # pairs of fleet and arm that are counted by themselves; others are counted as "other"
 
 
@@ -61,12 +76,27 @@ class Measures:
             "posse_fleet_changes_behind", "Changes of the log that were not applied yet (by the slowest worker)",
             ("fleet",), registry=own, multiprocess_mode="livemax",
         )  # fmt: skip
+        self._of_fleets = {
+            name: Gauge(f"posse_fleet_{name}", words, ("fleet",), registry=own, multiprocess_mode="livemax")
+            for name, words in OF_PROCESSES.items()
+        }
+        self._held = Gauge(
+            "posse_clock_held", "1 if nothing expires or is pruned, since the clock jumped", registry=own,
+            multiprocess_mode="livemax",
+        )  # fmt: skip
+        self._off = Gauge(
+            CLOCK_OFF, "Seconds by which a clock that jumped is ahead", registry=own, multiprocess_mode="liveall"
+        )
+        self._noted: dict[tuple[str, str], tuple[Any, float]] = {}
+        self._noting = threading.Lock()
+        self.before_telling: Callable[[], None] | None = None
+        """Called whenever this process notes how it is; sees to :meth:`note_fleets` and :meth:`note_clock`."""
         self._children: dict[tuple[Any, ...], Any] = {}
         self._arms: dict[tuple[str, str], Any] = {}
         self._known: set[str] = set()
         self.registry = CollectorRegistry() if self.shared else own
         if self.shared:
-            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
+            self.registry.register(_Together(MultiProcessCollector(None)))  # type: ignore[no-untyped-call]
 
     def requested(self, route: str, method: str, status: int, seconds: float, code: str | None) -> None:
         """Count a request, and its error if it had one."""
@@ -106,6 +136,34 @@ class Measures:
         for fleet in self._known.difference(behind):
             self._forget(fleet)
         self._known = set(behind)
+        if self.before_telling is not None:
+            self.before_telling()
+
+    def note_clock(self, *, held: bool, off: float) -> None:
+        """Note what this process thinks of the clock."""
+        self._held.set(float(held))
+        self._off.set(off)
+
+    def note_fleets(self, found: dict[str, dict[str, float]]) -> None:
+        """Note numbers of all fleets of this process, by fleet and name; what is not among these is gone."""
+        told = {(name, fleet): float(value) for fleet, values in found.items() for name, value in values.items()}
+        with self._noting:  # both who asks for metrics and the thread that looks after fleets note them
+            self._note(told)
+
+    def _note(self, told: dict[tuple[str, str], float]) -> None:
+        for key in [key for key in self._noted if key not in told]:
+            child, value = self._noted[key]
+            if not self.shared:
+                del self._noted[key]
+                self._of_fleets[key[0]].remove(key[1])
+            elif value != NOTHING:
+                child.set(NOTHING)
+                self._noted[key] = child, NOTHING
+        for key, value in told.items():
+            child, before = self._noted.get(key) or (self._of_fleets[key[0]].labels(key[1]), None)
+            if value != before:  # most are as they were, of thousands
+                child.set(value)
+                self._noted[key] = child, value
 
     def _forget(self, fleet: str) -> None:
         if self.shared:  # nothing can be taken out of the files of workers
@@ -126,6 +184,29 @@ class Measures:
             number = path.stem.rpartition("_")[2]
             if number.isdigit() and not Path(f"/proc/{number}").exists():
                 mark_process_dead(int(number), folder)  # type: ignore[no-untyped-call]
+
+
+class _Together:
+    """What all workers noted, put together.
+
+    Parameters
+    ----------
+    collector : MultiProcessCollector
+    """
+
+    def __init__(self, collector: Any) -> None:
+        self._collector = collector
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield metrics without fleets that are gone; the clock of the worker that is furthest off."""
+        gauges = {f"posse_fleet_{name}" for name in OF_PROCESSES}
+        for metric in self._collector.collect():
+            if metric.name in gauges:
+                metric.samples = [sample for sample in metric.samples if sample.value != NOTHING]
+            elif metric.name == CLOCK_OFF:
+                furthest = max(metric.samples, key=lambda sample: abs(sample.value))
+                metric.samples = [Sample(CLOCK_OFF, {}, furthest.value)]
+            yield metric
 
 
 def resident_bytes() -> int:

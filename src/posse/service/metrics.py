@@ -20,17 +20,11 @@ SIZE_SECONDS = 60.0  # after which the size of the database is asked for again: 
 
 OF_A_FLEET = {
     **{name: f"{name.capitalize()} of a fleet" for name in COUNTS},
-    "refresh_failing": "1 if the last estimate of a population failed",
-    "set_aside": "1 if a fleet is not served: it cannot be loaded or cannot learn",
-    "degraded": "1 if something fails that is done for a fleet, which decides",
-    "differing_tasks": "Tasks whose sums were not those of the log when last compared",
     "snapshot_age_seconds": "Seconds since the newest snapshot, if there is one",
-    "population_age_seconds": "Seconds for which the process that answers has had its population",
-    "rewards_since_population": "Rewards that were learned since the population was estimated",
     "oldest_pending_seconds": "Age of the oldest decision that waits for its reward, 0 if none does",
     "mean_reward": "Mean of the rewards that came in the last hour, if any did",
 }
-"""Gauges by fleet, without ``posse_fleet_``, and what they say."""
+"""Gauges by fleet, without ``posse_fleet_``, that the database knows. What only processes know: ``OF_PROCESSES``."""
 
 
 class Metrics:
@@ -45,18 +39,11 @@ class Metrics:
         self._engine = engine
         self._size, self._size_at = 0, -SIZE_SECONDS
         engine.measures.registry.register(self)
+        engine.measures.before_telling = self.note
 
     def collect(self) -> Iterator[Metric]:
         """Yield what is true now: of the database, so that every worker says the same."""
         engine = self._engine
-        yield GaugeMetricFamily(
-            "posse_clock_held",
-            "1 if nothing expires or is pruned, since the clock jumped",
-            value=float(engine.steady.held),
-        )
-        yield GaugeMetricFamily(
-            "posse_clock_off_seconds", "Seconds by which a clock that jumped is ahead", value=engine.steady.off
-        )
         try:
             found = self._fleets() if engine.ready else {}
             size = self._database_bytes() if engine.ready else 0
@@ -80,11 +67,6 @@ class Metrics:
         found: dict[str, dict[str, float | None]] = {}
         for row in engine.storage.fleets():
             values: dict[str, float | None] = {name: getattr(row, name) for name in COUNTS}
-            state, _ = engine.roster.state_of(row.name)
-            values |= {"set_aside": state == SET_ASIDE, "degraded": state == DEGRADED}
-            checked = engine.checker.last.get(row.name)
-            if checked is not None and checked.failed is None:  # no number is better than a 0 that nobody has seen
-                values["differing_tasks"] = checked.found.different
             pending, snapshot = times.get(row.name, (None, None))
             values["oldest_pending_seconds"] = 0.0 if pending is None else max(now - pending, 0.0)
             if snapshot is not None:
@@ -93,14 +75,30 @@ class Metrics:
             rewards = sum(part.rewards for part in recent)
             if rewards:
                 values["mean_reward"] = sum(part.reward_sum for part in recent) / rewards
-            live = engine.roster.find(row.name)
+            found[row.name] = values
+        return found
+
+    def note(self) -> None:
+        """Note what only this process knows, for whichever worker is asked."""
+        engine = self._engine
+        engine.measures.note_clock(held=engine.steady.held, off=engine.steady.off)
+        found: dict[str, dict[str, float]] = {}
+        names = {live.name for live in engine.roster.all()}.union(engine.roster.troubled()) if engine.opened else ()
+        for name in names:
+            state, _ = engine.roster.state_of(name)
+            # Who led before may remember that a snapshot failed; whether one does now is known to who leads.
+            degraded = state == DEGRADED and (engine.leading or not engine.roster.can_learn(name))
+            values: dict[str, float] = {"set_aside": state == SET_ASIDE, "degraded": degraded}
+            checked, live = engine.checker.last.get(name), engine.roster.find(name)
+            if checked is not None and checked.failed is None:  # no number is better than a 0 that nobody has seen
+                values["differing_tasks"] = checked.found.different
             if live is not None:
                 replica = live.replica
                 values["refresh_failing"] = replica.refresh_problem is not None
                 values["population_age_seconds"] = time.monotonic() - live.population_at
                 values["rewards_since_population"] = max(replica.n_rewards - replica.estimated_at, 0)
-            found[row.name] = values
-        return found
+            found[name] = values
+        engine.measures.note_fleets(found)
 
     def _database_bytes(self) -> int:
         if time.monotonic() - self._size_at >= SIZE_SECONDS:

@@ -21,6 +21,16 @@ export async function scenario({ Client, ServiceError }, url, fleet) {
     { task: "t", context: { hour: 2 }, eligible: ["cake"] },
   ]);
   told.many = many.map((one) => one.arm);
+  told.counts = await client.rewardMany([[many[1], 1.0, "a"], [many[1].id, 2.0, "b"], [many[1], 1.0, "a"]]);
+  told.ranked = (await client.rank(fleet, "t", { hour: 1 }, 2)).map((one) => one.arm).sort();
+  await client.createFleet(`${fleet}-known`, {
+    arms: { coffee: { price: 3 }, cake: { price: 4 } }, features: ["hour"], task_features: ["size"], arm_features: ["price"],
+  });
+  told.known = await client.setTaskFeatures(`${fleet}-known`, { t: { size: 2 }, u: { size: 1 } });
+  told.armsWithFeatures = (await client.addArm(`${fleet}-known`, "tea", { price: 2.5 })).arms;
+  await client.createFleet(`${fleet}-shop`, { kind: "catalogue", features: ["hour"], arm_features: ["price"] });
+  const eligible = { tea: { price: 2.5 }, cake: { price: 4 }, soup: { price: 5 } };
+  told.chosen = (await client.choose(`${fleet}-shop`, "t", { hour: 1 }, eligible, { k: 2 })).length;
   await client.addArm(fleet, "tea");
   told.arms = (await client.retireArm(fleet, "tea")).arms;
   told.task = (await client.task(fleet, "a/b ü")).task;

@@ -19,10 +19,10 @@ import { policyWords } from "./words.js";
 
 const NAMES = {
   overview: "Overview",
+  report: "Report",
   arms: "Arms",
   tasks: "Tasks",
   try: "Try it",
-  report: "Report",
   value: "Value",
   pending: "Pending",
   log: "Log",

@@ -9,6 +9,7 @@ import { loadInsights } from "./insights.js";
 import { notableCard } from "./notable.js";
 import { amend, href } from "./route.js";
 import { segmentsCard } from "./segments.js";
+import { sharesCard } from "./shares.js";
 import { timeline } from "./timeline.js";
 import { featureWords, policyWords, priorWords } from "./words.js";
 
@@ -44,7 +45,7 @@ function settings(fleet) {
     ["A context has", definition.features.map(featureWords).join("; ")],
     ["Rewards", REWARDS[definition.rewards]],
     ["A level of its own for every arm", definition.intercept ? "yes" : "no"],
-    ["How it decides", `${policyWords(definition.policy)} (${definition.policy})`],
+    ["How it decides", policyWords(definition.policy)],
     ["What tasks have in common is learned", isNone(definition.prior) ? OWN : priorWords(definition.prior)],
     ["Strength of exploration", isNone(definition.exploration) ? OWN : number(definition.exploration)],
     ["Least probability of an arm", number(definition.floor)],
@@ -74,6 +75,7 @@ export function overviewPanel({ fleet, route, soon }) {
   const worth = answerCard();
   const curves = curvesCard();
   const segments = segmentsCard();
+  const shares = sharesCard();
   const notable = notableCard(fleet);
   const list = h("dl", { class: "settings" });
   const none = empty("No decisions yet", `POST a task and its context to /v1/fleets/${fleet}/decisions:`);
@@ -87,7 +89,7 @@ export function overviewPanel({ fleet, route, soon }) {
   );
   none.hidden = true;
   const setup = h("div", { class: "card" }, h("h2", null, "Set-up"), list);
-  const found = [worth, curves, segments, notable];
+  const found = [worth, curves, segments, shares, notable];
   const element = h("div", { class: "stack" }, none, ...found.map((card) => card.element), charts, setup);
 
   function choose(next) {

@@ -1,6 +1,6 @@
 // What is shown, as the part of the address after #: #/fleet/tab/item?search=...
 
-const TABS = ["overview", "arms", "tasks", "try", "report", "value", "pending", "log"];
+const TABS = ["overview", "report", "arms", "tasks", "try", "value", "pending", "log"];
 
 function decoded(part) {
   try {
