@@ -225,6 +225,9 @@ def test_an_admin_makes_a_fleet_changes_its_arms_and_erases_a_task(tmp_path, vis
         page.get_by_label("Name").fill("kiosk")
         page.get_by_label("Arms").fill("tea\ncake\n")
         page.get_by_label("Context").fill("hour\nweather: sun, rain")
+        page.get_by_label("A reward is").select_option("binary")
+        page.get_by_label("A reward may come within so many days").fill("14")
+        page.get_by_label("If none has come by then, it counts as 0").check()
         page.get_by_role("button", name="Make this fleet").click()
         page.get_by_role("button", name="Cancel").click()
         assert api.read("/v1/fleets")["fleets"] == []
@@ -235,7 +238,9 @@ def test_an_admin_makes_a_fleet_changes_its_arms_and_erases_a_task(tmp_path, vis
         fleet = api.read("/v1/fleets/kiosk")
         assert fleet["arms"] == ["tea", "cake"]
         assert fleet["columns"] == ["intercept", "hour", "weather=sun", "weather=rain"]
-        assert fleet["definition"]["evaluation_budget"] == 0.01
+        definition = fleet["definition"]
+        assert (definition["rewards"], definition["absent_reward"]) == ("binary", 0.0)
+        assert (definition["time_to_live"], definition["evaluation_budget"]) == (14 * 86400.0, 0.01)
 
         for task in ("one", "two"):
             api.decide("kiosk", task, {"hour": 1.0, "weather": "sun"})

@@ -5,6 +5,7 @@ import { confirmed } from "./dialog.js";
 import { h, setHidden, setText } from "./dom.js";
 import { href } from "./route.js";
 
+const KINDS = { number: "a number", binary: "yes or no", count: "a count" };
 const lines = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 
 // "hour" is a number, "weather: sun, rain" one of these.
@@ -39,6 +40,15 @@ export function newFleetForm() {
     "What is known when it is decided, one per line: a name for a number; a name, a colon and the values for a choice.",
     "hour\nweather: sun, cloud, rain",
   );
+  const rewards = h(
+    "select",
+    { id: "new-rewards" },
+    h("option", { value: "number" }, "A number (sales, minutes, a rating)"),
+    h("option", { value: "binary" }, "Yes or no (a click, a purchase)"),
+    h("option", { value: "count" }, "A count (items, visits)"),
+  );
+  const days = h("input", { id: "new-days", type: "number", min: "0.01", max: "3650", step: "any", value: "30", required: true });
+  const absent = h("input", { id: "new-absent", type: "checkbox" });
   const budget = h("input", { id: "new-budget", type: "checkbox", checked: true });
   const form = h(
     "form",
@@ -47,6 +57,9 @@ export function newFleetForm() {
     h("div", { class: "field" }, h("label", { for: "new-name" }, "Name"), name),
     arms.element,
     features.element,
+    h("div", { class: "field" }, h("label", { for: "new-rewards" }, "A reward is"), rewards),
+    h("div", { class: "field" }, h("label", { for: "new-days" }, "A reward may come within so many days"), days),
+    h("label", { class: "check", for: "new-absent" }, absent, "If none has come by then, it counts as 0"),
     h(
       "label",
       { class: "check", for: "new-budget" },
@@ -67,14 +80,18 @@ export function newFleetForm() {
     const body = {
       arms: lines(arms.field.value),
       features: lines(features.field.value).map(featureOf),
+      rewards: rewards.value,
+      time_to_live: 86400 * Number(days.value),
       evaluation_budget: budget.checked ? 0.01 : 0,
+      ...(absent.checked ? { absent_reward: 0 } : {}),
     };
     const context = body.features.map((one) => (typeof one === "string" ? one : one.name)).join(", ");
     await confirmed({
       title: `Make the fleet ${name.value}?`,
       lines: [
         `Every task chooses among ${body.arms.join(", ")}.`,
-        `${context ? `A context has ${context}` : "There is no context"}. This cannot be changed later.`,
+        `${context ? `A context has ${context}` : "There is no context"}.`,
+        `A reward is ${KINDS[rewards.value]}, within ${days.value} days${absent.checked ? ", else 0" : ""}. None of this can be changed later.`,
       ],
       action: "Make it",
       work: () => send("PUT", path("fleets", name.value), body),
