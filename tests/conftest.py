@@ -69,6 +69,14 @@ def pytest_configure() -> None:
             cached.unlink(missing_ok=True)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say how long a newcomer's steps took, where that was tried."""
+    for report in terminalreporter.getreports("passed"):
+        steps = [words for name, words in report.user_properties if name == "newcomer"]
+        if steps and report.when == "call":
+            terminalreporter.write_line(f"a newcomer: {', '.join(steps)}")
+
+
 @pytest.fixture(autouse=True)
 def _no_lines_to_a_closed_stream():
     """A command that was run in this process wrote its log to a standard error that is gone after the test."""

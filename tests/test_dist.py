@@ -25,7 +25,7 @@ def test_the_citation_names_this_version_and_the_paper():
 
 
 @pytest.mark.slow
-def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(tmp_path):
+def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(tmp_path, record_property):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", tmp_path / "dist"], cwd=ROOT, check=True, capture_output=True
     )
@@ -47,10 +47,10 @@ def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(
         check=False,
     )
     assert played.returncode == 0, played.stdout + played.stderr
-    print(played.stdout)  # how long each step took; pytest -s shows it
-
     assert played.stdout.splitlines()[-1].startswith("{")
     measured = json.loads(played.stdout.splitlines()[-1])
+    for step, seconds in measured["seconds"].items():
+        record_property("newcomer", f"{step} {seconds:.0f} s")
     assert set(measured["seconds"]) == {"environment", "install", "import", "first decision", "report"}
     assert "gift" in played.stdout
     assert "learned ebm-rand-ucb" in played.stdout
