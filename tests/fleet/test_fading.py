@@ -125,7 +125,7 @@ def test_dates_are_times(clock, fleet_of):
     assert fleet.n_rewards < 35
     with pytest.raises(InvalidValue, match="parse it"):
         fleet.learn_many(table.with_columns(date=pl.lit("yesterday")), time="date")
-    with pytest.raises(InvalidValue, match="no drift"):
+    with pytest.raises(InvalidValue, match="expected a fleet with drift"):
         fleet_of(0, clock=clock).learn_many(table, time="when")
 
 

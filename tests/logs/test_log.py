@@ -73,7 +73,7 @@ def test_a_log_is_a_value():
 
 
 def test_what_is_no_table_is_refused():
-    with pytest.raises(InvalidValue, match="log must be a Polars or pandas data frame"):
+    with pytest.raises(InvalidValue, match="expected log to be a Polars or pandas data frame"):
         Log(7)
 
 

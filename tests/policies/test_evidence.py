@@ -93,7 +93,7 @@ def test_units_do_not_matter_while_all_rewards_are_zero():
 
 
 def test_robust_needs_the_evidence_prior():
-    with pytest.raises(InvalidValue, match="needs prior='evidence'"):
+    with pytest.raises(InvalidValue, match="expected prior='evidence'"):
         EbmUCB(**SIZES, robust=True)
 
 

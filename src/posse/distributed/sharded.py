@@ -72,7 +72,7 @@ class ShardedPosse:
     fsync : bool, default True
         Whether every change is on the disk before it is acknowledged. False survives the death of a process, and not
         that of a machine.
-    snapshot_bytes : int, default 64 MiB
+    snapshot_bytes : int, default 67108864
         A shard makes a snapshot when its journal, which it reads again after a death, is larger than this and than the
         last snapshot.
     resources : dict, optional
@@ -318,7 +318,7 @@ class ShardedPosse:
         tasks : sequence of names, or str
         contexts : table, 2-D array or list of contexts
         eligible : sequence of (sequence of arms, or None), default None
-        explore : bool, default True
+        explore, record : bool, default True
             All as in :meth:`posse.Posse.decide_many`.
 
         Returns
@@ -359,35 +359,120 @@ class ShardedPosse:
         return found
 
     def expected_many(self, tasks: Any, contexts: Any, *, confidence: float = 0.9) -> Any:
-        """Return what is believed about every active arm in many rows. See :meth:`posse.Posse.expected_many`.
+        """Return what is believed about every active arm in many rows, as a table; changes nothing.
 
-        Tasks and contexts must be given: no shard knows the average context of all tasks.
+        Parameters
+        ----------
+        tasks : sequence of names, or str
+        contexts : table, 2-D array or list of contexts
+            Both must be given: no shard knows the average context of all tasks.
+        confidence : float, default 0.9
+            All as in :meth:`posse.Posse.expected_many`.
+
+        Returns
+        -------
+        table
+            As :meth:`posse.Posse.expected_many` returns it.
+
+        Raises
+        ------
+        ShapeError, NotFinite, InvalidValue
+            If a name, a context or ``confidence`` is refused.
         """
         return looking.expected_many(self, tasks, contexts, confidence)
 
     def probabilities(
         self, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None = None, explore: bool = True
     ) -> Array:
-        """Return how likely each active arm would be in every row. See :meth:`posse.Posse.probabilities`."""
+        """Return the probability of each active arm in every row; changes nothing.
+
+        Parameters
+        ----------
+        tasks : sequence of names, or str
+        contexts : table, 2-D array or list of contexts
+        eligible : sequence of (sequence of arms, or None), default None
+        explore : bool, default True
+            All as in :meth:`posse.Posse.probabilities`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_arms)
+
+        Raises
+        ------
+        UnknownArm, ShapeError, NotFinite, InvalidValue
+            As in :meth:`posse.Posse.probabilities`.
+        """
         require_truth_value(explore)
         return looking.probabilities(self, tasks, contexts, eligible, explore)
 
     def coefficients(self, task: Label) -> Coefficients:
-        """Return the posterior of every arm's coefficients in a task. See :meth:`posse.Posse.coefficients`."""
+        """Return the posterior of every arm's coefficients in a task; its shard does it.
+
+        Parameters
+        ----------
+        task : str or int
+
+        Returns
+        -------
+        Coefficients
+            As :meth:`posse.Posse.coefficients` returns it.
+
+        Raises
+        ------
+        UnknownTask
+            As in :meth:`posse.Posse.coefficients`.
+        """
         found: Coefficients = looking.look_at(self, task, "coefficients")
         return found
 
     def borrowing(self, task: Label) -> Borrowing:
-        """Return how much a task leans on the others. See :meth:`posse.Posse.borrowing`."""
+        """Return how much a task leans on the others; its shard does it.
+
+        Parameters
+        ----------
+        task : str or int
+
+        Returns
+        -------
+        Borrowing
+            As :meth:`posse.Posse.borrowing` returns it.
+
+        Raises
+        ------
+        UnknownTask
+            As in :meth:`posse.Posse.borrowing`.
+        """
         found: Borrowing = looking.look_at(self, task, "borrowing")
         return found
 
     def export(self, task: Label) -> dict[str, Any]:
-        """Return all that is kept about a task, as plain values. See :meth:`posse.Posse.export`."""
+        """Return all that is kept about a task, as plain values; its shard does it.
+
+        Parameters
+        ----------
+        task : str or int
+
+        Returns
+        -------
+        dict
+            As :meth:`posse.Posse.export` returns it.
+
+        Raises
+        ------
+        UnknownTask
+            As in :meth:`posse.Posse.export`.
+        """
         return looking.export(self, task)
 
     def pending(self) -> list[Pending]:
-        """Return the decisions of all shards that wait for a reward, the oldest first."""
+        """Return the decisions of all shards that wait for a reward.
+
+        Returns
+        -------
+        list of Pending
+            The oldest first.
+        """
         return looking.pending(self)
 
     # Learning.
@@ -666,7 +751,7 @@ class ShardedPosse:
         folder : path, default None
         address : str, default None
         fsync : bool, default True
-        snapshot_bytes : int, default 64 MiB
+        snapshot_bytes : int, default 67108864
         resources : dict, default None
             As in :class:`ShardedPosse`.
 

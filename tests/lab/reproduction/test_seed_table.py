@@ -269,7 +269,7 @@ def test_no_file(file):
 
 def test_a_file_of_another_kind_says_which(file, small_world):
     simulate(small_world, ["random"], horizon=5, seeds=1, out=file)
-    with pytest.raises(ResultFileError, match=r"'posse\.measurement/1', but 'posse\.simulation/1' came"):
+    with pytest.raises(ResultFileError, match=r"'posse\.measurement/1', got 'posse\.simulation/1'"):
         SeedTable.load(file)
 
 

@@ -35,7 +35,6 @@ export function scale(family) {
   return { binary: "logit per unit", count: "log rate per unit" }[family] ?? "reward per unit";
 }
 
-// A number with its interval: 1.2 (0.9 to 1.5).
 // The interval of an expected reward, of which mean and standard deviation are known: on the scale of its link, where
 // beliefs are Gaussian, so that rates stay above 0 and probabilities below 1.
 export function intervalOf(family, mean, sd) {
@@ -52,6 +51,7 @@ export function intervalOf(family, mean, sd) {
   return [mean - half, mean + half];
 }
 
+// An interval in words: 0.9 to 1.5.
 export function between(low, high) {
   return low === null || high === null || low === undefined ? NONE : `${number(low)} to ${number(high)}`;
 }
