@@ -393,7 +393,7 @@ def test_secrets_are_nowhere_on_disk(tmp_path, start, keys, wait_for):
         if path.is_file():
             data = path.read_bytes()
             for key in made:
-                assert key.rpartition("_")[2][:20].encode() not in data
+                assert key.split("_", 2)[2][:20].encode() not in data
     with sqlite3.connect(tmp_path / "posse.db") as connection:
         text = str([connection.execute(f'SELECT * FROM "{name}"').fetchall() for (name,) in connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE '%key%'")])  # fmt: skip
