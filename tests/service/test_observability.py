@@ -121,6 +121,7 @@ print(text.decode())
 def test_what_one_worker_knows_is_told_by_all(tmp_path):
     """Gauges are shared through files that Prometheus' library chooses when it is imported, so in another process."""
     (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "gauge_livesum_1.db").touch()  # of a worker that is just starting
     with subprocess.Popen(
         [sys.executable, "-c", WORKERS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "shared")},

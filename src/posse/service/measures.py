@@ -96,7 +96,7 @@ class Measures:
         self._known: set[str] = set()
         self.registry = CollectorRegistry() if self.shared else own
         if self.shared:
-            self.registry.register(_Together(MultiProcessCollector(None)))  # type: ignore[no-untyped-call]
+            self.registry.register(_Together(Path(os.environ[SHARED])))
 
     def requested(self, route: str, method: str, status: int, seconds: float, code: str | None) -> None:
         """Count a request, and its error if it had one."""
@@ -191,22 +191,33 @@ class _Together:
 
     Parameters
     ----------
-    collector : MultiProcessCollector
+    folder : Path
+        Where each worker has its files.
     """
 
-    def __init__(self, collector: Any) -> None:
-        self._collector = collector
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def collect(self) -> Iterator[Metric]:
         """Yield metrics without fleets that are gone; the clock of the worker that is furthest off."""
         gauges = {f"posse_fleet_{name}" for name in OF_PROCESSES}
-        for metric in self._collector.collect():
+        # A worker that starts makes its files empty first, and the library cannot read those.
+        with os.scandir(self._folder) as entries:
+            files = [entry.path for entry in entries if entry.name.endswith(".db") and _has_bytes(entry)]
+        for metric in MultiProcessCollector.merge(files, accumulate=True):  # type: ignore[no-untyped-call]
             if metric.name in gauges:
                 metric.samples = [sample for sample in metric.samples if sample.value != NOTHING]
             elif metric.name == CLOCK_OFF:
                 furthest = max(metric.samples, key=lambda sample: abs(sample.value))
                 metric.samples = [Sample(CLOCK_OFF, {}, furthest.value)]
             yield metric
+
+
+def _has_bytes(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.stat().st_size > 0
+    except FileNotFoundError:  # that of a worker which has died
+        return False
 
 
 def resident_bytes() -> int:
