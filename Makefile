@@ -8,6 +8,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 8080
+# Tests start hundreds of processes; without kept bytecode each would compile every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo serve test pytest test-slow lint format bench report picture docs dist clean
 
