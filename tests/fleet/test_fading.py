@@ -10,6 +10,7 @@ from posse import FeatureSpec, Posse
 from posse.engine.drift import TICKS, aged
 from posse.errors import DamagedFile, InvalidValue
 from posse.fleet.replica import Replica
+from posse.fleet.snapshot import freeze_fleet
 
 DAY = 86400.0
 NAMES = tuple(f"store-{number}" for number in range(12))
@@ -175,8 +176,6 @@ def test_a_loaded_fleet_goes_on_as_the_saved_one(tmp_path, clock, snapshot, diff
 
 
 def test_a_snapshot_holds_what_was_there_before_ageing(tmp_path, fleet_of, clock):
-    from posse.fleet.snapshot import freeze_fleet
-
     fleet = fleet_of(60, clock=clock, drift=2.0)
     before = fleet.statistics
     write = freeze_fleet(fleet)
@@ -383,6 +382,98 @@ def test_many_pairs_fade_beside_decisions_and_come_out_as_if_at_once(clock, monk
         assert_allclose(list(one.sd.values()), list(other.sd.values()), rtol=1e-9)
     assert_allclose(at_once.statistics.moment, beside.statistics.moment, rtol=1e-12)
     assert looks == [{"look": True}] * 3
+
+
+def both_ways(clock, monkeypatch, **settings):
+    """Two fleets that are told the same: the sums of one fade at once, those of the other when they are looked at."""
+    monkeypatch.setattr("posse.engine.store.FEW_PAIRS", 0)
+    settings = {"refresh_growth": 1e9, "clock": clock, "drift": 1.0, "seed": 1, **settings}
+    at_once, later = (
+        Posse(arms=["red", "green", "blue"], features=["age", "size"], background=background, **settings)
+        for background in (False, True)
+    )
+    rng = np.random.default_rng(4)
+    n = 300
+    rows = {"task": [f"t{i % 40}" for i in range(n)], "arm": [["red", "green", "blue"][i % 3] for i in range(n)],
+            "age": rng.normal(size=n), "size": np.where(np.arange(n) < 150, rng.normal(size=n), 0.0),
+            "reward": rng.normal(size=n)}  # fmt: skip
+    for fleet in (at_once, later):
+        fleet.learn_many(rows)
+        fleet.refresh()
+    return at_once, later
+
+
+def assert_same_sums(one, other):
+    assert one.tasks == other.tasks
+    for name in ("count", "sum_of_squares", "moment", "gram"):
+        mine, theirs = getattr(one.statistics, name), getattr(other.statistics, name)
+        assert_allclose(theirs, mine, rtol=1e-12, atol=1e-15 * np.abs(mine).max(), err_msg=name)
+        assert ((theirs == 0) == (mine == 0)).all(), "what has faded away is gone in both"
+    assert one.n_rewards == pytest.approx(other.n_rewards, rel=1e-12)
+
+
+def test_sums_that_fade_when_they_are_looked_at_are_those_that_fade_at_once(clock, monkeypatch):
+    fleets = at_once, later = both_ways(clock, monkeypatch)
+    rng = np.random.default_rng(5)
+    counts = {"overdue": 0, "faded": 0}
+    for round_number in range(60):
+        clock.now += float(rng.exponential(6 * 3600.0))
+        task, arm = f"t{rng.integers(50)}", ["red", "green", "blue"][rng.integers(3)]
+        made = [fleet.decide(task, [0.3, 0.1], eligible=[arm]) for fleet in fleets]
+        counts["overdue"] += later._engine.store.overdue is not None
+        match round_number % 6:
+            case 0 | 1 | 2:
+                for fleet, decision in zip(fleets, made, strict=True):
+                    fleet.reward(decision, float(round_number))
+            case 3:
+                rows = {"task": ["t3", "new"], "arm": ["red", "blue"], "age": [1.0, 2.0], "size": [0.0, 0.1],
+                        "reward": [1.0, -1.0]}  # fmt: skip
+                for fleet in fleets:
+                    fleet.learn_many(rows, refresh=False)
+                    fleet.refresh()
+            case 4:
+                for fleet in fleets:
+                    fleet.forget(fleet.tasks[round_number % 7])
+            case 5:
+                for fleet in fleets:
+                    fleet.export(fleet.tasks[round_number % 9])
+        # Looking at all of them brings all up to date, so this is not done in every round.
+        if round_number % 10 == 9:
+            assert_same_sums(at_once, later)
+            counts["faded"] += int((at_once.statistics.gram[..., 2, 2] == 0).sum())
+    assert_same_sums(at_once, later)
+    assert counts["overdue"] >= 30
+    assert counts["faded"] > 0
+
+
+def test_a_snapshot_holds_what_was_due_when_it_was_taken(clock, monkeypatch, tmp_path):
+    at_once, later = both_ways(clock, monkeypatch)
+    clock.now += 5 * 3600.0
+    for fleet in (at_once, later):
+        fleet.decide("t1", [0.3, 0.1])
+    assert later._engine.store.overdue is not None
+    at_once.save(tmp_path / "at once.posse")
+    write = freeze_fleet(later)
+    # What comes after that is not in it: rewards, ticks, and sums that have caught up.
+    later.reward(later.decide("t1", [0.3, 0.1]), 5.0)
+    clock.now += 30 * 3600.0
+    later.reward(later.decide("t2", [0.3, 0.1]), 5.0)
+    assert later.statistics.count.sum() < at_once.statistics.count.sum()
+    write(tmp_path / "later.posse")
+    clock.now -= 30 * 3600.0
+    assert_same_sums(*(Posse.load(tmp_path / f"{name}.posse", clock=clock) for name in ("at once", "later")))
+
+
+def test_a_task_that_starts_anew_and_one_that_joins_have_faded_before(clock, monkeypatch):
+    fleets = at_once, later = both_ways(clock, monkeypatch)
+    others = both_ways(clock, monkeypatch)
+    clock.now += 9 * 3600.0
+    for fleet, other in zip(fleets, others, strict=True):
+        fleet.decide("t1", [0.3, 0.1])
+        other.decide("t1", [0.3, 0.1])
+        fleet._engine.fading._start_anew(fleet._tasks.number("t5"))
+        fleet.merge(other)
+    assert_same_sums(at_once, later)
 
 
 def test_ageing_never_winds_up(clock):

@@ -55,6 +55,7 @@ class Fading:
 
     def __init__(self, engine: Engine, half_life: float | None) -> None:
         self._engine = engine
+        engine.store.fades = True
         self.given = half_life
         self.drift = drift.Drift(half_life, CANDIDATES, engine.store.n_arms, engine.store.n_features)
         self._arm, self._out = np.zeros(1, dtype=np.int64), np.empty((3, 1))
@@ -82,10 +83,13 @@ class Fading:
         store = self._engine.store
         passed, aged_at = (0.0, self.drift.aged_at) if self.stopped else self.drift.passed(now)
         if passed > 0.0 and store.n_slots:
-            factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-            # Decisions need not wait until all pairs have said what they still say about the shared means.
-            aging = partial(self.drift.__dict__.update, aged_at=aged_at)
-            self._fade(factor, later=self._engine.estimates_later, more=[aging])
+            aging: Steps = [partial(self.drift.__dict__.update, aged_at=aged_at)]
+            if self._engine.estimates_later and store.has_many_pairs and not store.stale:
+                # Nobody waits until all sums have faded and have said what they still say about the shared means.
+                store.fade_later(passed, self.drift.half_life, self.drift.squares, aging)
+            else:
+                factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
+                self._fade(factor, more=aging)
         else:
             self.drift.aged_at = aged_at
         if store.shared_behind and not self._engine.is_refreshing:
@@ -93,13 +97,11 @@ class Fading:
         if contexts is not None:
             self.drift.meet(contexts)
 
-    def _fade(
-        self, factor: Array, slots: IntArray | None = None, *, later: bool = False, more: Steps | None = None
-    ) -> None:
+    def _fade(self, factor: Array, slots: IntArray | None = None, *, more: Steps | None = None) -> None:
         """Let sums count less, those of some slots or of the first so many; ``more`` goes with it."""
         store, known = self._engine.store, self._engine.known
         raised = None if known is None else partial(known.raised, store)
-        store.fade(factor, self.drift.squares, slots, raised, later, more)
+        store.fade(factor, self.drift.squares, slots, raised, more)
 
     def learn_one(
         self, now: float, task: int, arm: int, x: Array, reward: float, more: Steps, note: Step | None = None

@@ -290,6 +290,7 @@ class Replica(Fleet):
             slots = belief.slot[list(numbers.values())]
             rows, arms = np.nonzero(slots >= 0)
             taken = slots[rows, arms]
+            self._engine.store.fade_overdue(taken)
             kept = self._engine.store.plain_sums() if isinstance(self._engine.store, SiteStore) else belief.sums
             sums = Sums(*(array[taken] for array in kept))
             known = self._engine.known
