@@ -140,8 +140,9 @@ def prepare(
         tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
     if other._engine.known is not None:
         sums = raw_rows(other._engine.known, tasks, arms, sums)
+    left = None
     if mine._engine.fading is not None and other._engine.fading is not None:
-        mine._engine.fading.meet_other(other._engine.fading, sums)
+        left = mine._engine.fading.meet_other(other._engine.fading, sums)
     steps: Steps = []
     if mine._engine.known is not None:
         (tasks, arms, sums), steps = join_known(mine, other, task_of, arm_of, Rows(tasks, arms, sums))
@@ -170,5 +171,5 @@ def prepare(
         *more,
     ]
     if isinstance(store, SiteStore) and isinstance(other._engine.store, SiteStore):
-        steps += store.adding_sites(slots, other._engine.store)
+        steps += store.adding_sites(slots, other._engine.store, left)
     return steps, refresh
