@@ -63,6 +63,11 @@ for policy in ("ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ts"):
         Posse.load(folder + "/f.posse", tasks=[1])
     again.reward(again.decide(5, rng.standard_normal(5)).id, 1.0)
     again.forget(3)
+import posse.engine.store
+posse.engine.store.FEW_PAIRS = 10
+now = [0.0]
+old = Posse(arms=["a0", "a1", "a2"], features=names, drift=1.0, background=True, clock=lambda: now[0])
+old.learn_many(table, task="who"), old.refresh(), now.append(now.pop() + 8e4), old.decide(1, rng.standard_normal(5))
 late = Posse(arms=["a0", "a1"], features=["f0", "f1"], absent_reward=0.25)
 made = late.decide_many(rng.integers(9, size=90), rng.standard_normal((90, 2)))
 late.reward(made.ids[0], 1.0), late.reward_many(made.ids[1:40], rng.standard_normal(39))

@@ -36,6 +36,7 @@ KINDS = {
     "clicks, counting": {"rewards": "binary", "absent_reward": 0.0},
     "clicks, counting, background": {"rewards": "binary", "absent_reward": 0.0, "background": True},
     "clicks, held": {"rewards": "binary", "absent_reward": 0.0, "count_pending": False},
+    "clicks, drift": {"rewards": "binary", "drift": 1e9},
     "drift": {"drift": 1e9},  # what fades cannot be told from rounding
     "drift, learned": {"drift": "learn"},
     "drift, held": LATE | {"count_pending": False, "drift": 1e9},
@@ -285,6 +286,7 @@ QUICK = [
     *(("clicks, counting", what) for what in ("decide", "decide_many", "reward", "reward_many", "expire")),
     *(("drift, learned", what) for what in ("reward", "reward_many")),
     ("drift, held", "expire"),
+    ("clicks, drift", "reward_many"),
     ("known", "reward_many"),
 ]
 

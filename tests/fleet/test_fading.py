@@ -9,7 +9,10 @@ from numpy.testing import assert_allclose
 from posse import FeatureSpec, Posse
 from posse.engine.drift import TICKS, aged
 from posse.errors import DamagedFile, InvalidValue
+from posse.fleet.overview import coefficients_of
 from posse.fleet.replica import Replica
+from posse.fleet.snapshot import freeze_fleet
+from posse.kernels.packing import whole_matrix
 
 DAY = 86400.0
 NAMES = tuple(f"store-{number}" for number in range(12))
@@ -175,8 +178,6 @@ def test_a_loaded_fleet_goes_on_as_the_saved_one(tmp_path, clock, snapshot, diff
 
 
 def test_a_snapshot_holds_what_was_there_before_ageing(tmp_path, fleet_of, clock):
-    from posse.fleet.snapshot import freeze_fleet
-
     fleet = fleet_of(60, clock=clock, drift=2.0)
     before = fleet.statistics
     write = freeze_fleet(fleet)
@@ -385,6 +386,98 @@ def test_many_pairs_fade_beside_decisions_and_come_out_as_if_at_once(clock, monk
     assert looks == [{"look": True}] * 3
 
 
+def both_ways(clock, monkeypatch, **settings):
+    """Two fleets that are told the same: the sums of one fade at once, those of the other when they are looked at."""
+    monkeypatch.setattr("posse.engine.store.FEW_PAIRS", 0)
+    settings = {"refresh_growth": 1e9, "clock": clock, "drift": 1.0, "seed": 1, **settings}
+    at_once, later = (
+        Posse(arms=["red", "green", "blue"], features=["age", "size"], background=background, **settings)
+        for background in (False, True)
+    )
+    rng = np.random.default_rng(4)
+    n = 300
+    rows = {"task": [f"t{i % 40}" for i in range(n)], "arm": [["red", "green", "blue"][i % 3] for i in range(n)],
+            "age": rng.normal(size=n), "size": np.where(np.arange(n) < 150, rng.normal(size=n), 0.0),
+            "reward": rng.normal(size=n)}  # fmt: skip
+    for fleet in (at_once, later):
+        fleet.learn_many(rows)
+        fleet.refresh()
+    return at_once, later
+
+
+def assert_same_sums(one, other):
+    assert one.tasks == other.tasks
+    for name in ("count", "sum_of_squares", "moment", "gram"):
+        mine, theirs = getattr(one.statistics, name), getattr(other.statistics, name)
+        assert_allclose(theirs, mine, rtol=1e-12, atol=1e-15 * np.abs(mine).max(), err_msg=name)
+        assert ((theirs == 0) == (mine == 0)).all(), "what has faded away is gone in both"
+    assert one.n_rewards == pytest.approx(other.n_rewards, rel=1e-12)
+
+
+def test_sums_that_fade_when_they_are_looked_at_are_those_that_fade_at_once(clock, monkeypatch):
+    fleets = at_once, later = both_ways(clock, monkeypatch)
+    rng = np.random.default_rng(5)
+    counts = {"overdue": 0, "faded": 0}
+    for round_number in range(60):
+        clock.now += float(rng.exponential(6 * 3600.0))
+        task, arm = f"t{rng.integers(50)}", ["red", "green", "blue"][rng.integers(3)]
+        made = [fleet.decide(task, [0.3, 0.1], eligible=[arm]) for fleet in fleets]
+        counts["overdue"] += later._engine.store.overdue is not None
+        match round_number % 6:
+            case 0 | 1 | 2:
+                for fleet, decision in zip(fleets, made, strict=True):
+                    fleet.reward(decision, float(round_number))
+            case 3:
+                rows = {"task": ["t3", "new"], "arm": ["red", "blue"], "age": [1.0, 2.0], "size": [0.0, 0.1],
+                        "reward": [1.0, -1.0]}  # fmt: skip
+                for fleet in fleets:
+                    fleet.learn_many(rows, refresh=False)
+                    fleet.refresh()
+            case 4:
+                for fleet in fleets:
+                    fleet.forget(fleet.tasks[round_number % 7])
+            case 5:
+                for fleet in fleets:
+                    fleet.export(fleet.tasks[round_number % 9])
+        # Looking at all of them brings all up to date, so this is not done in every round.
+        if round_number % 10 == 9:
+            assert_same_sums(at_once, later)
+            counts["faded"] += int((at_once.statistics.gram[..., 2, 2] == 0).sum())
+    assert_same_sums(at_once, later)
+    assert counts["overdue"] >= 30
+    assert counts["faded"] > 0
+
+
+def test_a_snapshot_holds_what_was_due_when_it_was_taken(clock, monkeypatch, tmp_path):
+    at_once, later = both_ways(clock, monkeypatch)
+    clock.now += 5 * 3600.0
+    for fleet in (at_once, later):
+        fleet.decide("t1", [0.3, 0.1])
+    assert later._engine.store.overdue is not None
+    at_once.save(tmp_path / "at once.posse")
+    write = freeze_fleet(later)
+    # What comes after that is not in it: rewards, ticks, and sums that have caught up.
+    later.reward(later.decide("t1", [0.3, 0.1]), 5.0)
+    clock.now += 30 * 3600.0
+    later.reward(later.decide("t2", [0.3, 0.1]), 5.0)
+    assert later.statistics.count.sum() < at_once.statistics.count.sum()
+    write(tmp_path / "later.posse")
+    clock.now -= 30 * 3600.0
+    assert_same_sums(*(Posse.load(tmp_path / f"{name}.posse", clock=clock) for name in ("at once", "later")))
+
+
+def test_a_task_that_starts_anew_and_one_that_joins_have_faded_before(clock, monkeypatch):
+    fleets = at_once, later = both_ways(clock, monkeypatch)
+    others = both_ways(clock, monkeypatch)
+    clock.now += 9 * 3600.0
+    for fleet, other in zip(fleets, others, strict=True):
+        fleet.decide("t1", [0.3, 0.1])
+        other.decide("t1", [0.3, 0.1])
+        fleet._engine.fading._start_anew(fleet._tasks.number("t5"))
+        fleet.merge(other)
+    assert_same_sums(at_once, later)
+
+
 def test_ageing_never_winds_up(clock):
     """A feature that is met no more, tasks that are idle for years, ticks by the thousand: nothing fails."""
     fleet = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock, drift=0.5)
@@ -398,6 +491,156 @@ def test_ageing_never_winds_up(clock):
     assert (fleet.statistics.count.sum(axis=0) > 0).all()
 
 
+# Clicks and counts.
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+def clicking(clock, n=120, *, rewards="binary", seed=2, **settings):
+    """A fleet that has decided and learned clicks or counts, an hour apart."""
+    settings = {"drift": 2.0, "seed": 1, **settings}
+    fleet = Posse(arms=["red", "green"], features=["age"], rewards=rewards, clock=clock, **settings)
+    rng, log = np.random.default_rng(seed), []
+    for _ in range(n):
+        clock.now += 3600.0
+        task, age = f"t{rng.integers(6)}", float(rng.normal())
+        decision = fleet.decide(task, [age])
+        value = float(rng.random() < 0.3) if rewards == "binary" else float(rng.poisson(2.0))
+        fleet.reward(decision, value)
+        log.append((task, decision.arm, age, value, clock.now))
+    return fleet, log
+
+
+def site_sums(fleet):
+    """Return by pair what kept rows add up to: their sites as sums, and the weights that they have."""
+    store = fleet._engine.store
+    rows, found = store.sites.parts.rows, {}
+    for task in fleet.tasks:
+        for number, arm in enumerate(fleet.arms):
+            slot = store.slot_of(fleet._tasks.number(task), number)
+            if slot >= 0:
+                own = slice(rows.first[slot], rows.first[slot] + rows.kept[slot])
+                X, w, h = rows.contexts[own], rows.precision[own], rows.moment[own]
+                sums = (X * w[:, None]).T @ X, h @ X, (h * h / w).sum(), rows.weight[own].sum()
+                found[task, arm] = slot, own, sums
+    return found
+
+
+@pytest.mark.parametrize("rewards", ["binary", "count"])
+def test_old_clicks_fade_with_their_rows_and_are_made_again_as_what_they_still_count_for(clock, rewards):
+    fleet, _ = clicking(clock, rewards=rewards)
+    store = fleet._engine.store
+    before = {pair: sums for pair, (_, _, sums) in site_sums(fleet).items()}
+    counts = {pair: store.belief.sums.counts[slot] for pair, (slot, _, _) in site_sums(fleet).items()}
+    assert fleet.n_rewards < 120
+    clock.now = fleet._engine.fading.drift.aged_at + 6 * 3600.0
+    fleet.decide("t1", [0.0])
+    for pair, (slot, _, sums) in site_sums(fleet).items():
+        left = aged(np.array(counts[pair]), 6 * 3600.0, 2 * DAY)
+        for mine, old in zip(sums, before[pair], strict=True):
+            assert_allclose(mine, left * old, rtol=1e-9)
+        assert_allclose(store.belief.sums.counts[slot], left * counts[pair], rtol=1e-12)
+    for _ in range(30):
+        fleet.refresh()
+    belief = store.belief
+    for (task, arm), (slot, own, sums) in site_sums(fleet).items():
+        gram, moment, squares, weight = sums
+        assert_allclose(whole_matrix(belief.sums.gram[slot]), gram, rtol=1e-6, atol=1e-9)
+        assert_allclose(belief.sums.moment[slot], moment, rtol=1e-6, atol=1e-9)
+        assert_allclose(belief.sums.sum_of_squares[slot], squares, rtol=1e-5, atol=1e-7)
+        assert_allclose(belief.sums.counts[slot], weight, rtol=1e-9)
+        mean, covariance = coefficients_of(belief, fleet._tasks.number(task), fleet.arms.index(arm))
+        rows = store.sites.parts.rows
+        for place in range(own.start, own.stop):
+            x, power = rows.contexts[place], rows.weight[place]
+            e, q = x @ mean, x @ covariance @ x
+            eta = e + np.sqrt(q) * NODES
+            value = np.exp(eta) if rewards == "count" else 1 / (1 + np.exp(-eta))
+            expected, slope = WEIGHTS @ value, WEIGHTS @ (value if rewards == "count" else value * (1 - value))
+            assert_allclose(rows.precision[place], power * slope, rtol=2e-3)
+            h = power * (rows.rewards[place] - expected) + power * slope * e
+            assert_allclose(rows.moment[place], h, rtol=2e-3, atol=2e-3 * power)
+
+
+def test_a_log_of_clicks_with_times_gives_the_same_fleet_and_so_does_its_file(clock, new_clock, tmp_path):
+    live_clock = new_clock()
+    fleet, log = clicking(live_clock, refresh_growth=0.3)
+    table = pl.DataFrame(log, schema=["task", "arm", "age", "reward", "time"], orient="row")
+    again = Posse(
+        arms=["red", "green"], features=["age"], rewards="binary", drift=2.0, seed=1, clock=live_clock,
+        refresh_growth=0.3,
+    )  # fmt: skip
+    again.learn_many(table.sample(fraction=1.0, shuffle=True, seed=1), time="time")
+    assert again.n_rewards == pytest.approx(fleet.n_rewards, rel=1e-12)
+    fleet.save(tmp_path / "clicks.posse")
+    loaded = Posse.load(tmp_path / "clicks.posse", clock=live_clock)
+    for task in ("t1", "t4", "never seen"):
+        expected = list(fleet.expected(task, [0.4]).mean.values())
+        assert_allclose(list(again.expected(task, [0.4]).mean.values()), expected, rtol=1e-9)
+        assert list(loaded.expected(task, [0.4]).mean.values()) == expected
+    live_clock.now += 3 * DAY
+    for one in (fleet, loaded):
+        one.reward(one.decide("t1", [0.3], eligible=["red"]), 1.0)
+        one.refresh()
+    assert fleet.expected("t1", [0.4]) == loaded.expected("t1", [0.4])
+    fleet.forget("t1")
+    assert "t1" not in fleet.tasks
+
+
+def test_clicks_are_merged_at_the_later_time(clock, new_clock):
+    clocks = new_clock(), new_clock()
+    (one, _), (two, _) = (clicking(own, 60, seed=seed) for own, seed in zip(clocks, (2, 3), strict=True))
+    clocks[0].now += 5 * DAY
+    one.decide("t1", [0.0])
+    clocks[1].now = clocks[0].now
+    alone = one.n_rewards
+    one.merge(two)
+    two.decide("t1", [0.0])
+    assert one.n_rewards == pytest.approx(alone + two.n_rewards, rel=1e-9)
+    for slot, _, sums in site_sums(one).values():
+        assert_allclose(one._engine.store.belief.sums.counts[slot], sums[3], rtol=1e-9)
+        assert_allclose(one._engine.store.belief.sums.moment[slot], sums[1], rtol=1e-6, atol=1e-9)
+
+
+def test_clicks_that_are_years_old_leave_a_fleet_that_goes_on(clock):
+    fleet, _ = clicking(clock, 60)
+    for days in (1, 40, 400, 4000):
+        clock.now += days * DAY
+        for _ in range(3):
+            fleet.reward(fleet.decide("t1", [0.5]), 1.0)
+        fleet.refresh()
+    assert fleet.refresh_problem is None
+    assert np.isfinite(list(fleet.expected("t3", [0.2]).mean.values())).all()
+    # One that nobody has met for long is like one that was never met.
+    gone, new = (fleet.expected(task, [0.2]) for task in ("t3", "never seen"))
+    assert_allclose(list(gone.mean.values()), list(new.mean.values()), rtol=1e-3)
+    assert_allclose(list(gone.sd.values()), list(new.sd.values()), rtol=1e-3)
+
+
+def test_with_drift_a_fleet_of_clicks_recovers_from_a_change(new_clock):
+    """Arms swap their rates half way: regret after that, over three streams, against a fleet that never forgets."""
+    regret = {}
+    for drift in (None, 1.0):
+        total = 0.0
+        for seed in range(3):
+            clock, rng = new_clock(), np.random.default_rng([seed, 4])
+            fleet = Posse(["red", "green"], [], rewards="binary", seed=seed, clock=clock, drift=drift)
+            for row in range(1600):
+                clock.now += 360.0
+                rates = {"red": 0.35, "green": 0.15} if row < 800 else {"red": 0.15, "green": 0.35}
+                decision = fleet.decide(f"t{rng.integers(8)}", [])
+                fleet.reward(decision, float(rng.random() < rates[decision.arm]))
+                total += (0.35 - rates[decision.arm]) * (row >= 800)
+        regret[drift] = total
+    assert regret[1.0] < 0.6 * regret[None]
+
+
+def test_a_replica_of_clicks_has_no_drift():
+    with pytest.raises(InvalidValue, match="in a service"):
+        Replica(arms=["x", "y"], features=["a"], rewards="binary", drift=3.0)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -405,7 +648,8 @@ def test_ageing_never_winds_up(clock):
         {"drift": 0},
         {"drift": timedelta(0)},
         {"drift": float("inf")},
-        {"drift": 3.0, "rewards": "binary"},
+        {"drift": "learn", "rewards": "binary"},
+        {"drift": 3.0, "rewards": "binary", "absent_reward": 0.0},
         {"drift": 3.0, "absent_reward": 0.0},
     ],
 )

@@ -50,7 +50,7 @@ def test_expectations_are_those_of_quadrature(family, mean, sd):
 
 @pytest.mark.parametrize(("family", "reward", "m", "v"), CASES)
 def test_a_site_takes_the_belief_where_its_own_expectations_hold(family, reward, m, v):
-    w, h = site(family, reward, m, v, m, v, CLOSE)
+    w, h = site(family, reward, 1.0, m, v, m, v, CLOSE)
     q = 1 / (1 / v + w)
     e = q * (m / v + h)
     mean, slope = expectations.py_func(family, e, q)[:2]
@@ -59,10 +59,24 @@ def test_a_site_takes_the_belief_where_its_own_expectations_hold(family, reward,
     assert_allclose(w, slope, rtol=1e-7)
 
 
+@pytest.mark.parametrize("weight", [0.6, 0.01, 1e-6])
+@pytest.mark.parametrize(("family", "reward", "m", "v"), CASES)
+def test_the_site_of_a_reward_that_has_faded_is_that_of_a_power_of_its_likelihood(family, reward, m, v, weight):
+    w, h = site(family, reward, weight, m, v, m, v, CLOSE)
+    q = 1 / (1 / v + w)
+    e = q * (m / v + h)
+    mean, slope = expectations.py_func(family, e, q)[:2]
+    scale = max(1.0, weight * reward)
+    assert_allclose(e, m + v * weight * (reward - mean), rtol=1e-8, atol=1e-8 * scale)
+    assert_allclose(w, max(weight * slope, 1e-12), rtol=1e-7)
+    if q * w < 1 - 1e-5:
+        assert_allclose(site_again(family, reward, weight, e, q, w, h), (w, h), rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize(("family", "reward", "m", "v"), CASES)
 def test_a_site_is_near_to_what_the_reward_really_says(family, reward, m, v):
     # The exact belief after the reward, on a grid. A Gaussian cannot have its shape, but is close in place and width.
-    w, h = site(family, reward, m, v, m, v, CLOSE)
+    w, h = site(family, reward, 1.0, m, v, m, v, CLOSE)
     q = 1 / (1 / v + w)
     e = q * (m / v + h)
     if q < 1e-4 or v > 5:
@@ -79,12 +93,12 @@ def test_a_site_is_near_to_what_the_reward_really_says(family, reward, m, v):
 
 @pytest.mark.parametrize(("family", "reward", "m", "v"), CASES)
 def test_a_site_made_again_under_the_same_belief_is_the_same(family, reward, m, v):
-    w, h = site(family, reward, m, v, m, v, CLOSE)
+    w, h = site(family, reward, 1.0, m, v, m, v, CLOSE)
     q = 1 / (1 / v + w)
     e = q * (m / v + h)
     if q * w > 1 - 1e-5:  # the belief before the reward cannot be told from one after it any more
         return
-    assert_allclose(site_again(family, reward, e, q, w, h), (w, h), rtol=1e-5, atol=1e-7)
+    assert_allclose(site_again(family, reward, 1.0, e, q, w, h), (w, h), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("family", [BINARY, COUNT])
@@ -92,7 +106,7 @@ def test_a_site_made_again_under_the_same_belief_is_the_same(family, reward, m, 
 @pytest.mark.parametrize("v", [1e-8, 1.0, 1e4])
 def test_extreme_beliefs_give_finite_sites(family, m, v):
     for reward in (0.0, 1.0):
-        w, h = site(family, reward, m, v, m, v, CLOSE)
+        w, h = site(family, reward, 1.0, m, v, m, v, CLOSE)
         assert np.isfinite([w, h]).all()
         assert w > 0
 
@@ -103,7 +117,7 @@ def test_extreme_beliefs_give_finite_sites(family, m, v):
 def test_sites_are_found_however_wide_the_belief(family, m, v):
     # A rate whose logarithm is -12 with a standard deviation of 18 has a mean of e^143: the way to its site is long.
     for reward in (0.0, 1.0) if family == BINARY else (0.0, 1.0, 7.0, 1000.0):
-        w, h = site(family, reward, m, v, m, v, CLOSE)
+        w, h = site(family, reward, 1.0, m, v, m, v, CLOSE)
         q = 1 / (1 / v + w)
         e = q * (m / v + h)
         value, slope = expectations.py_func(family, e, q)[:2]

@@ -23,10 +23,12 @@ from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.engine.kept import Kept
+    from posse.engine.overdue import Overdue
     from posse.types import Array, IntArray
 
 FIRST_ROOM = 64  # rows and tasks that a new engine has room for
 FIRST_ARMS = 8
+FADING_ROWS = 4096  # pairs that are brought up to date at a time
 
 
 class Arrays:
@@ -58,6 +60,8 @@ class Arrays:
         self.buffers = new_buffers(d)
         self.rule = Rule(SAMPLING, 0.0, 0.0) if rule is None else rule
         self.kept = None
+        self.fades = False  # whether old rewards count less with time
+        self.overdue: Overdue | None = None  # sums that have yet to fade
         self.frozen: WeakSet[Kept] = WeakSet()  # the same for snapshots, until they are written
         arms = max(FIRST_ARMS, n_arms)
         self._capacity = new_capacity(arms, FIRST_ROOM, FIRST_ROOM, d)
@@ -154,10 +158,32 @@ class Arrays:
         return int(self._capacity.belief.slot[task, arm])
 
     def keep(self, slots: IntArray, arms: IntArray) -> None:
-        """Copy the sums of slots that are about to change, if someone reads them as they were."""
+        """Bring sums that are about to change up to date, and copy them if someone reads them as they were."""
+        self.fade_overdue(slots)
         for kept in (self.kept, *self.frozen) if self.is_read else ():
             if kept is not None:
                 kept.keep(self.belief.sums, slots, arms)
+
+    def fade_overdue(self, slots: IntArray | None = None) -> None:
+        """Let the sums of some slots, or of all, fade that have yet to; what they say stays what it was."""
+        overdue = self.overdue
+        if overdue is None:
+            return
+        behind = overdue.share != 1.0 if slots is None else overdue.of(slots) != 1.0
+        rows = np.flatnonzero(behind) if slots is None else np.unique(slots[behind])
+        for first in range(0, rows.size, FADING_ROWS):
+            some = rows[first : first + FADING_ROWS]
+            for kept in self.frozen:  # which knows what was due when it was made
+                kept.keep(self.belief.sums, some, self.arm_of(some))
+            commit([overdue.fading(self.belief.sums, some)])
+        if slots is None:
+            self.overdue = None
+
+    def fade_overdue_tasks(self, tasks: IntArray) -> None:
+        """Let the sums of some tasks fade that have yet to; negative ones are no tasks."""
+        if self.overdue is not None:
+            slots = self.belief.slot[tasks[tasks >= 0], : self.n_arms].ravel()
+            self.fade_overdue(slots[slots >= 0])
 
     @property
     def is_read(self) -> bool:
@@ -166,6 +192,7 @@ class Arrays:
 
     def copy_of_sums(self) -> tuple[IntArray, IntArray, Sums]:
         """Return tasks, arms and sums of every pair with rewards, in the order of their slots."""
+        self.fade_overdue()
         seen = [self.belief.seen[arm, : self.belief.n_seen[arm]] for arm in range(self.n_arms)]
         slots = np.concatenate(seen)
         arms = np.repeat(np.arange(self.n_arms), [rows.size for rows in seen])

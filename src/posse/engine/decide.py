@@ -44,6 +44,8 @@ def choose(
     out : ndarray of shape (3, n_arms)
         Written to: probability, mean and standard deviation of the expected reward of each of ``arms``.
     """
+    if engine.store.overdue is not None:
+        engine.store.fade_overdue_tasks(np.array([task]))
     if engine.known is not None:
         return _choose_with_offsets(engine, engine.known, task, x, arms, step, explore, uniform, out)
     position = int(decide(engine.store.ground.address, task, x, arms, step, explore, uniform, out))
@@ -113,6 +115,7 @@ def decide_rows(
     ground = engine.store.ground  # kept while compiled code works on it
     address = ground.address
     first_step, least_step = steps
+    engine.store.fade_overdue_tasks(tasks)
     if engine.known is not None:
         probabilities[...], mean[...], sd[...] = 0.0, np.nan, np.nan
         for row in range(n):

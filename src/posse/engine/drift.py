@@ -131,13 +131,7 @@ def scaling(
         else:
             steps.append(partial(field.__setitem__, rows, field[rows] * share))
     slots = np.arange(factor.size) if rows is None else rows
-    places = [_place(i, i, squares.size) for i in range(squares.size)]
-    found = []
-    for first in range(0, factor.size, BLOCK):
-        some = slice(first, min(first + BLOCK, factor.size))
-        own = sums.gram[slots[some]][:, places] * factor[some, None]
-        found.append(first + np.flatnonzero(((own < FADED * squares) & (own != 0.0)).any(axis=1)))
-    faded = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+    faded = losing(sums, factor, squares, slots)
     if faded.size:
         numbers = slots[faded]
         copies = type(sums)(*(field[numbers] * share[faded] for field, share in zip(sums, shares, strict=True)))
@@ -146,6 +140,17 @@ def scaling(
         copies = copies if raised is None else raised(numbers, copies, -1.0)
         steps += [partial(field.__setitem__, numbers, new) for field, new in zip(sums, copies, strict=True)]
     return steps
+
+
+def losing(sums: Sums, factor: Array, squares: Array, slots: IntArray) -> IntArray:
+    """Return the positions of slots in which a feature fades away when sums are multiplied by these factors."""
+    places = [_place(i, i, squares.size) for i in range(squares.size)]
+    found = []
+    for first in range(0, factor.size, BLOCK):
+        some = slice(first, min(first + BLOCK, factor.size))
+        own = sums.gram[slots[some]][:, places] * factor[some, None]
+        found.append(first + np.flatnonzero(((own < FADED * squares) & (own != 0.0)).any(axis=1)))
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
 
 def _drop_faded(sums: Sums, part: slice | IntArray, squares: Array) -> None:

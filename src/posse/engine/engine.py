@@ -91,7 +91,9 @@ class Engine:
     @property
     def estimates_later(self) -> bool:
         """Whether the population is estimated in the background."""
-        return self.in_background and self.method == estimators.EVIDENCE and self.known is None
+        # A copy of clicks and counts, on which theirs is estimated, would not know of what fades meanwhile.
+        alone = isinstance(self.store, SiteStore) and self.store.fades
+        return self.in_background and self.method == estimators.EVIDENCE and self.known is None and not alone
 
     @property
     def is_refreshing(self) -> bool:

@@ -16,6 +16,7 @@ from posse.engine.commit import commit
 from posse.engine.decide import choose
 from posse.engine.learn import shift_of
 from posse.engine.loading import require_loaded
+from posse.engine.site_store import SiteStore
 from posse.kernels.fleet import decide
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Fading:
 
     def __init__(self, engine: Engine, half_life: float | None) -> None:
         self._engine = engine
+        engine.store.fades = True
         self.given = half_life
         self.drift = drift.Drift(half_life, CANDIDATES, engine.store.n_arms, engine.store.n_features)
         self._arm, self._out = np.zeros(1, dtype=np.int64), np.empty((3, 1))
@@ -82,10 +84,13 @@ class Fading:
         store = self._engine.store
         passed, aged_at = (0.0, self.drift.aged_at) if self.stopped else self.drift.passed(now)
         if passed > 0.0 and store.n_slots:
-            factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-            # Decisions need not wait until all pairs have said what they still say about the shared means.
-            aging = partial(self.drift.__dict__.update, aged_at=aged_at)
-            self._fade(factor, later=self._engine.estimates_later, more=[aging])
+            aging: Steps = [partial(self.drift.__dict__.update, aged_at=aged_at)]
+            if self._engine.estimates_later and store.has_many_pairs and not store.stale:
+                # Nobody waits until all sums have faded and have said what they still say about the shared means.
+                store.fade_later(passed, self.drift.half_life, self.drift.squares, aging)
+            else:
+                factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
+                self._fade(factor, more=aging)
         else:
             self.drift.aged_at = aged_at
         if store.shared_behind and not self._engine.is_refreshing:
@@ -93,13 +98,11 @@ class Fading:
         if contexts is not None:
             self.drift.meet(contexts)
 
-    def _fade(
-        self, factor: Array, slots: IntArray | None = None, *, later: bool = False, more: Steps | None = None
-    ) -> None:
+    def _fade(self, factor: Array, slots: IntArray | None = None, *, more: Steps | None = None) -> None:
         """Let sums count less, those of some slots or of the first so many; ``more`` goes with it."""
         store, known = self._engine.store, self._engine.known
         raised = None if known is None else partial(known.raised, store)
-        store.fade(factor, self.drift.squares, slots, raised, later, more)
+        store.fade(factor, self.drift.squares, slots, raised, more)
 
     def learn_one(
         self, now: float, task: int, arm: int, x: Array, reward: float, more: Steps, note: Step | None = None
@@ -213,17 +216,25 @@ class Fading:
         the clock, is a change of its own: if one raises, those before it are learned. Whoever must know how far that is
         says with ``moving`` what goes with the row of this number, and those before it.
 
-        Without ``estimate`` only sums are taken, which is fast, and beliefs follow when they are next asked for.
+        Without ``estimate`` only sums are taken of numbers, which is fast, and beliefs follow when they are next asked
+        for.
         """
         require_loaded()
         contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
         engine = self._engine
-        if estimate or (self.drift.learned and not self.deferred):
+        sites = engine.store if isinstance(engine.store, SiteStore) else None
+        if sites is None and (estimate or (self.drift.learned and not self.deferred)):
             for row in range(rewards.size):
                 at, task, arm, reward = float(times[row]), int(tasks[row]), int(arms[row]), float(rewards[row])
                 self.learn_one(at, task, arm, contexts[row], reward, [] if moving is None else moving(row))
             return
         for rows in same_ticks(times, self.drift.half_life / drift.TICKS):
+            if sites is not None:  # whose estimates have their place among the rows, whoever asks
+                self.advance(float(times[rows].max()), contexts[rows])
+                sites.claim(tasks[rows], arms[rows])
+                steps = sites.learning_in_turn(tasks[rows], arms[rows], contexts[rows], rewards[rows])
+                commit([*steps, *(() if moving is None else moving(rows.stop - 1))])
+                continue
             store = engine.store
             store.stale = True
             self.advance(float(times[rows].max()), contexts[rows])
@@ -238,13 +249,17 @@ class Fading:
         store = self._engine.store
         return not store.stale and store.refresh_due(self._engine.growth)
 
-    def meet_other(self, other: Fading, sums: Sums) -> None:
-        """Let copied sums of another engine fade until the time up to which those of this one have."""
+    def meet_other(self, other: Fading, sums: Sums) -> Array:
+        """Let copied sums of another engine fade until the time up to which those of this one have; return by what."""
         mine, theirs = self.drift, other.drift
         mine.meet(np.sqrt(theirs.squares))
+        factor = np.ones(sums.counts.size)
         if mine.aged_at is not None and theirs.aged_at is not None and mine.aged_at > theirs.aged_at:
             factor = drift.aged(sums.counts, mine.aged_at - theirs.aged_at, mine.half_life)
-            drift.scale_sums(sums, factor, mine.squares)
+            # What has faded away of clicks and counts is dropped together with their rows, at the next tick.
+            dropped = np.zeros_like(mine.squares) if isinstance(self._engine.store, SiteStore) else mine.squares
+            drift.scale_sums(sums, factor, dropped)
+        return factor
 
 
 def same_ticks(times: Array, tick: float) -> list[slice]:

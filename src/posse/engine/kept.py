@@ -16,7 +16,7 @@ from posse.undisturbed import undisturbed
 if TYPE_CHECKING:
     from posse.engine.store import Store
     from posse.model.refresh import Room
-    from posse.types import Array, IntArray
+    from posse.types import Array, BoolArray, IntArray
 
 FIRST_ROOM = 1024
 BLOCK = 1024  # pairs that are copied at a time, at most
@@ -58,6 +58,13 @@ class Kept:
         arms = self._of[1, : self.count]
         return [np.flatnonzero(arms == arm) for arm in range(n_arms)]
 
+    def has(self, slots: IntArray) -> BoolArray:
+        """Return which slots have a copy."""
+        result = np.zeros(slots.size, dtype=np.bool_)
+        there = slots < self.place.size
+        result[there] = self.place[slots[there]] > 0
+        return result
+
     def slots(self, copies: IntArray) -> IntArray:
         """Return the slots that these are copies of."""
         slots: IntArray = self._of[0, copies]
@@ -74,8 +81,12 @@ class Frozen:
         """Return copies of some slots."""
         block = room.block
         with self.lock:
-            belief = self.store.belief
+            belief, overdue = self.store.belief, self.store.overdue
             copy_rows(belief.sums, rows, self.kept.place, self.kept.sums, belief.task_of, weight, block)
+            # Copies were brought up to date before they were made. What fades after that makes all of this void.
+            share = np.ones(0) if overdue is None else np.where(self.kept.has(rows), 1.0, overdue.of(rows))
+        if overdue is not None:
+            overdue.let_fade(block.sums, share)
         return Pairs(block.sums, block.rows[: rows.size], block.rows, block.weight)
 
 
@@ -94,6 +105,9 @@ class FrozenSums:
         self._rows = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(store.n_arms)])
         self._kept = Kept(store.n_slots, d)
         store.frozen.add(self._kept)  # for as long as this is there
+        # What is aged at once, and what has yet to fade; copies are of sums as they are, also where that is due.
+        self._counts = belief.sums.counts[: store.n_slots].copy() if store.fades else None
+        self._overdue = None if store.overdue is None else store.overdue.copy()
         n, triangle = self._rows.size, belief.sums.gram.shape[1]
         self.fields: dict[str, tuple[int, tuple[int, ...]]] = {
             "gram": (0, (n, triangle)),
@@ -112,6 +126,10 @@ class FrozenSums:
             with self._lock:
                 belief = self._store.belief
                 copy_rows(belief.sums, rows, self._kept.place, self._kept.sums, belief.task_of, nobody, block)
+            if self._overdue is not None:
+                self._overdue.let_fade(block.sums, self._overdue.of(rows))
+            if self._counts is not None:
+                block.sums.counts[: rows.size] = self._counts[rows]
             yield block.sums[field][: rows.size]
 
 

@@ -99,7 +99,8 @@ def prepare_one(engine: Engine, task: int, arm: int, *, provisional: bool = Fals
         slot = int(store.claim(np.array([task]), np.array([arm]))[0])
     # What is behind on a whole table is estimated by whoever looks next, with more steps than here.
     due = not store.stale and store.refresh_due(engine.growth, 1.0, provisional=provisional)
-    if due or store.kept is not None or store.frozen:  # as is_read, which every reward would ask
+    # As is_read, which every reward would ask.
+    if due or store.kept is not None or store.frozen or store.overdue is not None:
         slots, arms = np.array([slot]), np.array([arm])
         store.keep(slots, arms)
         if due and not engine.estimates_later:

@@ -48,6 +48,15 @@ def load_many() -> None:
     loaded.add("many")
 
 
+def load_fading() -> None:
+    """Let something tiny count less, first what it counts for and then its sums."""
+    store = tiny_store(estimators.EVIDENCE)
+    tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
+    store.add_rows(store.claim(tasks, arms), arms, np.ones((1, 1)), np.ones(1))
+    store.fade_later(1.0, 1.0, np.ones(1), [])
+    store.fade_overdue()
+
+
 def tiny_store(method: int) -> Store:
     """Return a store of one arm and one feature; what making one takes is loaded after that."""
     start = Prior(covariance=np.ones((1, 1, 1)), noise_variance=np.ones(1), shared_precision=np.ones((1, 1)))

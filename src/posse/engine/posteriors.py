@@ -141,6 +141,7 @@ class Posteriors(Arrays):
         sample: int | None = None,
     ) -> None:
         """Estimate the prior anew; ``refresh`` was made before the last sums came."""
+        self.fade_overdue()
         if self.method == estimators.EVIDENCE:
             refresh = self.new_refresh() if refresh is None else refresh
             assert refresh is not None
@@ -224,6 +225,7 @@ class Posteriors(Arrays):
 
     def rebuild(self) -> None:
         """Compute every posterior again from the sums, under the prior in force."""
+        self.fade_overdue()
         for arm in range(self.n_arms):
             self._rebuild_arm(arm, self.belief, self.memory, self._capacity)
         self._all_settled()
@@ -257,6 +259,10 @@ class Posteriors(Arrays):
 
     def settle(self, tasks: Sequence[int] | None = None) -> None:
         """Bring what all pairs, or those of some tasks, believe to the population in force; for those who look."""
+        if tasks is None:
+            self.fade_overdue()
+        else:
+            self.fade_overdue_tasks(np.asarray(tasks, dtype=np.int64))
         now, settled = self._capacity.generation[0], self._capacity.settled
         for arm in range(self.n_arms):
             if tasks is None:

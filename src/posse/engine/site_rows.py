@@ -20,6 +20,7 @@ KEPT = 40
 """Rows of every pair whose sites are made again when the population is estimated."""
 
 OF_ROWS = ("contexts", "rewards", "precision", "moment")
+OF_KEPT_ROWS = (*OF_ROWS, "weight")  # those that wait have not faded
 OF_PAIRS = ("contexts", "squares", "total")
 
 
@@ -43,7 +44,7 @@ def keeping_rows(rows: KeptRows, slots: IntArray, kept: IntArray, seen: IntArray
         old, total = in_order(rows, slot), int(rows.seen[slot]) + more
         count = min(total, KEPT)
         targets = rows.first[slot] + (total - count + np.arange(count)) % KEPT
-        for name in OF_ROWS:
+        for name in OF_KEPT_ROWS:
             target = getattr(rows, name)
             both = np.concatenate([target[old], came[name][last - n : last]])[-count:]
             steps.append(partial(target.__setitem__, targets, both))
@@ -64,9 +65,10 @@ def with_waiting(rows: KeptRows, waiting: Waiting, n_slots: int) -> KeptRows:
         return np.ascontiguousarray(both[order])
 
     contexts, rewards, precision, moment = map(together, OF_ROWS)
+    weight = np.concatenate([rows.weight[there], np.ones(places.size)])[order]
     count = kept + waits
     first = np.cumsum(count) - count
-    return KeptRows(contexts, rewards, precision, moment, first, count, count, count, passes=rows.passes)
+    return KeptRows(contexts, rewards, precision, moment, weight, first, count, count, count, passes=rows.passes)
 
 
 def giving_back(made: KeptRows, rows: KeptRows, waiting: Waiting, n_slots: int) -> Steps:
@@ -87,7 +89,7 @@ def giving_back(made: KeptRows, rows: KeptRows, waiting: Waiting, n_slots: int) 
 def with_more_slots(sites: Sites, size: int) -> Sites:
     """Return sites with room for so many slots."""
     rows = sites.rows
-    of_rows: dict[str, Any] = {name: longer(getattr(rows, name), size * KEPT) for name in OF_ROWS}
+    of_rows: dict[str, Any] = {name: longer(getattr(rows, name), size * KEPT) for name in OF_KEPT_ROWS}
     of_pairs: dict[str, Any] = {name: longer(getattr(sites, name), size) for name in OF_PAIRS}
     grown = rows._replace(
         **of_rows,
@@ -103,7 +105,7 @@ def copy_of_sites(sites: Sites, n_slots: int) -> Sites:
     """Return a copy of the slots that are in use, with as much room."""
     rows, size = sites.rows, sites.total.size
     of_rows: dict[str, Any] = {
-        name: first_rows(getattr(rows, name), n_slots * KEPT, size * KEPT) for name in OF_ROWS
+        name: first_rows(getattr(rows, name), n_slots * KEPT, size * KEPT) for name in OF_KEPT_ROWS
     }  # fmt: skip
     of_rows |= {name: getattr(rows, name).copy() for name in ("first", "room", "kept", "seen", "passes")}
     of_pairs: dict[str, Any] = {name: first_rows(getattr(sites, name), n_slots, size) for name in OF_PAIRS}

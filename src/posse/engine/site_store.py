@@ -17,9 +17,11 @@ import numpy as np
 from posse.engine.batch import Batch, one_row
 from posse.engine.capacity import copied, copy_of_capacity
 from posse.engine.commit import Attempt, Steps, commit
+from posse.engine.drift import losing
 from posse.engine.posteriors import NO_FAILURES
 from posse.engine.site_rows import (
     KEPT,
+    OF_KEPT_ROWS,
     OF_PAIRS,
     OF_ROWS,
     copy_of_sites,
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
 
 FIRST_SLOTS = 64
 AT_ONCE = 200  # rows of a pair whose sites are all made again when a reward takes the place of an absent one
+FADING = ("precision", "moment", "weight")  # of a kept row, what counts for less with time
+FAINT = 1e-3  # of the precision of a number that a rare click has, beside which features are seen to have faded away
 TABLE_GROWTH = 0.5  # of rewards within a table, from one estimate of the population to the next
 
 logger = logging.getLogger("posse")
@@ -308,7 +312,8 @@ class SiteStore(Store):
         kept = np.arange(KEPT) < rows.kept[slots, None]
         values = rows.rewards[(rows.first[slots, None] + np.arange(KEPT))[kept]]
         average = sites.total[slots] / self.belief.sums.counts[slots]
-        return bool(values.size and (np.ptp(values) > 0 or (average != values[0]).any()))
+        # What has faded is rounded.
+        return bool(values.size and (np.ptp(values) > 0 or not np.allclose(average, values[0], rtol=1e-9)))
 
     def mean_reward(self) -> float:
         """Return the average reward."""
@@ -341,21 +346,57 @@ class SiteStore(Store):
             steps.append(partial(field.__setitem__, places, 0.0))
         return steps
 
-    def adding_sites(self, slots: IntArray, other: SiteStore) -> Steps:
+    def fade(
+        self,
+        factor: Array,
+        squares: Array,
+        slots: IntArray | None = None,
+        raised: Callable[[IntArray, Sums, float], Sums] | None = None,
+        more: Steps | None = None,
+    ) -> None:
+        """Let sums count less, and with them the rows of their pairs and what rewards add up to; see :class:`Store`.
+
+        A row that counts for less is a likelihood of a lower power, and so is its site when it is made again. Rows of a
+        pair in which a feature has faded away are kept no more, and their sites stay as they are.
+        """
+        self._get_ready()
+        squares = FAINT * squares
+        those = np.arange(factor.size) if slots is None else slots
+        sites = self.sites.parts
+        rows = sites.rows
+        places = (those[:, None] * KEPT + np.arange(KEPT)).ravel()
+        left = np.repeat(factor, KEPT)
+        steps: Steps = [
+            partial(field.__setitem__, those, _times(field[those], factor))
+            for field in (getattr(sites, name) for name in OF_PAIRS)
+        ]
+        steps += [
+            partial(field.__setitem__, places, field[places] * left) for field in (getattr(rows, n) for n in FADING)
+        ]
+        lost = those[losing(self.belief.sums, factor, squares, those)]
+        steps += [partial(field.__setitem__, lost, 0) for field in (rows.kept, rows.seen)]
+        super().fade(factor, squares, slots, raised, [*steps, *(more or ())])
+
+    def adding_sites(self, slots: IntArray, other: SiteStore, factor: Array | None = None) -> Steps:
         """Add the rows of another store to these slots, which are in the order of its own; the sums were added.
 
-        Its kept rows count as later than those here, and push them out where there is no room.
+        Its kept rows count as later than those here, and push them out where there is no room. They fade by ``factor``,
+        one number for every slot, as the sums did.
         """
         self._get_ready()
         theirs, mine = other.sites.parts, self.sites.parts
         those = np.sort(other._seen())
+        left = np.ones(those.size) if factor is None else factor
         steps: Steps = [
-            partial(getattr(mine, name).__setitem__, slots, getattr(mine, name)[slots] + getattr(theirs, name)[those])
+            partial(getattr(mine, name).__setitem__, slots, getattr(mine, name)[slots] + _times(added, left))
             for name in OF_PAIRS
+            for added in (getattr(theirs, name)[those],)
         ]
         came = [in_order(theirs.rows, int(slot)) for slot in those]
         kept = np.array([places.size for places in came])
-        rows = {name: getattr(theirs.rows, name)[np.concatenate([*came, []]).astype(np.int64)] for name in OF_ROWS}
+        there = np.concatenate([*came, []]).astype(np.int64)
+        rows = {name: getattr(theirs.rows, name)[there] for name in OF_KEPT_ROWS}
+        rows |= {name: rows[name] * np.repeat(left, kept) for name in FADING}
         steps += keeping_rows(mine.rows, slots, kept, theirs.rows.seen[those].copy(), rows)
         waits, places = other.waiting.counts(other.n_slots)[those], other.waiting.places(those)
         self.waiting.reserve(places.size)
@@ -413,6 +454,12 @@ class SiteStore(Store):
         if self.n_slots <= have:
             return
         self.sites = Handle(SITES, with_more_slots(sites, max(self.n_slots, 2 * have)))
+
+
+def _times(values: Array, factor: Array) -> Array:
+    """Return rows times one number each."""
+    result: Array = values * factor.reshape(-1, *[1] * (values.ndim - 1))
+    return result
 
 
 class _Plan:

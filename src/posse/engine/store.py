@@ -10,10 +10,12 @@ import numpy as np
 
 from posse.engine.capacity import with_more_arms
 from posse.engine.commit import Step, Steps, commit
-from posse.engine.drift import LEAST, scaling
+from posse.engine.drift import LEAST, WORTH, scaling
+from posse.engine.overdue import Overdue
 from posse.engine.posteriors import Posteriors
 from posse.errors import InvalidValue
 from posse.kernels import estimators
+from posse.kernels.fading import age_counts
 from posse.kernels.fleet import add_to_slots, count_rows, list_first, observe_one, observe_rows, sort_by_slots
 from posse.kernels.propensity import score_room
 from posse.kernels.replace import exchange_rows, replace_rows
@@ -184,13 +186,12 @@ class Store(Posteriors):
         squares: Array,
         slots: IntArray | None = None,
         raised: Callable[[IntArray, Sums, float], Sums] | None = None,
-        later: bool = False,
         more: Steps | None = None,
     ) -> None:
         """Let sums count less, those of some slots or of the first so many, and compute what follows from them.
 
-        What follows for the shared means is left to whoever asked for ``later``, where there are many pairs. All sums
-        fade or none, and ``more`` goes with them. If what follows cannot be computed now, whoever looks next does it.
+        All sums fade or none, and ``more`` goes with them. If what follows cannot be computed now, whoever looks next
+        does it.
 
         Parameters
         ----------
@@ -201,10 +202,10 @@ class Store(Posteriors):
         slots : ndarray, optional
         raised : callable, optional
             As there.
-        later : bool
         more : list of steps, optional
         """
         belief = self.belief
+        self.fade_overdue(slots)
         if self.frozen:
             seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(self.n_arms)]
             everyone, arms = np.concatenate(seen), np.repeat(np.arange(self.n_arms), [rows.size for rows in seen])
@@ -213,39 +214,65 @@ class Store(Posteriors):
         steps = scaling(belief.sums, factor, squares, slots, raised)
         counts = belief.sums.counts[: self.n_slots].copy()
         counts[slice(factor.size) if slots is None else slots] *= factor
-        before, memory = belief.rewards, self.memory
         rewards = np.array(
             [counts[belief.seen[arm, : belief.n_seen[arm]]].sum() for arm in range(self.n_arms)], dtype=np.float64
         )
-        # So that a refresh is due when rewards have grown by as much beside those that still count.
-        share = rewards / np.maximum(before, LEAST)
-        total = float(rewards.sum())
-        left, at = total / max(float(before.sum()), LEAST), memory.evidence.refreshed_at
-        few = belief.n_seen.sum() <= FEW_PAIRS
-        behind = later and slots is None and not few and not self.stale
         # Else the next estimate takes notice: one task more or less hardly moves the shared means of very many.
-        rebuilds = not behind and not self.stale and (slots is None or bool(few))
+        rebuilds = not self.stale and (slots is None or not self.has_many_pairs)
         commit(
             [
                 *steps,
-                partial(belief.rewards.__setitem__, ..., rewards),
-                partial(memory.refreshed_at.__setitem__, ..., memory.refreshed_at * share),
-                partial(memory.threshold_rewards.__setitem__, ..., memory.threshold_rewards * share),
-                partial(at.__setitem__, 0, min(at[0] * left, total)),
                 partial(self._capacity.settled.__setitem__, slice(self.n_slots), -1),
-                self._counting(
-                    total,
-                    looked_at=self.looked_at * left,
-                    _retry_at=self._retry_at * left,
-                    version=self.version + 1,  # an estimate under way is of sums that are no more
-                    shared_behind=self.shared_behind or behind,
-                    stale=self.stale or rebuilds,
-                ),
+                *self._counting_less(rewards, stale=self.stale or rebuilds),
                 *(more or ()),
             ]
         )
         if rebuilds:
             self.rebuild()
+
+    def fade_later(self, elapsed: float, half_life: float, squares: Array, more: Steps) -> None:
+        """Let all sums count less after some time, each when it is next looked at; counts do so now.
+
+        What follows for the shared means is left to whoever sees that they are behind. ``more`` goes with it.
+        """
+        belief, n, generation = self.belief, self.n_slots, self._capacity.generation
+        counts, share, rewards = np.zeros(n), np.ones(n), np.empty(self.n_arms)
+        if self.overdue is not None:
+            share[: self.overdue.share.size] = self.overdue.share
+        stays = float(np.exp2(-2.0 * elapsed / half_life))
+        age_counts(belief.sums.counts, share, belief.seen, belief.n_seen, stays, WORTH, LEAST, counts, rewards)
+        commit(
+            [
+                partial(belief.sums.counts.__setitem__, slice(n), counts),
+                partial(generation.__setitem__, 0, generation[0] + 1),  # no pair is settled
+                *self._counting_less(rewards, shared_behind=True, overdue=Overdue(share, squares.copy())),
+                *more,
+            ]
+        )
+
+    @property
+    def has_many_pairs(self) -> bool:
+        """Whether there are so many that nobody should wait for all of them."""
+        return int(self.belief.n_seen.sum()) > FEW_PAIRS
+
+    def _counting_less(self, rewards: Array, **others: Any) -> Steps:
+        """Note that arms have fewer rewards, so that a refresh is due when these have grown by as much."""
+        belief, memory, before = self.belief, self.memory, self.belief.rewards
+        share, total = rewards / np.maximum(before, LEAST), float(rewards.sum())
+        left, at = total / max(float(before.sum()), LEAST), memory.evidence.refreshed_at
+        return [
+            partial(belief.rewards.__setitem__, ..., rewards),
+            partial(memory.refreshed_at.__setitem__, ..., memory.refreshed_at * share),
+            partial(memory.threshold_rewards.__setitem__, ..., memory.threshold_rewards * share),
+            partial(at.__setitem__, 0, min(at[0] * left, total)),
+            self._counting(
+                total,
+                looked_at=self.looked_at * left,
+                _retry_at=self._retry_at * left,
+                version=self.version + 1,  # an estimate under way is of sums that are no more
+                **others,
+            ),
+        ]
 
     def adding_arm(self) -> Steps:
         """Add an arm, which has the next number; it starts from what the others have in common."""

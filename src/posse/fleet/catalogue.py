@@ -574,6 +574,38 @@ class Catalogue(KnownKeywords):
                 forget_tasks(self._fleet, tasks, self._residuals.keeping(~np.isin(self._residuals.pairs[0], numbers)))
                 self._estimate_residuals()
 
+    def merge(self, other: Catalogue) -> None:
+        """Add what another catalogue has learned to this one; the other stays as it is.
+
+        Tasks and arms of the same name are the same; what only the other has joins, and counts as later. Decisions of
+        the other that wait for a reward may be rewarded here from now on, and no more there. The population, and how
+        far arms are from their features, are estimated again. If there are more than ``max_arms`` arms then, the next
+        decision drops those that were not decided on for longest.
+
+        Parameters
+        ----------
+        other : Catalogue
+            A catalogue that was made and learned apart from this one.
+
+        Raises
+        ------
+        InvalidValue
+            If it is this catalogue itself or has a common past with it, so that rewards would count twice; if
+            ``features``, ``arm_features`` or ``interactions`` differ, or one has names that are text and the other
+            whole numbers.
+
+        Examples
+        --------
+        >>> north, south = (Catalogue(features=[], arm_features=["price"], seed=seed) for seed in (7, 8))
+        >>> made = south.decide("store-3", [], {"tea": {"price": 3}, "cocoa": {"price": 4}})
+        >>> north.merge(south)
+        >>> north.reward(made, 1.0)
+        True
+        """
+        from posse.fleet.merge_catalogue import merge_catalogue
+
+        merge_catalogue(self, other)
+
     def _drop_arms(self, room: int) -> None:
         """Let the residuals of arms go that were not decided on for longest; those that wait for a reward stay."""
         ledgers = self._fleet._ledgers()

@@ -99,10 +99,10 @@ def new_fading(drift: Any, engine: Engine, late: LateRewards) -> Fading | None:
         return None
     half_life = half_life_of(drift)
     family = engine.family.name
-    if family != "number":
+    if family != "number" and half_life is None:
         raise InvalidValue(
-            f"expected drift=None for rewards={family!r}, got {drift!r}: what old clicks and counts say does not fade "
-            "yet; leave it out"
+            f"expected a half-life as drift for rewards={family!r}, got {drift!r}: how fast clicks and counts change "
+            "is not learned yet; pass a half-life in days, or leave it out"
         )
     if late.absent_reward is not None and late.count_pending:
         raise InvalidValue(

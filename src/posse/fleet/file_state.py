@@ -18,6 +18,7 @@ from posse.fleet.file_format import (
     FADING,
     FADING_KNOWN,
     FADING_KNOWN_SUMS,
+    FADING_SITES,
     FADING_SUMS,
     KNOWN_SUMS,
     PER_ARM,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 def version_of(fleet: Fleet) -> int:
     """Return the version of the file that a fleet is saved to, beliefs included."""
     if fleet._engine.fading is not None:
+        if isinstance(fleet._engine.store, SiteStore):
+            return FADING_SITES
         return FADING if fleet._engine.known is None else FADING_KNOWN
     if fleet._engine.known is not None:
         return WITH_KNOWN

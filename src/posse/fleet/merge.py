@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -19,10 +20,18 @@ from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
     from posse.model.refresh import Refresh
+    from posse.types import IntArray
 
 
-def merge_fleet(mine: Posse, other: Posse) -> None:
-    """Add what ``other`` has learned to ``mine``; see :meth:`posse.fleet.Posse.merge`."""
+Joining: TypeAlias = Callable[["IntArray"], tuple["IntArray", Steps]]
+"""Takes the numbers here of the other's tasks, -1 at the end; returns those of what its decisions chose, and steps."""
+
+
+def merge_fleet(mine: Posse, other: Posse, joining: Joining | None = None) -> None:
+    """Add what ``other`` has learned to ``mine``; see :meth:`posse.fleet.Posse.merge`.
+
+    ``joining`` is for those whose decisions are not among the arms of these fleets: catalogues.
+    """
     if not isinstance(other, Posse):
         raise InvalidValue(f"expected a Posse to merge, got {type(other).__name__}")
     if other is mine:
@@ -68,7 +77,7 @@ def merge_fleet(mine: Posse, other: Posse) -> None:
         mine._engine.ensure_fresh()
         before = (mine._engine.store.n_arms, mine._engine.store.memory)
         try:
-            steps, refresh = prepare(mine, other, arm_labels, task_labels, other._decided)
+            steps, refresh = prepare(mine, other, arm_labels, task_labels, other._decided, joining)
             commit(steps)
         except BaseException:
             if other._prefix not in mine._origins:
@@ -92,7 +101,12 @@ def _silence(fleet: Posse) -> str:
 
 
 def prepare(
-    mine: Posse, other: Posse, arm_labels: list[Label], task_labels: list[Label], decided: int
+    mine: Posse,
+    other: Posse,
+    arm_labels: list[Label],
+    task_labels: list[Label],
+    decided: int,
+    joining: Joining | None = None,
 ) -> tuple[Steps, Refresh | None]:
     """Do all that can fail; return what is left to do, and room for the estimate that follows.
 
@@ -103,6 +117,8 @@ def prepare(
         All arms of ``other``, and those of its tasks that are to be added.
     decided : int
         How many of its decisions count here.
+    joining : callable, optional
+        As in :func:`merge_fleet`.
     """
     store = mine._engine.store
     numbers_of_arms = dict(mine._arms.numbers)
@@ -124,19 +140,21 @@ def prepare(
         tasks, arms, sums = tasks[there], arms[there], Sums(*(field[there] for field in sums))
     if other._engine.known is not None:
         sums = raw_rows(other._engine.known, tasks, arms, sums)
+    left = None
     if mine._engine.fading is not None and other._engine.fading is not None:
-        mine._engine.fading.meet_other(other._engine.fading, sums)
+        left = mine._engine.fading.meet_other(other._engine.fading, sums)
     steps: Steps = []
     if mine._engine.known is not None:
         (tasks, arms, sums), steps = join_known(mine, other, task_of, arm_of, Rows(tasks, arms, sums))
     else:
         tasks, arms = task_of[tasks], arm_of[arms]
     slots = store.claim(tasks, arms)
+    choice_of, more = (arm_of, Steps()) if joining is None else joining(task_of)
     ledgers = {}
     for ledger in other._ledgers():
         copy = Ledger(ledger.prefix, mine._features.n_features, ledger.first)
         copy.reserve(ledger.size)
-        copy.add_many(task_of[ledger.task], arm_of[ledger.arm], 0.0, ledger.context)
+        copy.add_many(task_of[ledger.task], choice_of[ledger.arm], 0.0, ledger.context)
         copy.time[:], copy.status[:], copy.reward[:] = ledger.time, ledger.status, ledger.reward
         copy.forget(copy.task < 0)  # what belongs to tasks that stay where they are
         ledgers[ledger.prefix] = copy
@@ -150,7 +168,8 @@ def prepare(
         *mine._arms.activating(active),
         partial(mine.__dict__.update, _decided=mine._decided + decided, _rng=mine._stream(mine._decided + decided)),
         *store.adding_sums(slots, arms, sums),
+        *more,
     ]
     if isinstance(store, SiteStore) and isinstance(other._engine.store, SiteStore):
-        steps += store.adding_sites(slots, other._engine.store)
+        steps += store.adding_sites(slots, other._engine.store, left)
     return steps, refresh

@@ -44,6 +44,7 @@ def products_of(fleet: Fleet) -> Products:
     for start in range(0, n_slots, rows):
         with fleet._lock:
             sums, some = store.belief.sums, slice(start, min(start + rows, n_slots))
+            store.fade_overdue(np.arange(some.start, some.stop))
             products[:d, :d] += whole_matrix(sums.gram[some].sum(axis=0))
             products[:d, d] += sums.moment[some].sum(axis=0)
             products[d, d] += sums.sum_of_squares[some].sum()

@@ -51,6 +51,11 @@ class Replica(Fleet):
 
     def _begin(self) -> None:
         if self._engine.fading is not None:
+            if isinstance(self._engine.store, SiteStore):
+                raise InvalidValue(
+                    f"expected drift=None for rewards={self.rewards!r} in a service, got a half-life: what old clicks "
+                    "and counts say does not fade there yet; leave it out"
+                )
             self._engine.fading.deferred = True
         self._leads = True
         self._engine.learns_first = True  # others wait for whoever learns
@@ -290,6 +295,7 @@ class Replica(Fleet):
             slots = belief.slot[list(numbers.values())]
             rows, arms = np.nonzero(slots >= 0)
             taken = slots[rows, arms]
+            self._engine.store.fade_overdue(taken)
             kept = self._engine.store.plain_sums() if isinstance(self._engine.store, SiteStore) else belief.sums
             sums = Sums(*(array[taken] for array in kept))
             known = self._engine.known

@@ -88,6 +88,27 @@ class Residuals:
         others.replace(task[kept].copy(), arm[kept].copy(), sums[:, kept].copy())
         return [partial(self.__dict__.update, others.__dict__, variance=self.variance)]
 
+    def joining(self, task: IntArray, arm: IntArray, sums: Array) -> Steps:
+        """Add what pairs elsewhere say, none of them twice; there must be room for the arms."""
+        places = [self._row.get(pair, -1) for pair in zip(task.tolist(), arm.tolist(), strict=True)]
+        row = np.array(places, dtype=np.int64)
+        there = row >= 0
+        tasks, arms, mine = self.pairs
+        together = mine.copy()
+        together[:, row[there]] += sums[:, there]
+        totals = self._of_arm.copy()
+        for whole, part in zip(totals, sums, strict=True):
+            whole += np.bincount(arm, weights=part, minlength=whole.size)
+        others = Residuals()
+        others._of_arm = np.zeros_like(self._of_arm)
+        others.replace(
+            np.concatenate([tasks, task[~there]]),
+            np.concatenate([arms, arm[~there]]),
+            np.concatenate([together, sums[:, ~there]], axis=1),
+            totals,
+        )
+        return [partial(self.__dict__.update, others.__dict__, variance=self.variance)]
+
     def totals(self, n_arms: int) -> Array:
         """Return information and moment of so many arms."""
         return self._of_arm[:, :n_arms]

@@ -31,6 +31,8 @@ def site_state(store: SiteStore, slots: IntArray) -> tuple[dict[str, Any], dict[
     arrays |= {"pair_seen": rows.seen[slots], "pair_kept": rows.kept[slots]}
     places = places_of(rows.first[slots], rows.kept[slots])
     arrays |= {f"row_{name}": getattr(rows, name)[places] for name in OF_ROWS}
+    if store.fades:
+        arrays["row_weight"] = rows.weight[places]
     waiting, places = store.waiting, store.waiting.places(slots)
     arrays["pair_waiting"] = waiting.counts(store.n_slots)[slots]
     return header, arrays | {f"waiting_{name}": getattr(waiting, name)[places] for name in OF_ROWS}
@@ -64,13 +66,20 @@ def restore_sites(store: SiteStore, reader: Any, n_pairs: int, some: IntArray | 
     seen, kept, waiting = (reader.array(f"pair_{name}", (n_pairs,), np.int64) for name in ("seen", "kept", "waiting"))
     for name, counts in (("pair_seen", seen), ("pair_waiting", waiting)):
         reader.within(name, counts, 0, MOST_ROWS)
-    if (kept != np.minimum(seen, KEPT)).any() or (seen + waiting != store.belief.sums.counts[:n]).any():
+    counted = store.fades or bool((seen + waiting == store.belief.sums.counts[:n]).all())
+    if (kept != np.minimum(seen, KEPT)).any() or not counted:
         raise reader.damaged("a pair has more or fewer rows than rewards")
     rows.seen[:n], rows.kept[:n] = seen, kept
     rows.passes[0] = reader.whole("passes")
     places = places_of(rows.first[:n], kept)
     for name, values in _rows(store, reader, "row", int(kept.sum())).items():
         getattr(rows, name)[places] = values
+    rows.weight[places] = 1.0
+    if store.fades:
+        weight = reader.array("row_weight", (places.size,))
+        if not ((weight > 0) & (weight <= 1)).all():
+            raise reader.damaged("row_weight has numbers that are not between 0 and 1")
+        rows.weight[places] = weight
     found = _rows(store, reader, "waiting", int(waiting.sum()))
     store.waiting.reserve(int(waiting.sum()))
     for row, slot in enumerate(np.repeat(np.arange(n), waiting).tolist()):

@@ -70,7 +70,7 @@ def choose_arm(state: State, task: int, x: Array, step: int, draws: Array, vecto
 def learn_one(state: State, task: int, arm: int, x: Array, reward: float, vectors: Array) -> None:
     """Learn one reward: its site under the belief of now. ``vectors`` (4, d) is room."""
     mean, sd = predict_arm(state.belief, task, arm, x, vectors)
-    w, h = site(state.family, reward, mean, sd * sd, mean, sd * sd, CLOSE)
+    w, h = site(state.family, reward, 1.0, mean, sd * sd, mean, sd * sd, CLOSE)
     root = math.sqrt(w)
     seen_at = vectors[3]
     for i in range(x.shape[0]):

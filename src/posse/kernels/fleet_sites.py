@@ -52,6 +52,7 @@ def new_sites(family: int, n_slots: int, n_kept: int, n_features: int) -> Sites:
             rewards=np.zeros(rows.rewards.shape),
             precision=np.zeros(rows.precision.shape),
             moment=np.zeros(rows.moment.shape),
+            weight=np.zeros(rows.weight.shape),
         ),
         contexts=np.zeros((n_slots, n_features)),
         squares=np.zeros((n_slots, n_features)),
@@ -71,7 +72,7 @@ def add_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward
     mean, sd = predict_arm(belief, task, arm, x, ground.vectors)
     w, h = FAINTEST, 0.0  # of a context of zeros, which says nothing
     if sd > 0.0:
-        w, h = site(sites.family, reward, mean, sd * sd, mean, sd * sd, CLOSE)
+        w, h = site(sites.family, reward, 1.0, mean, sd * sd, mean, sd * sd, CLOSE)
     root = math.sqrt(w)
     scaled = sites.scaled
     for i in range(x.shape[0]):

@@ -29,6 +29,7 @@ class KeptRows(NamedTuple):
     rewards: Array  # (n,)
     precision: Array  # (n,) of the sites
     moment: Array  # (n,)
+    weight: Array  # (n,) what is left of them in a world that changes, from 0 to 1
     first: IntArray  # (S,)
     room: IntArray  # (S,)
     kept: IntArray  # (S,) rows that are here
@@ -44,6 +45,7 @@ def new_rows(n_slots: int, n_kept: int, n_features: int) -> KeptRows:
         rewards=np.empty(n),
         precision=np.empty(n),
         moment=np.empty(n),
+        weight=np.ones(n),
         first=np.arange(n_slots, dtype=np.int64) * n_kept,
         room=np.full(n_slots, n_kept, dtype=np.int64),
         kept=np.zeros(n_slots, dtype=np.int64),
@@ -59,7 +61,7 @@ def keep_row(rows: KeptRows, slot: int, x: Array, reward: float, precision: floa
     for i in range(x.shape[0]):
         rows.contexts[place, i] = x[i]
     rows.rewards[place] = reward
-    rows.precision[place], rows.moment[place] = precision, moment
+    rows.precision[place], rows.moment[place], rows.weight[place] = precision, moment, 1.0
     rows.seen[slot] += 1
     rows.kept[slot] = min(rows.kept[slot] + 1, rows.room[slot])
 
@@ -115,7 +117,7 @@ def make_sites_again(belief: Belief, rows: KeptRows, arm: int, family: int, turn
             if not q > 0.0:
                 continue
             old_w, old_h = rows.precision[place], rows.moment[place]
-            w, h = site_again(family, rows.rewards[place], e, q, old_w, old_h)
+            w, h = site_again(family, rows.rewards[place], rows.weight[place], e, q, old_w, old_h)
             more_w, more_h = w - old_w, h - old_h
             # A site that loses nearly all of its precision leaves nothing to divide by.
             if not 1.0 + more_w * q > 1e-9:

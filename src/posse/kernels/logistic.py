@@ -50,7 +50,7 @@ def observe(model: Logistic, arm: int, task: int, x: Array, reward: float, v: Ar
     m, variance = dot(x, mean), dot(x, v)
     if not variance > 0.0:
         return
-    w, h = site(model.family, reward, m, variance, m, variance, CLOSE)
+    w, h = site(model.family, reward, 1.0, m, variance, m, variance, CLOSE)
     gain = 1.0 / (1.0 + w * variance)
     surprise = gain * (h - w * m)
     for i in range(x.shape[0]):

@@ -39,20 +39,29 @@ def expectations(family: int, mean: float, variance: float) -> tuple[float, floa
 
 
 @inner_kernel
-def site(family: int, reward: float, m: float, v: float, e: float, q: float, close: float) -> tuple[float, float]:
+def site(
+    family: int, reward: float, weight: float, m: float, v: float, e: float, q: float, close: float
+) -> tuple[float, float]:
     """Return precision w and moment h of the site of a reward under the belief N(m, v); the search starts at N(e, q).
 
     Newton's method in e and log q, with limited steps, until a step is shorter than ``close`` standard deviations. With
     the log link both follow from one number, see :func:`posse.kernels.count.log_rate`.
+
+    ``weight`` is what the reward still counts for, from 0 to 1: its likelihood is raised to that power, which makes
+    reward and expectations smaller by it.
     """
+    reward *= weight
     if family == COUNT:
-        u, q = log_rate(reward, m, v, e + 0.5 * q, close)
+        # A rate that is smaller by the weight is a predictor that is lower by its logarithm.
+        less = math.log(weight)
+        u, q = log_rate(reward, m + less, v, e + 0.5 * q + less, close)
         rate = math.exp(u)
         w = max(rate, FAINTEST)
-        return w, reward - rate + w * (u - 0.5 * q)
+        return w, reward - rate + w * (u - less - 0.5 * q)
     w, h = 0.0, 0.0
     for _round in range(ROUNDS):
         value, first, second, third = expectations(family, e, q)
+        value, first, second, third = weight * value, weight * first, weight * second, weight * third
         left, right = e - m - v * (reward - value), 1.0 - q / v - q * first
         # Slopes of both by e and by log q. What a wide belief makes of the last one is not allowed to change its sign.
         left_e, left_q, right_e = 1.0 + v * first, 0.5 * v * q * second, -q * second
@@ -76,9 +85,11 @@ def site(family: int, reward: float, m: float, v: float, e: float, q: float, clo
 
 
 @inner_kernel
-def site_again(family: int, reward: float, e: float, q: float, w: float, h: float) -> tuple[float, float]:
+def site_again(
+    family: int, reward: float, weight: float, e: float, q: float, w: float, h: float
+) -> tuple[float, float]:
     """Return the site of a reward anew, where N(e, q) is believed with the site (w, h) counted in."""
     share = 1.0 - q * w
     if not share > 1e-9:  # the site is all that is known: nothing to make it from
         return w, h
-    return site(family, reward, (e - q * h) / share, q / share, e, q, CLOSE_AGAIN)
+    return site(family, reward, weight, (e - q * h) / share, q / share, e, q, CLOSE_AGAIN)

@@ -52,7 +52,7 @@ def end_waiting(
     w, h = old_w, old_h
     if q > 0.0 and share > LEAST_SHARE:
         m, v = (e - q * old_h) / share, q / share
-        w, h = site(kept.family, reward, m, v, m, v, CLOSE)
+        w, h = site(kept.family, reward, 1.0, m, v, m, v, CLOSE)
         if 1.0 + (w - old_w) * q > LEAST_SHARE:
             change_site(belief, arm, slot, x, w - old_w, h - old_h, at.vectors)
             belief.sums.sum_of_squares[slot] += h * h / w - old_h * old_h / old_w
@@ -85,7 +85,7 @@ def make_pair_again(
         if not q > 0.0:
             continue
         old_w, old_h = precision[place], moment[place]
-        w, h = site_again(kept.family, rewards[place], e, q, old_w, old_h)
+        w, h = site_again(kept.family, rewards[place], 1.0, e, q, old_w, old_h)
         if not 1.0 + (w - old_w) * q > LEAST_SHARE:
             continue
         change_site(belief, arm, slot, x, w - old_w, h - old_h, at.vectors)

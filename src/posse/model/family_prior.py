@@ -129,6 +129,7 @@ def table_rows(slot: IntArray, X: Array, y: Array, n_slots: int) -> KeptRows:
         rewards=np.ascontiguousarray(y[order]),
         precision=np.full(y.size, FAINTEST),
         moment=np.zeros(y.size),
+        weight=np.ones(y.size),
         first=np.cumsum(kept) - kept,
         room=kept.copy(),
         kept=kept,

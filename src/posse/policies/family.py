@@ -144,7 +144,7 @@ class FamilyUCB(_Family):
         Pull arm t at step t for the first ``n_arms`` steps.
     kept_rows : int, default 40
         Rows of every (arm, task) pair whose sites are made again at a refresh. With d features a pair takes
-        ``8 (kept_rows (d + 3) + 2 d^2 + 2 d + 2)`` bytes.
+        ``8 (kept_rows (d + 4) + 2 d^2 + 2 d + 2)`` bytes.
 
     Notes
     -----

@@ -116,6 +116,7 @@ def parts() -> dict[str, Callable[[], None]]:
         "paper": partial(warm, prior="paper"),
         "clicks": partial(warm, rewards="binary"),
         "tables": _tables,
+        "drift": loading.load_fading,
     }
 
 
