@@ -14,7 +14,7 @@ import posse
 from posse.kernels.compiler import announcement
 from posse.lab.benchmarks.postgres import Server, binaries
 
-KERNELS = Path(posse.__file__).parent / "kernels"
+COMPILED = [Path(posse.__file__).parent / folder for folder in ("kernels", "families")]
 
 
 # The same examples in every run: a test that fails on one machine fails on all. No deadline: the first example may have
@@ -63,8 +63,8 @@ def pytest_configure() -> None:
     announcement.made = True
     # Numba recompiles a kernel when its own file changed, but not when a kernel it calls in another file did. A cache
     # that is older than any kernel source would test code that is no longer there.
-    newest = max(source.stat().st_mtime for source in KERNELS.rglob("*.py"))
-    for cached in KERNELS.glob("__pycache__/*.nb[ci]"):
+    newest = max(source.stat().st_mtime for folder in COMPILED for source in folder.rglob("*.py"))
+    for cached in (path for folder in COMPILED for path in folder.rglob("__pycache__/*.nb[ci]")):
         if cached.stat().st_mtime < newest:
             cached.unlink(missing_ok=True)
 

@@ -1,6 +1,10 @@
 """The worked examples in CONTRIBUTING.md are as good as what is in the registry."""
 
+import importlib.util
 import re
+import shutil
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -114,3 +118,76 @@ def test_what_is_no_prior_is_refused():
         policy.update(0, 0, [1.0, 1.0], 1.0)
     with pytest.raises(InvalidValue, match="expected prior='evidence' with drift"):
         EbmUCB(**SHAPE, prior=lambda _: Prior.isotropic(n_arms=3, n_features=2), drift=10.0)
+
+
+@pytest.fixture(scope="module")
+def stars(tmp_path_factory):
+    path = tmp_path_factory.mktemp("family") / "stars.py"  # what is compiled is kept beside its file
+    path.write_text(EXAMPLES[2], encoding="utf-8")
+    assert "`Stars()` at the end of the families" in TEXT
+    spec = importlib.util.spec_from_file_location("stars", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Stars()
+
+
+def test_a_family_of_ones_own_expects_what_its_law_says(stars):
+    rng = np.random.default_rng(2)
+    predictor = rng.normal(-0.4, 1.3, 400_000)
+    share = 1 / (1 + np.exp(-predictor))
+
+    # Five standard errors of the averages that it is compared with.
+    assert stars.expected(-0.4, 1.3) == pytest.approx(5 * share.mean(), abs=25 * share.std() / 400_000**0.5)
+    assert stars.spread(-0.4, 1.3) == pytest.approx(5 * share.std(), rel=0.01)
+    assert stars.draw(rng, np.full((40_000, 1), 3.5)).mean() == pytest.approx(3.5, abs=0.03)
+    assert stars.show(4.123) == "4.12 stars"
+    with pytest.raises(InvalidValue, match=r"expected 0, 1, ..., 5 stars, got 5.5"):
+        stars.check(5.5)
+
+
+def test_the_site_of_a_rating_is_that_of_five_clicks_at_once(stars):
+    w, h = stars.site(4.0, 1.0, 0.2, 0.7, 0.2, 0.7, 1e-9)
+    q = 1 / (1 / 0.7 + w)
+    e = q * (0.2 / 0.7 + h)
+    value, slope, _, _ = stars.expectations(e, q)
+
+    assert w == pytest.approx(slope, rel=1e-7)
+    assert e == pytest.approx(0.2 + 0.7 * (4.0 - value), rel=1e-7)
+
+
+WITH_STARS = """
+import numpy as np
+from posse import Posse
+from posse.environments import SyntheticWorld
+from posse.policies import EbmUCB
+from posse.simulation import simulate
+from functools import partial
+
+world = SyntheticWorld(n_tasks=4, n_arms=3, n_features=2, contexts="intercept", rewards="stars", base_rate=2.5)
+result = simulate(world, {"own": partial(EbmUCB, rewards="stars"), "random": "random"}, horizon=400, seeds=2, workers=1)
+assert np.mean(result.regret_of("own")) < 0.7 * np.mean(result.regret_of("random"))
+fleet = Posse(["tea", "coffee"], ["x"], rewards="stars", seed=1)
+for i in range(60):
+    decision = fleet.decide(i % 3, [0.5])
+    fleet.reward(decision, 4 if decision.arm == "tea" else 2)
+mean = fleet.expected(1, [0.5]).mean
+assert 0 < mean["coffee"] < mean["tea"] < 5, mean
+"""
+
+
+@pytest.mark.slow
+def test_one_line_makes_a_family_known_everywhere(tmp_path):
+    """In a copy, whose kernels are compiled with it: one more file, and one more name in the registry."""
+    import posse
+
+    shutil.copytree(Path(posse.__file__).parent, tmp_path / "posse", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "posse/families/stars.py").write_text(EXAMPLES[2], encoding="utf-8")
+    registry = tmp_path / "posse/families/__init__.py"
+    text = registry.read_text(encoding="utf-8")
+    assert "Binary(), Count())" in text
+    text = text.replace("Binary(), Count())", "Binary(), Count(), Stars())")
+    registry.write_text("from posse.families.stars import Stars\n" + text, encoding="utf-8")
+
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{WITH_STARS}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from posse.families import LINKED
 from posse.kernels.kept_rows import KeptRows, change_site, keep_row, make_sites_again, new_rows
 from posse.kernels.posterior import new_buffers, predict_arm, rebuild
-from posse.kernels.sites import BINARY, COUNT, expectations
+from posse.kernels.sites import expectations
 from posse.model import Prior, Statistics, new_belief, posterior
 from posse.model.family_prior import table_rows
 
+BINARY, COUNT = (LINKED[name].code for name in ("binary", "count"))
 D, N = 3, 12
 PRIOR = Prior(
     covariance=[[[0.8, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.3]]], noise_variance=1.0, shared_precision=0.3

@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.kernels.sites import BINARY, CLOSE, COUNT, expectations, site, site_again
+from posse.families import LINKED
+from posse.kernels.sites import CLOSE, expectations, site, site_again
+
+BINARY, COUNT = (LINKED[name].code for name in ("binary", "count"))
 
 GRID = np.linspace(-12.0, 12.0, 200_001)
 DENSITY = np.exp(-0.5 * GRID**2)

@@ -159,7 +159,9 @@ def print_overview(
 
 
 def _rate_words(family: str, rate: Rate) -> str:
-    mean, low, high = (f"{part:.3g}" if family == "count" else f"{part:.2%}" for part in rate)
+    from posse.families import family_of
+
+    mean, low, high = map(family_of(family).show, rate)
     return f"{mean} ({low} to {high})"
 
 

@@ -14,6 +14,7 @@ from posse.engine.background import end_beside, run_beside, run_later
 from posse.engine.commit import commit
 from posse.engine.site_store import SiteStore
 from posse.engine.store import Store
+from posse.families import RewardFamily, linked_family_of
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED, STEPS
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from posse.engine.fading import Fading
     from posse.engine.known import Known
     from posse.engine.learn import PreparedUpdate
-    from posse.families import RewardFamily
     from posse.kernels.rule import Rule
     from posse.model.prior import Prior
     from posse.model.refresh import Refresh
@@ -85,7 +85,7 @@ class Engine:
         self.store = (
             Store(start=start, method=method, robust=robust, extendable=extendable, rule=rule)
             if family.name == "number"
-            else SiteStore(start=start, family=family, growth=growth, rule=rule)
+            else SiteStore(start=start, family=linked_family_of(family.name), growth=growth, rule=rule)
         )
 
     @property

@@ -34,7 +34,7 @@ from posse.engine.site_rows import (
 from posse.engine.store import Store
 from posse.engine.waiting import Waiting, WaitingPlan
 from posse.errors import InvalidValue
-from posse.families import RewardFamily
+from posse.families import LinkedFamily
 from posse.kernels import estimators
 from posse.kernels.family_evidence import SETTLED, STEPS
 from posse.kernels.fleet_sites import (
@@ -77,7 +77,7 @@ class SiteStore(Store):
     ----------
     start : Prior
         What stands until rewards say otherwise, on the scale of the linear predictor.
-    family : RewardFamily
+    family : LinkedFamily
     growth : float
         The population is estimated anew when rewards have grown by this fraction.
     rule : Rule, optional
@@ -92,7 +92,7 @@ class SiteStore(Store):
     twin_of: Any
     """That copy, see :mod:`posse.engine.background`."""
 
-    def __init__(self, *, start: Prior, family: RewardFamily, growth: float, rule: Rule | None = None) -> None:
+    def __init__(self, *, start: Prior, family: LinkedFamily, growth: float, rule: Rule | None = None) -> None:
         self.family = family
         self.growth = growth
         self.beside = None
@@ -324,7 +324,7 @@ class SiteStore(Store):
         slots = self.belief.seen[arm, : self.belief.n_seen[arm]]
         # Half a reward more, so that rewards which are all 0 are not certain.
         mean = (float(self.sites.parts.total[slots].sum()) + 0.5) / (float(self.belief.rewards[arm]) + 1.0)
-        return mean * (1.0 - mean) if self.family.name == "binary" else mean
+        return self.family.variance_of(mean)
 
     def _seen(self) -> IntArray:
         belief = self.belief
@@ -554,10 +554,10 @@ def load_sites() -> None:
         return
     _loaded = True
     try:
-        from posse.families import FAMILIES
+        from posse.families import LINKED
 
         start = Prior(covariance=np.ones((1, 1, 1)), noise_variance=np.ones(1), shared_precision=np.ones((1, 1)))
-        store = SiteStore(start=start, family=FAMILIES["binary"], growth=0.1)
+        store = SiteStore(start=start, family=LINKED["binary"], growth=0.1)
         tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
         store.claim(tasks, arms)
         contexts, rewards = np.ones((1, 1)), np.ones(1)

@@ -15,15 +15,15 @@ from posse.environments.base import CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
 from posse.environments.drawing import arriving_tasks, correlated, expected_rewards
 from posse.environments.drifting import Motion, moving_coefficients
 from posse.errors import InvalidValue, ShapeError
-from posse.families import FAMILIES, Rewards, family_of
+from posse.families import FAMILIES, Rewards, linked_family_of
 from posse.model.prior import Prior
 from posse.types import Array, ArrayLike, IntArray, Settings
 
+LARGEST_RATE = 1e9  # of a count: what a generator of Poisson numbers can do
 ARRIVAL_LAWS = ("balanced", "data-poor")
 CONTEXT_LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
 HETEROGENEITY_LAWS = ("gaussian", "sparse")
 
-LARGEST_RATE = 1e9  # of a count: what a generator of Poisson numbers can do
 POOR_SHARE = 0.1  # how often the first task arrives, relative to any other, when it is data-poor
 
 
@@ -202,14 +202,9 @@ class SyntheticWorld:
         self, seed: int, tasks: IntArray, contexts: Array, coefficients: Array, met: Array, probabilities: Array
     ) -> Draw:
         """Return the draw of a world that pays clicks or counts."""
-        expected = family_of(self.rewards).mean_of(expected_rewards(contexts, met))
-        rng = stream(seed, NOISE)
-        if self.rewards == "binary":
-            # One draw for all arms, as the noise of numbers is: arms differ by their probabilities alone.
-            rewards = (rng.random((tasks.size, 1)) < expected).astype(np.float64)
-        else:
-            expected = np.minimum(expected, LARGEST_RATE)
-            rewards = rng.poisson(expected).astype(np.float64)
+        family = linked_family_of(self.rewards)
+        expected = np.minimum(family.mean_of(expected_rewards(contexts, met)), LARGEST_RATE)
+        rewards = family.draw(stream(seed, NOISE), expected)
         return Draw(
             tasks=tasks,
             contexts=contexts,
@@ -232,11 +227,7 @@ class SyntheticWorld:
                 f"rewards={self.rewards!r} and contexts={self.contexts!r}; pass rewards='binary' or 'count' and "
                 "contexts='intercept'"
             )
-        if self.rewards == "count":
-            return math.log(rate)
-        if rate >= 1:
-            raise InvalidValue(f"expected a base_rate between 0 and 1 for binary rewards, got {rate:g}")
-        return math.log(rate / (1.0 - rate))
+        return linked_family_of(self.rewards).predictor_of(rate)
 
     def settings(self) -> Settings:
         """Return every setting as a plain value; those for outliers, units and families only where they are used."""

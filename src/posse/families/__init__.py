@@ -1,9 +1,9 @@
 """Families of rewards: numbers, clicks, counts. One file each; :func:`family_of` finds one by its name."""
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from posse.checks import one_of
-from posse.families.base import RewardFamily
+from posse.families.base import LinkedFamily, RewardFamily
 from posse.families.binary import Binary
 from posse.families.count import Count
 from posse.families.number import Number
@@ -11,8 +11,15 @@ from posse.families.number import Number
 Rewards: TypeAlias = Literal["number", "binary", "count"]
 """What ``rewards=`` may be."""
 
-FAMILIES: dict[str, RewardFamily] = {family.name: family for family in (Number(), Binary(), Count())}
+_IN_ORDER: tuple[RewardFamily, ...] = (Number(), Binary(), Count())  # numbers first: kernels know them by 0
+for _code, _family in enumerate(_IN_ORDER):
+    _family.code = _code
+
+FAMILIES: dict[str, RewardFamily] = {family.name: family for family in _IN_ORDER}
 """Families by name."""
+
+LINKED: dict[str, LinkedFamily] = {family.name: cast("LinkedFamily", family) for family in _IN_ORDER[1:]}
+"""Those that learn rewards as sites: all but numbers, whose noise is learned."""
 
 
 def family_of(rewards: str) -> RewardFamily:
@@ -26,4 +33,12 @@ def family_of(rewards: str) -> RewardFamily:
     return FAMILIES[one_of(rewards, "rewards", tuple(FAMILIES))]
 
 
-__all__ = ["FAMILIES", "Binary", "Count", "Number", "RewardFamily", "Rewards", "family_of"]
+def linked_family_of(rewards: str) -> LinkedFamily:
+    """Return the family of clicks, counts and the like that goes by this name, or raise one clear error."""
+    return LINKED[one_of(rewards, "rewards", tuple(LINKED))]
+
+
+__all__ = [
+    "FAMILIES", "LINKED", "Binary", "Count", "LinkedFamily", "Number", "RewardFamily", "Rewards", "family_of",
+    "linked_family_of",
+]  # fmt: skip

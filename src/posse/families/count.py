@@ -1,17 +1,87 @@
-"""Counts: 0, 1, 2, ..., with the log link."""
+r"""Counts: 0, 1, 2, ..., with the log link.
+
+.. math:: \operatorname{E} e^\eta = \exp(e + q / 2), \qquad \eta \sim \mathcal N(e, q)
+
+which is the expectation of all its derivatives too.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from posse.checks import real_array
 from posse.errors import InvalidValue
+from posse.families.links import FAINTEST
 from posse.families.quantiles import ends
-from posse.kernels.count import LARGEST_EXPONENT
-from posse.kernels.sites import COUNT
-from posse.types import Array, ArrayLike
+from posse.kernels.compiler import inlined_kernel, inner_kernel
+from posse.types import Array, ArrayLike, BoolArray
 
+LARGEST_EXPONENT = 300.0  # of a rate whose square is still a number
+ROUNDS = 100  # at most: halvings of the widest bracket end before
 LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
+
+
+@inlined_kernel
+def expectations(mean: float, variance: float) -> tuple[float, float, float, float]:
+    """Return the expected rate, which is the expectation of its first three derivatives too."""
+    rate = math.exp(min(mean + 0.5 * variance, LARGEST_EXPONENT))
+    return rate, rate, rate, rate
+
+
+@inner_kernel
+def log_rate(reward: float, m: float, v: float, start: float, close: float) -> tuple[float, float]:
+    r"""Return u = e + q / 2, the logarithm of the expected rate after a count, and q; before it N(m, v) was believed.
+
+    With the rate :math:`r = e^u` it is the root of
+
+    .. math:: u - m - v\,(y - r) - \frac{v}{2\,(1 + v r)}
+
+    which rises from minus to plus infinity, so a bracket never loses it: however wide the belief was (a rate of e^300
+    may be its mean), nothing overshoots. Newton's method from ``start``, halving where it would leave the bracket,
+    until a step is shorter than ``close`` standard deviations.
+    """
+    low = min(-math.log(v), m + v * reward - 1.0)
+    high = min(m + v * reward + 0.5 * v, math.log(reward + 0.5 + (max(m, 0.0) + 1.0) / v))
+    low = min(low, high)
+    u = min(max(start, low), high)
+    q = v
+    for _round in range(ROUNDS):
+        rate = math.exp(u)
+        q = v / (1.0 + v * rate)
+        left = u - m - v * (reward - rate) - 0.5 * q
+        if left > 0.0:
+            high = u
+        else:
+            low = u
+        new = u - left / (1.0 + v * rate + 0.5 * q * q * rate)
+        if not low <= new <= high:
+            new = 0.5 * (low + high)
+        move = abs(new - u)
+        u = new
+        if move * move <= close * close * min(q, 1.0):
+            break
+    return u, v / (1.0 + v * math.exp(u))
+
+
+@inner_kernel
+def site(reward: float, weight: float, m: float, v: float, e: float, q: float, close: float) -> tuple[float, float]:
+    """Return precision and moment of the site of a count, as :func:`posse.families.links.newton_site` says."""
+    # A rate that is smaller by the weight is a predictor that is lower by its logarithm.
+    less = math.log(weight)
+    reward *= weight
+    u, q = log_rate(reward, m + less, v, e + 0.5 * q + less, close)
+    rate = math.exp(u)
+    w = max(rate, FAINTEST)
+    return w, reward - rate + w * (u - less - 0.5 * q)
+
+
+@inlined_kernel
+def spread(mean: float, sd: float) -> float:
+    """Return the standard deviation of the rate."""
+    rate: float = expectations(mean, sd * sd)[0]
+    return rate * math.sqrt(math.expm1(min(sd * sd, 600.0)))
 
 
 class Count:
@@ -28,7 +98,13 @@ class Count:
     """
 
     name = "count"
-    code = COUNT
+    code = -1  # until it has its place among families
+    words = "0, 1, 2, ..."
+    predictor = "log rate"
+    size = 2.5
+    expectations = staticmethod(expectations)
+    spread = staticmethod(spread)
+    site = staticmethod(site)
 
     def check(self, reward: object) -> float:
         """Return a count as a float, or raise one clear error."""
@@ -41,7 +117,7 @@ class Count:
     def check_many(self, rewards: ArrayLike) -> Array:
         """Return counts as floats, or raise one clear error that names the row."""
         checked = real_array(rewards, "rewards")
-        wrong = (checked < 0) | (checked > LARGEST_COUNT) | (checked != np.floor(checked))
+        wrong = ~self.takes(checked)
         if wrong.any():
             row = int(np.flatnonzero(wrong.ravel())[0])
             raise InvalidValue(
@@ -49,6 +125,10 @@ class Count:
                 "for other rewards"
             )
         return checked
+
+    def takes(self, rewards: Array) -> BoolArray:
+        """Return which of these floats are counts."""
+        return np.asarray((rewards >= 0) & (rewards <= LARGEST_COUNT) & (rewards == np.floor(rewards)))
 
     def mean_of(self, predictor: ArrayLike) -> Array:
         """Return the rate."""
@@ -62,3 +142,30 @@ class Count:
         """Return the ends of the central interval of the rate, both above 0."""
         low, high = ends(mean, sd, level)
         return self.mean_of(low), self.mean_of(high)
+
+    def show(self, mean: float) -> str:
+        """Return a rate with three digits."""
+        return f"{mean:.3g}"
+
+    def variance_of(self, mean: float) -> float:
+        """Return the variance of counts with this rate, which is the rate."""
+        return mean
+
+    def predictor_of(self, rate: float) -> float:
+        """Return the logarithm of a rate."""
+        return math.log(rate)
+
+    def draw(self, rng: np.random.Generator, expected: Array) -> Array:
+        """Return counts with these rates."""
+        return rng.poisson(expected).astype(np.float64)
+
+    def curve(self, rewards: Array, predictor: Array) -> tuple[Array, Array, Array, Array]:
+        """Return log likelihoods up to a constant, rates, and their two derivatives by the logarithm."""
+        mean = np.exp(np.minimum(predictor, LARGEST_EXPONENT))
+        return rewards * predictor - mean, mean, mean, mean
+
+    def constant(self, rewards: Array) -> float:
+        """Return minus the logarithms of the factorials."""
+        from scipy.special import gammaln
+
+        return -float(gammaln(rewards + 1.0).sum())

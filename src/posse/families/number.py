@@ -8,8 +8,7 @@ from posse.checks import number, real_array
 from posse.errors import NotFinite
 from posse.families.quantiles import ends
 from posse.kernels.linalg import LARGEST
-from posse.kernels.sites import NUMBER
-from posse.types import Array, ArrayLike
+from posse.types import Array, ArrayLike, BoolArray
 
 
 class Number:
@@ -22,7 +21,9 @@ class Number:
     """
 
     name = "number"
-    code = NUMBER
+    code = -1  # until it has its place among families
+    words = "numbers"
+    predictor = ""
 
     def check(self, reward: object) -> float:
         """Return a reward as a float, or raise one clear error."""
@@ -38,6 +39,10 @@ class Number:
             raise NotFinite(f"rewards are too large: sums of squares would overflow; keep them below {LARGEST:g}")
         return checked
 
+    def takes(self, rewards: Array) -> BoolArray:
+        """Return which of these floats are finite."""
+        return np.isfinite(rewards)
+
     def mean_of(self, predictor: ArrayLike) -> Array:
         """Return the predictor itself."""
         return np.asarray(predictor, dtype=np.float64)
@@ -49,3 +54,7 @@ class Number:
     def interval(self, mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[Array, Array]:
         """Return the ends of the central interval of the expected reward."""
         return ends(mean, sd, level)
+
+    def show(self, mean: float) -> str:
+        """Return an expected reward with three digits."""
+        return f"{mean:.3g}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.families import family_of
 from posse.fleet.labels import Label
 from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import borrowing_of
@@ -199,7 +200,8 @@ class Overview:
 
     def scale_words(self) -> str:
         """Return what coefficients are of, to be put behind the word; nothing if it is the reward itself."""
-        return {"binary": " of the logit", "count": " of the logarithm of the rate"}.get(self.rewards, "")
+        predictor = family_of(self.rewards).predictor
+        return f" of the {predictor}" if predictor else ""
 
     def effect_rows(self) -> list[tuple[str, str, float]]:
         """Return how much every feature of tasks and arms says, a row each."""

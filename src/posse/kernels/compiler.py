@@ -37,6 +37,10 @@ allocating_inner_kernel = inner(nogil=True, error_model="numpy", **COUNTED)
 # their caller when it is optimised.
 inlined_kernel = inner(nogil=True, error_model="numpy", forceinline=True, **UNCOUNTED)
 
+# For pieces that are made of others which come as arguments. A cache would not know by which of them they were made; it
+# has the kernels that they are part of.
+made_kernel = inner(nogil=True, error_model="numpy", kept=False, **UNCOUNTED)
+
 # For larger pieces, and those that take a whole belief: they become part of their caller before anything is compiled.
 # Every level of calls is otherwise compiled once more with all that it calls, and passing some hundred words of
 # pointers and sizes costs more than the arithmetic of a small step.
@@ -56,7 +60,7 @@ class Announcement(event.Listener):
 
     def on_start(self, event: Any) -> None:
         """Speak up when the first kernel of posse is compiled."""
-        if event.data["dispatcher"].py_func.__module__.startswith("posse.kernels."):
+        if event.data["dispatcher"].py_func.__module__.startswith(("posse.kernels.", "posse.families.")):
             self.tell()
 
     def on_end(self, event: Any) -> None:

@@ -52,7 +52,7 @@ from posse.kernels.levels import (
 from posse.kernels.linalg import dot, factor
 from posse.kernels.passes import SQUARED_LEVERAGE, TASKS, finish_moments, prepare_moments, unwhiten
 from posse.kernels.posterior import Belief, Buffers, finish
-from posse.kernels.sites import BINARY
+from posse.kernels.sites import SIZES
 from posse.types import Array
 
 STEPS = 3  # at most, per refresh of a policy
@@ -61,12 +61,6 @@ TURNS = 8  # steps in which the sites of all pairs are made again, a part of the
 FIT_TURNS = 4  # likewise where a population is fitted to the end: no later refresh goes on with it
 EARLY = 50.0  # rewards per arm, until when all sites are made again in every step
 COMMON_SQUARE = 16.0  # of a common predictor: rates from 1 in 3,000 on are ordinary, and none is certain
-
-
-@inner_kernel
-def size_of(family: int) -> float:
-    """Return what stands for the scatter of the rewards: how much predictors differ, arms and tasks taken together."""
-    return 5.0 if family == BINARY else 2.5
 
 
 @kernel
@@ -84,7 +78,7 @@ def measure_features(squares: Array, rewards: float, family: int, evidence: Evid
             evidence.feature_square[i] = squares[i] / rewards
         else:
             evidence.feature_square[i] = mean / known if known > 0 else 1.0
-    evidence.reward_square[0], evidence.reward_scatter[0] = COMMON_SQUARE, size_of(family)
+    evidence.reward_square[0], evidence.reward_scatter[0] = COMMON_SQUARE, SIZES[family]
 
 
 @kernel

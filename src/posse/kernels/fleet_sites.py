@@ -19,11 +19,8 @@ from posse.kernels.ground import Ground, open_ground, settle
 from posse.kernels.kept_rows import KeptRows, keep_row, new_rows
 from posse.kernels.llvm.handle import Layout, floats
 from posse.kernels.posterior import Belief, Buffers, observe, predict_arm
-from posse.kernels.sites import BINARY, CLOSE, FAINTEST, expectations, site
+from posse.kernels.sites import CLOSE, FAINTEST, expectations, site, spread
 from posse.types import Array, IntArray
-
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
-WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 class Sites(NamedTuple):
@@ -126,17 +123,5 @@ def show_rewards(family: int, mean: Array, sd: Array) -> None:
     """Turn mean and standard deviation of linear predictors into those of expected rewards, in place."""
     for place in range(mean.shape[0]):
         e, s = mean[place], sd[place]
-        expected = expectations(family, e, s * s)[0]
-        if family == BINARY:
-            # Around the rate in the middle, so that nothing cancels where the belief is narrow.
-            centre, square = 0.0, 0.0
-            at = 1.0 / (1.0 + math.exp(-min(max(e, -700.0), 700.0)))
-            for node in range(NODES.shape[0]):
-                away = 1.0 / (1.0 + math.exp(-min(max(e + s * NODES[node], -700.0), 700.0))) - at
-                centre += WEIGHTS[node] * away
-                square += WEIGHTS[node] * away * away
-            spread = math.sqrt(max(square - centre * centre, 0.0))
-        else:
-            spread = expected * math.sqrt(math.expm1(min(s * s, 600.0)))
         if not math.isnan(e):
-            mean[place], sd[place] = expected, spread
+            mean[place], sd[place] = expectations(family, e, s * s)[0], spread(family, e, s)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
+from posse.families import FAMILIES
 from posse.logs.rows import BadRow, first_row, shown
 from posse.logs.times import as_times
 
@@ -34,7 +35,7 @@ ARM_FEATURES = "arm_features"
 """What a catalogue knew about eligible arms: a list per feature, in their order. Other logs have no such column."""
 REQUIRED = ("task", "arm", "reward")
 NUMBER_LISTS = ("probabilities", "expected_rewards")  # of the eligible arms, in the same order
-FAMILY_NAMES = ("number", "binary", "count")
+FAMILY_NAMES = tuple(FAMILIES)
 LABEL = "must be text or a whole number below 2**63"
 
 

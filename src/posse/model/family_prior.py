@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from posse.checks import labels, one_of, real_array, whole_number
+from posse.checks import labels, real_array, whole_number
 from posse.errors import ShapeError, UnknownArm, UnknownTask
-from posse.families import family_of
+from posse.families import linked_family_of
 from posse.kernels import family_evidence as kernels
 from posse.kernels.evidence import Evidence, admit_features, new_evidence
 from posse.kernels.kept_rows import KeptRows
@@ -93,7 +93,7 @@ def estimate_family_prior(
     >>> bool(0.8 < estimate.prior.covariance[0, 0, 0] < 1.2)
     True
     """
-    family = family_of(one_of(rewards, "rewards", ("binary", "count")))
+    family = linked_family_of(rewards)
     n_tasks, n_arms = (whole_number(n, name, at_least=1) for n, name in ((n_tasks, "n_tasks"), (n_arms, "n_arms")))
     passes = whole_number(passes, "passes", at_least=1)
     tasks = labels(task, "task", below=n_tasks, error=UnknownTask)

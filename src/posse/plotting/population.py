@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from posse.fleet.overview import Coefficients, Overview
 
 MOST = 20  # coefficients that are drawn
-SCALES = {"number": "", "binary": " of the log-odds", "count": " of the log rate"}
 ROW, WIDTH, MARGIN = 0.27, 7.5, 1.3  # inches
 LONGEST = 24  # characters of a name
 
@@ -43,7 +42,7 @@ def plot_population(overview: Overview, paths: Sequence[str | Path]) -> None:
         Files that end in .png, .svg or .pdf.
     """
     rows = sorted(_rows(overview), key=lambda row: -row.between)
-    _draw(rows, paths, "what differs most between tasks", "largest differences", overview.rewards)
+    _draw(rows, paths, "what differs most between tasks", "largest differences", overview.scale_words())
 
 
 def plot_task(overview: Overview, coefficients: Coefficients, task: Any, paths: Sequence[str | Path]) -> None:
@@ -67,7 +66,7 @@ def plot_task(overview: Overview, coefficients: Coefficients, task: Any, paths: 
         paths,
         f"task {_short(str(task))} (colour) beside all tasks (grey)",
         "most unlike other tasks",
-        overview.rewards,
+        overview.scale_words(),
     )
 
 
@@ -87,7 +86,7 @@ def _rows(overview: Overview, own: Coefficients | None = None) -> list[_Row]:
     return rows
 
 
-def _draw(rows: list[_Row], paths: Sequence[str | Path], title: str, which: str, rewards: str) -> None:
+def _draw(rows: list[_Row], paths: Sequence[str | Path], title: str, which: str, of_predictor: str) -> None:
     check_figure_paths(paths)
     shown = rows[:MOST]
     with report_look() as plt:
@@ -114,8 +113,7 @@ def _draw(rows: list[_Row], paths: Sequence[str | Path], title: str, which: str,
         left_out = f", {len(shown)} of {len(rows)}: {which}" if len(rows) > len(shown) else ""
         axes.set_title(title + left_out, fontsize=SMALL_TEXT_SIZE + 1, loc="left")
         axes.set_xlabel(
-            f"coefficient{SCALES[rewards]}, per unit of its feature; "
-            "bars: two thirds of all tasks; lines: 90 % intervals",
+            f"coefficient{of_predictor}, per unit of its feature; bars: two thirds of all tasks; lines: 90 % intervals",
             fontsize=SMALL_TEXT_SIZE,
             color=GREY_INK,
         )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posse.checks import one_of
-from posse.families import RewardFamily, family_of
+from posse.families import LinkedFamily, linked_family_of
 from posse.policies.base import Policy
 
 if TYPE_CHECKING:
@@ -23,12 +22,12 @@ class FamilyPolicy(Policy):
 
     def __init__(self, *, n_tasks: int, n_arms: int, n_features: int, rewards: str) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
-        self.rewards = one_of(rewards, "rewards", ("binary", "count"))
+        self.rewards = linked_family_of(rewards).name
 
     @property
-    def family(self) -> RewardFamily:
+    def family(self) -> LinkedFamily:
         """The family of the rewards."""
-        return family_of(self.rewards)
+        return linked_family_of(self.rewards)
 
     def update(self, task: int, arm: int, context: ArrayLike, reward: float) -> None:
         """Learn the reward of one arm in one task. Nothing changes if anything is wrong with the input."""

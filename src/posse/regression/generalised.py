@@ -10,7 +10,7 @@ import numpy as np
 
 from posse.checks import one_of
 from posse.errors import InvalidValue, PosseWarning, ShapeError
-from posse.families import RewardFamily, family_of
+from posse.families import LinkedFamily, linked_family_of
 from posse.regression.base import Classifier, Estimator, NotFitted
 from posse.regression.inputs import (
     feature_matrix,
@@ -49,7 +49,7 @@ class _Generalised:
     n_features_in_: int
     feature_names_in_: np.ndarray[Any, Any]
 
-    _family: ClassVar[RewardFamily]
+    _family: ClassVar[LinkedFamily]
     _position: dict[Hashable, int]
     _centre: Array  # (d,) what was taken from the features
     _scale: Array  # (d,) and what they were divided by
@@ -230,7 +230,7 @@ class HierarchicalClassifier(_Generalised, Classifier):
     """
 
     classes_: np.ndarray[Any, Any]
-    _family = family_of("binary")
+    _family = linked_family_of("binary")
 
     def __init__(
         self,
@@ -386,7 +386,7 @@ class HierarchicalCountRegressor(_Generalised, Estimator):
     array([2.3, 8.7])
     """
 
-    _family = family_of("count")
+    _family = linked_family_of("count")
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posse.families import RewardFamily
+from posse.families import LinkedFamily
 from posse.types import Array, BoolArray, IntArray
 
 ROUNDS = 500  # of the search for beta and L, at most
@@ -48,24 +48,19 @@ class LaplaceFit:
 class _Likelihood:
     """The log likelihood and its slope; modes are remembered between calls, where the next search starts."""
 
-    def __init__(self, X: Array, y: Array, first: IntArray, group: IntArray, random: BoolArray, name: str) -> None:
+    def __init__(
+        self, X: Array, y: Array, first: IntArray, group: IntArray, random: BoolArray, family: LinkedFamily
+    ) -> None:
         # Rows are sorted by group; `first` is where each begins.
-        self.X, self.Z, self.y, self.first, self.group, self.name = X, X[:, random], y, first, group, name
+        self.X, self.Z, self.y, self.first, self.group, self.family = X, X[:, random], y, first, group, family
         self.p, self.q = X.shape[1], int(random.sum())
         self.rows, self.columns = np.tril_indices(self.q)
         self.modes = np.zeros((first.size, self.q))
-        from scipy.special import gammaln
-
-        self.constant = 0.0 if name == "binary" else -float(gammaln(y + 1.0).sum())
+        self.constant = family.constant(y)
 
     def curve(self, eta: Array) -> tuple[Array, Array, Array, Array]:
         """Return the log likelihood of every row, the expected y, and its two derivatives by the predictor."""
-        if self.name == "binary":
-            mean = 0.5 * (1.0 + np.tanh(0.5 * eta))
-            slope = mean * (1.0 - mean)
-            return self.y * eta - np.logaddexp(0.0, eta), mean, slope, slope * (1.0 - 2.0 * mean)
-        mean = np.exp(np.minimum(eta, 300.0))
-        return self.y * eta - mean, mean, mean, mean
+        return self.family.curve(self.y, eta)
 
     def total(self, rows: Array) -> Array:
         """Return sums over the rows of every group."""
@@ -129,7 +124,7 @@ class _Likelihood:
         return modes, eta, precision
 
 
-def fit_laplace(X: Array, y: Array, group: IntArray, random: BoolArray, family: RewardFamily) -> LaplaceFit:
+def fit_laplace(X: Array, y: Array, group: IntArray, random: BoolArray, family: LinkedFamily) -> LaplaceFit:
     """Maximise the likelihood.
 
     Parameters
@@ -141,7 +136,7 @@ def fit_laplace(X: Array, y: Array, group: IntArray, random: BoolArray, family: 
         Whole numbers from 0, each at least once.
     random : ndarray of shape (n_features,)
         Whose coefficients differ between groups; one at least.
-    family : RewardFamily
+    family : LinkedFamily
 
     Returns
     -------
@@ -153,7 +148,7 @@ def fit_laplace(X: Array, y: Array, group: IntArray, random: BoolArray, family: 
     order = np.argsort(group, kind="stable")
     X, y, group = X[order], y[order], group[order]
     first = np.flatnonzero(np.r_[True, np.diff(group) > 0])
-    likelihood = _Likelihood(X, y, first, group, random, family.name)
+    likelihood = _Likelihood(X, y, first, group, random, family)
     p = likelihood.p
     on_diagonal = likelihood.rows == likelihood.columns
     start = np.concatenate([_pooled(X, y, likelihood), np.where(on_diagonal, 0.5, 0.0)])

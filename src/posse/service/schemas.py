@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from posse.families import Rewards
+
 Value = float | int | str | bool | None
 """A raw value of a context."""
 
@@ -73,7 +75,7 @@ class Definition(Request):
         None, ge=0, le=1e6, description="The population is refreshed when rewards have grown by this fraction."
     )
     robust: bool = Field(False, description="A population with heavy tails.")
-    rewards: Literal["number", "binary", "count"] = Field(
+    rewards: Rewards = Field(
         "number",
         description=(
             "What rewards are: any numbers; binary, 0 or 1 (or false and true), such as clicks and purchases; or "
@@ -254,9 +256,7 @@ class LogEntry(Request):
     probabilities: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
     expected_rewards: list[Number] | None = Field(None, description="Of the eligible arms, in their order.")
     reward: Reward | None = None
-    reward_family: Literal["number", "binary", "count"] | None = Field(
-        None, description="What rewards are: that of the fleet."
-    )
+    reward_family: Rewards | None = Field(None, description="What rewards are: that of the fleet.")
     reward_time: str | None = Field(None, description="Left out: that of the decision.")
     policy: str | None = Field(None, description="Who decided.")
     version: str | None = None
@@ -502,7 +502,7 @@ class TaskArm(Answer):
 class Task(TaskCounts):
     """One task: what is believed, and what that stands on."""
 
-    reward_family: Literal["number", "binary", "count"] = Field(description="What rewards are.", examples=["number"])
+    reward_family: Rewards = Field(description="What rewards are.", examples=["number"])
     columns: list[str] = Field(examples=[["intercept", "hour"]])
     features: dict[str, Any] | None = Field(
         description="What is known about the task; null if nothing is.", examples=[{"region": "north", "size": 120.0}]
@@ -521,7 +521,7 @@ class History(Answer):
 
     decisions: list[LogRow]
     next: int | None = Field(description="Pass it as `before` for older ones.", examples=[17])
-    reward_family: Literal["number", "binary", "count"] = Field(
+    reward_family: Rewards = Field(
         description="What rewards are; mean and sd of a decision are those of a number, a probability or a rate.",
         examples=["number"],
     )
@@ -565,7 +565,7 @@ class Population(Answer):
 
     policy: str = Field(examples=["ebm-rand-ucb"])
     prior: str = Field(examples=["evidence"])
-    reward_family: Literal["number", "binary", "count"] = Field(
+    reward_family: Rewards = Field(
         description="What rewards are: means and covariances are of the reward, its logit or its logarithm.",
         examples=["number"],
     )

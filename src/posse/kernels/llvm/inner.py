@@ -105,13 +105,14 @@ class InnerKernel(CPUDispatcher):
         return self._by_itself(*arguments)
 
 
-def inner(**options: Any) -> Callable[[Any], Any]:
-    """Return a decorator for such kernels, with options of :func:`numba.njit`."""
+def inner(*, kept: bool = True, **options: Any) -> Callable[[Any], Any]:
+    """Return a decorator for such kernels, with options of :func:`numba.njit`; ``kept`` if a cache is to have them."""
     options = {"nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
 
     def decorate(function: Any) -> Any:
         made = InnerKernel(function, targetoptions=options, pipeline_class=InnerCompiler)
-        made.enable_caching()
+        if kept:
+            made.enable_caching()
         return made
 
     return decorate

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posse.families import family_of
 from posse.logs.checks.view import View, share
 from posse.logs.findings import Finding
 
@@ -20,7 +21,6 @@ NOTABLE = 0.02  # difference of shares that matters
 RECENT = 0.1  # share of rows at the log's end that are compared with those before
 FEWEST = 100  # rows for such comparisons
 LIMIT = 5.0  # standard errors
-WORDS = {"binary": "0 or 1", "count": "0, 1, 2, ..."}
 
 
 def check_rewards(view: View) -> Iterator[Finding]:
@@ -54,7 +54,8 @@ def check_rewards(view: View) -> Iterator[Finding]:
         yield view.finding(
             "reward-not-of-family",
             "error",
-            f"rewards that are not {WORDS[view.log.rewards]}, though the log says that they are ({view.log.rewards})",
+            f"rewards that are not {family_of(view.log.rewards).words}, though the log says that they are "
+            f"({view.log.rewards})",
             other,
             'find out what they mean; if they are numbers, pass rewards="number"',
         )
@@ -71,11 +72,10 @@ def check_rewards(view: View) -> Iterator[Finding]:
 
 def _of_another_family(reward: pl.Series, family: str) -> pl.Series:
     """Return where a reward is known and none of its family."""
-    if family == "binary":
-        return ~reward.is_in([0.0, 1.0]).fill_null(True)
-    if family == "count":
-        return ~((reward >= 0) & (reward == reward.floor())).fill_null(True)
-    return reward.is_null() & reward.is_not_null()
+    import polars as pl
+
+    taken = family_of(family).takes(reward.cast(pl.Float64).fill_null(0.0).to_numpy())
+    return pl.Series(reward.name, ~taken) & reward.is_not_null()
 
 
 def check_missing_by_arm(view: View) -> Iterator[Finding]:
