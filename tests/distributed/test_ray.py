@@ -16,10 +16,12 @@ import posse.distributed.sharded
 from posse import Posse
 from posse.cli.main import app
 from posse.distributed import ShardedPosse
+from posse.distributed.cluster import gather
 from posse.distributed.fit import learn_files
 from posse.errors import InvalidValue, MissingFile, RewardConflict, UnknownArm, UnknownDecision, UnknownTask
 from posse.features import FeatureSpec, numeric
 from posse.fleet.streaming import Columns
+from posse.fleet.task_keys import buckets_of
 
 pytest.importorskip("ray")
 # Ray closes its own sockets when it pleases.
@@ -161,6 +163,41 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
         ray.kill(actor, no_restart=False)
     assert pair_sums(fleet) == before
     assert fleet.reward(decision, 1.0)
+
+
+def test_what_a_driver_that_died_had_begun_is_finished(ray, tmp_path, log):
+    fleet = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False)
+    fleet.learn_many(log(500))
+    # It dies when one shard has an arm more, and the other one less that may be chosen.
+    gather([fleet._shards[0].add_arm.remote("violet"), fleet._shards[1].retire_arm.remote("red")])
+    tasks = [f"t{number}" for number in range(20)]
+    many, likely = fleet.decide_many(tasks, np.zeros((20, 2))), fleet.probabilities(tasks, np.zeros((20, 2)))
+    assert many.arms == (*ARMS, "violet")
+    for decision, row in zip(many, likely, strict=True):
+        shard = fleet._home[buckets_of([decision.task])[0]]
+        assert set(decision.probabilities) == ({*ARMS, "violet"} if shard == 0 else {"green", "blue"})
+        assert decision.arm in decision.probabilities
+        assert shard == 0 or row[0] == row[3] == 0.0
+    assert_allclose(likely.sum(axis=1), 1.0)
+    fleet._end()
+    fleet = ShardedPosse.open(tmp_path / "fleet", fsync=False)
+    try:
+        assert fleet.arms == (*ARMS, "violet")
+        for state in fleet._states():
+            assert (state["arms"], state["retired"]) == ([*ARMS, "violet"], [])
+        assert fleet.reward_many(many, np.ones(20)) == 20
+        fleet.refresh()
+        # What is refused leaves all as it was; what is done twice is done once.
+        for wrong in ("violet", 7):
+            with pytest.raises(InvalidValue):
+                fleet.add_arm(wrong)
+        fleet.retire_arm("red")
+        with pytest.raises(InvalidValue, match="retired already"):
+            fleet.retire_arm("red")
+        fleet.add_arm("red")
+        assert fleet.arms == (*ARMS, "violet")
+    finally:
+        fleet.close()
 
 
 def test_scaling_that_is_learned_from_the_first_table_is_known_to_shards_and_folder(ray, tmp_path, log):

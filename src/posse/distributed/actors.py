@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.distributed.asking import Actors
 from posse.distributed.cluster import gather, require_ray, start
 from posse.distributed.coordinator import Coordinator
 from posse.distributed.shard import Shard
@@ -86,7 +87,7 @@ def start_actors(
         ) from error
     if manifest is not None:
         _fill(shards, buckets, manifest)
-    coordinator = ray.remote(num_cpus=0, **lives)(Coordinator).remote(source, names)
+    coordinator = ray.remote(num_cpus=0, **lives)(Coordinator).remote(source, Actors(names, NAMESPACE))
     if manifest is not None and manifest.population is not None:
         gather([coordinator.take.remote(manifest.population)])
     return shards, coordinator

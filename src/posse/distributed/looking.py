@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.distributed.cluster import gather
-from posse.distributed.rows import parts_of
+from posse.distributed.rows import arms_of, parts_of
 from posse.distributed.spreading import outer_id
 from posse.errors import InvalidValue
 from posse.fleet.task_keys import buckets_of
@@ -57,12 +57,14 @@ def probabilities(
     """Return how likely each active arm would be in every row; see :meth:`posse.Posse.probabilities`."""
     _, codes, parts = parts_of(fleet, tasks, contexts, eligible)
     calls = [
-        fleet._shards[part.shard].look.remote("probabilities", part.tasks, part.contexts, part.eligible, explore)
+        fleet._shards[part.shard].probabilities.remote(part.tasks, part.contexts, part.eligible, explore)
         for part in parts
     ]
-    found = np.empty((len(codes), len(fleet.arms)))
-    for part, answer in zip(parts, gather(calls), strict=True):
-        found[part.rows] = answer
+    answers = gather(calls)
+    arms, places = arms_of([answer["arms"] for answer in answers], fleet.arms)
+    found = np.zeros((len(codes), len(arms)))
+    for part, at, answer in zip(parts, places, answers, strict=True):
+        found[np.ix_(part.rows, at)] = answer["probabilities"]
     return found
 
 

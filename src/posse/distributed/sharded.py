@@ -21,11 +21,12 @@ from posse.distributed.cluster import gather, has_several_machines
 from posse.distributed.fit import encode_rows, learn_files
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
 from posse.distributed.population import require_shardable
-from posse.distributed.rows import decide_many, forget_tasks, learn_rows, reward_many
+from posse.distributed.rows import decide_many, known_tasks, learn_rows, reward_many
 from posse.distributed.spreading import homes_of, outer_id, place_of, spread_buckets
 from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
+from posse.fleet.arms import adding_arm, retiring_arm
 from posse.fleet.checking import require_truth_value
 from posse.fleet.decision import Decision, Decisions, Expectation, Ranking
 from posse.fleet.labels import Label
@@ -144,6 +145,7 @@ class ShardedPosse:
         """Start the actors; a ``manifest`` fills new ones, ``generation`` names those that a folder has."""
         self._template = template
         self._scaling = threading.Lock()  # so that features get one scaling
+        self._arming = threading.Lock()  # so that arms have the same numbers everywhere
         self._folder = None if folder is None else Path(folder).absolute()
         self._resources = RESOURCES | (resources or {})
         self._client, self._counter = secrets.token_hex(6), itertools.count()
@@ -166,8 +168,22 @@ class ShardedPosse:
         for state in states:
             if state["kind"] is not None:
                 self._template._tasks._kind = state["kind"]
+        self._agree_on_arms(states)
         if self._template.features.ready and not all(state["ready"] for state in states):
             self._scale(self._template.features)
+
+    def _agree_on_arms(self, states: list[dict[str, Any]]) -> None:
+        """Finish what a driver that died had begun: all have the arms that one has, and the template's are retired.
+
+        The coordinator has given every shard all arms.
+        """
+        template = self._template
+        for arm in max((state["arms"] for state in states), key=len)[len(template._arms) :]:
+            template.add_arm(arm)
+        retired = set(template.retired_arms)
+        for shard, state in zip(self._shards, states, strict=True):
+            gather([shard.retire_arm.remote(arm) for arm in retired - set(state["retired"])])
+            gather([shard.add_arm.remote(arm) for arm in set(state["retired"]) - retired])
 
     def _describe(self) -> None:
         """Write to the folder what is needed to open it again."""
@@ -645,12 +661,13 @@ class ShardedPosse:
         InvalidValue
             As in :meth:`posse.Posse.add_arm`.
         """
-        self._template.add_arm(arm)
-        request = self._request()
-        gather([shard.add_arm.remote(request, arm) for shard in self._shards])
-        gather([self._coordinator.add_arm.remote(arm)])
-        if self._folder is not None:
-            self._describe()
+        with self._arming:
+            adding_arm(self._template, arm)  # what is wrong with it raises here
+            gather([self._coordinator.add_arm.remote(self._template._arms.checked(arm))])
+            # Last, so that nobody sends rows of an arm that some shard does not have.
+            self._template.add_arm(arm)
+            if self._folder is not None:
+                self._describe()
 
     def retire_arm(self, arm: Label) -> None:
         """Choose an arm no more; what it taught is kept.
@@ -664,11 +681,12 @@ class ShardedPosse:
         UnknownArm, InvalidValue
             As in :meth:`posse.Posse.retire_arm`.
         """
-        self._template.retire_arm(arm)
-        request = self._request()
-        gather([shard.retire_arm.remote(request, arm) for shard in self._shards])
-        if self._folder is not None:
-            self._describe()
+        with self._arming:
+            retiring_arm(self._template._arms, arm)  # what is wrong with it raises here
+            self._ask("retire_arm", self._template._arms.checked(arm))
+            self._template.retire_arm(arm)
+            if self._folder is not None:
+                self._describe()
 
     def forget(self, *tasks: Label) -> None:
         """Remove all data of some tasks, and learn the population without them.
@@ -686,13 +704,10 @@ class ShardedPosse:
         labels = list(dict.fromkeys(self._template._tasks.checked(task) for task in tasks))
         if not labels:
             return
-        parts = forget_tasks(self, labels)
-        gather([shard.reset_population.remote() for number, shard in enumerate(self._shards) if number not in parts])
-        gather([self._coordinator.reset.remote()])
+        tasks_of = known_tasks(self, labels)
+        found = gather([self._coordinator.forget.remote(self._request(), tasks_of)])[0]
+        self._refreshed_at = found["refreshed_at"]
         self._count_rewards()
-        self._refreshed_at = 0.0
-        if sum(self._rewards):
-            self.refresh()
 
     # Files.
 
@@ -720,9 +735,10 @@ class ShardedPosse:
             before = read_manifest(target)
         except (OSError, ValueError):
             before = None
-        population = gather([self._coordinator.population.remote()])[0]
-        states = gather([shard.save.remote(str(file)) for shard, file in zip(self._shards, files, strict=True)])
-        self._template.save(settings)
+        with self._arming:
+            population = gather([self._coordinator.population.remote()])[0]
+            states = gather([shard.save.remote(str(file)) for shard, file in zip(self._shards, files, strict=True)])
+            self._template.save(settings)
         write_manifest(target, Manifest(settings, files, self._buckets, states, population))
         for file in () if before is None else (before.settings, *before.shards):
             file.unlink(missing_ok=True)
