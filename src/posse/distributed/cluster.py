@@ -44,7 +44,6 @@ def start(address: str | None = None, *, num_cpus: int | None = None) -> ModuleT
         settings |= {"address": "local", "include_dashboard": False, "num_cpus": num_cpus}
     else:
         settings["address"] = address
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
     try:
         ray.init(**settings)
     except (ConnectionError, RuntimeError, ValueError) as error:
