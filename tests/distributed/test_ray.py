@@ -12,13 +12,22 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import posse.distributed.fit
-import posse.distributed.sharded
+import posse.distributed.keeping
 from posse import Posse
 from posse.cli.main import app
 from posse.distributed import ShardedPosse
 from posse.distributed.cluster import gather
 from posse.distributed.fit import learn_files
-from posse.errors import InvalidValue, MissingFile, RewardConflict, UnknownArm, UnknownDecision, UnknownTask
+from posse.errors import (
+    DamagedFile,
+    InvalidValue,
+    MissingFile,
+    PosseError,
+    RewardConflict,
+    UnknownArm,
+    UnknownDecision,
+    UnknownTask,
+)
 from posse.features import FeatureSpec, numeric
 from posse.fleet.streaming import Columns
 from posse.fleet.task_keys import buckets_of
@@ -156,6 +165,11 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
     assert len(fleet) == 59
     with pytest.raises(UnknownTask):
         fleet.forget("t2", "t1")
+    with pytest.raises(InvalidValue, match="one by one"):
+        fleet.forget(["t2"])
+    for sample in (0, "many"):
+        with pytest.raises(InvalidValue, match="sample"):
+            fleet.refresh(sample=sample)
     assert len(fleet) == 59
     # One that is killed comes back with everything.
     before, decision = pair_sums(fleet), fleet.decide("t2", CONTEXT)
@@ -198,6 +212,9 @@ def test_what_a_driver_that_died_had_begun_is_finished(ray, tmp_path, log):
         assert fleet.arms == (*ARMS, "violet")
     finally:
         fleet.close()
+    fleet.close()
+    with pytest.raises(PosseError, match="was closed"):
+        fleet.decide("t1", CONTEXT)
 
 
 def test_scaling_that_is_learned_from_the_first_table_is_known_to_shards_and_folder(ray, tmp_path, log):
@@ -244,7 +261,7 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
 
     loaded = ShardedPosse.load(tmp_path / "m.posse", shards=3, snapshot_bytes=400_000)
     assert loaded._place.snapshot_bytes == 400_000
-    monkeypatch.setattr(posse.distributed.sharded, "has_several_machines", lambda: True)
+    monkeypatch.setattr(posse.distributed.keeping, "has_several_machines", lambda: True)
     with pytest.raises(InvalidValue, match="folder"):
         loaded.rebalance(2)
     assert pair_sums(loaded) == sums
@@ -268,6 +285,8 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
     assert not again.reward(waiting[0], 1.0)
     fleet.__dict__.update(again.__dict__)  # for whoever closes it
 
+    with pytest.raises(DamagedFile, match=r"is the file of one fleet, which Posse\.load reads"):
+        ShardedPosse.load(next(tmp_path.glob("m.posse.*.shard-0001")))
     next(tmp_path.glob("m.posse.*.shard-0001")).unlink()
     with pytest.raises(MissingFile, match="shard-0001"):
         Posse.load(tmp_path / "m.posse")

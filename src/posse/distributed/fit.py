@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from posse.distributed.sharded import ShardedPosse
+    from posse.distributed.running import RunningShards
     from posse.features import FeatureSpec
     from posse.types import Array, IntArray
 
@@ -134,7 +134,7 @@ def distinct(labels: list[Any], codes: Any) -> tuple[list[Any], Any]:
 
 
 def learn_files(
-    fleet: ShardedPosse,
+    fleet: RunningShards,
     table: Any,
     columns: Columns,
     progress: Callable[[Progress], None] | None = None,

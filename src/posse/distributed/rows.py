@@ -20,7 +20,7 @@ from posse.fleet.task_keys import buckets_of
 from posse.tables import as_frame, library_of
 
 if TYPE_CHECKING:
-    from posse.distributed.sharded import ShardedPosse
+    from posse.distributed.running import RunningShards
     from posse.types import Array, IntArray
 
 
@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
 
 def parts_of(
-    fleet: ShardedPosse, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None
+    fleet: RunningShards, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None
 ) -> tuple[list[Label], IntArray, list[Part]]:
     """Return distinct tasks, every row's place among them, and the rows of every shard; whatever is wrong raises."""
     template = fleet._template
@@ -82,7 +82,7 @@ def arms_of(answers: list[tuple[Label, ...]], known: tuple[Label, ...]) -> tuple
 
 
 def decide_many(
-    fleet: ShardedPosse,
+    fleet: RunningShards,
     tasks: Any,
     contexts: Any,
     eligible: Iterable[Iterable[Label] | None] | None,
@@ -128,7 +128,7 @@ def decide_many(
     )
 
 
-def reward_many(fleet: ShardedPosse, decisions: Any, values: Any, errors: str) -> Rewarded:
+def reward_many(fleet: RunningShards, decisions: Any, values: Any, errors: str) -> Rewarded:
     """Learn many rewards, and no population; see :meth:`posse.Posse.reward_many`."""
     one_of(errors, "errors", ("raise", "skip"))
     ids, amounts = listed_rewards(decisions, values)
@@ -166,7 +166,7 @@ def reward_many(fleet: ShardedPosse, decisions: Any, values: Any, errors: str) -
     return Rewarded(news, sorted(skipped))
 
 
-def learn_rows(fleet: ShardedPosse, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
+def learn_rows(fleet: RunningShards, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
     """Learn rows that were checked and encoded, each on the shard of its task; return how many."""
     if not len(y):
         return 0
@@ -179,7 +179,7 @@ def learn_rows(fleet: ShardedPosse, labels: list[Label], codes: IntArray, arms: 
     return int(sum(gather(calls)))
 
 
-def known_tasks(fleet: ShardedPosse, labels: list[Label]) -> list[list[Label]]:
+def known_tasks(fleet: RunningShards, labels: list[Label]) -> list[list[Label]]:
     """Return which of some tasks every shard has; raise if one is nowhere."""
     homes = fleet._home[buckets_of(labels)]
     parts = {shard: [labels[row] for row in rows.tolist()] for shard, rows in split_rows(homes)}
