@@ -367,8 +367,13 @@ def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sum
         # Calls that Ray makes again after a death come in another order: last bits differ.
         for mine, other in zip(sums, wanted[pair], strict=True):
             assert_allclose(np.frombuffer(mine), np.frombuffer(other), rtol=1e-11, atol=1e-11)
-    # What nothing was learned of leaves nothing behind.
-    assert fit("--policy", "hier-ts").exit_code != 0
+    # What nothing was learned of leaves nothing behind, and what had not begun is in nobody's way.
+    for refused in (("--policy", "hier-ts"), ("--shards", "0"), ("--shards", "5000")):
+        assert fit(*refused).exit_code != 0
+        assert not folder.exists()
+    folder.mkdir()
+    (folder / "fit.json").write_text("{}")
+    assert fit().exit_code == 0
     assert not folder.exists()
 
 
@@ -420,6 +425,20 @@ def test_what_cannot_be_sharded_is_refused(ray):
 def test_what_shards_do_not_learn_is_refused_before_there_is_a_cluster(settings, word):
     with pytest.raises(InvalidValue, match=f"expected {word} for a sharded fleet"):
         ShardedPosse(**{"arms": ARMS, "features": FEATURES} | settings)
+
+
+def test_an_address_where_nobody_is_is_refused_at_once():
+    program = (
+        "import socket\n"
+        "from posse.distributed.cluster import start\n"
+        "from posse.errors import PosseError\n"
+        "with socket.socket() as free: free.bind(('127.0.0.1', 0)); port = free.getsockname()[1]\n"
+        "for address in (f'127.0.0.1:{port}', f'ray://127.0.0.1:{port}', '127.0.0.1:99999'):\n"
+        "    try: start(address)\n"
+        "    except PosseError as error: assert 'ray start --head' in str(error), error\n"
+        "    else: raise SystemExit(1)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_importing_posse_does_not_import_ray():

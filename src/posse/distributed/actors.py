@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "fleet.shards"  # of a folder
 NAMESPACE = "posse"  # of the actors' names
-RESOURCES = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
-"""Of an actor. No CPU is set aside: on a small cluster, nobody could then read what shards wait for."""
+RESOURCES = {"num_cpus": 0, "memory": 1 << 20, "scheduling_strategy": "SPREAD"}
+"""Of a shard. No CPU is set aside: on a small cluster, nobody could then read what shards wait for. A little memory is,
+since Ray spreads evenly only what asks for something, and puts nothing that does where there is nothing to have."""
 
 
 class Place(NamedTuple):
