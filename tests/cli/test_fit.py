@@ -1,4 +1,5 @@
 import json
+import signal
 
 import numpy as np
 import polars as pl
@@ -519,3 +520,27 @@ def test_times_are_used_or_refused(run, tmp_path):
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(InvalidValue, match="expected the time of every row with --drift, got 1 of 2"):
         run("fit", tmp_path / "log.jsonl", "--drift", "3", "--out", tmp_path / "fleet.posse")
+
+
+def test_a_fit_that_is_stopped_says_how_to_go_on(run, tmp_path, monkeypatch):
+    (tmp_path / "rows").mkdir()
+    for name in ("1", "2"):
+        sales().write_parquet(tmp_path / "rows" / f"{name}.parquet")
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    learn, calls = Posse.learn_many, []
+
+    def stopped(self, table, **settings):
+        found = learn(self, table, **settings)
+        calls.append(table)
+        if len(calls) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(Posse, "learn_many", stopped)
+    out = tmp_path / "fleet.posse"
+    result = run("fit", tmp_path / "rows", "--out", out, *columns)
+    assert result.exit_code == 130
+    assert f"posse: stopped; the first {2 * ROWS} rows are in {out}.checkpoint" in result.stderr
+    result = run("fit", tmp_path / "rows", "--out", out, *columns)
+    assert result.exit_code == 0
+    assert Posse.load(out).n_rewards == 2 * ROWS - 2

@@ -146,3 +146,19 @@ def test_the_unit_allows_as_many_files_as_connections_need():
     assert found, "without it the system's default counts, often 1024, which a thousand connections use up"
     # Each connection is a file; the database, snapshots and the log of the service need some more.
     assert int(found[1]) >= 2 * Limits().connections
+
+
+def test_shards_on_kubernetes_stay_off_the_head_and_on_storage_that_all_see():
+    from posse.distributed.actors import RESOURCES
+
+    found = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kuberay.yaml").read_text())}
+    cluster, claim = found["RayCluster"]["spec"], found["PersistentVolumeClaim"]
+    head = cluster["headGroupSpec"]
+    # Ray puts what asks for nothing anywhere, so a shard asks for memory, and the head has none to give.
+    assert 0 < int(head["rayStartParams"]["memory"]) < RESOURCES["memory"]
+    assert head["rayStartParams"]["num-cpus"] == "0"
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    for group in (head, *cluster["workerGroupSpecs"]):
+        pod = group["template"]["spec"]
+        assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+        assert [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]] == ["/fleet"]

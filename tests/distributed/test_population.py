@@ -22,6 +22,15 @@ def shards_of(table, count=3):
     return shards, lambda method, *arguments: [getattr(shard, method)(*arguments) for shard in shards]
 
 
+def publish(found, shards):
+    """Let all shards believe what was found; return what each was told."""
+    common, each = published(found, [shard.n_decisions for shard in shards], 1)
+    told = [common | own for own in each]
+    for shard, population in zip(shards, told, strict=True):
+        shard.adopt(population)
+    return told
+
+
 def require_same(one, other):
     for name in ("covariance", "noise_variance", "shared_precision", "shared_location"):
         assert_allclose(getattr(one.prior, name), getattr(other.prior, name), rtol=TOLERANCE, atol=1e-12)
@@ -38,9 +47,7 @@ def test_sums_of_shards_give_the_population_of_one_fleet(log, monkeypatch, coars
     one.learn_many(table)
     shards, ask = shards_of(table)
     coordinator = Posse(arms=ARMS, features=FEATURES)
-    found = estimate(coordinator, ask, steps=30, settled=1e-2)
-    for shard in shards:
-        shard.adopt(published(found))
+    publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
 
     require_same(coordinator, one)
     for shard in shards:
@@ -58,17 +65,14 @@ def test_what_a_shard_learned_since_counts(log):
     table = log(3000)
     shards, ask = shards_of(table)
     coordinator = Posse(arms=ARMS, features=FEATURES)
-    found = published(estimate(coordinator, ask, steps=30, settled=1e-2))
-    for shard in shards:
-        shard.adopt(found)
+    found = publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
     more = log(500, seed=5)
     homes = buckets_of(more["task"].to_list()) % 3
     shards[0].learn_many(more.filter(homes == 0))
     # The same rows before the population was put in place: sums are what counts, not when they came.
     again, _ = shards_of(table)
-    again[0]._own, again[0]._own_at = shards[0]._own, ()
     again[0].learn_many(more.filter(homes == 0), refresh=False)
-    again[0].adopt(found)
+    again[0].adopt(found[0])
     assert_allclose(
         again[0]._engine.store.belief.shared_mean, shards[0]._engine.store.belief.shared_mean, rtol=1e-9, atol=1e-12
     )
@@ -79,9 +83,10 @@ def test_what_a_shard_learned_since_counts(log):
 
 def test_a_shard_explores_by_the_steps_of_all(log):
     shards, ask = shards_of(log(3000))
-    for shard in shards:
-        shard.adopt(published(estimate(Posse(arms=ARMS, features=FEATURES), ask, steps=3, settled=0.2), 7000))
-    assert [max(shard._steps()) for shard in shards] == [7001] * 3
+    for number, shard in enumerate(shards):
+        shard._decided = 2000 * number
+    publish(estimate(Posse(arms=ARMS, features=FEATURES), ask, steps=3, settled=0.2), shards)
+    assert [shard._steps() for shard in shards] == [(6001, 3001)] * 3
 
 
 def test_a_new_arm_and_a_forgotten_task(log):
@@ -90,9 +95,7 @@ def test_a_new_arm_and_a_forgotten_task(log):
     one.learn_many(table)
     shards, ask = shards_of(table)
     coordinator = Posse(arms=ARMS, features=FEATURES)
-    found = published(estimate(coordinator, ask, steps=30, settled=1e-2))
-    for shard in shards:
-        shard.adopt(found)
+    publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
     for fleet in (one, coordinator, *shards):
         fleet.add_arm("violet")
     assert_allclose(shards[0].prior.covariance, one.prior.covariance, rtol=1e-9)
@@ -101,8 +104,7 @@ def test_a_new_arm_and_a_forgotten_task(log):
     shards[0].forget(task)
     for fleet in (coordinator, *shards[1:]):
         fleet._engine.store.reset_prior()
-    again = published(estimate(coordinator, ask, steps=30, settled=1e-2))
+    publish(estimate(coordinator, ask, steps=30, settled=1e-2), shards)
     for shard in shards:
-        shard.adopt(again)
         require_same(shard, one)
     assert np.isfinite(shards[0].expected(task, {"a": 1.0, "b": 1.0}).mean["red"])

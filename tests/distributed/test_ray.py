@@ -12,14 +12,25 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 import posse.distributed.fit
-import posse.distributed.sharded
+import posse.distributed.keeping
 from posse import Posse
 from posse.cli.main import app
 from posse.distributed import ShardedPosse
+from posse.distributed.cluster import gather
 from posse.distributed.fit import learn_files
-from posse.errors import InvalidValue, MissingFile, RewardConflict, UnknownArm, UnknownDecision, UnknownTask
+from posse.errors import (
+    DamagedFile,
+    InvalidValue,
+    MissingFile,
+    PosseError,
+    RewardConflict,
+    UnknownArm,
+    UnknownDecision,
+    UnknownTask,
+)
 from posse.features import FeatureSpec, numeric
 from posse.fleet.streaming import Columns
+from posse.fleet.task_keys import buckets_of
 
 pytest.importorskip("ray")
 # Ray closes its own sockets when it pleases.
@@ -154,6 +165,11 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
     assert len(fleet) == 59
     with pytest.raises(UnknownTask):
         fleet.forget("t2", "t1")
+    with pytest.raises(InvalidValue, match="one by one"):
+        fleet.forget(["t2"])
+    for sample in (0, "many"):
+        with pytest.raises(InvalidValue, match="sample"):
+            fleet.refresh(sample=sample)
     assert len(fleet) == 59
     # One that is killed comes back with everything.
     before, decision = pair_sums(fleet), fleet.decide("t2", CONTEXT)
@@ -161,6 +177,44 @@ def test_the_calls_of_a_fleet(ray, fleet, one, log, pair_sums):
         ray.kill(actor, no_restart=False)
     assert pair_sums(fleet) == before
     assert fleet.reward(decision, 1.0)
+
+
+def test_what_a_driver_that_died_had_begun_is_finished(ray, tmp_path, log):
+    fleet = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=2, folder=tmp_path / "fleet", fsync=False)
+    fleet.learn_many(log(500))
+    # It dies when one shard has an arm more, and the other one less that may be chosen.
+    gather([fleet._shards[0].add_arm.remote("violet"), fleet._shards[1].retire_arm.remote("red")])
+    tasks = [f"t{number}" for number in range(20)]
+    many, likely = fleet.decide_many(tasks, np.zeros((20, 2))), fleet.probabilities(tasks, np.zeros((20, 2)))
+    assert many.arms == (*ARMS, "violet")
+    for decision, row in zip(many, likely, strict=True):
+        shard = fleet._home[buckets_of([decision.task])[0]]
+        assert set(decision.probabilities) == ({*ARMS, "violet"} if shard == 0 else {"green", "blue"})
+        assert decision.arm in decision.probabilities
+        assert shard == 0 or row[0] == row[3] == 0.0
+    assert_allclose(likely.sum(axis=1), 1.0)
+    fleet._end()
+    fleet = ShardedPosse.open(tmp_path / "fleet", fsync=False)
+    try:
+        assert fleet.arms == (*ARMS, "violet")
+        for state in fleet._states():
+            assert (state["arms"], state["retired"]) == ([*ARMS, "violet"], [])
+        assert fleet.reward_many(many, np.ones(20)) == 20
+        fleet.refresh()
+        # What is refused leaves all as it was; what is done twice is done once.
+        for wrong in ("violet", 7):
+            with pytest.raises(InvalidValue):
+                fleet.add_arm(wrong)
+        fleet.retire_arm("red")
+        with pytest.raises(InvalidValue, match="retired already"):
+            fleet.retire_arm("red")
+        fleet.add_arm("red")
+        assert fleet.arms == (*ARMS, "violet")
+    finally:
+        fleet.close()
+    fleet.close()
+    with pytest.raises(PosseError, match="was closed"):
+        fleet.decide("t1", CONTEXT)
 
 
 def test_scaling_that_is_learned_from_the_first_table_is_known_to_shards_and_folder(ray, tmp_path, log):
@@ -207,7 +261,7 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
 
     loaded = ShardedPosse.load(tmp_path / "m.posse", shards=3, snapshot_bytes=400_000)
     assert loaded._place.snapshot_bytes == 400_000
-    monkeypatch.setattr(posse.distributed.sharded, "has_several_machines", lambda: True)
+    monkeypatch.setattr(posse.distributed.keeping, "has_several_machines", lambda: True)
     with pytest.raises(InvalidValue, match="folder"):
         loaded.rebalance(2)
     assert pair_sums(loaded) == sums
@@ -231,6 +285,8 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
     assert not again.reward(waiting[0], 1.0)
     fleet.__dict__.update(again.__dict__)  # for whoever closes it
 
+    with pytest.raises(DamagedFile, match=r"is the file of one fleet, which Posse\.load reads"):
+        ShardedPosse.load(next(tmp_path.glob("m.posse.*.shard-0001")))
     next(tmp_path.glob("m.posse.*.shard-0001")).unlink()
     with pytest.raises(MissingFile, match="shard-0001"):
         Posse.load(tmp_path / "m.posse")
@@ -311,8 +367,13 @@ def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sum
         # Calls that Ray makes again after a death come in another order: last bits differ.
         for mine, other in zip(sums, wanted[pair], strict=True):
             assert_allclose(np.frombuffer(mine), np.frombuffer(other), rtol=1e-11, atol=1e-11)
-    # What nothing was learned of leaves nothing behind.
-    assert fit("--policy", "hier-ts").exit_code != 0
+    # What nothing was learned of leaves nothing behind, and what had not begun is in nobody's way.
+    for refused in (("--policy", "hier-ts"), ("--shards", "0"), ("--shards", "5000")):
+        assert fit(*refused).exit_code != 0
+        assert not folder.exists()
+    folder.mkdir()
+    (folder / "fit.json").write_text("{}")
+    assert fit().exit_code == 0
     assert not folder.exists()
 
 
@@ -364,6 +425,20 @@ def test_what_cannot_be_sharded_is_refused(ray):
 def test_what_shards_do_not_learn_is_refused_before_there_is_a_cluster(settings, word):
     with pytest.raises(InvalidValue, match=f"expected {word} for a sharded fleet"):
         ShardedPosse(**{"arms": ARMS, "features": FEATURES} | settings)
+
+
+def test_an_address_where_nobody_is_is_refused_at_once():
+    program = (
+        "import socket\n"
+        "from posse.distributed.cluster import start\n"
+        "from posse.errors import PosseError\n"
+        "with socket.socket() as free: free.bind(('127.0.0.1', 0)); port = free.getsockname()[1]\n"
+        "for address in (f'127.0.0.1:{port}', f'ray://127.0.0.1:{port}', '127.0.0.1:99999'):\n"
+        "    try: start(address)\n"
+        "    except PosseError as error: assert 'ray start --head' in str(error), error\n"
+        "    else: raise SystemExit(1)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_importing_posse_does_not_import_ray():

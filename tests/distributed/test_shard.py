@@ -62,17 +62,20 @@ def live(shard, table, snapshots=()):
         shard.snapshot()
     coordinator = Posse(arms=ARMS, features=FEATURES)
     found = estimate(coordinator, lambda method, *given: [getattr(shard, method)(*given)], steps=30, settled=1e-2)
-    shard.adopt(published(found))
+    common, (own,) = published(found, [0], 1)
+    shard.adopt(own, common)
     first = [shard.decide(f"d{n}", f"t{n % 7}", CONTEXT, None, True) for n in range(20)]
     for n, decision in enumerate(first[:10]):
         assert shard.reward(f"r{n}", decision.id, float(n))
-    shard.add_arm("arm", "violet")
+    shard.add_arm("violet")
+    shard.add_arm("violet")  # once more, as by Ray after a death
     if "late" in snapshots:
         shard.snapshot()
     many = shard.decide_many("m", ["t1", "new", "t2"], np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]]), None, True)
     assert shard.reward_many("mr", many["ids"][:2], [1.0, 2.0], "raise") == (2, [])
-    shard.retire_arm("retire", "red")
-    shard.forget("forget", ["t3"])
+    shard.retire_arm("red")
+    shard.retire_arm("red")
+    shard.forget(["t3"], "forget", 2)
     return [decision.id for decision in first[10:] if decision.task != "t3"]
 
 
@@ -189,7 +192,7 @@ def test_nothing_is_done_that_the_journal_did_not_take(new_shard, log, monkeypat
     for do in (
         lambda: shard.decide("n1", "t1", CONTEXT, None, True),
         lambda: shard.learn_rows("n2", *rows_of(log(5))),
-        lambda: shard.add_arm("n3", "black"),
+        lambda: shard.add_arm("black"),
         lambda: shard.decide_many("n4", ["t1"], np.zeros((1, 2)), None, True),
     ):
         with pytest.raises(OSError, match="no space"):

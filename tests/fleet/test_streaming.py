@@ -1,5 +1,7 @@
 """Files of any size, in batches: the same sums as all rows at once, and an interrupted fit that goes on."""
 
+import signal
+
 import numpy as np
 import polars as pl
 import pytest
@@ -91,6 +93,31 @@ def test_an_interrupted_fit_continues_to_the_same_fleet(
     assert again.learn_many(path, checkpoint=checkpoint, progress=seen.append) == 500
     assert seen[0].rows > 64, "the rows before the checkpoint are not read again"
     once = new_fleet()
+    once.learn_many(rows)
+    assert differences(snapshot(once), snapshot(again)) == []
+
+
+def test_a_batch_that_was_learned_when_somebody_interrupts_is_not_learned_again(
+    folder, small_batches, tmp_path, monkeypatch, snapshot, differences
+):
+    path, rows = folder
+    checkpoint, learn, calls = tmp_path / "fit.checkpoint", Posse.learn_many, []
+
+    def interrupted(self, table, **settings):
+        found = learn(self, table, **settings)
+        calls.append(table)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)  # as one that came in compiled code, when all was done
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Posse, "learn_many", interrupted)
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            new_fleet().learn_many(path, checkpoint=checkpoint)
+    again, once = new_fleet(), new_fleet()
+    assert again.learn_many(path, checkpoint=checkpoint) == 500
+    assert again.n_rewards == 500
+    assert f"rows are in {checkpoint}" in stopped.value.__notes__[0]
     once.learn_many(rows)
     assert differences(snapshot(once), snapshot(again)) == []
 

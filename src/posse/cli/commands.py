@@ -160,6 +160,17 @@ class Commands(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         return name, None if name is None else load(name), rest
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is called; one that is stopped says what is left of it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:  # of which Typer would say nothing
+            notes = getattr(
+                stopped, "__notes__", ["what was written is whole, and simulate --out continues where it was"]
+            )
+            typer.echo(f"posse: stopped; {'; '.join(notes)}", err=True)
+            raise typer.Exit(130) from None
+
     def get_params(self, ctx: Any) -> Any:
         """Return the options of ``posse`` itself."""
         return _without_types_of_flags(super().get_params(ctx))

@@ -80,10 +80,12 @@ def _begin_or_continue(
 ) -> ShardedPosse:
     """Return a new fleet that keeps what it learns in a folder, or the one of an interrupted fit that is there."""
     from posse.batches import TableFiles
+    from posse.checks import whole_number
     from posse.container.replace import replacing
     from posse.distributed.actors import MANIFEST
     from posse.distributed.fit import ROWS
     from posse.distributed.sharded import ShardedPosse
+    from posse.distributed.spreading import spread_buckets
 
     wanted = {
         "files": TableFiles(log).signature,
@@ -97,6 +99,8 @@ def _begin_or_continue(
             f"expected a new folder, or that of an interrupted fit on Ray, for --checkpoint, got {folder}, which is "
             "something else; remove it or name another"
         )
+    if folder.exists() and not (folder / MANIFEST).exists():
+        shutil.rmtree(folder)  # it had not begun
     if folder.exists():
         try:
             found = json.loads((folder / FIT).read_bytes())
@@ -107,11 +111,10 @@ def _begin_or_continue(
                 f"expected the checkpoint {folder} to be of these files, columns, settings and shards, got another "
                 "fit's; remove it to begin anew, or name another with --checkpoint"
             )
-        if (folder / MANIFEST).exists():
-            return ShardedPosse.open(folder, fsync=False)
-        shutil.rmtree(folder)  # it had not begun
+        return ShardedPosse.open(folder, fsync=False)
     # Checked first, so that what is refused leaves nothing behind.
     ShardedPosse._template_of(**settings)
+    spread_buckets(whole_number(shards, "--shards", at_least=1))
     folder.mkdir(parents=True)
     with replacing(folder / FIT) as file:
         file.write(json.dumps(wanted).encode())

@@ -49,8 +49,5 @@ def main() -> None:
     try:
         app()
     except PosseError as error:
-        print(f"posse: {error}", file=sys.stderr)
+        print("\n".join([f"posse: {error}", *getattr(error, "__notes__", [])]), file=sys.stderr)
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("posse: stopped; what was written is whole, and simulate --out continues where it was", file=sys.stderr)
-        raise SystemExit(130) from None

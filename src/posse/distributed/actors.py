@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.distributed.asking import Actors
 from posse.distributed.cluster import gather, require_ray, start
 from posse.distributed.coordinator import Coordinator
 from posse.distributed.shard import Shard
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "fleet.shards"  # of a folder
 NAMESPACE = "posse"  # of the actors' names
-RESOURCES = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
-"""Of an actor. No CPU is set aside: on a small cluster, nobody could then read what shards wait for."""
+RESOURCES = {"num_cpus": 0, "memory": 1 << 20, "scheduling_strategy": "SPREAD"}
+"""Of a shard. No CPU is set aside: on a small cluster, nobody could then read what shards wait for. A little memory is,
+since Ray spreads evenly only what asks for something, and puts nothing that does where there is nothing to have."""
 
 
 class Place(NamedTuple):
@@ -86,7 +88,7 @@ def start_actors(
         ) from error
     if manifest is not None:
         _fill(shards, buckets, manifest)
-    coordinator = ray.remote(num_cpus=0, **lives)(Coordinator).remote(source, names)
+    coordinator = ray.remote(num_cpus=0, **lives)(Coordinator).remote(source, Actors(names, NAMESPACE))
     if manifest is not None and manifest.population is not None:
         gather([coordinator.take.remote(manifest.population)])
     return shards, coordinator

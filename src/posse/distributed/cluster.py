@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from posse.errors import MissingDependency, PosseError
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+SECONDS = 10.0  # in which a cluster must answer
 
 
 def require_ray() -> ModuleType:
@@ -43,8 +46,8 @@ def start(address: str | None = None, *, num_cpus: int | None = None) -> ModuleT
     if address is None:
         settings |= {"address": "local", "include_dashboard": False, "num_cpus": num_cpus}
     else:
+        _require_answer(address)
         settings["address"] = address
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
     try:
         ray.init(**settings)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -52,6 +55,18 @@ def start(address: str | None = None, *, num_cpus: int | None = None) -> ModuleT
             f"expected a Ray cluster at {address or 'this machine'}, got: {error}; start one with: ray start --head"
         ) from error
     return ray
+
+
+def _require_answer(address: str) -> None:
+    """Raise if nobody listens at ``host:port`` or ``ray://host:port``: Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()
+        except (OSError, OverflowError) as error:
+            raise PosseError(
+                f"expected a Ray cluster at {address}, got no answer: {error}; start one with: ray start --head"
+            ) from error
 
 
 def has_several_machines() -> bool:

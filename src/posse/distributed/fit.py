@@ -12,6 +12,7 @@ Rows and not partial sums are sent: with ten features a partial sum is 67 number
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from posse.distributed.sharded import ShardedPosse
+    from posse.distributed.running import RunningShards
     from posse.features import FeatureSpec
     from posse.types import Array, IntArray
 
@@ -133,7 +134,7 @@ def distinct(labels: list[Any], codes: Any) -> tuple[list[Any], Any]:
 
 
 def learn_files(
-    fleet: ShardedPosse,
+    fleet: RunningShards,
     table: Any,
     columns: Columns,
     progress: Callable[[Progress], None] | None = None,
@@ -218,6 +219,9 @@ def _dataset_of(pieces: list[tuple[int, Piece]]) -> Any:
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
+    # Warnings stay, but for the one that says what the line above does; its own level was set when it was imported.
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.data._internal.progress").setLevel(logging.ERROR)
     items = [
         {
             "paths": json.dumps([str(path.absolute()) for path in piece.paths]),

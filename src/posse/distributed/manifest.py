@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posse._version import __version__
+from posse.container.layout import MAGIC
 from posse.container.replace import replacing
 from posse.distributed.journal import Record, decode, encode
 from posse.distributed.population import adopt_alone
@@ -90,7 +91,10 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     folder = Path(path).resolve().parent
     try:
-        content = json.loads(Path(path).read_bytes())
+        data = Path(path).read_bytes()
+        if data.startswith(MAGIC):
+            raise ValueError("it is the file of one fleet, which Posse.load reads")
+        content = json.loads(data)
         if content["kind"] != KIND or content["version"] != VERSION:
             raise ValueError(f"it is {content['kind']!r} of version {content['version']!r}")
         # Files beside it only: a name cannot lead elsewhere.
@@ -110,7 +114,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     except FileNotFoundError:
         raise MissingFile(f"no file {os.fspath(path)}") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedFile(f"{os.fspath(path)} is no manifest of shards: {error}; restore it from a backup") from None
+        raise DamagedFile(f"{os.fspath(path)} is no manifest of shards: {error}; give the path of one") from None
     files = [folder / name for name in names]
     for file in files:
         if not file.is_file():

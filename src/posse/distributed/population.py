@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.distributed.asking import OtherArms
 from posse.distributed.shard_fleet import OF_ARMS, ROOTS, evidence_names
 from posse.errors import InvalidValue
 from posse.fleet.posse import Posse
@@ -21,7 +22,7 @@ from posse.model.refresh import Live, Refresh
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from posse.types import IntArray
+    from posse.types import Array, IntArray
 
     Arrays = dict[str, npt.NDArray[Any]]
     Ask = Callable[..., Sequence[Any]]
@@ -49,7 +50,9 @@ class RemoteRefresh(Refresh):
     def __init__(self, fleet: Posse, ask: Ask) -> None:
         super().__init__(fleet._engine.store.belief, fleet._engine.store.memory.evidence, threads=1)
         self._ask = ask
-        counts = ask("counts")
+        counts = ask("counts", self.n_arms)
+        self.rewards_of = [float(rewards.sum()) for _, rewards in counts]
+        self.said: list[Array] = []  # the information of every shard, under the population that was found
         self.population.n_seen[:] = sum(pairs for pairs, _ in counts)
         self.population.rewards[:] = sum(rewards for _, rewards in counts)
         self.rows: Any = Pairs(self.population.n_seen.copy())
@@ -79,13 +82,14 @@ class RemoteRefresh(Refresh):
         if wanted == loops.MEASURES:
             self.evidence.measures[:] = sum(answer["measures"] for answer in answers)
         elif wanted == loops.INFORMATION:
-            self.information[:] = sum(answer["information"] for answer in answers)
+            self.said = [answer["information"] for answer in answers]
+            self.information[:] = sum(self.said)
         else:
             for name in ("moments", "counts", "n_pairs"):
                 getattr(loop, name)[...] = sum(answer[name] for answer in answers)
 
     def _asked(self, wanted: int, every: list[int] | None, given: Arrays) -> Sequence[Arrays]:
-        answers = self._ask("take_sums", wanted, every, given)
+        answers = self._ask("take_sums", self.n_arms, wanted, every, given)
         self.messages += len(answers)
         return answers
 
@@ -98,12 +102,36 @@ def estimate(fleet: Posse, ask: Ask, *, steps: int, settled: float, sample: int 
     return refresh
 
 
-def published(refresh: RemoteRefresh, decided: int = 0) -> Arrays:
-    """Return a population as arrays that shards take over with :meth:`ShardFleet.adopt`; ``decided`` is of all."""
-    arrays: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
-    arrays |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
-    totals = np.array([decided, refresh.population.rewards.sum()])
-    return arrays | {"root": refresh.root.copy(), "information": refresh.information.copy(), "totals": totals}
+def published(refresh: RemoteRefresh, decided: Sequence[int], number: int) -> tuple[Arrays, list[Arrays]]:
+    """Return a population as arrays for all shards, and more for each; :meth:`ShardFleet.adopt` takes both together.
+
+    Parameters
+    ----------
+    refresh : RemoteRefresh
+        What was found. Every shard is told what the others said, so it need not know what it said itself.
+    decided : sequence of int
+        Decisions of every shard.
+    number : int
+        Of this publication, larger than those of all before.
+    """
+    common: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
+    common |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
+    common |= {"root": refresh.root.copy(), "number": np.array([number], dtype=np.int64)}
+    totals = np.column_stack([decided, refresh.rewards_of]).astype(np.float64)
+    return common, [
+        {"elsewhere": elsewhere, "totals": others}
+        for elsewhere, others in zip(sums_of_others(refresh.said), sums_of_others(list(totals)), strict=True)
+    ]
+
+
+def sums_of_others(parts: Sequence[Array]) -> list[Array]:
+    """Return the sum of all other parts for each, added from both ends: nothing is subtracted, so nothing cancels."""
+    before, after = [np.zeros_like(parts[0])], [np.zeros_like(parts[0])]
+    for part in parts[:-1]:
+        before.append(before[-1] + part)
+    for part in reversed(parts[1:]):
+        after.append(after[-1] + part)
+    return [one + other for one, other in zip(before, reversed(after), strict=True)]
 
 
 def follow(fleet: Posse, ask: Ask) -> RemoteRefresh:
@@ -116,6 +144,8 @@ def follow(fleet: Posse, ask: Ask) -> RemoteRefresh:
 
 def adopt_alone(fleet: Posse, population: Arrays) -> None:
     """Put a published population in force in a coordinator's fleet, which has no tasks."""
+    if len(population["noise_variance"]) != len(fleet._arms):
+        raise OtherArms(f"expected a population of {len(fleet._arms)} arms, got {len(population['noise_variance'])}")
     refresh = Refresh(fleet._engine.store.belief, fleet._engine.store.memory.evidence)
     for name in OF_ARMS:
         getattr(refresh.population, name)[...] = population[name]

@@ -20,7 +20,7 @@ from posse.fleet.task_keys import buckets_of
 from posse.tables import as_frame, library_of
 
 if TYPE_CHECKING:
-    from posse.distributed.sharded import ShardedPosse
+    from posse.distributed.running import RunningShards
     from posse.types import Array, IntArray
 
 
@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
 
 def parts_of(
-    fleet: ShardedPosse, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None
+    fleet: RunningShards, tasks: Any, contexts: Any, eligible: Iterable[Iterable[Label] | None] | None
 ) -> tuple[list[Label], IntArray, list[Part]]:
     """Return distinct tasks, every row's place among them, and the rows of every shard; whatever is wrong raises."""
     template = fleet._template
@@ -71,8 +71,18 @@ def parts_of(
     ]  # fmt: skip
 
 
+def arms_of(answers: list[tuple[Label, ...]], known: tuple[Label, ...]) -> tuple[tuple[Label, ...], list[IntArray]]:
+    """Return all arms that shards answer with, and where those of each stand among them.
+
+    While an arm is added or retired, some have it and others do not: there, it is as one that is not eligible.
+    """
+    arms = max(answers, key=len, default=known)
+    place = {arm: position for position, arm in enumerate(arms)}
+    return arms, [np.array([place[arm] for arm in some], dtype=np.int64) for some in answers]
+
+
 def decide_many(
-    fleet: ShardedPosse,
+    fleet: RunningShards,
     tasks: Any,
     contexts: Any,
     eligible: Iterable[Iterable[Label] | None] | None,
@@ -91,14 +101,16 @@ def decide_many(
         ]
     )
     buckets = buckets_of(labels)
-    n, arms = len(codes), template.arms
+    n = len(codes)
+    arms, places = arms_of([answer["arms"] for answer in answers], template.arms)
     ids = np.empty(n, dtype=object)
     chosen, propensity = np.empty(n, dtype=np.int64), np.empty(n)
-    probabilities, mean, sd = (np.empty((n, len(arms))) for _ in range(3))
-    for rows, answer in zip((part.rows for part in parts), answers, strict=True):
+    probabilities, mean, sd = np.zeros((n, len(arms))), np.full((n, len(arms)), np.nan), np.full((n, len(arms)), np.nan)
+    for rows, at, answer in zip((part.rows for part in parts), places, answers, strict=True):
         ids[rows] = [outer_id(bucket, inner) for bucket, inner in zip(buckets[codes[rows]], answer["ids"], strict=True)]
-        chosen[rows], propensity[rows] = answer["chosen"], answer["propensity"]
-        probabilities[rows], mean[rows], sd[rows] = answer["probabilities"], answer["mean"], answer["sd"]
+        chosen[rows], propensity[rows] = at[answer["chosen"]], answer["propensity"]
+        for mine, name in ((probabilities, "probabilities"), (mean, "mean"), (sd, "sd")):
+            mine[np.ix_(rows, at)] = answer[name]
     if labels and record:
         template._tasks._kind = type(labels[0])
     return GatheredDecisions(
@@ -116,7 +128,7 @@ def decide_many(
     )
 
 
-def reward_many(fleet: ShardedPosse, decisions: Any, values: Any, errors: str) -> Rewarded:
+def reward_many(fleet: RunningShards, decisions: Any, values: Any, errors: str) -> Rewarded:
     """Learn many rewards, and no population; see :meth:`posse.Posse.reward_many`."""
     one_of(errors, "errors", ("raise", "skip"))
     ids, amounts = listed_rewards(decisions, values)
@@ -154,7 +166,7 @@ def reward_many(fleet: ShardedPosse, decisions: Any, values: Any, errors: str) -
     return Rewarded(news, sorted(skipped))
 
 
-def learn_rows(fleet: ShardedPosse, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
+def learn_rows(fleet: RunningShards, labels: list[Label], codes: IntArray, arms: IntArray, X: Array, y: Array) -> int:
     """Learn rows that were checked and encoded, each on the shard of its task; return how many."""
     if not len(y):
         return 0
@@ -167,8 +179,8 @@ def learn_rows(fleet: ShardedPosse, labels: list[Label], codes: IntArray, arms: 
     return int(sum(gather(calls)))
 
 
-def forget_tasks(fleet: ShardedPosse, labels: list[Label]) -> dict[int, list[Label]]:
-    """Remove all data of some tasks, or raise if one is nowhere; return the tasks of every shard that had some."""
+def known_tasks(fleet: RunningShards, labels: list[Label]) -> list[list[Label]]:
+    """Return which of some tasks every shard has; raise if one is nowhere."""
     homes = fleet._home[buckets_of(labels)]
     parts = {shard: [labels[row] for row in rows.tolist()] for shard, rows in split_rows(homes)}
     known = gather([fleet._shards[shard].knows.remote(some) for shard, some in parts.items()])
@@ -176,5 +188,4 @@ def forget_tasks(fleet: ShardedPosse, labels: list[Label]) -> dict[int, list[Lab
         for label, found in zip(some, there, strict=True):
             if not found:
                 raise UnknownTask(f"no task {label!r} among the tasks of this fleet")
-    gather([fleet._shards[shard].forget.remote(fleet._request(), some) for shard, some in parts.items()])
-    return parts
+    return [parts.get(shard, []) for shard in range(len(fleet._shards))]

@@ -79,6 +79,7 @@ class Shard:
         self._last = 0  # bytes of the last snapshot
         self._pieces: set[int] = set()  # of the files of a fit that may be continued, learned so far
         self._piece: int | None = None  # that is being learned
+        self._filled = False  # with tasks of other shards, which is done before anything else
         if self._folder is None:
             self.fleet = _new_fleet(template, seed)
         else:
@@ -168,34 +169,55 @@ class Shard:
         """Return what a fleet of these tasks answers; nothing that is asked so changes it."""
         return getattr(self.fleet, what)(*arguments, **settings)
 
+    def probabilities(self, tasks: Any, contexts: Any, eligible: Any, explore: bool) -> dict[str, Any]:
+        """See :meth:`posse.Posse.probabilities`; return them with the arms that they are of."""
+        found = self.fleet.probabilities(tasks, contexts, eligible, explore)
+        return {"arms": self.fleet.arms, "probabilities": found}
+
     # Arms and tasks.
 
-    def add_arm(self, request: str, arm: Label) -> None:
-        """See :meth:`posse.Posse.add_arm`."""
-        self._once(request, lambda: self._change("add_arm", {"arm": arm}))
+    def add_arm(self, arm: Label) -> None:
+        """Have an arm that may be chosen; nothing happens if it is there. Whoever asks has checked it."""
+        arms = self.fleet._arms
+        if arm not in arms or arms.number(arm) in arms.retired:
+            self._change("add_arm", {"arm": arm})
 
-    def retire_arm(self, request: str, arm: Label) -> None:
-        """See :meth:`posse.Posse.retire_arm`."""
-        self._once(request, lambda: self._change("retire_arm", {"arm": arm}))
+    def add_arms(self, arms: list[Label]) -> None:
+        """Have all arms that there are, in this order; nothing happens to those that are here."""
+        for arm in arms[len(self.fleet._arms) :]:
+            self.add_arm(arm)
+
+    def retire_arm(self, arm: Label) -> None:
+        """Choose an arm no more; nothing happens if it is retired. Whoever asks has checked it."""
+        arms = self.fleet._arms
+        if arms.number(arm) not in arms.retired:
+            self._change("retire_arm", {"arm": arm})
 
     def set_features(self, request: str, features: dict[str, Any]) -> None:
         """Encode contexts by the scaling that was learned from the first table, given as JSON."""
         self._once(request, lambda: self._change("features", {"features": features}))
 
-    def forget(self, request: str, tasks: list[Label]) -> None:
-        """Forget tasks, and the population that they helped to learn."""
-        self._once(request, lambda: self._change("forget", {"tasks": tasks}))
+    def forget(self, tasks: list[Label], request: str, publication: int) -> None:
+        """Forget tasks, and the population that they helped to learn; see :meth:`reset_population`."""
+        if tasks:
+            self._once(request, lambda: self._change("forget", {"tasks": tasks, "publication": publication}))
 
-    def reset_population(self) -> None:
-        """Go back to the population of before the first reward, which another shard has forgotten, too."""
-        self._change("reset", {})
+    def reset_population(self, publication: int) -> None:
+        """Go back to the population of before the first reward, since some shard has forgotten tasks.
+
+        What was published before this number, and is still on its way, will not be believed.
+        """
+        if publication >= self.fleet.publication:
+            self._change("reset", {"publication": publication})
 
     def knows(self, tasks: list[Label]) -> list[bool]:
         """Return which tasks are here."""
         return [task in self.fleet._tasks for task in tasks]
 
     def take_over(self, files: list[str], buckets: list[int], decided_of: list[int]) -> None:
-        """Add the tasks of some buckets from the files of other shards, and make a snapshot."""
+        """Add the tasks of some buckets from the files of other shards, and make a snapshot; only once."""
+        if self._filled:
+            return  # it died when that was done, and before it could say so
         mine = np.zeros(int(max(buckets, default=0)) + 1, dtype=np.bool_)
         mine[buckets] = True
         for number, file in enumerate(files):
@@ -206,22 +228,25 @@ class Shard:
                 label for label, place in zip(labels, places.tolist(), strict=True) if place < mine.size and mine[place]
             ]
             self.fleet.take_over(other, wanted, decided=other.n_decisions if number in decided_of else 0)
+        self._filled = True
         self.snapshot()
 
     # The population.
 
-    def counts(self) -> Any:
+    def counts(self, n_arms: int) -> Any:
         """Return pairs with rewards, and rewards, of every arm."""
-        return self.fleet.counts()
+        return self.fleet.counts(n_arms)
 
-    def take_sums(self, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
+    def take_sums(self, n_arms: int, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
         """Return a sum over the pairs of this shard."""
-        return self.fleet.take_sums(wanted, every, given)
+        return self.fleet.take_sums(n_arms, wanted, every, given)
 
-    def adopt(self, population: Arrays) -> None:
-        """Believe in a population that was estimated from all shards."""
-        mine = self.fleet.adopt({name: np.array(array) for name, array in population.items()})
-        self._write("adopt", {"now": self.fleet._clock()}, mine)
+    def adopt(self, own: Arrays, common: Arrays) -> None:
+        """Believe in a population that was estimated from all shards: what this one is told, and what all are."""
+        population = {name: np.array(array) for name, array in (common | own).items()}
+        if self.fleet.is_news(population):
+            self._write("adopt", {"now": self.fleet._clock()}, population)
+            self.fleet.adopt(population)
 
     def population(self) -> Arrays | None:
         """Return the population in force, None before the first."""
@@ -242,6 +267,7 @@ class Shard:
             "retired": list(fleet.retired_arms),
             "kind": fleet._tasks.kind,
             "ready": fleet.features.ready,
+            "publication": fleet.publication,
             "pid": os.getpid(),
         }
 
@@ -275,7 +301,12 @@ class Shard:
         population = {f"{PUBLISHED}{name}": array for name, array in (self.fleet.population() or {}).items()}
         write = freeze_fleet(
             self.fleet,
-            more={"others": list(self.fleet._others), "pieces": self.pieces()},
+            more={
+                "others": list(self.fleet._others),
+                "publication": self.fleet.publication,
+                "pieces": self.pieces(),
+                "filled": self._filled,
+            },
             replaced=self._own_totals() | population,
         )
         old, self._journal, self._number = self._journal, journal, number
@@ -325,12 +356,12 @@ class Shard:
             fleet.retire_arm(facts["arm"])
         elif what == "forget":
             fleet.forget(*facts["tasks"])
+            fleet.publication = max(facts.get("publication", 0), fleet.publication)
         elif what == "features":
             with fleet._lock:
                 fleet._features = FeatureSpec.from_json(facts["features"])
         else:
-            with fleet._lock:
-                fleet._engine.store.reset_prior()
+            fleet.end_publication(facts.get("publication", 0))
 
     def _write(self, what: str, facts: dict[str, Any], arrays: Arrays) -> None:
         if self._journal is not None:
@@ -350,7 +381,8 @@ class Shard:
         number = folder.snapshots()[-1]
         path = folder.snapshot(number)
         with open_container(path, kind=KIND, versions=(VERSION, SUMS_ONLY)) as box:
-            others = box.header.get("others", [0, 0])
+            others, publication = box.header.get("others", [0, 0]), box.header.get("publication", 0)
+            self._filled = box.header.get("filled", False)
             self._pieces.update(box.header.get("pieces", []))
             names = [name for name in box.names if name.startswith(PUBLISHED)]
             population = {name.removeprefix(PUBLISHED): box.read(name) for name in names}
@@ -359,6 +391,7 @@ class Shard:
         if population:
             self.fleet.adopt(population)
         self.fleet._others = (int(others[0]), int(others[1]))
+        self.fleet.publication = max(int(publication), self.fleet.publication)
         for known in folder.journals():
             for record in read_journal(folder.journal(known)):
                 if known < number:

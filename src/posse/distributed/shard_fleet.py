@@ -1,7 +1,8 @@
 """A fleet that has some of the tasks: the ordinary engine, with a population that is estimated elsewhere.
 
 Deciding and learning never leave the shard. Of the other shards it knows the population that was published last, and
-what their tasks said about the shared means then; what its own tasks say is always up to date.
+what their tasks said about the shared means then; what its own tasks say is always up to date. It never subtracts its
+own from what all said: it may have learned, died or been restored since it was asked.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.distributed.asking import OtherArms
 from posse.engine.commit import Step, Steps, commit
 from posse.engine.learn import prepare_rows
 from posse.engine.loading import require_loaded
@@ -26,6 +28,7 @@ from posse.fleet.posse import Posse
 from posse.kernels import estimators
 from posse.kernels import refresh as loops
 from posse.model.refresh import POPULATION, Live, Refresh, chosen_rows
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -93,9 +96,8 @@ class ShardFleet(Posse):
         )
         self._shard.task_keys = self._tasks.keys
         self._engine.store = self._shard
-        self._own = self._shard._nothing(self._shard.n_arms)
-        self._own_at: tuple[float, ...] = ()
         self._others = (0, 0)  # decisions and rewards of other shards, as published last
+        self.publication = 0  # the number of the one that is in force, or that what was published ended with
         self._journal: Callable[[str, dict[str, Any], Arrays], None] | None = None
         self._expiring = False
 
@@ -155,11 +157,6 @@ class ShardFleet(Posse):
         if self._journal is not None and not self._expiring:
             self._journal("reward", {"now": now, "ids": ids, "values": values}, {})
 
-    def _version(self) -> tuple[float, ...]:
-        """Return numbers that are others when sums have changed."""
-        store = self._shard
-        return store._total, store.version, store.replaced
-
     # What the coordinator asks.
 
     @property
@@ -167,17 +164,20 @@ class ShardFleet(Posse):
         """Whether there is a population to estimate."""
         return self._behaviour.method == estimators.EVIDENCE
 
-    def counts(self) -> tuple[IntArray, Array]:
-        """Return pairs with rewards, and rewards, of every arm."""
+    def counts(self, n_arms: int) -> tuple[IntArray, Array]:
+        """Return pairs with rewards, and rewards, of every arm; there must be so many arms."""
         with self._lock:
+            self._require_arms(n_arms)
             belief = self._engine.store.belief
             return belief.n_seen.copy(), belief.rewards.copy()
 
-    def take_sums(self, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
+    def take_sums(self, n_arms: int, wanted: int, every: list[int] | None, given: Arrays) -> Arrays:
         """Return a sum over the pairs of this shard, see :mod:`posse.kernels.refresh`.
 
         Parameters
         ----------
+        n_arms : int
+            How many arms there must be.
         wanted : int
             Which sum; DONE counts.
         every : list of int, optional
@@ -186,6 +186,7 @@ class ShardFleet(Posse):
             What the sum is taken with.
         """
         with self._lock:
+            self._require_arms(n_arms)
             store = self._shard
             refresh = Refresh(store.belief, store.memory.evidence)
             loop = refresh._loop
@@ -208,43 +209,52 @@ class ShardFleet(Posse):
             if wanted == loops.MEASURES:
                 return {"measures": refresh.evidence.measures}
             if wanted == loops.INFORMATION:
-                if every is None:
-                    self._own, self._own_at = refresh.information.copy(), self._version()
                 return {"information": refresh.information}
             return {"moments": loop.moments, "counts": loop.counts, "n_pairs": loop.n_pairs}
 
-    def adopt(self, population: Arrays) -> Arrays:
-        """Believe in a population that was estimated from all shards; return it as seen from this one.
+    def is_news(self, population: Arrays) -> bool:
+        """Return whether a population is not older than what is in force; raise if it is of other arms."""
+        self._require_arms(len(population["noise_variance"]))
+        return _number_of(population) >= self.publication
+
+    def adopt(self, population: Arrays) -> None:
+        """Believe in a population that was estimated from all shards, unless a later one is in force.
+
+        What its own tasks say is taken from their sums as they are now.
 
         Parameters
         ----------
         population : dict of arrays
-            As :func:`posse.distributed.population.published` gives it: ``information`` and ``totals`` (decisions and
-            rewards) are those of all shards. With ``elsewhere``, they are those of all but this one.
+            As :func:`posse.distributed.population.published` gives it, for all shards and for this one together:
+            ``elsewhere`` is what tasks of other shards say, ``totals`` their decisions and rewards, and ``number`` that
+            of the publication.
         """
         with self._lock:
+            if not self.is_news(population):
+                return
             store = self._shard
-            elsewhere = population.get("elsewhere")
-            known = elsewhere is None and self._own_at == self._version()
-            if elsewhere is None:
-                elsewhere = population["information"] - self._own
             refresh = Refresh(store.belief, store.memory.evidence)
             for name in OF_ARMS:
                 getattr(refresh.population, name)[...] = population[name]
             for name in evidence_names(refresh):
                 getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
             refresh.root[...] = population["root"]
-            store.elsewhere = elsewhere
-            store.install(refresh)
-            if not known:
-                store.rebuild()  # rewards have come since its own tasks were asked
+            refresh.sum_information(Live(store.belief), refresh.rows, refresh.information)
+            refresh.information += population["elsewhere"]
+            refresh.finish()
             totals = population["totals"]
-            if "elsewhere" in population:
+            with undisturbed():
+                if refresh.is_sound():
+                    store.elsewhere = population["elsewhere"].copy()
+                store.install(refresh)
                 self._others = (int(totals[0]), int(totals[1]))
-            else:
-                self._others = (int(totals[0]) - self._decided, int(totals[1]) - store.experience)
-            mine = {name: array for name, array in population.items() if name != "information"}
-            return mine | {"elsewhere": elsewhere, "totals": np.array(self._others, dtype=np.float64)}
+                self.publication = _number_of(population)
+
+    def end_publication(self, number: int) -> None:
+        """Go back to before the first estimate; what was published before this number is in force no more."""
+        with self._lock:
+            self._engine.store.reset_prior()
+            self.publication = max(number, self.publication)
 
     def population(self) -> Arrays | None:
         """Return the population in force as :meth:`adopt` takes it, None before the first."""
@@ -256,7 +266,14 @@ class ShardFleet(Posse):
             arrays: Arrays = {name: getattr(refresh.population, name).copy() for name in OF_ARMS}
             arrays |= {f"evidence_{name}": getattr(refresh.evidence, name).copy() for name in evidence_names(refresh)}
             arrays |= {"root": store._capacity.root[: store.n_arms].copy(), "elsewhere": store.elsewhere.copy()}
-            return arrays | {"totals": np.array(self._others, dtype=np.float64)}
+            return arrays | {
+                "totals": np.array(self._others, dtype=np.float64),
+                "number": np.array([self.publication], dtype=np.int64),
+            }
+
+    def _require_arms(self, n_arms: int) -> None:
+        if n_arms != self._shard.n_arms:
+            raise OtherArms(f"expected {self._shard.n_arms} arms, as this shard has, got {n_arms}; ask for its arms")
 
     # What is done again from a journal.
 
@@ -310,6 +327,11 @@ class ShardFleet(Posse):
             require_loaded()
             steps, _ = prepare(self, other, list(other._arms), wanted, decided)
             commit(steps)
+
+
+def _number_of(population: Arrays) -> int:
+    # Before publications had numbers there was one, or none.
+    return int(population["number"][0]) if "number" in population else 1
 
 
 def evidence_names(refresh: Refresh) -> list[str]:

@@ -17,6 +17,7 @@ from posse.fleet.file import load_fleet
 from posse.fleet.snapshot import freeze_fleet
 from posse.kernels.linalg import LARGEST
 from posse.tables import as_frame
+from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -95,8 +96,9 @@ def learn_stream(
     cost, done = 0.0, begun
     try:
         for frame in batches:
-            learned += fleet.learn_many(frame, **columns._asdict(), refresh=False)
-            done += frame.height
+            with undisturbed():  # a batch that was learned is counted, or a checkpoint would have it learned again
+                learned += fleet.learn_many(frame, **columns._asdict(), refresh=False)
+                done += frame.height
             now = time.monotonic()
             if progress is not None:
                 left = None if total is None else (total - done) * (now - start) / max(done - begun, 1)
@@ -110,9 +112,13 @@ def learn_stream(
             # Whole batches before it were learned: rows cannot be taken back.
             error.add_note(f"the first {done:,} rows were learned; rows in this message are counted from there")
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         if checkpoint is not None and done > begun:
             _save(fleet, files, columns, checkpoint, done, learned)
+        if checkpoint is not None and done:
+            stopped.add_note(
+                f"the first {done:,} rows are in {os.fspath(checkpoint)}, and the same command goes on there"
+            )
         raise
     if refresh and learned:
         with fleet._lock:
