@@ -20,6 +20,12 @@ from posse.errors import StorageUnavailable
 DUE = 4 * 2**20
 """Bytes of the write-ahead log from which on it is worth the work: what SQLite itself takes."""
 
+LARGE = 24 * 2**20
+"""Bytes of the write-ahead log from which on it is made to start over."""
+
+PAGE = 4096 + 24
+"""Bytes of a page in the write-ahead log."""
+
 PAUSE = 0.5
 """Seconds from one checkpoint to the next: some megabytes, however much is written."""
 
@@ -71,19 +77,23 @@ class Checkpoints:
             # What fails here is done, or said, by the next one that bounds the log.
             with suppress(sqlite3.Error, StorageUnavailable):
                 self.make()
-                self.make()  # what came meanwhile, which is little
-                # The log starts over with the next commit if nothing is left of it, which it never is while others
-                # write; now there is next to nothing to do.
-                with self._alone:
-                    self.make()
+                # Once more: what came meanwhile is little. The log starts over with the next commit if nothing is left
+                # of it, which is a matter of luck while others write; where it grew for long, they wait for the rest.
+                if self.make() > LARGE:
+                    with self._alone:
+                        self.make()
             self._ending.wait(max(PAUSE - (time.monotonic() - begin), 0.0))
 
-    def make(self) -> None:
-        """Make a checkpoint as far as readers let it, on a connection that is not the writer's."""
+    def make(self) -> int:
+        """Make a checkpoint as far as readers let it, on a connection that is not the writer's.
+
+        Return how many bytes the log has had since it started over.
+        """
         connection = self._connect()
         try:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            [(_, pages, _)] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self.made += 1
+            return int(pages) * PAGE
         finally:
             connection.close()
 
