@@ -434,7 +434,9 @@ def _take_back(
 
 
 def _count(verdict: Verdict, known: set[tuple[str, str]]) -> None:
-    fleets, tasks, minutes = defaultdict(Tally), verdict.tasks, defaultdict(Tally)
+    fleets: defaultdict[int, Tally] = defaultdict(Tally)
+    minutes: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
+    tasks = verdict.tasks
     for fleet, _, counted, entry in verdict.decisions:
         whole = fleets[fleet]
         whole.decisions += 1
