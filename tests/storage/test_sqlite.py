@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -393,6 +394,30 @@ def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):
     assert storage._writer.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
     assert storage._checkpoints.made >= 1
     assert len(storage.decisions("stores")) == 60
+
+
+@pytest.mark.parametrize(("large", "steps"), [(0, 3), (2**30, 2)], ids=["large", "small"])
+def test_many_commits_share_a_checkpoint_after_which_the_log_starts_over(
+    storage, address, make, monkeypatch, large, steps
+):
+    """One after every commit waits for the disk more often than all commits do."""
+    monkeypatch.setattr("posse.storage.checkpoints.PAUSE", 60.0)
+    monkeypatch.setattr("posse.storage.checkpoints.LARGE", large)
+    for due in [2**30] * 100 + [0]:
+        monkeypatch.setattr("posse.storage.checkpoints.DUE", due)
+        storage.write([[make.decision()]])
+    end = time.monotonic() + 10
+    while storage._checkpoints.made < steps:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    size = os.path.getsize(address + "-wal")
+    for _ in range(50):
+        storage.write([[make.decision()]])
+    assert storage._checkpoints.made == steps, "most, what came meanwhile, and of a large one the rest, alone"
+    assert os.path.getsize(address + "-wal") == size
+    begin = time.monotonic()
+    storage._checkpoints.close()
+    assert time.monotonic() - begin < 30, "a pause ends with the storage"
 
 
 @pytest.mark.parametrize(("table", "key"), OF_A_FLEET)

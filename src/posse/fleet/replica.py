@@ -203,16 +203,13 @@ class Replica(Fleet):
         if self.rewards != "number":
             y = self._behaviour.family.check_many(y)
         old = None
-        if replaces is not None and any(value is not None for value in replaces):
+        if replaces is not None and replaces.count(None) < len(replaces):
             old = np.array([np.nan if value is None else value for value in replaces], dtype=np.float64)
         with self._lock:
-            positions: dict[Label, int] = {}
-            codes = np.array([positions.setdefault(task, len(positions)) for task in tasks], dtype=np.int64)
-            labels = self._tasks.checked_all(positions)
+            labels = self._tasks.checked_all(dict.fromkeys(tasks))
             known, new = self._tasks.numbered(self._engine.store, labels, self._tasks.known(labels))
-            task_numbers = known[codes]
-            numbered = {arm: self._arms.number(arm) for arm in dict.fromkeys(arms)}
-            arm_numbers = np.array([numbered[arm] for arm in arms], dtype=np.int64)
+            task_numbers = _looked_up(dict(zip(labels, known.tolist(), strict=True)), tasks)
+            arm_numbers = _looked_up({arm: self._arms.number(arm) for arm in dict.fromkeys(arms)}, arms)
             if old is not None:
                 self._require_learned(task_numbers, arm_numbers, np.isnan(old))
             if self._engine.fading is not None:
@@ -370,3 +367,7 @@ class Replica(Fleet):
         found = [task for task in self.tasks if matches(task)]
         self.forget(*found)
         return len(found)
+
+
+def _looked_up(numbers: dict[Label, int], labels: Sequence[Label]) -> IntArray:
+    return np.fromiter(map(numbers.__getitem__, labels), np.int64, len(labels))

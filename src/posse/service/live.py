@@ -23,7 +23,7 @@ from posse.errors import PosseError, StorageError
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.replica import Replica
 from posse.service.catalogues import CATALOGUE
-from posse.service.contexts import Contexts, context_of
+from posse.service.contexts import Contexts
 from posse.service.definition import first_replica, match_arms, new_replica
 from posse.service.known import known_arms, read_line
 from posse.storage import Change, FleetRow, RewardRun, Storage, digest_of
@@ -275,7 +275,7 @@ class LiveFleet:
             replica.learn(
                 news.tasks,
                 news.arms,
-                self.contexts.logged([*map(context_of, news.bodies)]),
+                self.contexts.of_bodies(news.bodies),
                 news.rewards,
                 replaces=news.old,
                 provisional=provisional,
@@ -310,8 +310,8 @@ class LiveFleet:
             replica.settled = 0 if row is None else row.changes
         settled = replica.settled
         while True:
-            for run in self._reward_runs(replica.applied, settled):
-                with _no_collecting():
+            with _no_collecting():
+                for run in self._reward_runs(replica.applied, settled):
                     self._learn(replica, run, catching_up=True)
             changes = self._storage.changes(self.name, replica.applied, AT_ONCE, settled=settled)
             for kind, group in groupby(changes, key=_kind):
@@ -345,10 +345,15 @@ class LiveFleet:
         return adopted
 
     def _reward_runs(self, after: int, settled: int) -> Iterator[RewardRun]:
-        """Yield long runs of rewards; the next is read while one is learned."""
+        """Yield long runs of rewards; where a server reads them, the next is read while one is learned."""
         read = partial(self._storage.reward_run, self.name, limit=AT_ONCE, least=LONG_RUN, settled=settled)
         run = read(after)
         if run is None:
+            return
+        if not self._storage.reads_beside:
+            while run is not None:
+                yield run
+                run = read(run.numbers[-1])
             return
         with ThreadPoolExecutor(1, "posse-reader") as reader:
             while run is not None:
@@ -425,7 +430,7 @@ class LiveFleet:
 
 @contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Look for no garbage meanwhile: thousands of parsed contexts are none, and looking takes longer than learning."""
+    """Look for no garbage meanwhile: thousands of rows are none, and looking takes as long as reading them."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -45,6 +45,13 @@ from posse.storage.rows import (
 class Storage(ABC):
     """Where a service keeps its log. Methods may be called from any thread; those that write wait for each other."""
 
+    reads_beside = False
+    """Whether somebody else reads while this process does something else.
+
+    A file is read here, and Python lets go of the interpreter for every row: a thread that reads and one that learns
+    would take turns ten thousand times, which costs twice what either does.
+    """
+
     # Fleets.
 
     @abstractmethod

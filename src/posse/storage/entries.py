@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from posse.storage.rows import LoggedDecision
@@ -19,8 +18,7 @@ UNREWARDED = "unrewarded"  # there is no reward that could be corrected
 WITHHELD = "withheld"  # nothing was wrong with it, but another entry of its group was refused
 
 
-@dataclass(frozen=True, slots=True)
-class NewDecision:
+class NewDecision(NamedTuple):
     """A decision that is to be logged.
 
     Parameters
@@ -55,8 +53,7 @@ class NewDecision:
     created: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewReward:
+class NewReward(NamedTuple):
     """A reward that is to be logged.
 
     Parameters

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,6 +35,7 @@ from posse.storage.rows import EXPIRED, PENDING, REWARDED, LoggedDecision, Rewar
 Entry = NewDecision | NewReward
 
 TAKEN = (ACCEPTED, SAME)
+WRITTEN = Outcome(ACCEPTED)
 LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
 ONCE, SUM, LAST = "once", "sum", "last"
 """What a fleet makes of several rewards of one decision."""
@@ -275,7 +277,7 @@ def _decide(entry: NewDecision, found: Found, accepted: list[AcceptedDecision]) 
     if entry.key is not None:
         found.keyed[entry.fleet, entry.key] = (entry.digest, row)
     accepted.append(AcceptedDecision(fleet.id, fleet.number, counted, entry))
-    return Outcome(ACCEPTED)
+    return WRITTEN
 
 
 def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> Outcome:
@@ -310,7 +312,8 @@ def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> O
     if entry.expiring or not fleet.holds:
         fleet.changes += 1
         change = fleet.changes
-    row = before._replace(state=REWARDED, reward=value, reward_time=time, change=change)
+    # As _replace(state, reward, reward_time, change), which takes several times as long.
+    row = LoggedDecision._make((*before[:10], REWARDED, value, time, change, *before[14:]))
     event = None
     if fleet.reward_events != ONCE and before.state != REWARDED:
         value = float(entry.value)
@@ -395,8 +398,8 @@ def _replace(
 
 def _late(entry: NewReward, row: LoggedDecision, fleet: Counters) -> bool:
     """Whether a reward comes after the time to live of its decision, or after the window for rewards."""
-    age = entry.time - row.time - entry.leeway
-    return any(most is not None and age > most for most in (fleet.time_to_live, fleet.reward_window))
+    age, life, window = entry.time - row.time - entry.leeway, fleet.time_to_live, fleet.reward_window
+    return (life is not None and age > life) or (window is not None and age > window)
 
 
 def _went(row: LoggedDecision, fleet: Counters, leeway: float) -> bool:
@@ -431,9 +434,11 @@ def _take_back(
 
 
 def _count(verdict: Verdict, known: set[tuple[str, str]]) -> None:
-    fleets, tasks, minutes = verdict.fleets, verdict.tasks, verdict.minutes
+    fleets: defaultdict[int, Tally] = defaultdict(Tally)
+    minutes: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
+    tasks = verdict.tasks
     for fleet, _, counted, entry in verdict.decisions:
-        whole = fleets.setdefault(fleet, Tally())
+        whole = fleets[fleet]
         whole.decisions += 1
         whole.changes += counted is not None
         task = tasks.get((fleet, entry.task))
@@ -442,20 +447,24 @@ def _count(verdict: Verdict, known: set[tuple[str, str]]) -> None:
             whole.tasks += (entry.fleet, entry.task) not in known
         task.decisions += 1
         task.first_time = min(task.first_time, entry.time)
-        minutes.setdefault((fleet, math.floor(entry.time / 60)), Tally()).decisions += 1
+        minutes[fleet, math.floor(entry.time / 60)].decisions += 1
     for fleet, row, before, number, _ in verdict.rewards:
         assert row.reward is not None
         assert row.reward_time is not None
-        fleets.setdefault(fleet, Tally()).changes += number is not None
+        whole, minute = fleets[fleet], (fleet, math.floor(row.reward_time / 60))
+        whole.changes += number is not None
         if before.state == REWARDED:
             # It was counted when the first came; and one that was held is what it was.
             assert before.reward is not None
             if row.reward != before.reward:
-                minute = minutes.setdefault((fleet, math.floor(row.reward_time / 60)), Tally())
-                minute.reward_sum += row.reward - before.reward
+                minutes[minute].reward_sum += row.reward - before.reward
             continue
-        fleets[fleet].rewards += 1
-        tasks.setdefault((fleet, row.task), Tally(first_time=row.time)).rewards += 1
-        minute = minutes.setdefault((fleet, math.floor(row.reward_time / 60)), Tally())
-        minute.rewards += 1
-        minute.reward_sum += row.reward
+        whole.rewards += 1
+        task = tasks.get((fleet, row.task))
+        if task is None:
+            task = tasks[fleet, row.task] = Tally(first_time=row.time)
+        task.rewards += 1
+        tally = minutes[minute]
+        tally.rewards += 1
+        tally.reward_sum += row.reward
+    verdict.fleets, verdict.minutes = fleets, minutes

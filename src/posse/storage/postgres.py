@@ -61,6 +61,7 @@ class PostgresStorage(SqlStorage):
 
     LOCK = " FOR NO KEY UPDATE"
     BINARY = "bytea"
+    reads_beside = True
 
     def __init__(self, url: str, *, migrate: bool = True) -> None:
         self._url = url

@@ -83,7 +83,7 @@ class SqliteStorage(SqlStorage):
         self._write_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._readers = Pool(self._connect_reader, READERS, BUSY_TIMEOUT)
-        self._checkpoints = Checkpoints(Path(f"{self._path}-wal"), self._connect)
+        self._checkpoints = Checkpoints(Path(f"{self._path}-wal"), self._connect, self._write_lock)
         try:
             self._prepare(migrate)
         except BaseException:
