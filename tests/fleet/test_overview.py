@@ -41,7 +41,7 @@ def test_an_overview_is_of_what_was_learned(fleet_of):
     [
         ("number", "evidence prior: ", "where tasks differ most:"),
         ("binary", "evidence prior, binary rewards: ", "(coefficients of the logit)"),
-        ("count", "evidence prior, count rewards: ", "(coefficients of the logarithm of the rate)"),
+        ("count", "evidence prior, count rewards: ", "(coefficients of the log rate)"),
     ],
 )
 def test_an_overview_names_the_family(family, words, scale):

@@ -79,7 +79,7 @@ def test_figure_needs_a_name_that_says_its_kind(tmp_path):
 
 @pytest.mark.parametrize(
     ("family", "words"),
-    [("number", "coefficient, per"), ("binary", "of the log-odds, per"), ("count", "log rate, per")],
+    [("number", "coefficient, per"), ("binary", "of the logit, per"), ("count", "log rate, per")],
 )
 def test_the_axis_says_what_coefficients_are_of(tmp_path, family, words):
     seen = replace(overview(2, 2), rewards=family)

@@ -39,7 +39,7 @@ class RewardFamily(Protocol):
     def check_many(self, rewards: ArrayLike) -> Array:
         """Return rewards as floats, or raise one clear error that names the row."""
 
-    def takes(self, rewards: Array) -> BoolArray:
+    def takes(self, rewards: Array | np.float64) -> BoolArray:
         """Return which of these floats are rewards of the family."""
 
     def mean_of(self, predictor: ArrayLike) -> Array:

@@ -99,7 +99,7 @@ class Binary:
             )
         return checked
 
-    def takes(self, rewards: Array) -> BoolArray:
+    def takes(self, rewards: Array | np.float64) -> BoolArray:
         """Return which of these floats are 0 or 1."""
         return np.asarray((rewards == 0) | (rewards == 1))
 

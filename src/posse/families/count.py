@@ -126,7 +126,7 @@ class Count:
             )
         return checked
 
-    def takes(self, rewards: Array) -> BoolArray:
+    def takes(self, rewards: Array | np.float64) -> BoolArray:
         """Return which of these floats are counts."""
         return np.asarray((rewards >= 0) & (rewards <= LARGEST_COUNT) & (rewards == np.floor(rewards)))
 

@@ -39,7 +39,7 @@ class Number:
             raise NotFinite(f"rewards are too large: sums of squares would overflow; keep them below {LARGEST:g}")
         return checked
 
-    def takes(self, rewards: Array) -> BoolArray:
+    def takes(self, rewards: Array | np.float64) -> BoolArray:
         """Return which of these floats are finite."""
         return np.isfinite(rewards)
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from posse.errors import InvalidValue
 from posse.storage.entries import (
     ACCEPTED,
@@ -36,7 +38,6 @@ Entry = NewDecision | NewReward
 
 TAKEN = (ACCEPTED, SAME)
 WRITTEN = Outcome(ACCEPTED)
-LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
 ONCE, SUM, LAST = "once", "sum", "last"
 """What a fleet makes of several rewards of one decision."""
 
@@ -110,11 +111,12 @@ class Counters:
     def takes(self, value: float, *, truth: bool = False) -> bool:
         """Whether a value is a reward of this fleet; ``truth`` says that it came as true or false."""
         kind = kind_of_rewards(self.definition)
-        if kind == "binary":
-            return value in (0.0, 1.0)
-        if kind == "count":
-            return 0.0 <= value <= LARGEST_COUNT and value == math.floor(value)
-        return not truth
+        if kind == "number":
+            return not truth
+        from posse.families import LINKED  # not with storage: whoever only looks at a database need not wait for Numba
+
+        family = LINKED.get(kind)
+        return not truth if family is None else bool(family.takes(np.float64(value)))
 
     @property
     def counts(self) -> bool:
