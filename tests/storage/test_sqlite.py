@@ -479,6 +479,31 @@ def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):
     assert len(storage.decisions("stores")) == 60
 
 
+def test_a_log_that_was_long_once_does_not_have_a_checkpoint_made_after_every_write(storage, make):
+    for _ in range(10):
+        storage.write([[make.decision(body="x" * 1_000_000)]])
+    wait = threading.Event().wait
+    for _ in range(3):  # one is made, the log starts over with the next write, and is short
+        wait(0.3)
+        storage.write([[make.decision()]])
+    made = storage._checkpoints.made
+    for _ in range(20):
+        storage.write([[make.decision()]])
+        wait(0.02)
+    assert storage._checkpoints.made <= made + 1
+
+
+def test_a_log_that_grows_starts_over_while_others_go_on_writing(storage, address, make, monkeypatch):
+    """Nobody waits for all of it: whoever writes is kept out only while what came meanwhile is moved."""
+    monkeypatch.setattr("posse.storage.checkpoints.LONG", 6 * 2**20)
+    monkeypatch.setattr("posse.storage.sqlite.WAL_LIMIT", 2**30)  # from which on whoever writes does it
+    most = 0
+    for _ in range(80):
+        storage.write([[make.decision(body="x" * 400_000)]])
+        most = max(most, os.path.getsize(address + "-wal"))
+    assert most < 20 * 2**20
+
+
 @pytest.mark.parametrize(("table", "key"), OF_A_FLEET)
 def test_a_slice_of_a_deleted_fleet_is_found_without_looking_at_the_rest(storage, table, key):
     """With a list of keys SQLite looked through all rows of the fleet for each slice: a minute instead of seconds."""

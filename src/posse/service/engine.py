@@ -39,6 +39,7 @@ EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has wa
 KEY_USE_SECONDS = 30.0  # after which it is written again when keys were used
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
+LONGEST_REST = 0.050  # seconds between two parts of a snapshot
 CALM = 20  # a snapshot is written at most in one part of so many of the time
 
 logger = logging.getLogger("posse.service")
@@ -390,11 +391,27 @@ class Engine:
         return number > 0
 
     def snapshot(self, live: LiveFleet) -> None:
-        """Write a snapshot of a fleet, which replaces all before it."""
+        """Write a snapshot of a fleet, which replaces all before it, or wait for one being written that will do."""
+        wanted, waited = live.applied, not live.keeping.acquire(blocking=False)
+        if waited:
+            live.keeping.acquire()
+        try:
+            row = self.storage.fleet(live.name) if waited else None
+            if row is not None and row.created == live.created and row.snapshot >= wanted:
+                return
+            begin = time.monotonic()
+            live.write_snapshot(self._run_and_rest, self.clock())
+            self._snapshot_at[live.name] = time.monotonic()
+            self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
+        finally:
+            live.keeping.release()
+
+    def _run_and_rest(self, job: Callable[[], Any]) -> Any:
+        """Run one of many jobs on the thread that writes, and leave it to requests for as long as that took."""
         begin = time.monotonic()
-        live.write_snapshot(self.writer.run, self.clock())
-        self._snapshot_at[live.name] = time.monotonic()
-        self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
+        result = self.writer.run(job)
+        self._stop.wait(min(time.monotonic() - begin, LONGEST_REST))
+        return result
 
     def _expire(self, live: LiveFleet, row: Progress, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]

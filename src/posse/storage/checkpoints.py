@@ -10,13 +10,17 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any
 
 from posse.errors import StorageUnavailable
 
 DUE = 4 * 2**20
 """Bytes of the write-ahead log from which on it is worth the work: what SQLite itself takes."""
+
+LONG = 16 * 2**20
+"""Bytes from which on whoever writes waits until it can start over, which takes a moment."""
 
 
 class Checkpoints:
@@ -28,10 +32,14 @@ class Checkpoints:
         Of the write-ahead log.
     connect : callable
         Returns a connection of its own.
+    writing : lock
+        Held by whoever writes.
     """
 
-    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._path, self._connect = path, connect
+    def __init__(
+        self, path: Path, connect: Callable[[], sqlite3.Connection], writing: AbstractContextManager[Any]
+    ) -> None:
+        self._path, self._connect, self._writing = path, connect, writing
         self._due, self._lock, self._closed = threading.Event(), threading.Lock(), False
         self._thread: threading.Thread | None = None
         self.made = 0
@@ -66,6 +74,11 @@ class Checkpoints:
         connection = self._connect()
         try:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if self.size > LONG:
+                # It starts over when all of it was moved, which it never is while somebody goes on writing. What came
+                # meanwhile is little.
+                with self._writing:
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self.made += 1
         finally:
             connection.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
-from posse.storage.checkpoints import Checkpoints
+from posse.storage.checkpoints import DUE, Checkpoints
 from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Wanted, judge
@@ -85,7 +85,7 @@ class SqliteStorage(SqlStorage):
         self._write_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._readers = Pool(self._connect_reader, READERS, BUSY_TIMEOUT)
-        self._checkpoints = Checkpoints(Path(f"{self._path}-wal"), self._connect)
+        self._checkpoints = Checkpoints(Path(f"{self._path}-wal"), self._connect, self._write_lock)
         try:
             self._prepare(migrate)
         except BaseException:
@@ -147,7 +147,8 @@ class SqliteStorage(SqlStorage):
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+            # When it starts over it is cut to this, or every write from then on would look like one too many.
+            connection.execute(f"PRAGMA journal_size_limit = {DUE}")
         except BaseException:
             connection.close()
             raise
