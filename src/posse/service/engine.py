@@ -354,7 +354,7 @@ class Engine:
         pause = self.settings.snapshot_seconds if news < MANY_CHANGES else 0.0
         pause = max(pause, CALM * self._snapshot_cost.get(live.name, 0.0))
         if erased or (news > 0 and time.monotonic() - last >= pause):
-            self.snapshot(live)
+            self.snapshot(live, row.erasure if erased else None)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
         def job() -> None:
@@ -390,21 +390,23 @@ class Engine:
         number: int = self.writer.run(job)
         return number > 0
 
-    def snapshot(self, live: LiveFleet) -> None:
-        """Write a snapshot of a fleet, which replaces all before it, or wait for one being written that will do."""
-        wanted, waited = live.applied, not live.keeping.acquire(blocking=False)
-        if waited:
-            live.keeping.acquire()
-        try:
-            row = self.storage.fleet(live.name) if waited else None
-            if row is not None and row.created == live.created and row.snapshot >= wanted:
+    def snapshot(self, live: LiveFleet, since: int | None = None) -> None:
+        """Write a snapshot of a fleet, which replaces all before it.
+
+        Parameters
+        ----------
+        live : LiveFleet
+        since : int, optional
+            The number of a change: none is written if the newest one has it, as another thread may have seen to.
+        """
+        with live.keeping:
+            row = None if since is None else self.storage.fleet(live.name)
+            if row is not None and since is not None and row.created == live.created and row.snapshot >= since:
                 return
             begin = time.monotonic()
             live.write_snapshot(self._run_and_rest, self.clock())
             self._snapshot_at[live.name] = time.monotonic()
             self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
-        finally:
-            live.keeping.release()
 
     def _run_and_rest(self, job: Callable[[], Any]) -> Any:
         """Run one of many jobs on the thread that writes, and leave it to requests for as long as that took."""
@@ -472,14 +474,15 @@ class Engine:
         A fleet that is set aside forgets it when it is built anew.
         """
         # Not on the thread that writes: forgetting a task takes as long as estimating the population without it.
-        if self.storage.erase(name, task) is None:
+        change = self.storage.erase(name, task)
+        if change is None:
             return False
         live, row = self.roster.find(name), self.storage.fleet(name)
         if live is not None:
             self.roster.learn(live)
             if row is not None and row.snapshot:
                 # If this fails, the old one is not read any more; it is replaced when there is room again.
-                self.roster.attempt(live, "snapshot", lambda: self.snapshot(live))
+                self.roster.attempt(live, "snapshot", lambda: self.snapshot(live, change))
         try:
             self.sweep(ERASE_SECONDS)
         except (PosseError, OSError) as error:
