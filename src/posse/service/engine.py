@@ -404,16 +404,13 @@ class Engine:
             if row is not None and since is not None and row.created == live.created and row.snapshot >= since:
                 return
             begin = time.monotonic()
-            live.write_snapshot(self._run_and_rest, self.clock())
+            live.write_snapshot(self.writer.run, self.clock(), self._rest)
             self._snapshot_at[live.name] = time.monotonic()
             self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
 
-    def _run_and_rest(self, job: Callable[[], Any]) -> Any:
-        """Run one of many jobs on the thread that writes, and leave it to requests for as long as that took."""
-        begin = time.monotonic()
-        result = self.writer.run(job)
-        self._stop.wait(min(time.monotonic() - begin, LONGEST_REST))
-        return result
+    def _rest(self, seconds: float) -> None:
+        """Leave the thread that writes to requests for as long as a part of a snapshot took."""
+        self._stop.wait(min(seconds, LONGEST_REST))
 
     def _expire(self, live: LiveFleet, row: Progress, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]

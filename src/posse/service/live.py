@@ -397,11 +397,13 @@ class LiveFleet:
                 event["task"] = digest_of(self.name, str(event["task"])).hex()
             write(json.dumps(event).encode())
 
-    def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], now: float) -> int | None:
+    def write_snapshot(
+        self, run: Callable[[Callable[[], Any]], Any], now: float, rest: Callable[[float], None] = lambda _: None
+    ) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.
 
         A fleet that has learned another number of rewards than its log has is learned again first. ``run`` does
-        something on the thread that writes.
+        something on the thread that writes; between two parts, ``rest`` is told how many seconds the last one took.
         """
         with self._lock:
             if self.is_there() and self._disagrees(self.replica):
@@ -418,8 +420,13 @@ class LiveFleet:
             if snapshot is None:
                 return None
             with path.open("rb") as stream:
+                took = 0.0
                 for part, data in enumerate(iter(lambda: stream.read(PART), b"")):
+                    if part:
+                        rest(took)
+                    begin = time.monotonic()
                     run(lambda: self._storage.add_snapshot_part(snapshot, part, data))  # noqa: B023
+                    took = time.monotonic() - begin
             run(lambda: self._storage.finish_snapshot(snapshot))
         return number
 
