@@ -1,6 +1,7 @@
 """A fleet that is worked on makes nobody wait who asks for another one."""
 
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -156,3 +157,22 @@ def test_parts_of_a_snapshot_leave_the_thread_that_writes_to_others(two, monkeyp
     assert max(order) == 100, "no part is longer"
     assert len(rests) == len(order) - 1, "a rest between two parts"
     assert all(0 < seconds <= 0.05 for seconds in rests)
+
+
+def test_measures_that_take_long_to_note_are_noted_seldom(start, monkeypatch, wait_for):
+    """With a thousand fleets that was half of what a service did that nobody asks."""
+    service = start(follow_seconds=0.01)
+    service.make_fleet("stores")
+    noted, real = [], service.engine.note_measures
+
+    def slowly(*rest):
+        time.sleep(0.03)
+        noted.append(rest)
+        real(*rest)
+
+    monkeypatch.setattr(service.engine, "note_measures", slowly)
+    wait_for(lambda: noted)
+    time.sleep(1.0)  # a third of what it rests for
+    assert len(noted) == 1
+    assert service.get("/metrics").status_code == 200
+    assert len(noted) == 2, "whoever asks is told what is so now"

@@ -34,6 +34,10 @@ BUSY_SECONDS = 0.020  # for which the thread that writes waits for a fleet that 
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
+NOTE_CALM, LONGEST_NOTE = (
+    100,
+    5.0,
+)  # measures are noted in one part of so many of the time, after so many seconds at most
 KEEP_CLOCK_SECONDS = 10.0  # after which it is kept again what time it is
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 KEY_USE_SECONDS = 30.0  # after which it is written again when keys were used
@@ -78,6 +82,7 @@ class Engine:
         self._led_at = -LEAD_SECONDS
         self._uses_at = 0.0
         self._everyone_at = 0.0
+        self._note_at = 0.0
         self._looked_at: dict[str, int] = {}
         self._snapshot_at: dict[str, float] = {}
         self._expire_at: dict[str, float] = {}
@@ -233,7 +238,7 @@ class Engine:
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
-                self.note_measures(rows)
+                self._note_now_and_then(rows)
                 if self.leading:
                     self._look_after_all(rows)
                     self.sweep(TURN_SECONDS)
@@ -449,6 +454,14 @@ class Engine:
         # One at a time: whoever finds nothing left must not be quicker than another's last slice.
         with self._sweeping:
             return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
+
+    def _note_now_and_then(self, rows: dict[str, Progress]) -> None:
+        """Note how this process is for others, who are asked for metrics; with a thousand fleets that is some work."""
+        begin = time.monotonic()
+        if begin >= self._note_at:
+            self.note_measures(rows)
+            end = time.monotonic()
+            self._note_at = end + min(NOTE_CALM * (end - begin), LONGEST_NOTE)
 
     def note_measures(self, rows: dict[str, Progress] | None = None) -> None:
         """Note how this process is, for whoever asks for metrics."""
