@@ -44,7 +44,7 @@ def neighbours(
     size = f"N={plan.n_tasks:,} K={plan.n_arms} d={plan.n_features}, {plan.n_decisions:,} decisions"
     table = titled_table(
         f"Decisions of another fleet beside one of {size}; ms", ["meanwhile"],
-        ["seconds", "decisions", "50 %", "99 %", "most", "MB"],
+        ["seconds", "decisions", "50 %", "99 %", "most", "MB", "all MB"],
     )  # fmt: skip
     for name, *numbers in summary(report):
         table.add_row(name, *map(quantity, numbers))
@@ -56,7 +56,7 @@ def neighbours(
         console.print(one)
     console.print(
         f"Decisions are due {RATE:g} times a second and measured from then. "
-        "MB: the most resident memory of the process.",
+        "MB: the most resident memory of the process, and of it and all that it started.",
         highlight=False,
     )
     console.print(f"wrote {write_report(out, 'neighbours', report.to_dict())}", highlight=False, soft_wrap=True)

@@ -35,8 +35,8 @@ def soak(
     found = measure_soak(plan, lambda words: typer.echo(words, err=True))
     console = table_console()
     done = ", ".join(f"{count} {kind}" for kind, count in found.done.items()) or "no disturbance"
-    rate = f"{found.pairs / plan.seconds:,.0f} a second of {plan.rate:g}"
-    console.print(f"{found.pairs:,} pairs in {plan.seconds:g} s ({rate}); {done}", highlight=False)
+    a_second = f"{found.pairs / plan.seconds:,.0f} a second of {plan.rate:g}"
+    console.print(f"{found.pairs:,} pairs in {plan.seconds:g} s ({a_second}); {done}", highlight=False)
     console.print(
         "answers: " + ", ".join(f"{count:,} x {status or 'none'}" for status, count in sorted(found.statuses.items())),
         highlight=False,

@@ -34,11 +34,16 @@ BUSY_SECONDS = 0.020  # for which the thread that writes waits for a fleet that 
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
+NOTE_CALM, LONGEST_NOTE = (
+    100,
+    5.0,
+)  # measures are noted in one part of so many of the time, after so many seconds at most
 KEEP_CLOCK_SECONDS = 10.0  # after which it is kept again what time it is
 EXPIRE_SECONDS = 5.0  # after which it is asked again, at the latest, who has waited too long
 KEY_USE_SECONDS = 30.0  # after which it is written again when keys were used
 STOP_SECONDS = 20.0  # that what happens by itself may take to end
 AWAY = "the database does not answer (the log of this service says more)"
+LONGEST_REST = 0.050  # seconds between two parts of a snapshot
 CALM = 20  # a snapshot is written at most in one part of so many of the time
 
 logger = logging.getLogger("posse.service")
@@ -77,6 +82,7 @@ class Engine:
         self._led_at = -LEAD_SECONDS
         self._uses_at = 0.0
         self._everyone_at = 0.0
+        self._note_at = 0.0
         self._looked_at: dict[str, int] = {}
         self._snapshot_at: dict[str, float] = {}
         self._expire_at: dict[str, float] = {}
@@ -232,7 +238,7 @@ class Engine:
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
-                self.note_measures(rows)
+                self._note_now_and_then(rows)
                 if self.leading:
                     self._look_after_all(rows)
                     self.sweep(TURN_SECONDS)
@@ -353,7 +359,7 @@ class Engine:
         pause = self.settings.snapshot_seconds if news < MANY_CHANGES else 0.0
         pause = max(pause, CALM * self._snapshot_cost.get(live.name, 0.0))
         if erased or (news > 0 and time.monotonic() - last >= pause):
-            self.snapshot(live)
+            self.snapshot(live, row.erasure if erased else None)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
         def job() -> None:
@@ -389,12 +395,27 @@ class Engine:
         number: int = self.writer.run(job)
         return number > 0
 
-    def snapshot(self, live: LiveFleet) -> None:
-        """Write a snapshot of a fleet, which replaces all before it."""
-        begin = time.monotonic()
-        live.write_snapshot(self.writer.run, self.clock())
-        self._snapshot_at[live.name] = time.monotonic()
-        self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
+    def snapshot(self, live: LiveFleet, since: int | None = None) -> None:
+        """Write a snapshot of a fleet, which replaces all before it.
+
+        Parameters
+        ----------
+        live : LiveFleet
+        since : int, optional
+            The number of a change: none is written if the newest one has it, as another thread may have seen to.
+        """
+        with live.keeping:
+            row = None if since is None else self.storage.fleet(live.name)
+            if row is not None and since is not None and row.created == live.created and row.snapshot >= since:
+                return
+            begin = time.monotonic()
+            live.write_snapshot(self.writer.run, self.clock(), self._rest)
+            self._snapshot_at[live.name] = time.monotonic()
+            self._snapshot_cost[live.name] = self._snapshot_at[live.name] - begin
+
+    def _rest(self, seconds: float) -> None:
+        """Leave the thread that writes to requests for as long as a part of a snapshot took."""
+        self._stop.wait(min(seconds, LONGEST_REST))
 
     def _expire(self, live: LiveFleet, row: Progress, now: float) -> None:
         lifetime, absent = live.definition["time_to_live"], live.definition["absent_reward"]
@@ -434,6 +455,14 @@ class Engine:
         with self._sweeping:
             return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
 
+    def _note_now_and_then(self, rows: dict[str, Progress]) -> None:
+        """Note how this process is for others, who are asked for metrics; with a thousand fleets that is some work."""
+        begin = time.monotonic()
+        if begin >= self._note_at:
+            self.note_measures(rows)
+            end = time.monotonic()
+            self._note_at = end + min(NOTE_CALM * (end - begin), LONGEST_NOTE)
+
     def note_measures(self, rows: dict[str, Progress] | None = None) -> None:
         """Note how this process is, for whoever asks for metrics."""
         behind = {}
@@ -455,14 +484,15 @@ class Engine:
         A fleet that is set aside forgets it when it is built anew.
         """
         # Not on the thread that writes: forgetting a task takes as long as estimating the population without it.
-        if self.storage.erase(name, task) is None:
+        change = self.storage.erase(name, task)
+        if change is None:
             return False
         live, row = self.roster.find(name), self.storage.fleet(name)
         if live is not None:
             self.roster.learn(live)
             if row is not None and row.snapshot:
                 # If this fails, the old one is not read any more; it is replaced when there is room again.
-                self.roster.attempt(live, "snapshot", lambda: self.snapshot(live))
+                self.roster.attempt(live, "snapshot", lambda: self.snapshot(live, change))
         try:
             self.sweep(ERASE_SECONDS)
         except (PosseError, OSError) as error:

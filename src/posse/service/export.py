@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import to_json
 
 from posse.logs.schema import ARM_FEATURES
-from posse.service.answers import log_record
+from posse.service.log_records import log_record
 from posse.storage import LoggedDecision, Storage
 
 if TYPE_CHECKING:
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 AT_ONCE = 200  # rows that are read at a time: a few milliseconds of work
 PIECE = 5000  # rows of a piece of a Parquet file
+LONG = 2000  # rows of a log from which on a process of its own reads it; starting one takes longer than fewer rows do
+
+
+def is_long(storage: Storage, fleet: str, most: float = float("inf")) -> bool:
+    """Say whether a fleet has so many decisions, ``most`` of which are read, that they are read apart."""
+    row = storage.fleet(fleet)
+    return row is not None and min(row.decisions, most) > LONG
 
 
 def rows_of(storage: Storage, fleet: str) -> Iterator[list[LoggedDecision]]:

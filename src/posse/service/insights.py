@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,11 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posse.errors import InvalidValue, PosseError
+from posse.errors import PosseError
+from posse.service.apart import run_apart
 from posse.service.catalogues import CATALOGUE
 from posse.service.definition import complete
 from posse.service.export import AT_ONCE, json_lines
-from posse.service.insight_process import ANSWER, FLEET, LOG, REFUSED, REPORT, WORK
+from posse.service.insight_process import ANSWER, FLEET, LOG, REPORT, WORK
 from posse.service.live import LiveFleet
 from posse.service.slices import Slices
 from posse.service.value import FEWEST, final_rows
@@ -39,7 +38,6 @@ MOST_KEPT = 16  # fleets of which something is kept
 PAUSE = 20.0  # seconds after which another is made, at the earliest
 CALM = 20  # and at most in one part of so many of the time
 MOST_TASKS = 1000  # whose decisions and rewards are counted exactly
-LONGEST = 900.0  # seconds after which it is given up: the first of a machine may have to compile
 
 logger = logging.getLogger("posse.service")
 
@@ -180,7 +178,7 @@ def make_insight(
         return answer | {"problem": f"{known} rewards are too few to tell; wait for {FEWEST} or more"}, ""
     with tempfile.TemporaryDirectory(prefix="posse-") as folder:
         write_work(folder, live, final_rows(rows, live.definition), storage.tasks(live.name, limit=MOST_TASKS))
-        run_work(folder, stopped)
+        run_apart("posse.service.insight_process", {"folder": folder}, stopped)
         made = json.loads(Path(folder, ANSWER).read_text("utf-8"))
         return answer | made, Path(folder, REPORT).read_text("utf-8")
 
@@ -193,33 +191,6 @@ def write_work(folder: str, live: LiveFleet, rows: list[LoggedDecision], tasks: 
             stream.writelines(json_lines([rows[start : start + AT_ONCE]], complete(live.definition)["rewards"]))
     counts = {task.task: (task.decisions, task.rewards) for task in tasks}
     Path(folder, WORK).write_text(json.dumps({"fleet": live.name, "counts": counts}), "utf-8")
-
-
-def run_work(folder: str, stopped: Callable[[], bool]) -> None:
-    """Run the other process to its end; it is ended if it takes too long, or if nobody wants it any more."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "posse.service.insight_process", folder],
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    end = time.monotonic() + LONGEST
-    try:
-        while process.poll() is None and not stopped() and time.monotonic() < end:
-            time.sleep(0.05)
-        ended = process.poll()
-        if ended is None:
-            raise InvalidValue(f"it took more than {LONGEST:g} seconds, and was given up; ask again later")
-        assert process.stderr is not None
-        if ended == REFUSED:
-            raise InvalidValue(process.stderr.read().strip())
-        if ended:
-            raise RuntimeError(f"the process ended with {ended}: {process.stderr.read()[-2000:]}")
-    finally:
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stderr):
-            if stream is not None:
-                stream.close()
 
 
 def sample_rows(

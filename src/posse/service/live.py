@@ -28,7 +28,7 @@ from posse.service.definition import first_replica, match_arms, new_replica
 from posse.service.known import known_arms, read_line
 from posse.storage import Change, FleetRow, RewardRun, Storage, digest_of
 
-PART = 1 << 20  # bytes of a snapshot that are written at a time, so that rewards need not wait for all of it
+PART = 1 << 18  # bytes of a snapshot that are written at a time: a few milliseconds that requests wait for
 AT_ONCE = 10_000  # changes that are read at a time
 LONG_RUN = 500  # rewards that follow each other and are worth being read by themselves
 ROWS = "rows"
@@ -57,6 +57,7 @@ class LiveFleet:
         self.definition: dict[str, Any] = row.definition
         self.threads: CapacityLimiter | None = None  # that requests for this fleet may use
         self._lock = threading.RLock()
+        self.keeping = threading.Lock()  # held by whoever has a snapshot written
         self._started_from = 0
         self.own_population = 0  # the number of the one that this process wrote last
         self.took = 0.0  # seconds that applying took the last time and the time before, the lesser of both
@@ -401,11 +402,13 @@ class LiveFleet:
                 event["task"] = digest_of(self.name, str(event["task"])).hex()
             write(json.dumps(event).encode())
 
-    def write_snapshot(self, run: Callable[[Callable[[], Any]], Any], now: float) -> int | None:
+    def write_snapshot(
+        self, run: Callable[[Callable[[], Any]], Any], now: float, rest: Callable[[float], None] = lambda _: None
+    ) -> int | None:
         """Write a snapshot of what was applied so far; return its number, or None if the fleet is gone.
 
         A fleet that has learned another number of rewards than its log has is learned again first. ``run`` does
-        something on the thread that writes.
+        something on the thread that writes; between two parts, ``rest`` is told how many seconds the last one took.
         """
         with self._lock:
             if self.is_there() and self._disagrees(self.replica):
@@ -422,8 +425,13 @@ class LiveFleet:
             if snapshot is None:
                 return None
             with path.open("rb") as stream:
+                took = 0.0
                 for part, data in enumerate(iter(lambda: stream.read(PART), b"")):
+                    if part:
+                        rest(took)
+                    begin = time.monotonic()
                     run(lambda: self._storage.add_snapshot_part(snapshot, part, data))  # noqa: B023
+                    took = time.monotonic() - begin
             run(lambda: self._storage.finish_snapshot(snapshot))
         return number
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import CONFIDENCE
+from posse.service.apart import run_apart
 from posse.service.definition import active_arms, complete
 from posse.service.engine import Engine
-from posse.service.export import read_rows
+from posse.service.export import is_long, read_rows
 from posse.service.live import LiveFleet
-from posse.storage import LoggedDecision
+from posse.service.log_process import LOG_PROCESS, VALUE
+from posse.storage import LoggedDecision, Storage
 
 MOST_ROWS = 100_000
 AT_ONCE = 5000
@@ -36,41 +39,48 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
     rows : int
         How many of the newest decisions are looked at.
     """
-    from posse.offline import Always, Uniform
-
-    target: Any
-    if baseline == "uniform":
-        target = Uniform()
-    elif baseline.startswith("arm:"):
+    if baseline.startswith("arm:"):
         arm = baseline.removeprefix("arm:")
         if arm not in live.definition["arms"]:
             raise InvalidValue(f"no arm {arm!r}; the arms are {', '.join(active_arms(live.definition))}")
-        target = Always(arm)
-    else:
+    elif baseline != "uniform":
         raise InvalidValue(f"expected baseline to be uniform or arm:NAME, got {baseline!r}")
-    question = (engine.settings.database, live.name, live.created, baseline, rows)
+    database = engine.settings.database
+    question = (database, live.name, live.created, baseline, rows)
     # Evaluating takes a core for a while, so people who look at the same page share an answer.
     with _one_at_a_time:
         now = time.monotonic()
         for old in [key for key, (at, _) in _answers.items() if now - at > FRESH]:
             del _answers[old]
         if question not in _answers:
-            newest = _newest(engine, live.name, rows)
-            _answers[question] = (
-                now,
-                evaluate_rows(
-                    final_rows(newest, live.definition), target, baseline, rewards=complete(live.definition)["rewards"]
-                ),
-            )
+            if is_long(engine.storage, live.name, rows):
+                work = {"job": VALUE, "database": database, "fleet": live.name, "baseline": baseline, "rows": rows}
+                found = json.loads(run_apart(LOG_PROCESS, work))
+            else:
+                found = value_in_log(engine.storage, live.name, baseline, rows)
+            _answers[question] = (now, found)
         return _answers[question][1]
 
 
-def _newest(engine: Engine, fleet: str, count: int) -> list[LoggedDecision]:
+def value_in_log(storage: Storage, fleet: str, baseline: str, rows: int) -> dict[str, Any]:
+    """Return what the newest rows of a log say about a baseline that is known to be one."""
+    from posse.offline import Always, Uniform
+
+    there = storage.fleet(fleet)
+    if there is None:
+        raise InvalidValue(f"no fleet {fleet!r}; it was deleted")
+    target = Uniform() if baseline == "uniform" else Always(baseline.removeprefix("arm:"))
+    newest = _newest(storage, fleet, rows)
+    kind = complete(there.definition)["rewards"]
+    return evaluate_rows(final_rows(newest, there.definition), target, baseline, rewards=kind)
+
+
+def _newest(storage: Storage, fleet: str, count: int) -> list[LoggedDecision]:
     found: list[LoggedDecision] = []
     before: int | None = None
     while len(found) < count:
         wanted = min(AT_ONCE, count - len(found))
-        rows = engine.storage.decisions(fleet, before=before, limit=wanted, newest_first=True)
+        rows = storage.decisions(fleet, before=before, limit=wanted, newest_first=True)
         found += rows
         if len(rows) < wanted:
             break

@@ -64,6 +64,7 @@ class PostgresStorage(SqlStorage):
     reads_beside = True
 
     def __init__(self, url: str, *, migrate: bool = True) -> None:
+        super().__init__()
         self._url = url
         self._closed = False
         self._write_lock = threading.RLock()

@@ -9,12 +9,14 @@ first; numbers are therefore given in the order in which transactions become vis
 from __future__ import annotations
 
 import json
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from time import monotonic
 from typing import Any, Protocol
 
-from posse.errors import InvalidValue, StorageUnavailable
+from posse.errors import InvalidValue, StorageError, StorageUnavailable
 from posse.storage.entries import Change, RewardRun
 from posse.storage.naming import digest_of
 from posse.storage.outcomes import ONCE
@@ -55,10 +57,15 @@ from posse.storage.statements import (
     WHOLE,
 )
 
+logger = logging.getLogger("posse.storage")
+
 Row = tuple[Any, ...]
 
 AT_ONCE = 500
 """Rows of a task that are deleted in the transaction that erases it; others go in slices."""
+
+ERASE_TRIES, ERASE_PAUSE = 5, 60.0
+"""How often copies of an erased task are looked for in a row, and seconds until they are looked for again."""
 
 
 class Session(Protocol):
@@ -79,6 +86,9 @@ class SqlStorage(SqlKeys):
 
     BINARY = "blob"
     """The type of bytes."""
+
+    def __init__(self) -> None:
+        self._look_at: dict[tuple[int, str, int], float] = {}  # when copies of what was erased are looked for again
 
     @abstractmethod
     def _read(self, statement: str, *values: Any) -> list[Row]:
@@ -141,28 +151,45 @@ class SqlStorage(SqlKeys):
         return self._sweep_task(limit) or self._sweep_snapshot() or self._sweep_fleet(limit)
 
     def _sweep_task(self, limit: int) -> bool:
-        found = self._read("SELECT fleet, task, number FROM erasures LIMIT 1")
-        if not found:
+        now = monotonic()
+        found = self._read("SELECT fleet, task, number FROM erasures")
+        due = [row for row in found if self._look_at.get(row, now) <= now]
+        if not due:
             return False
-        fleet, task, last = found[0]
+        fleet, task, last = due[0]
         with self._writing() as session:
             session.rows("SELECT id FROM fleets WHERE id = ?" + self.LOCK, fleet)
             gone, pending = self._delete_of_task(session, fleet, task, last, limit)
             session.run("UPDATE fleets SET pending = pending - ? WHERE id = ?", pending, fleet)
-            if gone < limit:
-                session.run("DELETE FROM erasures WHERE fleet = ? AND task = ? AND number = ?", fleet, task, last)
         if gone < limit:
-            self._erased(task)
+            self._finish_erasure(fleet, task, last)
         return True
+
+    def _finish_erasure(self, fleet: int, task: str, last: int) -> None:
+        """Let go of an erasure whose rows are gone once no copy of them is left; until then it is tried again."""
+        self._look_at[fleet, task, last] = monotonic() + ERASE_PAUSE
+        try:
+            if not any(self._erased(task) for _ in range(ERASE_TRIES)):
+                return
+        except StorageError as error:
+            logger.warning("copies of an erased task may be left, and are looked for again: %s", error)
+            return
+        with self._writing() as session:
+            session.run("DELETE FROM erasures WHERE fleet = ? AND task = ? AND number = ?", fleet, task, last)
+        self._forget()
+        self._look_at.pop((fleet, task, last), None)
 
     def _delete_of_task(self, session: Session, fleet: int, task: str, last: int, limit: int) -> tuple[int, int]:
         """Delete rows of a task up to a number; return how many, and how many of them were pending."""
-        states = session.rows(
-            "DELETE FROM decisions WHERE id IN (SELECT id FROM decisions "
-            "WHERE fleet = ? AND task = ? AND number <= ? ORDER BY number LIMIT ?) RETURNING state",
-            fleet, task, last, limit,
+        # Counted by the database: every row that it hands over is a wait for the interpreter, while nobody can write.
+        [(count, pending, end)] = session.rows(
+            "SELECT count(*), sum(CASE WHEN state = ? THEN 1 ELSE 0 END), max(number) FROM (SELECT state, number "
+            "FROM decisions WHERE fleet = ? AND task = ? AND number <= ? ORDER BY number LIMIT ?) AS slice",
+            PENDING, fleet, task, last, limit,
         )  # fmt: skip
-        return len(states), sum(state == PENDING for (state,) in states)
+        if count:
+            session.run("DELETE FROM decisions WHERE fleet = ? AND task = ? AND number <= ?", fleet, task, end)
+        return int(count), int(pending or 0)
 
     def _sweep_snapshot(self) -> bool:
         # By number, not by id: a process that was slow may finish after another one that knew more.
@@ -295,8 +322,11 @@ class SqlStorage(SqlKeys):
                 return None
             [(last,)] = session.rows("SELECT number FROM fleets WHERE id = ?", number)
             gone, pending = self._delete_of_task(session, number, task, last, AT_ONCE)
-            if gone == AT_ONCE:
-                session.run("INSERT INTO erasures (fleet, task, number) VALUES (?, ?, ?)", number, task, last)
+            session.run(
+                "INSERT INTO erasures (fleet, task, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", number, task, last
+            )
+            if gone < AT_ONCE:
+                self._look_at[number, task, last] = monotonic() + ERASE_PAUSE  # here, and not by whoever sweeps
             session.run("DELETE FROM tasks WHERE fleet = ? AND task = ?", number, task)
             # The task had its part in them; the process that learns publishes another.
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", number)
@@ -308,12 +338,13 @@ class SqlStorage(SqlKeys):
             )  # fmt: skip
             change = _note(session, locked, "erase", digest_of(fleet, task))
         if gone < AT_ONCE:
-            self._erased(task)
+            self._finish_erasure(number, task, last)
         return change
 
-    def _erased(self, task: str) -> None:  # noqa: ARG002 -- a file may have copies of its name
-        """Leave no copy of a task behind whose last row was just deleted."""
+    def _erased(self, task: str) -> bool:  # noqa: ARG002 -- a file may have copies of its name
+        """Remove copies of a task whose last row was just deleted; return whether none was left to be removed."""
         self._forget()
+        return True
 
     @abstractmethod
     def _forget(self) -> None:

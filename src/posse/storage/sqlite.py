@@ -9,19 +9,19 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
-from posse.storage.checkpoints import Checkpoints
+from posse.storage.checkpoints import DUE, Checkpoints
 from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Wanted, judge
 from posse.storage.own_file import OwnFile
 from posse.storage.pool import Pool
-from posse.storage.residue import in_unused_space
+from posse.storage.residue import Residue
 from posse.storage.sql import Row, Session, SqlStorage
 from posse.storage.sqlite_rows import apply, look_up
 
@@ -36,8 +36,9 @@ READERS = 8
 WAL_LIMIT = 64 * 2**20
 """Bytes that the file of recent writes may have before readers are waited for, so that it can start over."""
 
-FORGET_TRIES, FORGET_PAUSE = 40, 0.05
-"""How often, and after how many seconds again, the file of recent writes is asked to start over."""
+FORGET_TRIES, FORGET_PAUSE, FORGET_PATIENCE = 40, 0.05, 10
+"""How often, and after how many seconds again, the file of recent writes is asked to start over; and how many
+milliseconds readers are waited for each time, which whoever writes has to wait for, too."""
 
 ADVICE = {
     sqlite3.SQLITE_BUSY: "another process writes to it; try again",
@@ -76,6 +77,7 @@ class SqliteStorage(SqlStorage):
     """
 
     def __init__(self, path: Path, *, migrate: bool = True) -> None:
+        super().__init__()
         self._file = OwnFile(path)
         self._path = self._file.path
         self._closed = False
@@ -145,7 +147,8 @@ class SqliteStorage(SqlStorage):
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA temp_store = MEMORY")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+            # When it starts over it is cut to this, or every write from then on would look like one too many.
+            connection.execute(f"PRAGMA journal_size_limit = {DUE}")
         except BaseException:
             connection.close()
             raise
@@ -249,30 +252,48 @@ class SqliteStorage(SqlStorage):
             self._checkpoints.make()  # most of it, while others write
         for _ in range(FORGET_TRIES):
             with self._write_lock, suppress(sqlite3.Error):
-                if self._writer is None:
+                if self._writer is None or self._empty_log(self._writer):
                     return
-                [(busy, *_)] = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                if not busy:
-                    return
-            # Somebody reads, or makes a checkpoint of its own: SQLite does not wait for that one.
+            # Somebody reads, or makes a checkpoint of its own: others write meanwhile.
             time.sleep(FORGET_PAUSE)
 
-    def _erased(self, task: str) -> None:
-        super()._erased(task)
-        with suppress(sqlite3.Error, OSError):
-            self._rewrite(task)
+    def _empty_log(self, writer: sqlite3.Connection) -> bool:
+        """Move all that the write-ahead log has to the file; False if somebody reads, who is not waited for."""
+        writer.execute(f"PRAGMA busy_timeout = {FORGET_PATIENCE}")
+        try:
+            [(busy, *_)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            writer.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
+        return not busy
 
-    def _rewrite(self, task: str) -> None:
-        """Rewrite what holds copies of an erased task in unused space: first what mostly does, then all."""
-        for statement in ("REINDEX decisions_task", "VACUUM"):
-            # Looked for while others write: what is moved now is no row of the task, and its copies only become fewer.
-            if not in_unused_space(self._path, task):
-                return
+    def _erased(self, task: str) -> bool:
+        super()._erased(task)
+        with self._translated(), Residue(self._path, task) as residue:
+            if not residue.find():
+                return True
+            self._alone(residue.overwrite)
+            residue.flush()
+        return False  # looked for again: a copy may have moved to another page after its own was read
+
+    def _alone(self, work: Callable[[], None]) -> None:
+        """Do something to the file while all is in it and nobody can write, unless others read all the time."""
+        for _ in range(FORGET_TRIES):
             with self._write_lock:
                 if self._writer is None:
                     self._writer = self._connect_writer()
-                self._writer.execute(statement)
-            self._forget()
+                if self._empty_log(self._writer):
+                    # Another connection: what this one keeps of pages in memory it would write with the next change.
+                    old, self._writer = self._writer, self._connect_writer()
+                    old.close()
+                    self._writer.execute("BEGIN IMMEDIATE")
+                    try:
+                        # Another process may have written just before that; from here on none can.
+                        if os.stat(f"{self._path}-wal").st_size == 0:
+                            work()
+                            return
+                    finally:
+                        self._writer.execute("ROLLBACK")
+            time.sleep(FORGET_PAUSE)
 
     # Who learns, and whether it is there.
 

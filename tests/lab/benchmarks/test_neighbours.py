@@ -14,7 +14,7 @@ pytest.importorskip("uvicorn")
 
 def act(**changes):
     values = {"name": "delete", "seconds": 2.0, "decisions": 100, "failures": 0, "p50": 0.01, "p99": 0.04, "most": 0.2}
-    return Act(**values | {"memory": 7e8} | changes)
+    return Act(**values | {"memory": 7e8, "together": 9e8} | changes)
 
 
 def missed(*acts):

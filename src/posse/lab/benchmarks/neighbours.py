@@ -81,8 +81,8 @@ class Act:
         Of the small fleet, meanwhile.
     p50, p99, most : float
         Seconds from when a decision was due to when it was answered; NaN without any.
-    memory : float
-        The most bytes that the process had.
+    memory, together : float
+        The most bytes that the process had, and with those that it started beside it (what they share counts twice).
     """
 
     name: str
@@ -93,6 +93,7 @@ class Act:
     p99: float
     most: float
     memory: float
+    together: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,7 @@ def _measure(service: Service, plan: Plan, name: str, act: Callable[[], None]) -
     p50, p99 = np.quantile(latencies, [0.5, 0.99]).tolist()
     return Act(
         name=name, seconds=seconds, decisions=len(probe.latencies), failures=probe.failures, p50=p50, p99=p99,
-        most=max(latencies), memory=max(watch.memory, default=0.0),
+        most=max(latencies), memory=max(watch.own, default=0.0), together=max(watch.memory, default=0.0),
     )  # fmt: skip
 
 
@@ -302,6 +303,9 @@ def _probing(service: Service, plan: Plan) -> Iterator[Probe]:
 def summary(report: NeighboursReport) -> list[tuple[Any, ...]]:
     """Return a row for every act: name, seconds, decisions, milliseconds of 50 %, 99 % and the slowest, megabytes."""
     return [
-        (act.name, act.seconds, act.decisions, 1e3 * act.p50, 1e3 * act.p99, 1e3 * act.most, act.memory / 1e6)
+        (
+            act.name, act.seconds, act.decisions, 1e3 * act.p50, 1e3 * act.p99, 1e3 * act.most, act.memory / 1e6,
+            act.together / 1e6,
+        )
         for act in report.acts
-    ]
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -108,6 +108,8 @@ class Watch:
         self._thread = threading.Thread(target=self._look, daemon=True)
         self.memory: list[float] = []
         """Bytes of all processes together; empty where the system does not say."""
+        self.own: list[float] = []
+        """Bytes of the processes without those that they have started."""
 
     def __enter__(self) -> Watch:
         self._thread.start()
@@ -119,13 +121,14 @@ class Watch:
 
     def _look(self) -> None:
         while not self._stop.wait(self._pause):
-            if (bytes_now := resident(self._pids)) is not None:
-                self.memory.append(bytes_now)
+            for noted, pids in ((self.memory, family(self._pids)), (self.own, self._pids)):
+                if (bytes_now := resident(pids)) is not None:
+                    noted.append(bytes_now)
 
 
 def resident(pids: Sequence[int]) -> float | None:
-    """Return bytes of memory of processes and their children; None where the system does not say."""
-    found = [_status(pid) for pid in family(pids)]
+    """Return bytes of memory of processes; None where the system does not say."""
+    found = [_status(pid) for pid in pids]
     sizes = [size for size in found if size is not None]
     return sum(sizes) if sizes else None
 
@@ -150,10 +153,9 @@ def family(pids: Sequence[int]) -> list[int]:
     while todo:
         pid = todo.pop()
         found.append(pid)
-        try:
-            todo += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split())
-        except OSError:
-            continue
+        for thread in Path(f"/proc/{pid}/task").glob("*/children"):  # each has those that it has started
+            with suppress(OSError):
+                todo += map(int, thread.read_text(encoding="utf-8").split())
     return found
 
 

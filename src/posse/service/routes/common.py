@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from posse.service.access import require
+from posse.service.apart import stream_apart
 from posse.service.definition import require_label
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
@@ -28,6 +29,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
 
 FLEET_THREADS = 4  # requests for one fleet that are worked on, or wait for it, side by side
+MOST_STREAMS = 8  # processes that write what is streamed
 MOST_WAITING = 16  # requests that wait for something that is done one at a time
 
 FleetName = Annotated[
@@ -115,7 +117,7 @@ class Alone:
 
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(1)
-        self.asked = 0
+        self.asked = self.streams = 0
 
     async def run(self, function: Callable[..., Result], *values: Any) -> Result:
         """Return what a function returns when it is its turn, or raise if too many wait."""
@@ -126,6 +128,21 @@ class Alone:
             return await anyio.to_thread.run_sync(partial(function, *values), limiter=self._limiter)
         finally:
             self.asked -= 1
+
+    def stream(self, module: str, work: dict[str, Any]) -> AsyncIterator[bytes]:
+        """Return what another process writes, or raise if too many write something."""
+        if self.streams >= MOST_STREAMS:
+            raise ApiError("rate_limited", "too many logs are exported at once; try again", retry_after=5)
+        return self._stream(module, work)
+
+    async def _stream(self, module: str, work: dict[str, Any]) -> AsyncIterator[bytes]:
+        self.streams += 1
+        try:
+            async with aclosing(stream_apart(module, work)) as blocks:
+                async for block in blocks:
+                    yield block
+        finally:
+            self.streams -= 1
 
 
 async def ask_fleet(live: LiveFleet | None, function: Callable[[], Result], *, at_once: bool = True) -> Result:

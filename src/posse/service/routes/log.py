@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from posse.service import schemas
 from posse.service.answers import answer
+from posse.service.apart import BLOCK, run_apart
 from posse.service.bodies import json_body, json_request
 from posse.service.definition import complete
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.errors import ApiError
-from posse.service.export import json_lines, rows_of, write_parquet
+from posse.service.export import is_long, json_lines, rows_of, write_parquet
 from posse.service.ingesting import entries_of
+from posse.service.log_process import JSON_LINES, LOG_PROCESS
 from posse.service.rewarding import REFUSED, rewarded
 from posse.service.routes.common import (
     Live,
@@ -34,9 +37,8 @@ from posse.storage import ACCEPTED, NewDecision, NewReward
 
 router = new_router(tags=["log"])
 
-BLOCK = 1 << 16
-PARQUET = "application/vnd.apache.parquet"
-JSON_LINES = "application/x-ndjson"
+PARQUET_MEDIA = "application/vnd.apache.parquet"
+LINES_MEDIA = "application/x-ndjson"
 
 
 @router.get(
@@ -47,8 +49,8 @@ JSON_LINES = "application/x-ndjson"
     responses={
         200: {
             "content": {
-                JSON_LINES: {"example": '{"decision_id": "3f1c0a9b2d4e-17", "task": "store-17", "arm": "coffee"}\n'},
-                PARQUET: {"schema": {"type": "string", "format": "binary"}, "example": "PAR1"},
+                LINES_MEDIA: {"example": '{"decision_id": "3f1c0a9b2d4e-17", "task": "store-17", "arm": "coffee"}\n'},
+                PARQUET_MEDIA: {"schema": {"type": "string", "format": "binary"}, "example": "PAR1"},
             }
         },
         **failures(*READING, 404),
@@ -63,22 +65,29 @@ async def log(
     """Stream the log."""
     headers = {"content-disposition": f'attachment; filename="{fleet}.{format}"'}
 
-    def rewards() -> str:
+    def look() -> tuple[bool, dict[str, str]]:
         row = engine.storage.fleet(fleet)
-        return "number" if row is None else str(complete(row.definition)["rewards"])
+        rewards = "number" if row is None else str(complete(row.definition)["rewards"])
+        work = {"job": format, "database": engine.settings.database, "fleet": fleet, "rewards": rewards}
+        return is_long(engine.storage, fleet), work
 
-    def lines() -> Iterator[bytes]:
-        yield from json_lines(rows_of(engine.storage, fleet), rewards())
-
-    def write(path: Path) -> None:
-        write_parquet(rows_of(engine.storage, fleet), path, rewards())
-
-    if format == "jsonl":
-        return StreamingResponse(lines(), media_type=JSON_LINES, headers=headers)
+    is_apart, work = await run_in_threadpool(look)
+    if format == JSON_LINES:
+        if not is_apart:
+            lines = json_lines(rows_of(engine.storage, fleet), work["rewards"])
+            return StreamingResponse(lines, media_type=LINES_MEDIA, headers=headers)
+        return StreamingResponse(alone.stream(LOG_PROCESS, work), media_type=LINES_MEDIA, headers=headers)
     folder = tempfile.TemporaryDirectory(prefix="posse-")
     path = Path(folder.name) / "log.parquet"
+
+    def write() -> None:
+        if is_apart:
+            run_apart(LOG_PROCESS, work | {"path": str(path)})
+        else:
+            write_parquet(rows_of(engine.storage, fleet), path, work["rewards"])
+
     try:
-        await alone.run(write, path)
+        await alone.run(write)
     except BaseException:
         folder.cleanup()
         raise
@@ -87,7 +96,7 @@ async def log(
         with folder, path.open("rb") as stream:
             yield from iter(lambda: stream.read(BLOCK), b"")
 
-    return StreamingResponse(blocks(), media_type=PARQUET, headers=headers)
+    return StreamingResponse(blocks(), media_type=PARQUET_MEDIA, headers=headers)
 
 
 @router.post(

@@ -1,0 +1,133 @@
+"""Long logs are read by a process of their own, which makes the same of them."""
+
+import asyncio
+import io
+import os
+import signal
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from posse.errors import InvalidValue
+from posse.service import apart
+from posse.service.apart import Apart, run_apart, stream_apart
+from posse.service.log_process import LOG_PROCESS
+from posse.service.routes.common import MOST_STREAMS
+
+pytest.importorskip("fastapi")
+
+LOG = "/v1/fleets/stores/log"
+
+
+@pytest.fixture(scope="module")
+def busy(service):
+    service.make_fleet("stores", policy="random")
+    for n in range(40):
+        decision = service.decide(f"store-{n % 7}")
+        if n % 4:
+            service.reward(decision, float(n))
+    return service
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The processes that were started."""
+    found, real = [], Apart.__init__
+
+    def noting(self, module, work):
+        real(self, module, work)
+        found.append((work["job"], self._process))
+
+    monkeypatch.setattr(Apart, "__init__", noting)
+    return found
+
+
+def test_a_long_log_is_exported_and_valued_as_a_short_one_is(busy, started, monkeypatch):
+    asked = [LOG, f"{LOG}?format=parquet", "/v1/fleets/stores/value?rows=30", "/v1/fleets/stores/value?rows=29"]
+    here = [busy.get(path) for path in asked[:3]]
+    assert started == []
+    monkeypatch.setattr("posse.service.export.LONG", 29)
+    monkeypatch.setattr("posse.service.value._answers", {})
+    there = [busy.get(path) for path in asked]
+    assert [job for job, _ in started] == ["jsonl", "parquet", "value"], "29 rows are few"
+    assert [answer.status_code for answer in here + there] == [200] * 7
+    assert here[0].content == there[0].content
+    assert here[0].content.count(b"\n") == 40
+    tables = [pl.read_parquet(io.BytesIO(answer.content)) for answer in (here[1], there[1])]
+    assert tables[0].equals(tables[1])
+    assert here[2].json() == there[2].json()
+    assert all(process.returncode == 0 for _, process in started)
+
+
+def test_a_stream_whose_process_is_killed_does_not_look_whole(busy, monkeypatch):
+    """Whoever reads it must not take what came so far for all of it."""
+    work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
+    real = Apart.__init__
+
+    def killed(self, module, work):
+        real(self, module, work)
+        self._process.send_signal(signal.SIGKILL)
+
+    monkeypatch.setattr(Apart, "__init__", killed)
+
+    async def read():
+        return [block async for block in stream_apart(LOG_PROCESS, work)]
+
+    with pytest.raises(RuntimeError, match="ended with -9"):
+        asyncio.run(read())
+
+
+def test_whoever_stops_reading_ends_the_process(busy, started):
+    work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
+
+    async def read():
+        stream = stream_apart(LOG_PROCESS, work)
+        assert (await anext(stream)).startswith(b"{")
+        await stream.aclose()
+
+    asyncio.run(read())
+    [(_, process)] = started
+    assert process.returncode is not None
+
+
+def test_what_the_process_refuses_is_refused_in_its_words(tmp_path):
+    work = {"job": "jsonl", "database": str(tmp_path / "none.db"), "fleet": "stores", "rewards": "number"}
+    with pytest.raises(InvalidValue, match=r"none\.db does not exist"):
+        run_apart(LOG_PROCESS, work)
+    with pytest.raises(RuntimeError, match="KeyError"):
+        run_apart(LOG_PROCESS, {})
+
+
+def test_what_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(apart, "LONGEST", 0.0)
+    with pytest.raises(InvalidValue, match="given up"):
+        run_apart(LOG_PROCESS, {})
+
+
+def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
+    monkeypatch.setattr("posse.service.export.LONG", 0)
+    alone = busy.app.state.alone
+    monkeypatch.setattr(alone, "streams", MOST_STREAMS)
+    answer = busy.get(LOG)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limited")
+    monkeypatch.setattr(alone, "streams", 0)
+    assert busy.get(LOG).status_code == 200
+    assert alone.streams == 0
+
+
+def test_the_process_ends_with_whoever_started_it():
+    work = '{"job": "jsonl", "database": "x", "fleet": "x", "rewards": "number"}'
+    script = (
+        "import sys, time\nfrom posse.service.apart import do\n"
+        "def job(work):\n    print('begun', flush=True)\n    time.sleep(60)\ndo(job)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process.stdin.write(work + "\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "begun\n"
+    assert os.getpriority(os.PRIO_PROCESS, process.pid) > os.getpriority(os.PRIO_PROCESS, 0)
+    process.stdin.close()
+    process.wait(30)  # and not for the minute that its job takes
+    process.stdout.close()
