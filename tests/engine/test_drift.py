@@ -10,6 +10,7 @@ from posse.engine.drift import (
     EVERYWHERE,
     NOTHING,
     TASK,
+    TICKS,
     WORLD,
     WORTH,
     Belief,
@@ -21,6 +22,7 @@ from posse.engine.drift import (
     restarted,
     scale_sums,
     scaling,
+    ticks_at,
 )
 from posse.kernels.sums import Sums
 
@@ -191,3 +193,12 @@ def test_sums_under_every_half_life_fit_in_bounded_memory():
 def test_ageing_is_due_every_sixteenth_of_a_half_life_and_never_before_the_first_reward():
     drift = Drift(32.0, [], n_arms=1, n_features=1)
     assert [drift.elapsed(now) for now in (100.0, 101.0, 102.0, 103.0, 110.0, 50.0, 112.0)] == [0, 0, 2, 0, 8, 0, 2]
+
+
+def test_the_time_of_a_tick_is_at_that_tick():
+    half_life = 86.4  # a sixteenth of it has no exact number
+    drift = Drift(half_life, [], 1, 1)
+    for number in range(1, 3000):
+        at = number * half_life / TICKS
+        assert drift.passed(at)[1] == at
+        assert ticks_at(np.array([at, at + 0.1]), half_life / TICKS).tolist() == [number, number]

@@ -224,7 +224,7 @@ def test_what_was_found_is_told(clock):
     assert "no drift (learned)" in repr(fleet.overview())
     assert not any("changed" in finding for finding in fleet.findings())
     live(fleet, clock, -world(), 200)
-    told = [finding for finding in fleet.findings() if "all tasks changed at once, 1 times" in finding]
+    told = [finding for finding in fleet.findings() if "all tasks changed at once, noticed on" in finding]
     assert len(told) == 1
     assert f"{fleet.changes[0].time:%Y-%m-%d}" in told[0]
     drift = fleet.overview().to_json()["drift"]
@@ -233,6 +233,28 @@ def test_what_was_found_is_told(clock):
     given = Posse(arms=["x", "y"], features=["a"], drift=timedelta(hours=12))
     assert "half-life 0.5 days" in repr(given.overview())
     assert "drift" not in Posse(arms=["x", "y"], features=["a"]).overview().to_json()
+
+
+def test_findings_say_that_old_rewards_count_less(clock):
+    fleet = Posse(arms=["x", "y"], features=[], seed=1, clock=clock, drift=1.0)
+    rows = {"task": ["a", "b", "c"], "arm": ["x", "x", "x"], "reward": [1.0, 2.0, 3.0]}
+    fleet.learn_many(rows)
+    assert any("'x' has one reward per task" in finding for finding in fleet.findings())
+    clock.now += 3 * DAY
+    fleet.decide("a", [])
+    assert any("'x' has less than one reward per task that still counts" in finding for finding in fleet.findings())
+
+
+def test_tasks_that_changed_are_named(clock):
+    fleet = Posse(arms=["x", "y"], features=[], seed=1, clock=clock, drift="learn")
+    for task in ("a", "b"):
+        fleet.decide(task, [])
+    changed = []
+    for task in ("a", "b"):
+        fleet._engine.fading.drift.restart(clock.now, fleet._tasks.number(task))
+        changed += [finding for finding in fleet.findings() if "changed suddenly" in finding]
+    assert changed[0].startswith("task 'a' changed suddenly and started afresh, noticed on ")
+    assert changed[1].startswith("2 tasks changed suddenly and started afresh, the last of them 'b', noticed on ")
 
 
 @pytest.mark.parametrize("drift", [0.5, "learn"])

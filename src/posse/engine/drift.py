@@ -353,7 +353,7 @@ class Drift:
         if math.isinf(self.half_life):
             return 0.0, self.aged_at
         tick = self.half_life / TICKS
-        now = math.floor(now / tick) * tick
+        now = float(ticks_at(now, tick)) * tick
         if self.aged_at is None:
             return 0.0, now
         passed = now - self.aged_at
@@ -441,6 +441,15 @@ class Drift:
         for task in tasks:
             steps += [partial(self.task_sums.pop, task, None), partial(self.world_shares.pop, task, None)]
         return steps if self.half_lives is None else [*steps, *self.half_lives.forgetting(gone)]
+
+
+def ticks_at(times: Any, tick: float) -> Any:
+    """Return the last tick of the clock at some times: the largest whole number that times ``tick`` is not beyond.
+
+    The quotient alone may be rounded to below it, and the time of a tick would be one before that tick.
+    """
+    ticks = np.floor(np.asarray(times) / tick)
+    return ticks + ((ticks + 1.0) * tick <= times)
 
 
 def bounded(step: float) -> float:

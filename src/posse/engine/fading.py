@@ -264,6 +264,6 @@ class Fading:
 
 def same_ticks(times: Array, tick: float) -> list[slice]:
     """Return rows in parts that come within one tick of the clock; time never goes back."""
-    ticks = np.maximum.accumulate(np.floor(times / tick))
+    ticks = np.maximum.accumulate(drift.ticks_at(times, tick))
     cuts = [0, *(np.flatnonzero(np.diff(ticks)) + 1).tolist(), times.size]
     return [slice(first, last) for first, last in pairwise(cuts)]

@@ -60,16 +60,18 @@ def drift_findings(fading: Fading, tasks: Labels) -> list[str]:
         )
     everywhere = [change for change in noticed if change.task is None]
     if everywhere:
+        often = "noticed" if len(everywhere) == 1 else f"{len(everywhere)} times so far, noticed last"
         found.append(
-            f"all tasks changed at once, {len(everywhere)} times so far, noticed last on "
+            f"all tasks changed at once, {often} on "
             f"{everywhere[-1].time:%Y-%m-%d at %H:%M} UTC: they started afresh then"
         )
     alone = [change for change in noticed if change.task is not None]
     if alone:
-        found.append(
-            f"{len({change.task for change in alone})} tasks changed suddenly and started afresh, the last of them "
-            f"{alone[-1].task!r}, noticed on {alone[-1].time:%Y-%m-%d at %H:%M} UTC"
-        )
+        many, last = len({change.task for change in alone}), alone[-1]
+        who = f"task {last.task!r} changed suddenly and started afresh"
+        if many > 1:
+            who = f"{many} tasks changed suddenly and started afresh, the last of them {last.task!r}"
+        found.append(f"{who}, noticed on {last.time:%Y-%m-%d at %H:%M} UTC")
     return found
 
 

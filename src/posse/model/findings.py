@@ -178,9 +178,14 @@ def _count_findings(seen: Seen, names: Names) -> list[str]:
         if alone.size:
             arms = _named("arm", names.arm, alone, "was", "were")
             found.append(f"{arms} seen in one {task} only: how {task}s differ cannot be learned from that")
-        once = spoken[(tasks > 1) & (rewards <= tasks)]
+        once = spoken[(tasks > 1) & (rewards == tasks)]
         if once.size:
             found.append(f"{_named('arm', names.arm, once, 'has', 'have')} one {reward} per {task}: {apart}")
+        # Only where old ones count less.
+        faded = spoken[(tasks > 1) & (rewards < tasks)]
+        if faded.size:
+            arms = _named("arm", names.arm, faded, "has", "have")
+            found.append(f"{arms} less than one {reward} per {task} that still counts: {apart}")
     return found
 
 
