@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from posse import HierarchicalClassifier, HierarchicalCountRegressor
 from posse.errors import InvalidValue, ShapeError
-from posse.families import family_of
+from posse.families import family_of, linked_family_of
 from posse.regression import NotFitted
 from posse.regression.laplace import _Likelihood, fit_laplace
 
@@ -96,7 +96,7 @@ def test_the_slope_of_the_likelihood_is_that_of_differences(name):
     group = np.sort(rng.integers(0, 9, 120))
     y = rng.poisson(1.5, 120) * 1.0 if name == "count" else (rng.random(120) < 0.4) * 1.0
     first = np.flatnonzero(np.r_[True, np.diff(group) > 0])
-    likelihood = _Likelihood(X, y, first, group, np.array([True, True, False]), name)
+    likelihood = _Likelihood(X, y, first, group, np.array([True, True, False]), linked_family_of(name))
     values = 0.3 + 0.3 * rng.normal(size=6)
     slopes = [
         (likelihood(values + side)[0] - likelihood(values - side)[0]) / 2e-5 for side in 1e-5 * np.eye(values.size)

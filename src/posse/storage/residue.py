@@ -171,4 +171,7 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    try:
+        _main()
+    except BrokenPipeError:
+        os._exit(1)  # whoever asked was killed, and asks again after the next start; the interpreter's end would complain
