@@ -20,14 +20,16 @@ from posse.errors import StorageUnavailable
 DUE = 4 * 2**20
 """Bytes of the write-ahead log from which on it is worth the work: what SQLite itself takes."""
 
-LARGE = 24 * 2**20
-"""Bytes of the write-ahead log from which on it is made to start over."""
+LARGE = 8 * 2**20
+"""Bytes of the write-ahead log from which on it is made to start over, without a pause.
+
+Commits wait for the disk behind a checkpoint, and the longer the more it has to move."""
 
 PAGE = 4096 + 24
 """Bytes of a page in the write-ahead log."""
 
 PAUSE = 0.5
-"""Seconds from one checkpoint to the next: some megabytes, however much is written."""
+"""Seconds from one checkpoint to the next, unless much is written."""
 
 
 class Checkpoints:
@@ -48,7 +50,7 @@ class Checkpoints:
     ) -> None:
         self._path, self._connect, self._alone = path, connect, alone
         self._due, self._lock, self._closed = threading.Event(), threading.Lock(), False
-        self._ending = threading.Event()
+        self._hurry = threading.Event()
         self._thread: threading.Thread | None = None
         self.made = 0
         self.size = 0
@@ -66,6 +68,8 @@ class Checkpoints:
                     self._thread = threading.Thread(target=self._work, name="posse-checkpoints", daemon=True)
                     self._thread.start()
             self._due.set()
+        if self.size > LARGE:
+            self._hurry.set()
 
     def _work(self) -> None:
         while True:
@@ -74,6 +78,7 @@ class Checkpoints:
             if self._closed:
                 return
             begin = time.monotonic()
+            self._hurry.clear()
             # What fails here is done, or said, by the next one that bounds the log.
             with suppress(sqlite3.Error, StorageUnavailable):
                 self.make()
@@ -82,7 +87,7 @@ class Checkpoints:
                 if self.make() > LARGE:
                     with self._alone:
                         self.make()
-            self._ending.wait(max(PAUSE - (time.monotonic() - begin), 0.0))
+            self._hurry.wait(max(PAUSE - (time.monotonic() - begin), 0.0))
 
     def make(self) -> int:
         """Make a checkpoint as far as readers let it, on a connection that is not the writer's.
@@ -102,7 +107,7 @@ class Checkpoints:
         with self._lock:
             self._closed = True
             thread, self._thread = self._thread, None
-        self._ending.set()
+        self._hurry.set()
         self._due.set()
         if thread is not None:
             thread.join()

@@ -174,4 +174,5 @@ if __name__ == "__main__":
     try:
         _main()
     except BrokenPipeError:
-        os._exit(1)  # whoever asked was killed, and asks again after the next start; the interpreter's end would complain
+        # Whoever asked was killed, and asks again after the next start. The end of the interpreter would complain.
+        os._exit(1)
