@@ -497,7 +497,10 @@ def test_many_commits_share_a_checkpoint_after_which_the_log_starts_over(
     size = os.path.getsize(address + "-wal")
     for _ in range(50):
         storage.write([[make.decision()]])
-    assert storage._checkpoints.made == steps, "most, what came meanwhile, and of a large one the rest, alone"
+    if large:  # most, and what came meanwhile; with a pause after that
+        assert storage._checkpoints.made == steps
+    else:  # a large one is moved at once, the rest while nobody writes
+        assert storage._checkpoints.made > steps
     assert os.path.getsize(address + "-wal") == size
     begin = time.monotonic()
     storage._checkpoints.close()
