@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from posse.checks import number, one_of
+from posse.checks import number
 from posse.logs.findings import Finding
 from posse.logs.rows import BadRow, first_row
-from posse.logs.schema import ARM_FEATURES, FAMILY_NAMES, log_frame
+from posse.logs.schema import ARM_FEATURES, log_frame
 from posse.tables import as_frame
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Log:
             table = table.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))  # how pandas says missing
         truths = "reward" in table.columns and table["reward"].dtype == pl.Boolean()
         table, others = log_frame(table)
-        rewards = one_of(rewards, "rewards", FAMILY_NAMES) if rewards is not None else _family(table, truths=truths)
+        rewards = _family(table, truths=truths) if rewards is None else _checked_family(rewards)
         if rewards != "number" or table["reward_family"].count():
             table = table.with_columns(pl.lit(rewards).alias("reward_family"))
         object.__setattr__(self, "rewards", rewards)
@@ -153,6 +153,12 @@ class Log:
 
         offered = self.frame["eligible"].explode().drop_nulls()
         return pl.concat([self.frame["arm"].unique(), offered.unique().alias("arm")]).unique().sort()
+
+
+def _checked_family(rewards: str) -> str:
+    from posse.families import family_of  # with Numba, which a log of numbers need not wait for
+
+    return family_of(rewards).name
 
 
 def _family(table: pl.DataFrame, *, truths: bool) -> str:
