@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import polars as pl
 import pytest
@@ -92,6 +93,33 @@ def test_whoever_stops_reading_ends_the_process(busy, started):
     assert process.returncode is not None
 
 
+def test_leaving_early_closes_no_file_of_others(busy):
+    """Loops close pipes later than they are told to, when their number may be another file's."""
+    uvloop = pytest.importorskip("uvloop")
+    work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
+
+    async def leave():
+        stream = stream_apart(LOG_PROCESS, work)
+        await anext(stream)
+        await stream.aclose()
+        others = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        for number in others:
+            os.close(number)  # raises if somebody else has closed it
+
+    uvloop.run(leave())
+
+
+def test_temporary_files_of_a_process_go_with_it_however_it_ends(busy, tmp_path):
+    work = {"job": "value", "database": busy.engine.settings.database, "fleet": "stores", "baseline": "uniform"}
+    with Apart(LOG_PROCESS, work | {"rows": 30}) as process:
+        folder = process._folder.name
+        while not os.listdir(folder) and not process.ended:
+            time.sleep(0.001)
+        assert not process.ended, "it makes its files there"
+    assert not os.path.exists(folder)
+
+
 def test_what_the_process_refuses_is_refused_in_its_words(tmp_path):
     work = {"job": "jsonl", "database": str(tmp_path / "none.db"), "fleet": "stores", "rewards": "number"}
     with pytest.raises(InvalidValue, match=r"none\.db does not exist"):
@@ -118,7 +146,7 @@ def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
 
 
 def test_the_process_ends_with_whoever_started_it():
-    work = '{"job": "jsonl", "database": "x", "fleet": "x", "rewards": "number"}'
+    work = '{"job": "jsonl", "database": "x", "fleet": "x", "rewards": "number", "temporary_folder": null}'
     script = (
         "import sys, time\nfrom posse.service.apart import do\n"
         "def job(work):\n    print('begun', flush=True)\n    time.sleep(60)\ndo(job)\n"

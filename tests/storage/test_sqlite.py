@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -160,7 +161,7 @@ def test_copies_on_many_pages_are_overwritten_while_others_write(with_copies, ad
 
     def noting(residue):
         held.append(storage._write_lock._is_owned())
-        overwrite(residue)
+        return overwrite(residue)
 
     monkeypatch.setattr(Residue, "overwrite", noting)
     # Whoever searches does not keep others from writing, whose pages are in the connection's memory then.
@@ -205,6 +206,42 @@ def test_copies_that_could_not_be_overwritten_go_after_the_next_start(with_copie
     assert b"customer-0017" not in bytes_of(address)
     assert again._read("SELECT * FROM erasures") == []
     again.close()
+
+
+def test_whoever_overwrites_keeps_other_processes_from_writing_and_waits_for_them(with_copies, address):
+    other = sqlite3.connect(address, isolation_level=None, timeout=0)
+    other.execute("BEGIN IMMEDIATE")
+    with Residue(with_copies._path, "customer-0017") as residue:
+        assert residue.find() == 64
+        assert not residue.overwrite(), "somebody writes"
+        other.execute("ROLLBACK")
+        with_copies._forget()
+        assert residue.overwrite()
+    other.close()
+
+
+def test_a_process_that_does_not_answer_is_dead_before_others_write(with_copies, monkeypatch):
+    """What is unused space now need not be when it goes on."""
+    monkeypatch.setattr("posse.storage.residue.PATIENCE", 0.2)
+    with Residue(with_copies._path, "customer-0017") as residue:
+        residue.find()
+        residue._process.send_signal(signal.SIGSTOP)
+        with pytest.raises(OSError, match=r"took more than 0.2 s"):
+            residue.overwrite()
+        assert residue._process.returncode is not None
+
+
+def test_what_is_found_for_ever_is_let_go_of(storage, make, monkeypatch, caplog):
+    """A short name stands in other text, too."""
+    monkeypatch.setattr("posse.storage.sql.ERASE_PAUSE", 0.0)
+    for name in ("find", "overwrite", "flush"):
+        monkeypatch.setattr(Residue, name, lambda _residue: 1)
+    storage.write([[make.decision(task="1")]])
+    assert storage.erase("stores", "1")
+    for _ in range(10):
+        storage.sweep()
+    assert storage._read("SELECT * FROM erasures") == []
+    assert "looks like a copy" in caplog.text
 
 
 def test_pages_that_may_be_of_another_kind_are_left_alone():

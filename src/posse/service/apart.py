@@ -24,6 +24,7 @@ from posse.service.helping import end_with_parent
 REFUSED = 3  # its status if it cannot be done, for the reason that it writes to standard error
 NICE = 10  # requests come first
 BLOCK = 1 << 16  # bytes that are read at a time
+FOLDER = "temporary_folder"  # of what it is told: where its temporary files go
 LONGEST = 900.0  # seconds after which it is given up: the first of a machine may have to compile
 
 
@@ -41,6 +42,8 @@ class Apart:
     def __init__(self, module: str, work: dict[str, Any]) -> None:
         # No pipe: nobody reads it before the end.
         self._said = tempfile.TemporaryFile(prefix="posse-")  # noqa: SIM115
+        # Removed here: a process that is killed leaves its files behind.
+        self._folder = tempfile.TemporaryDirectory(prefix="posse-")
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
@@ -48,6 +51,7 @@ class Apart:
             )  # fmt: skip
         except BaseException:
             self._said.close()
+            self._folder.cleanup()
             raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -55,7 +59,7 @@ class Apart:
         self._input = self._process.stdin
         with suppress(BrokenPipeError):  # it has ended, and says why
             # Not on the command line, which others may see.
-            self._input.write(json.dumps(work).encode() + b"\n")
+            self._input.write(json.dumps(work | {FOLDER: self._folder.name}).encode() + b"\n")
             self._input.flush()
 
     def __enter__(self) -> Apart:
@@ -72,6 +76,7 @@ class Apart:
             stream.close()
         with suppress(BrokenPipeError):
             self._input.close()
+        self._folder.cleanup()
 
     @property
     def ended(self) -> bool:
@@ -128,8 +133,11 @@ async def stream_apart(module: str, work: dict[str, Any]) -> AsyncGenerator[byte
     process = await anyio.to_thread.run_sync(Apart, module, work)
     try:
         reader = asyncio.StreamReader(limit=BLOCK)
+        # A descriptor of its own, which a loop closes when it comes to that: by then another file may have the number
+        # of the one that is closed below.
+        own = os.fdopen(os.dup(process.output.fileno()), "rb", buffering=0)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), process.output
+            lambda: asyncio.StreamReaderProtocol(reader), own
         )
         try:
             while block := await reader.read(BLOCK):
@@ -144,6 +152,7 @@ async def stream_apart(module: str, work: dict[str, Any]) -> AsyncGenerator[byte
 def do(job: Callable[[dict[str, Any]], None]) -> None:
     """Do what the line on standard input says, and end this process; for modules that :class:`Apart` runs."""
     work = json.loads(sys.stdin.readline())
+    tempfile.tempdir = work.pop(FOLDER)
     threading.Thread(target=end_with_parent, daemon=True).start()
     os.nice(NICE)
     status = 1

@@ -80,7 +80,7 @@ class Checkpoints:
             begin = time.monotonic()
             self._hurry.clear()
             # What fails here is done, or said, by the next one that bounds the log.
-            with suppress(sqlite3.Error, StorageUnavailable):
+            with suppress(sqlite3.Error, StorageUnavailable, OSError):
                 self.make()
                 # Once more: what came meanwhile is little. The log starts over with the next commit if nothing is left
                 # of it, which is a matter of luck while others write; where it grew for long, they wait for the rest.

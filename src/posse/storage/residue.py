@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import select
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -31,6 +32,12 @@ PATIENCE = 5.0
 
 NICE = 10
 """Requests come first."""
+
+DONE = "done"
+"""What the process says when it did as it was told."""
+
+LOCKED = 1.0
+"""Seconds that it waits for others who write."""
 
 INTERIOR, LEAF = (2, 5), (10, 13)
 
@@ -57,9 +64,7 @@ class Residue:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Dead before anybody else writes: what is unused space now need not be later.
-        self._process.kill()
-        self._process.wait()
+        self._end()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -68,12 +73,20 @@ class Residue:
         """Return how many pages have copies, :data:`AT_ONCE` of them at most; others may write meanwhile."""
         return int(self._ask(self._text.encode().hex()))
 
-    def overwrite(self) -> None:
-        """Overwrite what is unused in pages that were found.
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
-        All that was written must be in the file, and nobody may write meanwhile.
+    def overwrite(self) -> bool:
+        """Overwrite what is unused in pages that were found; False if somebody wrote, and it must be tried again.
+
+        The process itself keeps others from writing meanwhile, so its lock ends when it does, however that comes.
         """
-        self._ask("now", PATIENCE)
+        try:
+            return self._ask("now", PATIENCE) == DONE
+        except BaseException:
+            self._end()  # before the next who writes: what is unused space now need not be later
+            raise
 
     def flush(self) -> None:
         """Return when that is on disk; others may write meanwhile."""
@@ -163,11 +176,27 @@ def _main() -> None:
             pages = looking.submit(_find, file, sought).result()
         print(len(pages), flush=True)
         for line in sys.stdin:
+            done = True
             if line == "now\n":
-                _overwrite(file, pages, sought)
+                done = _overwrite_alone(file, pages, sought)
             else:
                 os.fsync(file.fileno())
-            print("done", flush=True)
+            print(DONE if done else "later", flush=True)
+
+
+def _overwrite_alone(file: BinaryIO, pages: list[int], sought: bytes) -> bool:
+    """Overwrite while nobody can write; False if somebody does, or what was written is not in the file."""
+    connection = sqlite3.connect(sys.argv[1], timeout=LOCKED, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        if os.stat(f"{sys.argv[1]}-wal").st_size:  # another process has written just before that
+            return False
+        _overwrite(file, pages, sought)
+        return True
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
 
 
 if __name__ == "__main__":

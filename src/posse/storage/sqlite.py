@@ -248,7 +248,7 @@ class SqliteStorage(SqlStorage):
 
     def _forget(self) -> None:
         # Rows are overwritten when they are deleted (secure_delete), but older copies of their pages are in the log.
-        with suppress(sqlite3.Error, StorageUnavailable):
+        with suppress(sqlite3.Error, StorageUnavailable, OSError):
             self._checkpoints.make()  # most of it, while others write
         for _ in range(FORGET_TRIES):
             with self._write_lock, suppress(sqlite3.Error):
@@ -271,12 +271,15 @@ class SqliteStorage(SqlStorage):
         with self._translated(), Residue(self._path, task) as residue:
             if not residue.find():
                 return True
-            self._alone(residue.overwrite)
+            self._in_empty_log(residue.overwrite)
             residue.flush()
         return False  # looked for again: a copy may have moved to another page after its own was read
 
-    def _alone(self, work: Callable[[], None]) -> None:
-        """Do something to the file while all is in it and nobody can write, unless others read all the time."""
+    def _in_empty_log(self, work: Callable[[], bool]) -> None:
+        """Do something to the file when all that was written is in it, unless others read all the time.
+
+        ``work`` takes the lock of whoever writes and returns whether it did what it should.
+        """
         for _ in range(FORGET_TRIES):
             with self._write_lock:
                 if self._writer is None:
@@ -285,14 +288,8 @@ class SqliteStorage(SqlStorage):
                     # Another connection: what this one keeps of pages in memory it would write with the next change.
                     old, self._writer = self._writer, self._connect_writer()
                     old.close()
-                    self._writer.execute("BEGIN IMMEDIATE")
-                    try:
-                        # Another process may have written just before that; from here on none can.
-                        if os.stat(f"{self._path}-wal").st_size == 0:
-                            work()
-                            return
-                    finally:
-                        self._writer.execute("ROLLBACK")
+                    if work():
+                        return
             time.sleep(FORGET_PAUSE)
 
     # Who learns, and whether it is there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -118,6 +119,7 @@ class Alone:
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(1)
         self.asked = self.streams = 0
+        self._turns = asyncio.Semaphore(MOST_STREAMS)
 
     async def run(self, function: Callable[..., Result], *values: Any) -> Result:
         """Return what a function returns when it is its turn, or raise if too many wait."""
@@ -138,7 +140,8 @@ class Alone:
     async def _stream(self, module: str, work: dict[str, Any]) -> AsyncIterator[bytes]:
         self.streams += 1
         try:
-            async with aclosing(stream_apart(module, work)) as blocks:
+            # Those that came at once have all been let in; they wait for each other.
+            async with self._turns, aclosing(stream_apart(module, work)) as blocks:
                 async for block in blocks:
                     yield block
         finally:
