@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from posse.engine.site_store import SiteStore
 from posse.engine.store import Store
 from posse.fleet.ledger import FORGOTTEN, Ledger
 from posse.kernels import estimators
@@ -34,7 +35,7 @@ def contradiction(store: Store, whole: bool, *, faded: bool = False) -> str | No
     d = store.n_features
 
     def sound(arm: int) -> bool:
-        return bool(all_sums_sound(belief, arm, np.empty((d, d)), faded))
+        return bool(all_sums_sound(belief, arm, np.empty((d, d)), faded, isinstance(store, SiteStore)))
 
     if not _of_all_arms(sound, store):
         return "it has sums that no rewards can have"

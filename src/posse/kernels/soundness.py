@@ -49,11 +49,16 @@ def solves(matrix: Array, x: Array, y: Array, unit: float) -> bool:
 
 
 @inner_kernel
-def sound_sums(belief: Belief, row: int, room: Array, faded: bool) -> bool:
-    """Whether the sums of one pair can be sums over rewards; where they have ``faded``, counts need not be whole."""
+def sound_sums(belief: Belief, row: int, room: Array, faded: bool, sites: bool) -> bool:
+    """Whether the sums of one pair can be sums over rewards; where they have ``faded``, counts need not be whole.
+
+    Squares of ``sites`` that were made again are what large differences left, and nothing follows from them.
+    """
     gram, moment = whole(belief.sums.gram[row], room), belief.sums.moment[row]
     count, squares = belief.sums.counts[row], belief.sums.sum_of_squares[row]
-    if not 0.0 < count <= MOST or not 0.0 <= squares <= count * LARGEST * LARGEST:
+    if not 0.0 < count <= MOST or not (sites or 0.0 <= squares <= count * LARGEST * LARGEST):
+        return False
+    if sites and not abs(squares) < math.inf:
         return False
     if not faded and count != math.floor(count):
         return False
@@ -62,7 +67,10 @@ def sound_sums(belief: Belief, row: int, room: Array, faded: bool) -> bool:
     for i in range(moment.shape[0]):
         if not gram[i, i] <= count * LARGEST * LARGEST:
             return False
-        if not abs(moment[i]) <= (1.0 + SLACK) * math.sqrt(gram[i, i]) * math.sqrt(squares):
+        if sites:
+            if not abs(moment[i]) < math.inf:
+                return False
+        elif not abs(moment[i]) <= (1.0 + SLACK) * math.sqrt(gram[i, i]) * math.sqrt(squares):
             return False
     return True
 
@@ -97,10 +105,10 @@ def local_part_follows(belief: Belief, arm: int, row: int, leaning: Array, inver
 
 
 @kernel
-def all_sums_sound(belief: Belief, arm: int, room: Array, faded: bool) -> bool:
+def all_sums_sound(belief: Belief, arm: int, room: Array, faded: bool, sites: bool) -> bool:
     """Whether the sums of all pairs of an arm can be sums over rewards."""
-    for position in range(belief.n_seen[arm]):  # noqa: SIM110 -- a generator does not compile
-        if not sound_sums(belief, belief.seen[arm, position], room, faded):
+    for position in range(belief.n_seen[arm]):
+        if not sound_sums(belief, belief.seen[arm, position], room, faded, sites):
             return False
     return True
 
