@@ -231,6 +231,22 @@ def test_a_process_that_does_not_answer_is_dead_before_others_write(with_copies,
         assert residue._process.returncode is not None
 
 
+def test_whoever_closes_does_not_wait_for_a_search(with_copies, address, sweep):
+    """The file may have gigabytes, and it goes on after the next start."""
+    with_copies.ending = True
+    with Residue(with_copies._path, "customer-0017", lambda: with_copies.ending) as residue:
+        residue._process.send_signal(signal.SIGSTOP)
+        with pytest.raises(OSError, match="given up"):
+            residue.find()
+    assert with_copies.erase("stores", "customer-0017")
+    assert with_copies._read("SELECT count(*) FROM erasures") == [(1,)]
+    with_copies.close()
+    again = open_storage(address)
+    assert sweep(again) == 1
+    assert b"customer-0017" not in bytes_of(address)
+    again.close()
+
+
 def test_what_is_found_for_ever_is_let_go_of(storage, make, monkeypatch, caplog):
     """A short name stands in other text, too."""
     monkeypatch.setattr("posse.storage.sql.ERASE_PAUSE", 0.0)

@@ -108,6 +108,8 @@ class Engine:
     def stop(self) -> None:
         """Write what waits and a last snapshot, and close."""
         self._stop.set()
+        if self.opened:
+            self.storage.ending = True
         if self.webhooks is not None:
             self.webhooks.stop()
         if self._keeper.ident is not None:

@@ -8,13 +8,15 @@ format. SQLite itself would have to rewrite a whole index, or the whole file, wh
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -32,6 +34,9 @@ PATIENCE = 5.0
 
 NICE = 10
 """Requests come first."""
+
+LOOK = 0.2
+"""Seconds after which it is asked again whether anybody still wants it."""
 
 DONE = "done"
 """What the process says when it did as it was told."""
@@ -52,10 +57,12 @@ class Residue:
     ----------
     path : Path
     text : str
+    ended : callable
+        Whether nobody wants it any more: it is then given up.
     """
 
-    def __init__(self, path: Path, text: str) -> None:
-        self._path, self._text = path, text
+    def __init__(self, path: Path, text: str, ended: Callable[[], bool] = lambda: False) -> None:
+        self._path, self._text, self._ended = path, text, ended
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -97,8 +104,12 @@ class Residue:
         assert self._process.stdout is not None
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
-            raise OSError(f"overwriting copies in {self._path} took more than {seconds:g} s")
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while not select.select([self._process.stdout], [], [], min(LOOK, max(end - time.monotonic(), 0.0)))[0]:
+            if self._ended():
+                raise OSError(f"looking for copies in {self._path} was given up, as it is closed")
+            if time.monotonic() >= end:
+                raise OSError(f"overwriting copies in {self._path} took more than {seconds:g} s")
         answer = self._process.stdout.readline()
         if not answer.endswith(b"\n"):
             raise OSError(f"looking for copies in {self._path} failed")

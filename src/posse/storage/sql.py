@@ -64,8 +64,8 @@ Row = tuple[Any, ...]
 AT_ONCE = 500
 """Rows of a task that are deleted in the transaction that erases it; others go in slices."""
 
-ERASE_TRIES, ERASE_PAUSE, ERASE_ROUNDS = 5, 60.0, 5
-"""How often copies of an erased task are looked for in a row, and seconds until they are looked for again."""
+ERASE_TRIES, ERASE_PAUSE, ERASE_ROUNDS = 5, 60.0, 3
+"""How often copies of an erased task are looked for in a row, seconds until the next round, and how many rounds."""
 
 
 class Session(Protocol):
@@ -172,10 +172,10 @@ class SqlStorage(SqlKeys):
         self._look_at[erasure] = monotonic() + ERASE_PAUSE
         self._looked[erasure] = self._looked.get(erasure, 0) + 1
         try:
-            if not any(self._erased(task) for _ in range(ERASE_TRIES)):
-                if self._looked[erasure] < ERASE_ROUNDS:
+            if not any(not self.ending and self._erased(task) for _ in range(ERASE_TRIES)):
+                if self._looked[erasure] < ERASE_ROUNDS or self.ending:
                     return
-                # A short name is found in other text too, which moves about while others write.
+                # A short name, or the beginning of another, is found in other text too, which moves while others write.
                 logger.warning("what looks like a copy of an erased task stays in unused space of the database")
         except StorageError as error:
             logger.warning("copies of an erased task may be left, and are looked for again: %s", error)

@@ -268,7 +268,7 @@ class SqliteStorage(SqlStorage):
 
     def _erased(self, task: str) -> bool:
         super()._erased(task)
-        with self._translated(), Residue(self._path, task) as residue:
+        with self._translated(), Residue(self._path, task, lambda: self.ending) as residue:
             if not residue.find():
                 return True
             self._in_empty_log(residue.overwrite)
