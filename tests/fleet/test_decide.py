@@ -12,6 +12,7 @@ import posse.engine.decide
 from posse import Posse
 from posse.errors import InvalidValue
 from posse.fleet.behaviour import POLICIES
+from posse.kernels.rule import KEPT
 from posse.policies.ebm import EbmTS, EbmUCB
 
 X = np.array([0.3, -0.8])
@@ -374,3 +375,105 @@ def test_every_row_of_probabilities_is_the_next_decision():
 
     assert (chances == chances[0]).all()
     assert dict(zip(fleet.arms, chances[0], strict=True)) == fleet.decide("t", [1.0]).probabilities
+
+
+SILENT = {"clicks": 0.0, "amounts": 0.3}
+
+
+def with_a_silent_arm(kind, seed=5, n=1600, **settings):
+    """A fleet of four arms, the first of which has paid the same 100 times."""
+    rng = np.random.default_rng(seed)
+    task, arm = rng.integers(0, 20, n), rng.integers(1, 4, n)
+    reward = rng.normal(0.3, 1.0, n) if kind == "amounts" else (rng.random(n) < 0.02) * 1.0
+    arm[n - 100 :], reward[n - 100 :] = 0, SILENT[kind]
+    fleet = Posse(arms=["a", "b", "c", "d"], features=["x"], seed=seed, **settings)
+    fleet.learn_many(
+        {"task": task, "arm": list(np.array(list("abcd"))[arm]), "reward": reward, "x": rng.normal(size=n)}
+    )
+    return fleet
+
+
+def silent_rows(fleet):
+    return fleet.probabilities(np.arange(20), np.zeros((20, 1)))
+
+
+@pytest.mark.parametrize("kind", SILENT)
+def test_an_arm_that_always_paid_the_same_is_not_abandoned(kind, tmp_path):
+    fleet = with_a_silent_arm(kind)
+    found = silent_rows(fleet)
+
+    assert fleet._engine.store.silent.tolist() == [-KEPT, 0.0, 0.0, 0.0]
+    assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    # Were it like the others, UCB's rule would give it nothing in most tasks.
+    fleet._engine.store.silent[:] = 0.0
+    plain = silent_rows(fleet)
+    fleet._engine.store.silent[0] = -KEPT
+    assert (plain[:, 0] < 1e-6).mean() > 0.5
+    assert (found[:, 0] > 0.01).all()
+    # A file has it, and a copy that was loaded decides the same.
+    fleet.save(tmp_path / "fleet")
+    assert silent_rows(Posse.load(tmp_path / "fleet")).tolist() == found.tolist()
+
+
+def test_silent_arms_are_drawn_as_often_as_reported():
+    fleet = with_a_silent_arm("clicks")
+    expected = fleet.decide(3, {"x": 0.0}, record=False).probabilities
+    n = 20_000
+    decided = fleet.decide_many([3] * n, np.zeros((n, 1)), record=False)
+
+    assert expected["a"] == KEPT
+    arms, counts = np.unique(decided.arm, return_counts=True)
+    wanted = np.array([expected[arm] * n for arm in arms.tolist()])
+    assert wanted.sum() == pytest.approx(n, rel=1e-3)  # arms that never came are hardly likely
+    assert chisquare(counts, wanted * n / wanted.sum()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("policy", ["ebm-ucb", "ebm-ts"])
+def test_other_policies_do_not_mind_silent_arms(policy):
+    fleet = with_a_silent_arm("clicks", policy=policy)
+    found = silent_rows(fleet)
+    fleet._engine.store.silent[:] = 0.0
+    assert silent_rows(fleet).tolist() == found.tolist()
+
+
+def test_an_arm_is_silent_until_its_rewards_differ():
+    fleet = with_a_silent_arm("amounts")
+    fleet.learn_many({"task": [3], "arm": ["a"], "reward": [5.0], "x": [0.1]})
+    fleet.refresh()
+    assert fleet._engine.store.silent.tolist() == [0.0] * 4
+
+
+def test_an_arm_that_paid_the_same_for_long_is_let_go():
+    fleet = with_a_silent_arm("amounts")
+    rng = np.random.default_rng(1)
+    fleet.learn_many(
+        {"task": rng.integers(0, 20, 900), "arm": ["a"] * 900, "reward": [0.3] * 900, "x": rng.normal(size=900)}
+    )
+    assert_allclose(fleet._engine.store.silent, [-KEPT * (120 / 1000) ** 2, 0, 0, 0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_who_has_dug_without_a_find_digs_again(seed):
+    # To do nothing pays 0; to dig costs 1, and one dig in eight finds something worth 20, where x is large. Whoever
+    # gives up after the first digs earns nothing for ever. A tenth of what could be earned is a low bar for the rest.
+    rng = np.random.default_rng(100 + seed)
+    fleet, n = Posse(arms=["nothing", "dig"], features=["x"], seed=seed), 2000
+    x = rng.normal(size=n)
+    chance = 1 / (1 + np.exp(3.0 - 1.5 * x))
+    found, earned = rng.random(n) < chance, 0.0
+    for row in range(n):
+        decision = fleet.decide(int(rng.integers(20)), [x[row]])
+        value = 0.0 if decision.arm == "nothing" else 20.0 * found[row] - 1.0
+        fleet.reward(decision, value)
+        earned += value
+
+    assert earned > 0.1 * np.maximum(20 * chance - 1, 0).sum()
+
+
+def test_an_arm_that_is_added_is_not_silent():
+    fleet = with_a_silent_arm("clicks")
+    fleet.add_arm("e")
+    for number in range(8):
+        fleet.add_arm(f"more {number}")  # into arrays of their own
+    assert fleet._engine.store.silent.tolist() == [-KEPT] + [0.0] * 12
+    assert fleet.decide(3, {"x": 0.0}, eligible=["a", "b"], record=False).probabilities["a"] > 0.01

@@ -41,6 +41,7 @@ def make_ground(belief, rule=None):
             belief=copied,
             root=root,
             triangle=triangle,
+            silent=np.zeros(n_arms),
             settled=np.zeros(belief.task_of.size, dtype=np.int64),
             generation=np.zeros(1, dtype=np.int64),
             rule=rule or Rule(SAMPLING.scaled(0.7), 0.0, 0.0),

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.kernels import evidence
-from posse.kernels.passes import GAUSSIAN_SCATTER, SCATTER
+from posse.kernels.passes import GAUSSIAN_SCATTER, SCATTER, is_silent
 from posse.kernels.posterior import new_buffers
 from posse.kernels.refresh import INFORMATION
 from posse.model import Prior, Statistics, new_belief
@@ -118,6 +118,39 @@ def test_scatter_that_cannot_be_known_is_the_mean_square():
         assert found == pytest.approx((reward**2).mean())
 
 
+@pytest.mark.parametrize("value", [0.0, -1.0, 0.1, 1e6])
+def test_rewards_that_were_all_the_same_are_noticed(value):
+    rng = np.random.default_rng(5)
+    context = np.column_stack([np.ones(1000), 1e3 * rng.standard_normal((1000, 2))])
+    reward = np.full(1000, value)
+
+    assert evidence.is_constant(measures_of(context, reward), 1000.0)
+    assert evidence.is_constant(measures_of(context[:2], reward[:2]), 2.0)
+    assert not evidence.is_constant(measures_of(context[:1], reward[:1]), 1.0)
+    # One that differs by a thousandth, or a regression that explains everything, is something else.
+    reward[7] = value * 1.001 if value else 1e-6
+    assert not evidence.is_constant(measures_of(context, reward), 1000.0)
+    assert not evidence.is_constant(measures_of(context, context @ [1.0, 2.0, -1.0]), 1000.0)
+
+
+def test_an_arm_that_is_taken_nearly_always_does_not_hide_what_others_pay():
+    rng = np.random.default_rng(6)
+    arm = (np.arange(3000) < 6).astype(int)
+    context, reward = np.column_stack([np.ones(3000), rng.standard_normal(3000)]), -1.0 * arm
+    arms = np.stack([measures_of(context[arm == k], reward[arm == k]) for k in range(2)])
+
+    # Half of the weight at 0 and half at -1: a variance of 1/4, of which one feature explains a sixth at most or so.
+    balanced = evidence.balanced_scatter(arms, np.array([2994.0, 6.0]), 3000.0)
+    assert 0.15 < balanced <= 0.26
+    assert evidence.scatter_of(arms.sum(axis=0), 3000.0) < 0.003
+    # Arms that had as many: the scatter of all.
+    even = np.stack([measures_of(context[:100], reward[:100]), measures_of(context[100:200], reward[100:200])])
+    assert_allclose(
+        evidence.balanced_scatter(even, np.array([100.0, 100.0]), 200.0),
+        evidence.scatter_of(even.sum(axis=0), 200.0), rtol=1e-12,
+    )  # fmt: skip
+
+
 def overdispersion_of(reward, task, n_tasks):
     stats = Statistics.from_data(
         task=task, arm=np.zeros(task.size, dtype=int), context=np.ones((task.size, 1)), reward=reward,
@@ -159,5 +192,14 @@ def test_rewards_that_are_all_the_same_say_nothing_about_tails():
         Statistics.from_data(task=task, arm=arm, context=context, reward=reward, n_tasks=40, n_arms=2), 40
     )
 
-    assert memory.summaries[0, SCATTER] <= memory.summaries[0, GAUSSIAN_SCATTER]
+    assert memory.summaries[0, SCATTER] <= abs(memory.summaries[0, GAUSSIAN_SCATTER])
+    assert [bool(is_silent(summary)) for summary in memory.summaries] == [True, False]
     assert memory.overdispersion[0] < 1.25
+
+
+def test_the_sign_of_a_silent_arm_changes_no_overdispersion():
+    summaries = np.zeros((2, 7))
+    summaries[:, SCATTER], summaries[:, GAUSSIAN_SCATTER] = [300.0, 10.0], [100.0, 20.0]
+    plain = evidence.overdispersion(summaries)
+    summaries[1, GAUSSIAN_SCATTER] *= -1
+    assert evidence.overdispersion(summaries) == plain == (50 + 310) / (50 + 120)

@@ -16,7 +16,6 @@ from posse.kernels.fleet import (
     list_first,
     observe_one,
     observe_rows,
-    pick,
     sort_by_slots,
 )
 from posse.kernels.kept import new_sums
@@ -24,8 +23,8 @@ from posse.kernels.lanes import new_lanes
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import new_buffers, observe, predict_arm, rebuild
 from posse.kernels.propensity import score_room
-from posse.kernels.rule import Rule, action_probabilities
-from posse.kernels.select import SAMPLING
+from posse.kernels.rule import Rule, action_probabilities, pick
+from posse.kernels.select import RANDOMISED, SAMPLING
 from posse.model import Prior, Statistics
 from posse.model.belief import new_belief
 
@@ -89,9 +88,26 @@ def test_deciding_predicts_weighs_and_picks(ground_of):
     predicted = [predict_arm(belief, 1, arm, x, np.empty((4, 2))) for arm in arms]
     assert_allclose(out[1:].T, predicted, rtol=1e-12)
     expected = np.empty(2)
-    action_probabilities(out[1], out[2], 7, NO_FLOOR, True, np.empty((5, score_room(2))), expected)
+    action_probabilities(out[1], out[2], np.zeros(0), 7, NO_FLOOR, True, np.empty((5, score_room(2))), expected)
     assert_allclose(out[0], expected, rtol=1e-15)
     assert position == pick(out[0], 0.3)
+
+
+def test_a_decision_knows_which_of_its_arms_are_silent(ground_of):
+    belief, x, rule = small_belief(), np.array([0.4, -1.2]), Rule(RANDOMISED.scaled(0.4), 0.0, 0.0)
+    ground, both = ground_of(belief, rule), np.full((3, 2), np.nan)
+    decide(ground.address, 1, x, np.array([0, 1]), 7, True, 0.3, both)
+    loser = int(both[0].argmin())
+    assert both[0, loser] < 1e-3
+
+    ground.parts.silent[loser] = 0.015
+    for arms in ([0, 1], [1, 0]):
+        out, expected = np.full((3, 2), np.nan), np.empty(2)
+        decide(ground.address, 1, x, np.array(arms), 7, True, 0.3, out)
+        silent = np.array(arms) == loser
+        action_probabilities(out[1], out[2], silent * 0.015, 7, rule, True, np.empty((5, score_room(2))), expected)
+        assert out[0].tolist() == expected.tolist()
+        assert out[0, silent] == 0.015
 
 
 @pytest.mark.parametrize("what", ["local mean", "shared mean", "shared covariance"])

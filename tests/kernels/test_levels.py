@@ -71,13 +71,18 @@ def dense_step(slopes, centre):
     return np.concatenate([moved, *(np.linalg.solve(whole, wish + pull @ moved) for pull, whole, wish in parts)])
 
 
+def move(slopes, centre):
+    """One step where no arm's rewards were all the same."""
+    return levels.move_levels(slopes, centre, np.zeros(len(slopes), dtype=bool), SIZE, D)
+
+
 @pytest.mark.parametrize("n_arms", [1, 2, 7])
 def test_one_step_minimises_the_quadratic_form(n_arms):
     slopes, centre = some_arms(n_arms, seed=n_arms)
     moves = dense_step(slopes, centre)
     before, old = slopes.copy(), centre.copy()
 
-    largest = levels.move_levels(slopes, centre, SIZE, D)
+    largest = move(slopes, centre)
 
     assert_allclose(centre - old, moves[:2], rtol=1e-9)
     assert_allclose(slopes[:, LOG_NOISE] - before[:, LOG_NOISE], moves[2::2], rtol=1e-9, atol=1e-12)
@@ -98,7 +103,7 @@ def rest(wish_noise, wish_level, information, counts=1e12):
         slopes[:, NOISE_SLOPE] = information * (np.exp(wish_noise - slopes[:, LOG_NOISE]) - 1)
         slopes[:, LEVEL_SLOPE] = information * (np.exp(wish_level - slopes[:, LOG_LEVEL]) - 1)
         slopes[:, NOISE_NOISE] = slopes[:, LEVEL_LEVEL] = information
-        if levels.move_levels(slopes, centre, SIZE, D) < 1e-10:
+        if move(slopes, centre) < 1e-10:
             return slopes, centre
     raise AssertionError("did not come to rest")
 
@@ -135,12 +140,21 @@ def test_an_arm_unlike_the_others_in_one_way_is_let_go_in_both():
 
 def test_the_least_noise_falls_like_one_over_the_rewards():
     centre = math.log(0.7)
-    at = np.exp([levels.least_noise(centre, count, SIZE) for count in (0.0, SCARCE, 1e4, 1e5)])
+    at = np.exp([levels.least_noise(centre, count, SIZE, False) for count in (0.0, SCARCE, 1e4, 1e5)])
 
     assert at[0] == pytest.approx(0.7)
     assert at[1] == pytest.approx(0.35)
     assert at[3] / at[2] == pytest.approx(0.1, rel=0.01)
-    assert math.exp(levels.least_noise(centre, 1e30, SIZE)) == pytest.approx(levels.QUIET * SIZE)
+    assert math.exp(levels.least_noise(centre, 1e30, SIZE, False)) == pytest.approx(levels.QUIET * SIZE)
+
+
+def test_rewards_that_were_all_the_same_fall_from_the_start_and_not_from_a_centre_that_fell():
+    fallen, risen = math.log(1e-6), math.log(50.0 * SIZE)
+    start = levels.NOISE_SHARE * SIZE
+
+    assert math.exp(levels.least_noise(fallen, SCARCE, SIZE, True)) == pytest.approx(0.5 * start)
+    assert math.exp(levels.least_noise(fallen, SCARCE, SIZE, False)) == pytest.approx(0.5e-6)
+    assert math.exp(levels.least_noise(risen, SCARCE, SIZE, True)) == pytest.approx(25.0 * SIZE)
 
 
 def test_an_arm_without_noise_stops_at_the_least_that_its_rewards_allow():
@@ -157,7 +171,7 @@ def test_no_step_is_longer_than_its_bound():
     slopes[:, NOISE_SLOPE], slopes[:, LEVEL_SLOPE] = 1e6, -1e6
     before, old = slopes.copy(), centre.copy()
 
-    assert levels.move_levels(slopes, centre, SIZE, D) == pytest.approx(levels.LARGEST_MOVE)
+    assert move(slopes, centre) == pytest.approx(levels.LARGEST_MOVE)
     assert np.abs(centre - old).max() <= levels.LARGEST_MOVE + 1e-12
     assert np.abs(slopes - before)[:, :2].max() <= levels.LARGEST_MOVE + 1e-12
     assert centre[LEVEL] < old[LEVEL]
@@ -177,6 +191,6 @@ def test_an_arm_with_nearly_all_rewards_does_not_take_the_centre_with_it():
         squares = rewards * [0.0, 1.0, 1.0]
         slopes[:, NOISE_SLOPE] = 0.5 * (squares / np.exp(slopes[:, LOG_NOISE]) - rewards)
         slopes[:, NOISE_NOISE], slopes[:, COUNT] = 0.5 * rewards, rewards
-        levels.move_levels(slopes, centre, SIZE, D)
+        move(slopes, centre)
     assert (np.exp(slopes[1:, LOG_NOISE]) > 0.2).all()
     assert np.exp(slopes[0, LOG_NOISE]) < 0.05

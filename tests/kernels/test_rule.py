@@ -8,25 +8,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import chisquare, norm
 
 from posse.kernels.envelope import envelope_probabilities
+from posse.kernels.passes import N_SUMMARIES, REWARDS, mark_silent
 from posse.kernels.propensity import score_room, win_probabilities
 from posse.kernels.rule import (
+    KEPT,
+    KEPT_TOGETHER,
+    LENIENCE,
     Rule,
     action_probabilities,
     argmax_probabilities,
+    choose_by_draws,
+    keep_silent,
+    kept_share,
     minimum_probabilities,
     raise_to_minimum,
     score_probabilities_rows,
+    set_silent,
 )
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING
 
 
-def weighed(mean, sd, *, step=5, scale=0.7, growing=True, explores=SAMPLING, floor=0.0, budget=0.0, explore=True):
+def weighed(
+    mean, sd, *, silent=(), step=5, scale=0.7, growing=True, explores=SAMPLING, floor=0.0, budget=0.0, explore=True
+):
     mean, sd = np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
     out = np.full(mean.size, np.nan)
     rule = Rule(explores.scaled(scale)._replace(growing=growing), floor, budget)
-    action_probabilities(mean, sd, step, rule, explore, np.full((5, score_room(mean.size)), np.nan), out)
+    marks, scratch = np.array(silent, dtype=np.float64), np.full((5, score_room(mean.size)), np.nan)
+    action_probabilities(mean, sd, marks, step, rule, explore, scratch, out)
     return out
 
 
@@ -244,3 +257,137 @@ def test_a_budget_gives_every_arm_a_positive_probability(explores):
     assert (out > 0).all()
     assert_allclose(out.sum(), 1.0, rtol=1e-14)
     assert out[3] < out[0] < out[2]
+
+
+# kept_share, keep_silent
+
+
+def summary_of(rewards, *, silent):
+    summary = np.ones(N_SUMMARIES)
+    summary[REWARDS] = rewards
+    if silent:
+        mark_silent(summary)
+    return summary
+
+
+def test_an_arm_is_kept_until_it_has_many_rewards_that_are_all_the_same():
+    shares = [kept_share(summary_of(n, silent=True)) for n in (2, 100, 120, 240, 1200)]
+
+    assert shares == pytest.approx([KEPT, KEPT, KEPT, KEPT / 4, KEPT / 100])
+    assert KEPT > 0.01
+    assert kept_share(summary_of(100, silent=False)) == 0.0
+
+
+def test_many_silent_arms_share_what_they_are_kept_at():
+    for sign in (1, -1):
+        least = np.zeros(50)
+        keep_silent(np.zeros(50), np.ones(50), np.full(50, sign * KEPT), least)
+        assert_allclose(least, KEPT_TOGETHER / 50, rtol=1e-15)
+
+
+def test_where_nobody_has_shown_noise_beliefs_do_not_matter():
+    silent = np.empty(3)
+    summaries = np.stack([summary_of(n, silent=True) for n in (3000, 6, 240)])
+    set_silent(summaries, silent)
+    assert silent == pytest.approx([KEPT / 625, 0.1, KEPT / 4])
+    set_silent(np.stack([summary_of(n, silent=True) for n in (50, 100, 121)]), silent)
+    assert silent == pytest.approx([2 / 50, 2 / 100, KEPT / (121 / 120) ** 2])
+    # Another arm shows some; one that was never taken does not count.
+    set_silent(np.stack([*summaries[:2], summary_of(5, silent=False)]), silent)
+    assert silent == pytest.approx([-KEPT / 625, -KEPT, 0.0])
+    set_silent(np.stack([*summaries[:2], summary_of(0, silent=False)]), silent)
+    assert silent == pytest.approx([KEPT / 625, 0.1, 0.0])
+
+
+def kept(mean, sd, silent):
+    """The minimum of every silent arm by its formula, arm by arm."""
+    mean, sd = np.asarray(mean), np.asarray(sd)
+    result = np.minimum(np.abs(silent) * min(1.0, KEPT_TOGETHER / max(np.abs(silent).sum(), 1e-9)), 1 / mean.size)
+    for arm in np.flatnonzero(np.asarray(silent) < 0):
+        others = [other for other in range(mean.size) if other != arm]
+        rival = max(others, key=lambda other: (mean[other], sd[other]))
+        chance = norm.sf(mean[rival], mean[arm], math.hypot(sd[arm], sd[rival]))
+        result[arm] = min(result[arm], LENIENCE * chance)
+    return result
+
+
+@given(st.integers(0, 10_000))
+def test_a_silent_arm_keeps_what_it_is_believed_to_deserve(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 12))
+    mean, sd = np.round(rng.normal(size=n), 1), np.round(rng.uniform(0.1, 1.0, n), 1)  # ties, too
+    silent, least = KEPT * rng.integers(-1, 2, n) * rng.uniform(0.5, 1.0, n), np.zeros(n)
+
+    keep_silent(mean, sd, silent, least)
+
+    assert_allclose(least, kept(mean, sd, silent), rtol=1e-12)
+
+
+def test_beliefs_without_width_are_certain_unless_nobody_has_shown_noise():
+    least = np.zeros(3)
+    keep_silent(np.array([1.0, 1.0, 0.0]), np.zeros(3), np.array([-KEPT, 0.0, -KEPT]), least)
+    assert least.tolist() == [KEPT, 0.0, 0.0]
+    keep_silent(np.array([1.0, 1.0, 0.0]), np.zeros(3), np.array([KEPT, 0.0, KEPT]), least)
+    assert least.tolist() == [KEPT, 0.0, KEPT]
+
+
+MEAN, SD, SILENT = [0.0, 0.5, 0.45, -3.0], [0.2, 0.1, 0.25, 0.2], [KEPT, 0.0, 0.0, 0.0]
+
+
+def test_only_one_draw_for_all_arms_keeps_silent_arms():
+    own = weighed(MEAN, SD, scale=0.4, explores=RANDOMISED)
+    found = weighed(MEAN, SD, scale=0.4, explores=RANDOMISED, silent=SILENT)
+
+    assert own[0] == 0.0  # the reason for all this
+    assert found[0] == KEPT
+    assert found[3] == own[3] == 0.0
+    assert_allclose(found[1:3], (1 - KEPT) * own[1:3], rtol=1e-12)
+    assert weighed(MEAN, SD, scale=0.4, explores=RANDOMISED, silent=[0] * 4).tolist() == own.tolist()
+    for explores in (OPTIMISTIC, SAMPLING):
+        plain = weighed(MEAN, SD, explores=explores)
+        assert weighed(MEAN, SD, explores=explores, silent=SILENT).tolist() == plain.tolist()
+    for settings in ({"scale": 0.0}, {"explore": False}):
+        assert weighed(MEAN, SD, explores=RANDOMISED, silent=SILENT, **settings).tolist() == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_the_larger_of_all_minima_counts():
+    found = weighed(MEAN, SD, scale=0.4, explores=RANDOMISED, silent=SILENT, floor=0.001)
+    assert found[[0, 3]].tolist() == [KEPT, 0.001]
+    found = weighed(MEAN, SD, scale=0.4, explores=RANDOMISED, silent=SILENT, floor=0.25)
+    assert found.tolist() == [0.25] * 4
+
+
+def silent_of(summaries):
+    silent = np.empty(len(summaries))
+    set_silent(summaries, silent)
+    return silent
+
+
+@pytest.mark.parametrize("silent", [[1, 0, 0, 0], [1, 1, 1, 1], [1, 0, 1, 0]])
+def test_a_policy_draws_arms_as_often_as_a_fleet_reports(silent):
+    exploration = RANDOMISED.scaled(0.4)
+    summaries, draws = np.ones((4, N_SUMMARIES)), np.random.default_rng(3).normal(size=(40_000, 4))
+    for arm in np.flatnonzero(silent):
+        mark_silent(summaries[arm])
+
+    arms = [
+        choose_by_draws(np.array(MEAN), np.array(SD), summaries, 5, exploration, row, np.empty((3, 4))) for row in draws
+    ]
+
+    expected = weighed(MEAN, SD, scale=0.4, explores=RANDOMISED, silent=silent_of(summaries))
+    counts, likely = np.bincount(arms, minlength=4), expected * len(draws) > 5
+    assert counts[~likely].sum() == 0
+    assert chisquare(counts[likely], len(draws) * expected[likely] / expected[likely].sum()).pvalue > 1e-4
+    # Propensities are exact: the first draw, as a uniform number, is cut where the probabilities add up.
+    uniform = ndtr(draws[:, 0])
+    assert (np.searchsorted(np.cumsum(expected), uniform, side="right") == arms).mean() > 1 - 1e-9
+
+
+def test_without_silent_arms_a_policy_takes_the_highest_score():
+    exploration, rng = RANDOMISED.scaled(0.4), np.random.default_rng(4)
+    summaries = np.ones((4, N_SUMMARIES))
+    for _ in range(200):
+        mean, sd, draws = rng.normal(size=4), rng.uniform(0.1, 2.0, 4), rng.normal(size=4)
+        width = max(0.4 * (1 + 0.25 * draws[0]) * math.sqrt(math.log(5)), 0.0)
+        found = choose_by_draws(mean.copy(), sd, summaries, 5, exploration, draws, np.empty((3, 4)))
+        assert found == (mean + width * sd).argmax()

@@ -80,7 +80,7 @@ class RemoteRefresh(Refresh):
             given["shared_mean"] = self.population.shared_mean
         answers = self._asked(wanted, rows.every, given)
         if wanted == loops.MEASURES:
-            self.evidence.measures[:] = sum(answer["measures"] for answer in answers)
+            self.evidence.arm_measures[:] = sum(answer["measures"] for answer in answers)
         elif wanted == loops.INFORMATION:
             self.said = [answer["information"] for answer in answers]
             self.information[:] = sum(self.said)

@@ -207,7 +207,7 @@ class ShardFleet(Posse):
             loop.now[loops.WANTED] = wanted
             refresh._sum(source, rows)
             if wanted == loops.MEASURES:
-                return {"measures": refresh.evidence.measures}
+                return {"measures": refresh.evidence.arm_measures}
             if wanted == loops.INFORMATION:
                 return {"information": refresh.information}
             return {"moments": loop.moments, "counts": loop.counts, "n_pairs": loop.n_pairs}

@@ -205,6 +205,11 @@ class Arrays:
         return sums.gram[:, : self.n_features]  # its row of the Gram matrix
 
     @property
+    def silent(self) -> Array:
+        """What every arm is kept at whose rewards were all the same so far, 0 for others."""
+        return self._capacity.silent[: self.n_arms]
+
+    @property
     def address(self) -> int:
         """Where compiled code finds the arrays."""
         return self.ground.address
@@ -217,6 +222,7 @@ class Arrays:
                 belief=capacity.belief,
                 root=capacity.root,
                 triangle=capacity.triangle,
+                silent=capacity.silent,
                 settled=capacity.settled,
                 generation=capacity.generation,
                 rule=self.rule,

@@ -31,6 +31,7 @@ class Capacity(NamedTuple):
     belief: Belief
     root: Array  # (K, d, d)
     triangle: Array  # (K, d (d + 1) / 2)
+    silent: Array  # (K,)
     settled: IntArray  # (S,)
     generation: IntArray  # (1,)
 
@@ -69,6 +70,7 @@ def new_capacity(n_arms: int, n_tasks: int, n_slots: int, d: int) -> Capacity:
         belief=belief,
         root=np.zeros((n_arms, d, d)),
         triangle=np.zeros((n_arms, triangle)),
+        silent=np.zeros(n_arms),
         settled=np.zeros(n_slots, dtype=np.int64),
         generation=np.zeros(1, dtype=np.int64),
     )
@@ -97,6 +99,7 @@ def copy_of_capacity(capacity: Capacity, n_slots: int) -> Capacity:
         belief=Belief(sums=sums, **small, **large),
         root=capacity.root.copy(),
         triangle=capacity.triangle.copy(),
+        silent=capacity.silent.copy(),
         settled=first_rows(capacity.settled, n_slots, size),
         generation=capacity.generation.copy(),
     )
@@ -167,4 +170,5 @@ def with_more_arms(capacity: Capacity, at_least: int) -> Capacity:
         belief=belief._replace(slot=slot, **more),
         root=longer(capacity.root, size),
         triangle=longer(capacity.triangle, size),
+        silent=longer(capacity.silent, size),
     )

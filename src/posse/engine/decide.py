@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.kernels.fleet import decide, pick
+from posse.kernels.fleet import decide
 from posse.kernels.fleet import decide_rows as decide_rows_compiled
 from posse.kernels.fleet_sites import show_rewards
 from posse.kernels.lanes import new_lanes
 from posse.kernels.propensity import score_room
-from posse.kernels.rule import action_probabilities
+from posse.kernels.rule import action_probabilities, pick
 from posse.kernels.sites import NUMBER
 from posse.threads import MANY_ROWS, spread_parts, workers
 
@@ -63,7 +63,8 @@ def _choose_with_offsets(
         return -1
     known.add(engine.store, task, x, arms, out[1], out[2])
     scratch = np.empty((5, score_room(arms.size)))
-    action_probabilities(out[1], out[2], step, engine.rule, explore, scratch, out[0])
+    silent = engine.store.silent[arms]
+    action_probabilities(out[1], out[2], silent, step, engine.rule, explore, scratch, out[0])
     return int(pick(out[0], uniform))
 
 

@@ -13,7 +13,7 @@ from posse.engine.commit import Steps, commit
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
 from posse.kernels.estimators import Memory
-from posse.kernels.ground import set_roots, set_triangles
+from posse.kernels.ground import set_kept, set_roots, set_triangles
 from posse.kernels.lanes import Lanes, Pairs, new_lanes, sum_information
 from posse.kernels.passes import unwhiten
 from posse.kernels.posterior import Belief, finish_shared, rebuild
@@ -199,6 +199,7 @@ class Posteriors(Arrays):
                 steps.append(partial(mine.__setitem__, ..., new))
         steps.append(partial(capacity.root.__setitem__, slice(self.n_arms), refresh.root))
         steps.append(partial(set_triangles, belief.covariance, capacity.triangle[: self.n_arms]))
+        steps.append(partial(set_kept, refresh.evidence.summaries, capacity.silent[: self.n_arms]))
         steps.append(partial(capacity.generation.__setitem__, 0, capacity.generation[0] + 1))
         steps.append(
             partial(
@@ -309,6 +310,7 @@ class Posteriors(Arrays):
         """Note that the posterior of every pair is the one that the population in force implies."""
         set_roots(self.belief.covariance, self._capacity.root[: self.n_arms])
         set_triangles(self.belief.covariance, self._capacity.triangle[: self.n_arms])
+        set_kept(self.memory.evidence.summaries, self._capacity.silent[: self.n_arms])
         self._capacity.settled[: self.n_slots] = self._capacity.generation[0]
 
     def reset_prior(self, fresh: Memory | None = None) -> None:

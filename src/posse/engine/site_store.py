@@ -45,7 +45,7 @@ from posse.kernels.fleet_sites import (
     new_sites,
     refresh_sites,
 )
-from posse.kernels.ground import set_roots, set_triangles
+from posse.kernels.ground import set_kept, set_roots, set_triangles
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.sums import Sums
 from posse.kernels.waiting_sites import end_waiting, learn_waiting, make_pair_again
@@ -261,6 +261,7 @@ class SiteStore(Store):
                     partial(generation.__setitem__, 0, generation[0] + 1),
                     partial(set_roots, belief.covariance, self._capacity.root[: self.n_arms]),
                     partial(set_triangles, belief.covariance, self._capacity.triangle[: self.n_arms]),
+                    partial(set_kept, evidence.summaries, self._capacity.silent[: self.n_arms]),
                     partial(self._capacity.settled.__setitem__, slots, generation[0] + 1),
                     partial(
                         self.__dict__.update, version=self.version + 1, stale=False, looked_at=self._total, replaced=0,

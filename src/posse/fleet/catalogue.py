@@ -31,8 +31,8 @@ from posse.fleet.residuals import Residuals
 from posse.fleet.rewarding import Rewarded, find_decision, id_of, listed_rewards, news_among, require_same
 from posse.fleet.rows import contexts_of, required, rewards_of
 from posse.fleet.tasks import forget_tasks
-from posse.kernels.fleet import decide, numbers, pick
-from posse.kernels.rule import action_probabilities
+from posse.kernels.fleet import decide, numbers
+from posse.kernels.rule import action_probabilities, pick
 from posse.keywords import KnownKeywords
 from posse.logs.menus import taken_features
 from posse.showing import Sheet, Table
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 MOST_ARMS = 100_000
 SPARED = 0.9  # of the arms stay when there are too many
 ONLY = np.zeros(1, dtype=np.int64)  # the one arm of the fleet inside
+NO_ARMS = np.zeros(0)  # are said to be silent: arms of a catalogue have no noise of their own
 
 logger = logging.getLogger("posse")
 
@@ -292,7 +293,7 @@ class Catalogue(KnownKeywords):
         for place, uniform in enumerate(uniforms.tolist()):
             probabilities, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
             step = max(fleet._decided + place, fleet._engine.store.experience) + 1
-            action_probabilities(mean, sd, step, rule, explore, scratch, probabilities)
+            action_probabilities(mean, sd, NO_ARMS, step, rule, explore, scratch, probabilities)
             position = int(pick(probabilities, uniform))
             beliefs = [part.tolist() for part in (probabilities, mean, sd)]
             decision_id = f"{fleet._prefix}-{fleet._ledger.next + place}" if record else ""
@@ -391,7 +392,7 @@ class Catalogue(KnownKeywords):
             raise no_belief(task)
         found, scratch = np.empty(mean.size), np.empty((5, 2 * mean.size))
         step = max(fleet._decided, fleet._engine.store.experience) + 1
-        action_probabilities(mean, sd, step, fleet._behaviour.rule, explore, scratch, found)
+        action_probabilities(mean, sd, NO_ARMS, step, fleet._behaviour.rule, explore, scratch, found)
         return found
 
     def probabilities_in(

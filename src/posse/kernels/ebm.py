@@ -37,7 +37,8 @@ from posse.kernels.refresh import (
     open_loop,
     sum_pairs,
 )
-from posse.kernels.select import Exploration, explore
+from posse.kernels.rule import choose_by_draws
+from posse.kernels.select import Exploration
 from posse.kernels.stretch import open_lesson, open_stretch
 from posse.types import Array
 
@@ -78,14 +79,15 @@ open_state, open_buffers = STATE.open, BUFFERS.open
 
 @woven_kernel
 def choose_arm(state: State, task: int, x: Array, step: int, draws: Array, vectors: Array, scores: Array) -> int:
-    """Return the arm that Algorithm 1 of the paper pulls; ``vectors`` (3, d) and ``scores`` (2, K) are room."""
+    """Return the arm that Algorithm 1 of the paper pulls; ``vectors`` (3, d) and ``scores`` (5, K) are room."""
     n_arms = scores.shape[1]
     if state.first_pulls and step <= n_arms:
         return step - 1
     mean, sd = scores[0], scores[1]
     for arm in range(n_arms):
         mean[arm], sd[arm] = predict_arm(state.belief, task, arm, x, vectors)
-    return explore(mean, sd, step, state.exploration, draws)
+    summaries = state.memory.evidence.summaries
+    return choose_by_draws(mean, sd, summaries, step, state.exploration, draws, scores[2:])
 
 
 @woven_kernel
@@ -99,7 +101,7 @@ def decide(handle: int, task: int, x: Array, step: int, draws: Array) -> int:
     """Return the arm to pull."""
     state = open_state(handle)
     n_arms, d = state.belief.shared_mean.shape
-    return choose_arm(state, task, x, step, draws, room(3, d), room(2, n_arms))
+    return choose_arm(state, task, x, step, draws, room(3, d), room(5, n_arms))
 
 
 @short_kernel
@@ -152,7 +154,7 @@ def play(handle: int, steps: int, refresh_at: int) -> None:
     """Play a stretch of steps; ``refresh_at`` is the address of the method's :data:`REFRESH`."""
     state, stretch = open_state(handle), open_stretch(steps)
     n_arms, d = state.belief.shared_mean.shape
-    vectors, scores = room(3, d), room(2, n_arms)
+    vectors, scores = room(3, d), room(5, n_arms)
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
         step, x, draws = stretch.first_step + t, stretch.contexts[t], stretch.draws[t]
@@ -174,7 +176,7 @@ def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
     """Decide steps ``first`` to ``last`` of a stretch, and learn nothing."""
     state, stretch = open_state(handle), open_stretch(steps)
     n_arms, d = state.belief.shared_mean.shape
-    vectors, scores = room(3, d), room(2, n_arms)
+    vectors, scores = room(3, d), room(5, n_arms)
     for t in range(first, last):
         step = stretch.first_step + t
         arm = choose_arm(state, stretch.tasks[t], stretch.contexts[t], step, stretch.draws[t], vectors, scores)

@@ -75,10 +75,13 @@ OTHER_SCALE = 10.0  # times smaller scatter than was believed: learn anew
 GAUSSIAN = 50.0  # degrees of freedom, doubled, with which noise is believed to be Gaussian
 FEWEST = 3  # rewards beyond the number of features from which on their scatter is known
 
+ROUNDING = 1e-13  # of sums of products, as a share of them
 REGULAR = 1e-10  # the least share of a feature's variance in the population that other features leave unexplained
 
 
-WORKING_ROOM = ("measures", "information", "moment", "leaning", "message", "after", "slopes", "pooled")
+WORKING_ROOM = (
+    "measures", "arm_measures", "constant", "information", "moment", "leaning", "message", "after", "slopes", "pooled",
+)  # fmt: skip
 """Fields of :class:`Evidence` that mean nothing between two refreshes."""
 
 
@@ -112,6 +115,8 @@ class Evidence(NamedTuple):
     summaries: Array  # (K, 7)
     overdispersion: Array  # (2,) how much less squares say than Gaussian ones would: about noise, and tasks
     measures: Array  # (d + 1, d + 1) sums of products of features and, last, rewards
+    arm_measures: Array  # (K, d + 1, d + 1) those of every arm
+    constant: BoolArray  # (K,) arms whose rewards were all the same so far, two of them at least
     information: Array  # (K, d, d) what the tasks of an arm say about its shared mean
     moment: Array  # (K, d)
     leaning: Array  # (K, d, d) room for posse.kernels.arms
@@ -148,6 +153,8 @@ def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> E
         summaries=np.zeros((n_arms, N_SUMMARIES)),
         overdispersion=np.ones(2),
         measures=np.zeros((d + 1, d + 1)),
+        arm_measures=np.zeros((n_arms, d + 1, d + 1)),
+        constant=np.zeros(n_arms, dtype=np.bool_),
         information=np.zeros((n_arms, d, d)),
         moment=np.zeros((n_arms, d)),
         leaning=np.zeros((n_arms, d, d)),
@@ -174,14 +181,58 @@ def measure_rows(sums: Sums, rows: IntArray, room: Array, measures: Array) -> No
         measures[d, d] += sums.sum_of_squares[row]
 
 
+@inner_kernel
+def is_constant(measures: Array, rewards: float) -> bool:
+    """Whether two or more rewards of an arm were all the same: multiples of one feature, of the intercept say.
+
+    Nobody has two numbers with noise that are the same to the last digit. Without an intercept nothing here can tell
+    rewards that are the same from others, unless they are 0.
+    """
+    d = measures.shape[0] - 1
+    if rewards < 2.0:
+        return False
+    square = measures[d, d]
+    constant = not square > 0.0
+    for i in range(d):
+        # Cauchy and Schwarz: both sides are equal only for multiples of the feature.
+        both = measures[i, i] * square
+        constant = constant or (both > 0.0 and both - measures[i, d] * measures[i, d] <= ROUNDING * both)
+    return constant
+
+
+@allocating_inner_kernel
+def balanced_scatter(arm_measures: Array, arm_rewards: Array, rewards: float) -> float:
+    """Return the scatter of the rewards as if every arm had as many as any other."""
+    n_arms, size = arm_measures.shape[:2]
+    balanced = np.zeros((size, size))
+    known = 0
+    for arm in range(n_arms):
+        known += arm_rewards[arm] > 0.0
+    for arm in range(n_arms):
+        if arm_rewards[arm] > 0.0:
+            share = rewards / (known * arm_rewards[arm])
+            for i in range(size):
+                for j in range(i, size):
+                    balanced[i, j] += share * arm_measures[arm, i, j]
+    return scatter_of(balanced, rewards)
+
+
 @woven_kernel
-def set_measures(measures: Array, rewards: float, evidence: Evidence) -> None:
-    """Write the mean squares of rewards and features, and the scatter of the rewards.
+def set_measures(arm_rewards: Array, rewards: float, evidence: Evidence) -> None:
+    """Write the mean squares of rewards and features, and the scatter of the rewards, from the measures of all arms.
 
     A feature that was always zero gets the mean of the others.
     """
-    squares = evidence.feature_square
+    measures, squares = evidence.measures, evidence.feature_square
     d = squares.shape[0]
+    any_constant = False
+    measures[:] = 0.0
+    for arm in range(arm_rewards.shape[0]):
+        evidence.constant[arm] = is_constant(evidence.arm_measures[arm], arm_rewards[arm])
+        any_constant = any_constant or evidence.constant[arm]
+        for i in range(d + 1):
+            for j in range(i, d + 1):
+                measures[i, j] += evidence.arm_measures[arm, i, j]
     known = 0
     mean = 0.0
     for i in range(d):
@@ -194,6 +245,10 @@ def set_measures(measures: Array, rewards: float, evidence: Evidence) -> None:
             squares[i] = mean / known if known > 0 else 1.0
     evidence.reward_square[0] = measures[d, d] / rewards if rewards > 0.0 else 0.0
     evidence.reward_scatter[0] = scatter_of(measures, rewards)
+    if any_constant:
+        # Rewards of an arm that is taken nearly always and never differ hide that others have paid something else.
+        balanced = balanced_scatter(evidence.arm_measures, arm_rewards, rewards)
+        evidence.reward_scatter[0] = max(evidence.reward_scatter[0], balanced)
 
 
 @allocating_inner_kernel
@@ -440,7 +495,7 @@ def overdispersion(summaries: Array) -> float:
     scatter, expected = GAUSSIAN, GAUSSIAN
     for arm in range(summaries.shape[0]):
         scatter += summaries[arm, SCATTER]
-        expected += summaries[arm, GAUSSIAN_SCATTER]
+        expected += abs(summaries[arm, GAUSSIAN_SCATTER])  # the sign is that of a silent arm
     return max(scatter / expected, 1.0)
 
 
@@ -478,7 +533,7 @@ def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
         slopes[NOISE_LEVEL] = 0.5 * (leverage - squared) / math.sqrt(over[NOISE] * over[LEVEL])
         slopes[LEVEL_LEVEL] = curvature(0.5 * squared / over[LEVEL], slopes[LEVEL_SLOPE])
         slopes[COUNT] = summary[REWARDS] / over[NOISE]
-    move = max(abs(move_mean), move_levels(evidence.slopes, evidence.centre, size, d))
+    move = max(abs(move_mean), move_levels(evidence.slopes, evidence.centre, evidence.constant, size, d))
     set_target(belief, evidence)
     for arm in range(n_arms):
         level = math.exp(evidence.slopes[arm, LOG_LEVEL])

@@ -18,7 +18,8 @@ from posse.kernels.llvm.handle import Layout, floats
 from posse.kernels.llvm.room import room
 from posse.kernels.llvm.separate import Separate, call
 from posse.kernels.posterior import Belief, Buffers, belief_layout, observe, predict_arm
-from posse.kernels.select import Exploration, explore
+from posse.kernels.rule import choose_by_draws
+from posse.kernels.select import Exploration
 from posse.kernels.sites import CLOSE, site
 from posse.kernels.stretch import open_lesson, open_stretch
 from posse.types import Array
@@ -63,7 +64,7 @@ def choose_arm(state: State, task: int, x: Array, step: int, draws: Array, vecto
     mean, sd = scores[0], scores[1]
     for arm in range(n_arms):
         mean[arm], sd[arm] = predict_arm(state.belief, task, arm, x, vectors)
-    return explore(mean, sd, step, state.exploration, draws)
+    return choose_by_draws(mean, sd, state.evidence.summaries, step, state.exploration, draws, scores[2:])
 
 
 @kernel
@@ -91,7 +92,7 @@ def decide(handle: int, task: int, x: Array, step: int, draws: Array) -> int:
     """Return the arm to pull."""
     state = open_state(handle)
     n_arms, d = state.belief.shared_mean.shape
-    return choose_arm(state, task, x, step, draws, room(3, d), room(2, n_arms))
+    return choose_arm(state, task, x, step, draws, room(3, d), room(5, n_arms))
 
 
 @short_kernel
@@ -125,7 +126,7 @@ def play(handle: int, steps: int, refresh_at: int) -> None:
     """Play a stretch of steps; ``refresh_at`` is the address of :data:`REFRESH`."""
     state, stretch = open_state(handle), open_stretch(steps)
     n_arms, d = state.belief.shared_mean.shape
-    vectors, scores = room(4, d), room(2, n_arms)
+    vectors, scores = room(4, d), room(5, n_arms)
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
         step, x, draws = stretch.first_step + t, stretch.contexts[t], stretch.draws[t]

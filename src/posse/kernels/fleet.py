@@ -16,25 +16,11 @@ from posse.kernels.lanes import Lanes
 from posse.kernels.llvm.vector import fetch
 from posse.kernels.posterior import observe
 from posse.kernels.propensity import score_room
-from posse.kernels.rule import action_probabilities
+from posse.kernels.rule import action_probabilities, pick
 from posse.kernels.sums import Sums, add_reward_at
 from posse.types import Array, BoolArray, IntArray
 
 AHEAD = 12  # rows of a batch after the present one whose sums are asked for
-
-
-@kernel
-def pick(probabilities: Array, uniform: float) -> int:
-    """Return the arm that a uniform number in [0, 1) falls on; never one with probability 0."""
-    total = 0.0
-    last = 0
-    for i in range(probabilities.shape[0]):
-        if probabilities[i] > 0.0:
-            total += probabilities[i]
-            last = i
-            if uniform < total:
-                break
-    return last
 
 
 @kernel
@@ -44,6 +30,13 @@ def numbers(mean: Array, sd: Array) -> bool:
         if not abs(mean[i]) + sd[i] < math.inf:
             return False
     return True
+
+
+@woven_kernel
+def take_silent(ground: Ground, arms: IntArray, out: Array) -> None:
+    """Write what the first of ``arms`` are kept at."""
+    for i in range(out.shape[0]):
+        out[i] = ground.silent[arms[i]]
 
 
 @kernel
@@ -60,7 +53,9 @@ def decide(
     predict_arms(ground, task, x, arms, arms.shape[0], ground.lanes, mean, sd)
     if not numbers(mean, sd):
         return -1
-    action_probabilities(mean, sd, step, ground.rule, explore, ground.scores, probabilities)
+    silent = ground.scores[4, 2 * arms.shape[0] : 3 * arms.shape[0]]  # the rule works in what is before
+    take_silent(ground, arms, silent)
+    action_probabilities(mean, sd, silent, step, ground.rule, explore, ground.scores, probabilities)
     return pick(probabilities, uniform)
 
 
@@ -114,7 +109,9 @@ def decide_rows(
         if not numbers(mean, sd):
             continue
         step = max(first_step + (row if advance else 0), least_step)
-        action_probabilities(mean, sd, step, ground.rule, explore, scores, chance)
+        silent = scores[4, 2 * n_eligible : 3 * n_eligible]
+        take_silent(ground, arms, silent)
+        action_probabilities(mean, sd, silent, step, ground.rule, explore, scores, chance)
         chosen[row] = arms[pick(chance, uniforms[row])]
         for i in range(n_eligible):
             probabilities[row, arms[i]] = chance[i]

@@ -31,7 +31,7 @@ from posse.kernels.llvm.handle import Layout, floats, ints
 from posse.kernels.llvm.separate import call
 from posse.kernels.llvm.vector import LANES, add_products, address, fetch, interleave
 from posse.kernels.posterior import Belief, belief_layout
-from posse.kernels.rule import Rule
+from posse.kernels.rule import Rule, set_silent
 from posse.kernels.select import Exploration
 from posse.types import Array, IntArray
 
@@ -42,6 +42,7 @@ class Ground(NamedTuple):
     belief: Belief
     root: Array  # (K, d, d) the upper R with R'R the covariance
     triangle: Array  # (K, d (d + 1) / 2) the upper triangle of the covariance
+    silent: Array  # (K,) what arms are kept at whose rewards were all the same so far, see posse.kernels.rule
     settled: IntArray  # (S,) the generation that the local part of a slot is of
     generation: IntArray  # (1,)
     rule: Rule
@@ -56,6 +57,7 @@ GROUND: Layout[Ground] = Layout(
         belief=belief_layout(2),
         root=floats(3),
         triangle=floats(2),
+        silent=floats(1),
         settled=ints(1),
         generation=ints(1),
         rule=Rule(Exploration(0.0, 0.0, False, False), 0.0, 0.0),
@@ -80,6 +82,12 @@ def set_triangles(covariance: Array, triangle: Array) -> None:
     """Write the upper triangle of every arm's covariance."""
     for arm in range(triangle.shape[0]):
         copy_symmetric(covariance[arm], 1.0, triangle[arm])
+
+
+@kernel
+def set_kept(summaries: Array, silent: Array) -> None:
+    """Write what arms whose rewards were all the same so far are kept at, as their summaries say."""
+    set_silent(summaries, silent)
 
 
 @inlined_kernel

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 
 from posse.kernels.compiler import inner_kernel, kernel
-from posse.types import Array
+from posse.types import Array, BoolArray
 
 NOISE, LEVEL = 0, 1  # of a centre
 
@@ -65,16 +65,22 @@ def ordinary(at_noise: float, at_level: float, d: int) -> float:
 
 
 @kernel
-def least_noise(centre: float, rewards: float, size: float) -> float:
-    """Return the least log noise variance of an arm: it may not fall faster than its rewards justify."""
-    return max(centre + math.log(SCARCE / (rewards + SCARCE)), math.log(QUIET * size))
+def least_noise(centre: float, rewards: float, size: float, constant: bool) -> float:
+    """Return the least log noise variance of an arm: it may not fall faster than its rewards justify.
+
+    Rewards that were all the same (``constant``) tell nothing about their noise, nor do arms of which none has shown
+    any: there it falls from where it started.
+    """
+    start = math.log(NOISE_SHARE * size)
+    above = max(centre, start) if constant else centre
+    return max(above + math.log(SCARCE / (rewards + SCARCE)), math.log(QUIET * size))
 
 
 @inner_kernel
-def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
+def move_levels(slopes: Array, centre: Array, constant: BoolArray, size: float, d: int) -> float:
     """Move the logarithms of all arms and their centres one step; return the largest move of any.
 
-    ``size`` is the scatter of the rewards.
+    ``size`` is the scatter of the rewards; ``constant`` says which arms' rewards were all the same so far.
     """
     n_arms = slopes.shape[0]
     held = 1.0 / (LOG_SD * LOG_SD)
@@ -133,7 +139,7 @@ def move_levels(slopes: Array, centre: Array, size: float, d: int) -> float:
         wish_l = row[LEVEL_SLOPE] - pull_l * (at_l - new_l)
         move_n = clip((ll * wish_n - nl * wish_l) / determinant)
         move_l = clip((nn * wish_l - nl * wish_n) / determinant)
-        noise = max(row[LOG_NOISE] + move_n, least_noise(centre[NOISE], row[COUNT], size))
+        noise = max(row[LOG_NOISE] + move_n, least_noise(centre[NOISE], row[COUNT], size, constant[arm]))
         # What counts is how far the noise went, not how far it would go below its floor.
         move = max(move, max(abs(noise - row[LOG_NOISE]), abs(move_l)))
         row[LOG_NOISE] = noise

@@ -16,6 +16,8 @@ from posse.types import Array
 TASKS, REWARDS, RESIDUAL, LEVERAGE, SQUARED_LEVERAGE, SCATTER, GAUSSIAN_SCATTER = range(7)
 N_SUMMARIES = 7
 
+NOTHING = 1e-300  # added to a number, it changes none
+
 
 @inlined_kernel
 def transpose(matrix: Array) -> None:
@@ -88,6 +90,21 @@ def scatter_of_squares(counts: Array) -> tuple[float, float]:
     mean = counts[lanes.RESIDUAL] / counts[lanes.FREEDOM]
     scatter = (counts[lanes.RESIDUAL_SQUARE] / mean - 2.0 * counts[lanes.CROSS]) / mean
     return max(scatter + counts[lanes.FREEDOM_SQUARE], 0.0), 2.0 * counts[lanes.FREEDOM]
+
+
+@inlined_kernel
+def is_silent(summary: Array) -> bool:
+    """Whether the rewards of an arm have shown no noise: they were all the same so far."""
+    return summary[GAUSSIAN_SCATTER] < 0.0
+
+
+@inlined_kernel
+def mark_silent(summary: Array) -> None:
+    """Note that the rewards of an arm were all the same so far.
+
+    The sign says so: files of fleets have the columns that they always had.
+    """
+    summary[GAUSSIAN_SCATTER] = -max(summary[GAUSSIAN_SCATTER], NOTHING)
 
 
 @inner_kernel

@@ -39,7 +39,7 @@ from posse.kernels.evidence import (
 from posse.kernels.lanes import N_COUNTS, Lanes, sum_information, sum_moments
 from posse.kernels.llvm.handle import Layout, floats, ints
 from posse.kernels.llvm.separate import Separate, call
-from posse.kernels.passes import finish_moments, prepare_moments, unwhiten
+from posse.kernels.passes import finish_moments, mark_silent, prepare_moments, unwhiten
 from posse.kernels.posterior import Belief, Buffers
 from posse.types import Array, IntArray
 
@@ -156,7 +156,7 @@ def after_measures(loop: Loop) -> None:
     total = 0.0
     for arm in range(population.rewards.shape[0]):
         total += population.rewards[arm]
-    set_measures(evidence.measures, total, evidence)
+    set_measures(population.rewards, total, evidence)
     now[LAST], now[ZEROS] = 0, 0
     if evidence.reward_square[0] > 0.0:
         fresh = starts_again(population.rewards, evidence.refreshed_at, evidence.reward_scatter, loop.numbers[SCATTER])
@@ -202,6 +202,8 @@ def after_moments(loop: Loop) -> None:
             population.rewards[arm], population.noise_variance[arm], loop.root[arm], loop.moments[arm],
             loop.counts[arm], loop.n_pairs[arm], evidence.second_moment[arm], evidence.summaries[arm], loop.buffers,
         )  # fmt: skip
+        if evidence.constant[arm]:
+            mark_silent(evidence.summaries[arm])
     if not now[FIXED]:
         loop.numbers[MOVE] = improve(population, evidence, loop.buffers)
     now[WANTED] = WEIGHTS if evidence.robust > 0.0 else INFORMATION
@@ -276,14 +278,14 @@ def sum_pairs(loop: Loop, belief: Belief, distance: Array) -> None:
     wanted = loop.now[WANTED]
     n_arms, d = belief.shared_mean.shape
     if wanted == MEASURES:
-        loop.evidence.measures[:] = 0.0
+        loop.evidence.arm_measures[:] = 0.0
     elif wanted == WEIGHTS:
         loop.freedom[:] = 0.0
         loop.distance[:] = 0.0
     for arm in range(n_arms):
         pairs, s2 = pairs_of(belief, arm), belief.noise_variance[arm]
         if wanted == MEASURES:
-            measure_rows(belief.sums, pairs.rows, loop.buffers.matrices[0], loop.evidence.measures)
+            measure_rows(belief.sums, pairs.rows, loop.buffers.matrices[0], loop.evidence.arm_measures[arm])
         elif wanted == INFORMATION:
             sum_information(
                 pairs, loop.root[arm], s2, belief.local_covariance, belief.local_mean, True, loop.buffers.lanes,

@@ -8,6 +8,13 @@ have a minimum: a ``floor``, or what an evaluation budget :math:`b` pays for,
 with :math:`g_k` the gap of an arm's mean to the best one and :math:`\bar g` the average gap, which is what playing at
 random loses. As at most :math:`K - 1` gaps are positive, playing the minimum probabilities loses at most
 :math:`b\, \bar g`.
+
+Rewards of an arm that were all the same so far say nothing about those that have not come yet: how often, and how
+much. Six digs without a find are no reason never to dig again. RandUCB may give such an arm no chance at all, so while
+it has few rewards it is kept at a small one, :func:`kept_share`, and at a larger one while no arm has shown any noise:
+then nothing says how large rewards may be. Where other arms have shown how noisy rewards are,
+what is believed about the arm says whether that is worth it: then it is kept at :data:`LENIENCE` times the probability
+of being better than the best of the others, if that is less.
 """
 
 from __future__ import annotations
@@ -17,13 +24,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posse.kernels.compiler import allocating_kernel, woven_kernel
-from posse.kernels.envelope import envelope_probabilities
+from posse.kernels.compiler import allocating_kernel, inlined_kernel, inner_kernel, kernel, woven_kernel
+from posse.kernels.envelope import envelope_probabilities, upper_tail
+from posse.kernels.passes import REWARDS, is_silent
 from posse.kernels.propensity import score_room, win_probabilities
-from posse.kernels.select import Exploration, growth
+from posse.kernels.select import Exploration, explore, growth
 from posse.types import Array, BoolArray
 
 ROUNDING = 1e-12  # of a sum of as many probabilities as there may be arms
+KEPT = 0.015  # the least probability of an arm whose rewards were all the same so far
+KEPT_REWARDS = 120.0  # as long as it has no more of them; then it falls with their square
+FEW = 2.0  # over its rewards: more than that while they are few and no arm has shown any noise
+KEPT_TOGETHER = 0.1  # the most that all such arms are kept at together
+LENIENCE = 4.0  # times the probability that is believed, as the noise behind it is that of other arms
 
 
 class Rule(NamedTuple):
@@ -122,6 +135,64 @@ def minimum_probabilities(mean: Array, floor: float, budget: float, out: Array) 
         out[i] = max(out[i], even if allowed >= even * loss else allowed / loss)
 
 
+@inlined_kernel
+def kept_share(summary: Array) -> float:
+    """Return what an arm is kept at, given its summary: 0 unless its rewards were all the same so far."""
+    if not is_silent(summary):
+        return 0.0
+    more = max(summary[REWARDS] / KEPT_REWARDS, 1.0)
+    return KEPT / (more * more)
+
+
+@inner_kernel
+def set_silent(summaries: Array, silent: Array) -> None:
+    """Write what every arm is kept at: below 0 where it is no more than its beliefs allow, as other arms show noise."""
+    nobody = True
+    for arm in range(silent.shape[0]):
+        nobody = nobody and (is_silent(summaries[arm]) or not summaries[arm, REWARDS] > 0.0)
+    for arm in range(silent.shape[0]):
+        silent[arm] = -kept_share(summaries[arm])
+        if nobody and silent[arm] < 0.0:
+            few = FEW / summaries[arm, REWARDS] if summaries[arm, REWARDS] <= KEPT_REWARDS else 0.0
+            silent[arm] = max(-silent[arm], min(few, KEPT_TOGETHER))
+
+
+@inner_kernel
+def keep_silent(mean: Array, sd: Array, silent: Array, least: Array) -> None:
+    """Raise the least probability of every silent arm to what it is kept at; :func:`set_silent` writes ``silent``."""
+    n_arms = silent.shape[0]
+    if n_arms < 2:
+        return
+    first, second, total = -1, -1, 0.0
+    for i in range(n_arms):
+        total += abs(silent[i])
+        # Of equal means the wider belief, so that the order of arms does not matter.
+        if first < 0 or mean[i] > mean[first] or (mean[i] == mean[first] and sd[i] > sd[first]):
+            first, second = i, first
+        elif second < 0 or mean[i] > mean[second] or (mean[i] == mean[second] and sd[i] > sd[second]):
+            second = i
+    share = min(1.0, KEPT_TOGETHER / total) if total > 0.0 else 0.0
+    for i in range(n_arms):
+        kept = min(share * abs(silent[i]), 1.0 / n_arms)
+        if silent[i] < 0.0:
+            rival = second if i == first else first
+            gap = 0.5 * mean[rival] - 0.5 * mean[i]  # by halves: it does not overflow
+            width = 0.5 * math.sqrt(sd[i] * sd[i] + sd[rival] * sd[rival])
+            chance = upper_tail(gap / width) if width > 0.0 else 1.0 if gap <= 0.0 else 0.0
+            kept = min(kept, LENIENCE * chance)
+        least[i] = max(least[i], kept)
+
+
+@inlined_kernel
+def keeps_silent(silent: Array, exploration: Exploration) -> bool:
+    """Whether there are silent arms that the rule may give no chance."""
+    if exploration.coupled and exploration.spread > 0.0:
+        for i in range(silent.shape[0]):
+            if silent[i] != 0.0:
+                return True
+    return False
+
+
 @woven_kernel
 def raise_to_minimum(least: Array, out: Array) -> None:
     """Raise probabilities to their minima, which add up to 1 at most, and lower all others by one factor.
@@ -153,17 +224,58 @@ def raise_to_minimum(least: Array, out: Array) -> None:
 
 @woven_kernel
 def action_probabilities(
-    mean: Array, sd: Array, step: int, rule: Rule, explore: bool, scratch: Array, out: Array
+    mean: Array, sd: Array, silent: Array, step: int, rule: Rule, exploring: bool, scratch: Array, out: Array
 ) -> None:
     """Write the probability of every arm whose mean and standard deviation is given.
 
+    ``silent`` is what :func:`set_silent` writes for arms whose rewards were all the same so far; it may be empty.
     ``scratch`` has five rows of :func:`posse.kernels.propensity.score_room`.
     """
-    if not explore:
+    if not exploring:
         argmax_probabilities(mean, False, out)
         return
     score_probabilities(mean, sd, step, rule.exploration, scratch, out)
-    if rule.floor > 0.0 or rule.budget > 0.0:
+    keeps = keeps_silent(silent, rule.exploration)
+    if rule.floor > 0.0 or rule.budget > 0.0 or keeps:
         least = scratch[4, : mean.shape[0]]
         minimum_probabilities(mean, rule.floor, rule.budget, least)
+        if keeps:
+            keep_silent(mean, sd, silent, least)
         raise_to_minimum(least, out)
+
+
+@kernel
+def pick(probabilities: Array, uniform: float) -> int:
+    """Return the arm that a uniform number in [0, 1) falls on; never one with probability 0."""
+    total = 0.0
+    last = 0
+    for i in range(probabilities.shape[0]):
+        if probabilities[i] > 0.0:
+            total += probabilities[i]
+            last = i
+            if uniform < total:
+                break
+    return last
+
+
+@kernel
+def choose_by_draws(
+    mean: Array, sd: Array, summaries: Array, step: int, exploration: Exploration, draws: Array, room: Array
+) -> int:
+    """Return the arm that a policy pulls: the one with the highest score, while no silent arm has to be kept.
+
+    Otherwise the first draw says which one it is, by the probabilities of a fleet. ``summaries`` are those of the
+    evidence prior, and ``room`` has three rows of as many numbers as there are arms. Overwrites ``mean``.
+    """
+    n_arms = mean.shape[0]
+    silent, least, chances = room[0], room[1], room[2]
+    set_silent(summaries, silent)
+    for arm in range(n_arms):
+        least[arm] = 0.0
+    if not keeps_silent(silent, exploration):
+        return explore(mean, sd, step, exploration, draws)
+    factor = growth(exploration, step)
+    envelope_probabilities(mean, sd, factor * exploration.centre, factor * exploration.spread, chances)
+    keep_silent(mean, sd, silent, least)
+    raise_to_minimum(least, chances)
+    return pick(chances, upper_tail(-draws[0]))

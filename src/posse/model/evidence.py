@@ -6,7 +6,7 @@ import numpy as np
 
 from posse.kernels import evidence as kernels
 from posse.kernels import levels
-from posse.kernels.passes import LEVERAGE, REWARDS
+from posse.kernels.passes import GAUSSIAN_SCATTER, LEVERAGE, REWARDS
 from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.kernels.refresh import INFORMATION
 from posse.model.belief import new_belief, prior_of
@@ -115,9 +115,13 @@ def unusual(belief: Belief, evidence: kernels.Evidence, *, settled: bool) -> Unu
     """Return which arms the population hardly holds for, and where noise, coefficients and tails are hard to tell."""
     size, counts = float(evidence.reward_scatter[0]), belief.rewards / evidence.overdispersion[levels.NOISE]
     centre = float(evidence.centre[levels.NOISE])
-    least = [levels.least_noise(centre, float(count), size) for count in counts]
+    silent = evidence.summaries[:, GAUSSIAN_SCATTER] < 0  # posse.kernels.passes.is_silent
+    least = [
+        levels.least_noise(centre, float(count), size, bool(constant))
+        for count, constant in zip(counts, silent, strict=True)
+    ]
     quiet = (belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least))
-    quiet &= belief.noise_variance < 0.5 * np.exp(centre)
+    quiet &= silent | (belief.noise_variance < 0.5 * np.exp(centre))
     spread = 1 / np.sqrt(evidence.shared_scale[0] * evidence.feature_square)
     apart = np.abs(belief.shared_mean - evidence.arm_mean) / spread
     far = (belief.rewards > 0) & (apart.max(axis=1) > FAR)

@@ -304,8 +304,9 @@ class Refresh:
             self._measures[index] = 0.0
             kernels.measure_rows(pairs.sums, pairs.rows, room.buffers.matrices[0], self._measures[index])
 
-        blocks = self._each(source, rows, work)
-        self.evidence.measures[:] = self._measures[:blocks].sum(axis=0)
+        self._each(source, rows, work)
+        for arm, part in self._parts(rows):
+            self.evidence.arm_measures[arm] = self._measures[part].sum(axis=0)
 
     def _count_rewards(self, source: Source, rows: list[IntArray]) -> None:
         def work(_arm: int, pairs: Pairs, _room: Room, index: int) -> None:

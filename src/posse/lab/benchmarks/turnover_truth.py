@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.fleet import Posse
-from posse.kernels.fleet import pick
 from posse.kernels.propensity import score_room
-from posse.kernels.rule import action_probabilities
+from posse.kernels.rule import action_probabilities, pick
 
 if TYPE_CHECKING:
     from posse.types import Array, IntArray
@@ -47,7 +46,7 @@ class GivenTruth:
         variance = np.einsum("i,kij,j->k", both, self._covariance[:, places][:, :, places], both)
         chances, scratch = np.empty(mean.size), np.empty((5, score_room(mean.size)))
         self._step += 1
-        action_probabilities(mean, np.sqrt(variance), self._step, self._rule, True, scratch, chances)
+        action_probabilities(mean, np.sqrt(variance), np.zeros(0), self._step, self._rule, True, scratch, chances)
         return int(pick(chances, self._rng.random()))
 
     def reward(self, arm: int, task: int, x: Array, value: float) -> None:

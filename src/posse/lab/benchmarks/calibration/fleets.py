@@ -23,6 +23,7 @@ CLICK_CELLS = (
 OFFSETS = (0.0, -100.0, 10.0, 100.0, 10_000.0)  # in standard deviations of the noise
 
 EQUAL_KINDS = ("clicks", "amounts")
+DIG_WORTH = (20.0, 5.0)
 EQUAL_ROWS = (3, 10, 100)
 
 UNKNOWABLE = ("one task", "one arm", "one reward", "constant features")
@@ -131,6 +132,30 @@ def meet_equal_rewards(seed: int, n_tasks: int = 20, n_rows: int = 1500) -> dict
             probability = float(fleet.probabilities(np.arange(n_tasks), np.zeros((n_tasks, 1)))[:, 0].mean())
             found[f"{kind} {equal} probability"] = probability
             found[f"{kind} {equal} above"] = float(probability > 0.01)
+    return found
+
+
+def meet_digging(seed: int, n_tasks: int = 20, n_rows: int = 2000) -> dict[str, float]:
+    """Return the share of what could be earned by digging where it pays that a fleet earns.
+
+    To do nothing pays 0, always; to dig costs 1 and finds something worth 20 or 5, mostly where a feature is large.
+    The first digs find nothing, so neither arm has shown any noise.
+    """
+    found = {}
+    for worth in DIG_WORTH:
+        rng = np.random.default_rng(seed)
+        fleet = Posse(["nothing", "dig"], ["x"], seed=seed)
+        x, tasks = rng.normal(size=n_rows), rng.integers(n_tasks, size=n_rows)
+        chance = 1.0 / (1.0 + np.exp(3.0 - 1.5 * x))
+        there, earned = rng.random(n_rows) < chance, 0.0
+        for row in range(n_rows):
+            decision = fleet.decide(int(tasks[row]), [x[row]])
+            reward = 0.0 if decision.arm == "nothing" else worth * float(there[row]) - 1.0
+            fleet.reward(decision, reward)
+            earned += reward
+        share = earned / np.maximum(worth * chance - 1.0, 0.0).sum()
+        found[f"{worth:g} earned"] = float(share)
+        found[f"{worth:g} given up"] = float(share < 0.1)
     return found
 
 

@@ -177,6 +177,23 @@ SITUATIONS: dict[str, Situation] = {
             ),
         ),
         Situation(
+            name="digging",
+            title="To do nothing pays 0, to dig costs 1 and seldom finds something",
+            meet=fleets.meet_digging,
+            quantities=tuple(
+                line
+                for worth in fleets.DIG_WORTH
+                for line in (
+                    Quantity(
+                        what=f"worth {worth:g}: seeds with less than a tenth of what could be earned",
+                        value=f"{worth:g} given up",
+                        at_most=0.05,
+                    ),
+                    Quantity(what=f"worth {worth:g}: share of what could be earned", value=f"{worth:g} earned"),
+                )
+            ),
+        ),
+        Situation(
             name="cannot-know",
             title="What the data cannot tell",
             meet=fleets.meet_cannot_know,
