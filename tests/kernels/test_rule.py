@@ -289,14 +289,14 @@ def test_where_nobody_has_shown_noise_beliefs_do_not_matter():
     silent = np.empty(3)
     summaries = np.stack([summary_of(n, silent=True) for n in (3000, 6, 240)])
     set_silent(summaries, silent)
-    assert silent == pytest.approx([KEPT / 625, 0.1, KEPT / 4])
+    assert silent == pytest.approx([KEPT / 625, KEPT_TOGETHER, KEPT / 4])
     set_silent(np.stack([summary_of(n, silent=True) for n in (50, 100, 121)]), silent)
     assert silent == pytest.approx([2 / 50, 2 / 100, KEPT / (121 / 120) ** 2])
     # Another arm shows some; one that was never taken does not count.
     set_silent(np.stack([*summaries[:2], summary_of(5, silent=False)]), silent)
     assert silent == pytest.approx([-KEPT / 625, -KEPT, 0.0])
     set_silent(np.stack([*summaries[:2], summary_of(0, silent=False)]), silent)
-    assert silent == pytest.approx([KEPT / 625, 0.1, 0.0])
+    assert silent == pytest.approx([KEPT / 625, KEPT_TOGETHER, 0.0])
 
 
 def kept(mean, sd, silent):

@@ -35,7 +35,7 @@ ROUNDING = 1e-12  # of a sum of as many probabilities as there may be arms
 KEPT = 0.015  # the least probability of an arm whose rewards were all the same so far
 KEPT_REWARDS = 120.0  # as long as it has no more of them; then it falls with their square
 FEW = 2.0  # over its rewards: more than that while they are few and no arm has shown any noise
-KEPT_TOGETHER = 0.1  # the most that all such arms are kept at together
+KEPT_TOGETHER = 0.05  # the most that all such arms are kept at together
 LENIENCE = 4.0  # times the probability that is believed, as the noise behind it is that of other arms
 
 
