@@ -11,6 +11,7 @@ from numba import njit
 from numba.core import event
 
 from posse.kernels.llvm.inner import inner
+from posse.kernels.llvm.quick import uncollected, use_quick_settings
 
 AGAIN = 10  # seconds after which it says that it goes on
 
@@ -84,3 +85,5 @@ class Announcement(event.Listener):
 
 announcement = Announcement()
 event.register("numba:compile", announcement)
+event.register("numba:compile", uncollected)
+use_quick_settings()

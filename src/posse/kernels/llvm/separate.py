@@ -15,6 +15,7 @@ from numba import cfunc, types
 from numba.extending import intrinsic
 
 from posse.kernels.compiler import UNCOUNTED
+from posse.kernels.llvm.quick import uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +38,8 @@ class Separate:
     @cached_property
     def _compiled(self) -> Any:
         signature = types.void(types.int64, types.int64)
-        return cfunc(signature, cache=True, error_model="numpy", **UNCOUNTED)(self._function)
+        with uncollected:  # Numba tells of kernels only
+            return cfunc(signature, cache=True, error_model="numpy", **UNCOUNTED)(self._function)
 
     @cached_property
     def _callable(self) -> Any:
