@@ -4,7 +4,10 @@ import fcntl
 import itertools
 import logging
 import os
+import subprocess
+import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,14 +41,45 @@ LONG = (
 """Files with few tests that take long: they go first, or one worker would have them all at the end."""
 
 
+WHOLE_SUITE = 5_000
+"""Tests from which on all kernels are compiled before the first, rather than by and by."""
+
+
+@contextmanager
+def compiler_of_tests():
+    """Yield a file that says which run of tests compiled everything; other workers wait meanwhile."""
+    with open(Path(tempfile.gettempdir()) / f"posse-tests-{os.getuid()}.lock", "a+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_first(request):
+    """Where all tests run everything is compiled before them, once and on two cores.
+
+    By and by each worker would compile what it needs next, and much of it at the same time as another one.
+    """
+    if request.session.testscollected < WHOLE_SUITE:
+        return
+    run = getattr(request.config, "workerinput", {}).get("testrunuid", str(os.getpid()))
+    with compiler_of_tests() as done:
+        done.seek(0)
+        if done.read() != run:
+            subprocess.run(
+                [sys.executable, "-c", "from posse.cli.main import main; main()", "warmup"],
+                check=True, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+            done.truncate(0)
+            done.write(run)
+
+
 @pytest.fixture(scope="session")
-def compiled():
+def compiled(_compiled_first):
     """What a service needs is compiled, so that those which tests start are ready in seconds; one worker does it."""
     from posse.service.warming import Warming
 
-    with open(Path(tempfile.gettempdir()) / f"posse-tests-{os.getuid()}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        Warming().run(lambda: None)  # on two cores: other workers wait for the lock
+    with compiler_of_tests():
+        Warming().run(lambda: None)  # on two cores
 
 
 def pytest_collection_modifyitems(items):

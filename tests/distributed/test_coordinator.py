@@ -5,6 +5,7 @@ call that there is.
 """
 
 import shutil
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,9 +21,14 @@ from posse.distributed.shard import Shard
 from posse.fleet.task_keys import buckets_of
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
-TEMPLATE = file_of(Posse(arms=ARMS, features=FEATURES, seed=3))
 CONTEXT = {"a": 0.5, "b": -1.0}
 N_SHARDS, STEPS = 3, 2
+
+
+@cache
+def template():
+    """Return the file that all begin with; not before a test asks, or every worker would compile to collect tests."""
+    return file_of(Posse(arms=ARMS, features=FEATURES, seed=3))
 
 
 class Died(Exception):
@@ -37,7 +43,7 @@ class Here:
         self.shards = [self.new(number) for number in range(N_SHARDS)]
 
     def new(self, number):
-        return Shard(TEMPLATE, 5 + number, str(self.folder / str(number)), fsync=False)
+        return Shard(template(), 5 + number, str(self.folder / str(number)), fsync=False)
 
     def restart(self, number):
         self.shards[number].let_go()
@@ -82,7 +88,7 @@ def again(learned, tmp_path):
         folder = tmp_path / str(len(made))
         shutil.copytree(learned, folder)
         made.append(Here(folder))
-        return made[-1], Coordinator(TEMPLATE, made[-1])
+        return made[-1], Coordinator(template(), made[-1])
 
     yield make
     for here in made:
@@ -167,7 +173,7 @@ def die_at(moment, here, coordinator, do):
     here.meanwhile = meanwhile
     with pytest.raises(Died):
         do(coordinator)
-    return Coordinator(TEMPLATE, here)
+    return Coordinator(template(), here)
 
 
 def test_an_arm_that_only_some_shards_have_comes_to_all(again):
@@ -249,7 +255,7 @@ def test_what_was_published_before_is_believed_no_more(again):
     with pytest.raises(Died):
         coordinator.refresh()
     del here.tell
-    coordinator = Coordinator(TEMPLATE, here)
+    coordinator = Coordinator(template(), here)
     coordinator.forget("f", [here.shards[0].fleet.tasks[:1], [], []])
     wanted = beliefs(here)
     ((each, common),) = late
@@ -281,12 +287,12 @@ def test_a_shard_is_filled_once(again, tmp_path, pair_sums):
     for number, shard in enumerate(here.shards):
         files.append(str(tmp_path / f"{number}.posse"))
         shard.save(files[-1])
-    made = Shard(TEMPLATE, 9, str(tmp_path / "filled"), fsync=False)
+    made = Shard(template(), 9, str(tmp_path / "filled"), fsync=False)
     made.take_over(files, list(range(4096)), [0, 1, 2])
     wanted = pair_sums(made.fleet)
     assert len(wanted) == sum(len(pair_sums(shard.fleet)) for shard in here.shards)
     made.let_go()  # it died before it could say so, and Ray asks again
-    made = Shard(TEMPLATE, 9, str(tmp_path / "filled"), fsync=False)
+    made = Shard(template(), 9, str(tmp_path / "filled"), fsync=False)
     made.take_over(files, list(range(4096)), [0, 1, 2])
     assert pair_sums(made.fleet) == wanted
     made.let_go()
