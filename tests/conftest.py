@@ -45,6 +45,19 @@ WHOLE_SUITE = 5_000
 """Tests from which on all kernels are compiled before the first, rather than by and by."""
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Let one worker collect before the others: the bytecode that it writes takes as long as all the rest of it."""
+    if not hasattr(session.config, "workerinput"):
+        return (yield)
+    with open(__file__) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        return (yield)
+
+
 @contextmanager
 def compiler_of_tests():
     """Yield a file that says which run of tests compiled everything; other workers wait meanwhile."""

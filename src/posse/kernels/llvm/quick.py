@@ -65,4 +65,4 @@ def use_quick_settings() -> None:
     """Let Numba read its settings in this way, unless its next version keeps them elsewhere."""
     settings = TargetConfig()
     if isinstance(getattr(settings, "_values", None), dict) and hasattr(TargetConfig, "values"):
-        TargetConfig.values = quick_values
+        TargetConfig.values = quick_values  # type: ignore[method-assign]
