@@ -14,6 +14,7 @@ import pytest
 
 from posse.errors import StorageMismatch, StorageUnavailable
 from posse.storage import ACCEPTED, open_storage
+from posse.storage.checkpoints import PAGE
 from posse.storage.residue import Residue, _unused, in_unused_space
 from posse.storage.sqlite import SqliteStorage
 from posse.storage.statements import DELETE_OF_FLEET, OF_A_FLEET
@@ -359,6 +360,7 @@ def test_another_process_that_writes_is_waited_for_but_not_for_ever(storage, add
 
 def test_log_of_recent_writes_stays_small_under_readers(storage, address, make, monkeypatch):
     monkeypatch.setattr("posse.storage.sqlite.WAL_LIMIT", 8 * 2**20)
+    monkeypatch.setattr("posse.storage.checkpoints.LARGE", 8 * 2**20)
     over = threading.Event()
 
     def read():
@@ -522,7 +524,7 @@ def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):
     monkeypatch.setattr("posse.storage.checkpoints.DUE", 2**20)
     makers = set()
     real = storage._checkpoints.make
-    storage._checkpoints.make = lambda: makers.add(threading.current_thread().name) or real()
+    storage._checkpoints.make = lambda **how: makers.add(threading.current_thread().name) or real(**how)
     body = '{"context": {}, "x": "' + "x" * 100_000 + '"}'
     for _ in range(60):
         storage.write([[make.decision(body=body)]])
@@ -533,31 +535,72 @@ def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):
     assert len(storage.decisions("stores")) == 60
 
 
-@pytest.mark.parametrize(("large", "steps"), [(0, 3), (2**30, 2)], ids=["large", "small"])
-def test_many_commits_share_a_checkpoint_after_which_the_log_starts_over(
-    storage, address, make, monkeypatch, large, steps
-):
+def test_many_commits_share_a_checkpoint(storage, make, monkeypatch):
     """One after every commit waits for the disk more often than all commits do."""
     monkeypatch.setattr("posse.storage.checkpoints.PAUSE", 60.0)
-    monkeypatch.setattr("posse.storage.checkpoints.LARGE", large)
     for due in [2**30] * 100 + [0]:
         monkeypatch.setattr("posse.storage.checkpoints.DUE", due)
         storage.write([[make.decision()]])
     end = time.monotonic() + 10
-    while storage._checkpoints.made < steps:
+    while not storage._checkpoints.made:
         assert time.monotonic() < end
         time.sleep(0.01)
-    size = os.path.getsize(address + "-wal")
     for _ in range(50):
         storage.write([[make.decision()]])
-    if large:  # most, and what came meanwhile; with a pause after that
-        assert storage._checkpoints.made == steps
-    else:  # a large one is moved at once, the rest while nobody writes
-        assert storage._checkpoints.made > steps
-    assert os.path.getsize(address + "-wal") == size
+    assert storage._checkpoints.made <= 2
     begin = time.monotonic()
     storage._checkpoints.close()
     assert time.monotonic() - begin < 30, "a pause ends with the storage"
+
+
+def test_the_log_that_starts_over_keeps_its_file_and_is_known_to_be_short(storage, address, make):
+    """A commit that makes the file longer waits for the file system, too."""
+    checkpoints, body = storage._checkpoints, '{"context": {}, "x": "' + "x" * 10_000 + '"}'
+    for _ in range(50):
+        storage.write([[make.decision(body=body)]])
+    size = os.path.getsize(address + "-wal")
+    assert checkpoints.reaches(size - 2 * PAGE)
+    assert not checkpoints.reaches(size)
+    checkpoints.make(again=True)
+    assert checkpoints.reaches(size - 2 * PAGE), "it starts over with the next commit"
+    storage.write([[make.decision()]])
+    assert os.path.getsize(address + "-wal") == size
+    assert checkpoints.reaches(0)
+    assert not checkpoints.reaches(size // 2)
+
+
+@pytest.mark.parametrize(("large", "waited"), [(0, 1), (2**30, 0)], ids=["large", "small"])
+def test_whoever_writes_waits_for_the_rest_of_a_large_log_alone(storage, make, monkeypatch, large, waited):
+    monkeypatch.setattr("posse.storage.checkpoints.LARGE", large)
+    checkpoints, alone, lock = storage._checkpoints, [], storage._write_lock
+    storage.write([[make.decision()]])
+
+    class Noted:
+        def __enter__(self):
+            lock.acquire()
+            alone.append(checkpoints.made)
+
+        def __exit__(self, *_):
+            lock.release()
+
+    checkpoints._alone = Noted()
+    checkpoints.make(again=True)
+    assert (checkpoints.made, alone) == (1, []), "nobody has written meanwhile"
+    monkeypatch.setattr(checkpoints, "reaches", lambda _: True)  # somebody writes all the time
+    checkpoints.make(again=True)
+    assert alone == [3] * waited, "after all that could be moved without it"
+
+
+def test_the_log_that_another_connection_makes_is_looked_at(storage, address, make):
+    storage.write([[make.decision()]])
+    assert storage._checkpoints.reaches(0)
+    storage._readers.clear()
+    with storage._write_lock:
+        storage._drop_writer()  # the last connection: SQLite deletes the file
+    assert not os.path.exists(address + "-wal")
+    assert not storage._checkpoints.reaches(0)
+    storage.write([[make.decision()]])
+    assert storage._checkpoints.reaches(0)
 
 
 @pytest.mark.parametrize(("table", "key"), OF_A_FLEET)

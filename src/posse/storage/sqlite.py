@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
-from posse.storage.checkpoints import DUE, Checkpoints
+from posse.storage.checkpoints import KEPT, Checkpoints
 from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import Wanted, judge
@@ -147,8 +147,7 @@ class SqliteStorage(SqlStorage):
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA secure_delete = ON")
             connection.execute("PRAGMA temp_store = MEMORY")
-            # When it starts over it is cut to this, or every write from then on would look like one too many.
-            connection.execute(f"PRAGMA journal_size_limit = {DUE}")
+            connection.execute(f"PRAGMA journal_size_limit = {KEPT}")
         except BaseException:
             connection.close()
             raise
@@ -227,6 +226,7 @@ class SqliteStorage(SqlStorage):
     def _drop_writer(self) -> None:
         writer, self._writer = self._writer, None
         self._file.closed_wal()
+        self._checkpoints.let_go()
         if writer is not None:
             with suppress(sqlite3.Error):
                 writer.close()
@@ -243,7 +243,7 @@ class SqliteStorage(SqlStorage):
 
     def _bound_log(self) -> None:
         """Start the write-ahead log over if readers that overlap have kept SQLite from doing so by itself."""
-        if self._checkpoints.size > WAL_LIMIT:
+        if self._checkpoints.large and self._checkpoints.reaches(WAL_LIMIT):
             self._forget()
 
     def _forget(self) -> None:
