@@ -241,6 +241,29 @@ def test_a_fleet_that_somebody_works_on_makes_no_other_wait(served, short, store
     assert len(short) == 1
 
 
+def test_a_look_of_an_estimate_is_waited_for(served, short, stores, monkeypatch):
+    """It takes a moment, and the long way several milliseconds."""
+    served.client.put("/v1/fleets/estimated", json=stores)
+    live = served.engine.live("estimated")
+    assert live.patience == 0.0
+    monkeypatch.setattr(type(live.replica), "refreshing", property(lambda _: True))
+    monkeypatch.setattr("posse.service.live.MOMENT", 5.0)
+    held = threading.Event()
+
+    def look():
+        with live.replica.reserved():
+            held.set()
+            time.sleep(0.2)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    held.wait()
+    before = len(short)
+    assert served.client.post("/v1/fleets/estimated/decisions", json=GOOD).status_code == 200
+    looking.join()
+    assert len(short) == before + 1
+
+
 def test_rights_and_rates_are_those_of_the_long_way(over_socket, short, stores, keys, tmp_path):
     both, none = keys(tmp_path / "posse.db", ("admin", "decide", "reward"), ("read",))
     running = over_socket(limits={"rate": 5, "refusals": 1000})

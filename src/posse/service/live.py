@@ -198,9 +198,10 @@ class LiveFleet:
     def patience(self) -> float:
         """For how many seconds a request should wait for this fleet, and everybody with it, before it is handed on.
 
-        Learning what was just written is over sooner than that; nothing else need be.
+        Learning what was just written is over sooner than that, and so is each look at sums by an estimate in the
+        background; nothing else need be.
         """
-        return MOMENT if self._learning and self.took < MOMENT else 0.0
+        return MOMENT if (self._learning and self.took < MOMENT) or self.replica.refreshing else 0.0
 
     def working(self) -> AbstractContextManager[Any]:
         """Keep others from applying changes meanwhile."""
