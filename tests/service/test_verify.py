@@ -2,6 +2,8 @@
 
 import pytest
 
+from posse.service.verify import Verification
+
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def address(request, tmp_path):
@@ -16,6 +18,14 @@ def running(start, address):
     for number, decision in enumerate(made[:15]):
         service.reward(decision, float(number))
     return service
+
+
+def test_a_comparison_stops_for_others_at_every_task(running):
+    """Whoever asks for a decision waits for the interpreter meanwhile."""
+    storage, live = running.engine.storage, running.live()
+    comparison = Verification(storage, storage.fleet("stores"), live.replica, live.contexts)
+    assert sum(1 for _ in comparison.steps()) >= 3 * 7
+    assert (comparison.found.tasks, comparison.found.different) == (7, 0)
 
 
 def test_what_was_learned_is_compared_and_learned_again(running, wait_for, caplog):

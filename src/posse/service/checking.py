@@ -16,7 +16,7 @@ from posse.service.verify import Comparison, Verification
 from posse.storage import Progress, Storage
 
 PAUSE = 3600.0  # seconds between two comparisons of a fleet, if it has changed
-WORK = 0.005  # seconds that are worked at a time
+WORK = 0.001  # seconds that are worked at a time: others wait for the interpreter meanwhile
 CALM = 30  # times as long as that took passes before the next
 
 logger = logging.getLogger("posse.service")
@@ -52,11 +52,11 @@ class Checker:
         self.relearner: threading.Thread | None = None
         """What learns a fleet again at the moment."""
 
-    def step(self, storage: Storage, roster: Roster, rows: dict[str, Progress]) -> None:
-        """Work for some milliseconds, if anything is due."""
+    def step(self, storage: Storage, roster: Roster, rows: dict[str, Progress]) -> bool:
+        """Work for a moment, if anything is due; return whether a comparison is under way after that."""
         begin = self._monotonic()
         if begin < self._rest_until:
-            return
+            return self._now is not None
         for name in [name for name in self.last if name not in rows]:
             del self.last[name]
         try:
@@ -77,6 +77,7 @@ class Checker:
                 self.last[live.name] = Checked(begin, live.created, found, failed=f"{type(error).__name__}: {error}")
         finally:
             self._rest_until = self._monotonic() + CALM * (self._monotonic() - begin)
+        return self._now is not None
 
     def _begin(
         self, storage: Storage, roster: Roster, rows: dict[str, Progress], now: float

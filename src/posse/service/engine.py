@@ -33,6 +33,7 @@ SLOW_SECONDS = 0.050  # after which a fleet does not learn on the thread that wr
 BUSY_SECONDS = 0.020  # for which the thread that writes waits for a fleet that somebody works on
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
+CHECK_SECONDS = 0.030  # between two moments of comparing a fleet with its log
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
 NOTE_CALM, LONGEST_NOTE = (
     100,
@@ -246,7 +247,8 @@ class Engine:
                     self.sweep(TURN_SECONDS)
                 self._keep_key_uses()
                 self._repair_one()
-                self.checker.step(self.storage, self.roster, rows)
+                self._pause(pause, rows)
+                continue
             except PosseError as error:
                 if str(error) != warned:
                     logger.warning("%s; trying again", error)
@@ -256,6 +258,13 @@ class Engine:
                 logger.exception("looking after the fleets failed; trying again")
                 self._stop.wait(1.0)
             self._stop.wait(pause)
+
+    def _pause(self, seconds: float, rows: dict[str, Progress]) -> None:
+        """Wait, and compare fleets with their logs meanwhile: in moments, since requests wait for each of them."""
+        end = time.monotonic() + seconds
+        while not self._stop.is_set() and (left := end - time.monotonic()) > 0:
+            comparing = self.checker.step(self.storage, self.roster, rows)
+            self._stop.wait(min(left, CHECK_SECONDS) if comparing else left)
 
     def _warm(self) -> None:
         """Load compiled code, however often that takes: without it nothing could be decided or learned."""

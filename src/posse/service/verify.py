@@ -31,7 +31,8 @@ from posse.service.contexts import Contexts
 from posse.storage import REWARDED, FleetRow, LoggedDecision, Storage, digest_of
 
 AT_ONCE = 50  # tasks whose sums are copied at a time
-ROWS = 1000  # of the log that are read at a time
+ROWS = 200  # of the log that are read at a time: a millisecond
+TOGETHER = 50  # rows that are added up at a time
 NUMBERS = 2_000_000  # that are copied at a time, unless one task has more
 TOLERANCE = 1e-9  # of the size that a sum has when nothing in it cancels
 MOST = 100  # differences that are told one by one
@@ -179,22 +180,28 @@ class Verification:
         found.differences += differences[: MOST - len(found.differences)]
 
     def _compare(self, names: list[str], done: list[_Slice]) -> Iterator[None]:
-        before = {name: row.rewards for name in names if (row := self._storage.task(self._fleet, name)) is not None}
-        yield
+        before: dict[str, int] = {}
+        for name in names:
+            row = self._storage.task(self._fleet, name)
+            if row is not None:
+                before[name] = row.rewards
+            yield
         applied, learned = self._replica.learned(names)
         log = _Log(self, applied)
         for name in names:
             yield from log.read(name)
+            yield
         log.flush()
         yield
         erased = self._erased_since(applied)
         result = _Slice(applied, left_out=log.left_out)
+        all_mine, all_theirs = _by_task(learned), _by_task(log.sums)
         for name in names:
+            yield
             if digest_of(self._fleet, name) in erased:
                 continue  # the log does not have it any more; whoever has not come to that change still does
             gone = max(before.get(name, 0) - log.rewarded.get(name, 0), 0) if self._prunes else 0
-            mine = {arm: sums for (task, arm), sums in learned.items() if task == name}
-            theirs = {arm: sums for (task, arm), sums in log.sums.items() if task == name}
+            mine, theirs = all_mine.get(name, {}), all_theirs.get(name, {})
             result.partial += gone > 0
             result.rewards += int(sum(float(sums.counts) for sums in theirs.values()))
             result.differences += self._differences(name, mine, theirs, gone)
@@ -204,7 +211,7 @@ class Verification:
         found: set[bytes] = set()
         if self._storage.erasure(self._fleet) <= applied:
             return found
-        while changes := self._storage.changes(self._fleet, applied, 10 * ROWS):
+        while changes := self._storage.changes(self._fleet, applied, 10_000):
             found.update(change.data for change in changes if change.kind == "erase")
             applied = changes[-1].number
         return found
@@ -267,6 +274,13 @@ class Verification:
         return _largest(pairs, partial=partial)
 
 
+def _by_task(sums: dict[Pair, Sums]) -> dict[Label, dict[Label, Sums]]:
+    found: dict[Label, dict[Label, Sums]] = {}
+    for (task, arm), some in sums.items():
+        found.setdefault(task, {})[arm] = some
+    return found
+
+
 def _largest(pairs: list[tuple[Any, Any, Any]], *, partial: bool, fades: bool = False) -> float:
     """Return the largest difference of two sums as a part of their size, or of what is missing in ``partial`` ones.
 
@@ -309,7 +323,7 @@ class _Log:
                 value = self._value(row)
                 if value is not None:
                     self._rows.append((row, value))
-            if len(self._rows) >= ROWS:
+            if len(self._rows) >= TOGETHER:
                 self.flush()
             if len(rows) < ROWS:
                 return
