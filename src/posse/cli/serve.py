@@ -55,13 +55,13 @@ def serve(
 
     Without options: an SQLite file in the current folder, this machine only, no keys. See `posse docs service`.
     """
-    running = _service("running")
-    from posse.service.settings import read_settings
-
+    read_settings = _service("settings").read_settings
     settings = read_settings(
         config, database=database, host=host, port=port, workers=workers, log_format=log_format,
         access_log=access_log or None,
     )  # fmt: skip
+    _service("ahead").read_ahead(settings.database, embedded=settings.embedded)
+    running = _service("running")
     _service("log_lines").write_log_lines(verbose, settings.log_format)
     keys = running.require_safe(settings)
     if demo:
