@@ -76,6 +76,33 @@ def test_a_database_in_use_is_left_alone(run):
     storage.close()
 
 
+@pytest.mark.parametrize("link", ["file", "folder", "nothing yet"])
+def test_a_link_is_the_file_that_it_leads_to(run, tmp_path, link):
+    """By the link's own name there is no lock, and none of what was written last."""
+    (tmp_path / "disk").mkdir()
+    if link == "folder":
+        os.symlink("disk", "data")
+        address = "data/real.db"
+    else:
+        address = "posse.db"
+        os.symlink("disk/real.db", address)
+    make("copied.db", "first")
+    run("backup", "copy.db", "--database", "copied.db")
+    if link != "nothing yet":
+        storage = open_storage("disk/real.db")
+        storage.create_fleet("later", {"arms": ["a"], "time_to_live": None}, 1.0)
+        assert storage.lead()
+        with pytest.raises(InvalidValue, match="a service uses"):
+            run("restore", "copy.db", "--database", address, "--replace")
+        storage.close()
+    run("restore", "copy.db", "--database", address, "--replace", "--no-verify")
+    assert os.path.islink("data" if link == "folder" else address)
+    assert fleets("disk/real.db") == fleets(address) == ["first"]
+    if link != "nothing yet":
+        (aside,) = [name for name in names("disk") if ".before-" in name]
+        assert fleets(tmp_path / "disk" / aside) == ["later"]
+
+
 @pytest.mark.parametrize("kind", ["none", "text", "damaged", "newer", "other"])
 def test_what_is_no_copy_changes_nothing(run, tmp_path, kind):
     make("posse.db", "first")

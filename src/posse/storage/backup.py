@@ -75,7 +75,7 @@ def restore_database(copy: Path, target: Path, *, replace: bool = False) -> Path
     copy : Path
         Made by :func:`copy_database`; it stays as it is.
     target : Path
-        Where a service will look for it.
+        Where a service will look for it; a symbolic link goes on leading there.
     replace : bool
         Whether there may be a storage already. It is moved aside, with all that belongs to it.
 
@@ -88,6 +88,8 @@ def restore_database(copy: Path, target: Path, *, replace: bool = False) -> Path
     StorageUnavailable
         If the disk is full, say; then the target is as it was.
     """
+    # A service behind a symbolic link has its lock, and what it wrote last, beside the file itself.
+    target = target.resolve()
     if target.exists() and not replace:
         raise InvalidValue(f"{target} is there already; pass --replace to move it aside, or name another --database")
     if copy.exists() and target.exists() and copy.samefile(target):
