@@ -183,6 +183,26 @@ def test_what_cannot_be_learned_at_once_is_acknowledged_all_the_same(slow, caplo
     writer.close()
 
 
+def test_what_cannot_be_counted_is_answered_all_the_same(slow, caplog):
+    def refuse(_):
+        raise OSError(28, "No space left on device")
+
+    writer = Writer(slow, lambda _: None, measured=refuse)
+
+    def write(number):
+        return asyncio.run(asyncio.wait_for(writer.write([decision(number)]), 10))
+
+    assert kinds([write(1)]) == [[ACCEPTED]]
+    assert writer.disk.problem is None
+    slow.failure = StorageUnavailable("the disk is full; free some space")
+    with pytest.raises(StorageUnavailable, match="full"):
+        write(2)
+    slow.failure = None
+    assert kinds([write(2)]) == [[ACCEPTED]]
+    assert caplog.text.count("could not be counted") == 3
+    writer.close()
+
+
 def test_more_than_may_wait_are_told_to_come_back(slow, writer):
     answers = held_up(slow, writer, [[decision(i)] for i in range(1, 71)])
     refused = [answer for answer in answers if isinstance(answer, StorageUnavailable)]

@@ -535,6 +535,29 @@ def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):
     assert len(storage.decisions("stores")) == 60
 
 
+def test_what_was_written_is_acknowledged_though_no_thread_is_to_be_had(open_one, make, monkeypatch):
+    """As where a limit of processes is reached; the checkpoint is made when there is room again."""
+    monkeypatch.setattr("posse.storage.checkpoints.DUE", 0)
+    storage = open_one()
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr("threading.Thread.start", refuse)
+        assert storage.create_fleet("stores", make.DEFINITION, 12.5)
+        assert storage.write([[make.decision("kept")]]).outcomes[0][0].kind == ACCEPTED
+        other = open_one()
+        assert other.create_fleet("quiet", make.DEFINITION, 12.5)
+        other.close()  # there is nothing to wait for
+    assert storage._checkpoints.made == 0
+    storage.write([[make.decision("later")]])
+    end = time.monotonic() + 10
+    while not storage._checkpoints.made:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_many_commits_share_a_checkpoint(storage, make, monkeypatch):
     """One after every commit waits for the disk more often than all commits do."""
     monkeypatch.setattr("posse.storage.checkpoints.PAUSE", 60.0)

@@ -132,11 +132,6 @@ class Writer:
         begin = time.perf_counter()
         try:
             written = self._storage.write([group for group, _, _ in items])
-            took = time.perf_counter() - begin
-            self._took = 0.9 * self._took + 0.1 * took
-            self._measured(took)
-            self.disk.succeeded()
-            answers = list(written.outcomes)
         except InvalidValue as error:
             if len(items) > 1:
                 # Somebody else's request is not to blame.
@@ -149,10 +144,16 @@ class Writer:
                 logger.exception("writing failed")
                 error = StorageUnavailable("the storage failed; the log of the service says why")
             if isinstance(error, StorageUnavailable):
-                self._measured(None)
+                self._measure(None)
                 self.disk.failed(error, len(items))
             answers = [error] * len(items)
         else:
+            # It is written, so nothing that fails from here on may refuse it.
+            took = time.perf_counter() - begin
+            self._took = 0.9 * self._took + 0.1 * took
+            answers = list(written.outcomes)
+            self.disk.succeeded()
+            self._measure(took)
             try:
                 self._written(written)
             except Exception:
@@ -166,6 +167,12 @@ class Writer:
                 loop.call_soon_threadsafe(_tell, pairs)
             except RuntimeError:  # the loop is closed: nobody waits
                 logger.info("an answer came after its loop had ended")
+
+    def _measure(self, seconds: float | None) -> None:
+        try:
+            self._measured(seconds)
+        except Exception:
+            logger.exception("a transaction could not be counted")
 
     def _run(self, job: Callable[[], Any], done: queue.SimpleQueue[Any]) -> None:
         try:

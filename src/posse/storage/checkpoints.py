@@ -74,9 +74,13 @@ class Checkpoints:
         if due and not self._due.is_set():
             with self._lock:
                 if self._thread is None and not self._closed:
-                    self._thread = threading.Thread(target=self._work, name="posse-checkpoints", daemon=True)
-                    self._thread.start()
-            self._due.set()
+                    thread = threading.Thread(target=self._work, name="posse-checkpoints", daemon=True)
+                    # What was written is written. If no thread is to be had, the next write tries again.
+                    with suppress(RuntimeError):
+                        thread.start()
+                        self._thread = thread
+            if self._thread is not None:
+                self._due.set()
         if self.large:
             self._hurry.set()
 

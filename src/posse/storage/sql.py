@@ -177,11 +177,12 @@ class SqlStorage(SqlKeys):
                     return
                 # A short name, or the beginning of another, is found in other text too, which moves while others write.
                 logger.warning("what looks like a copy of an erased task stays in unused space of the database")
+            with self._writing() as session:
+                session.run("DELETE FROM erasures WHERE fleet = ? AND task = ? AND number = ?", fleet, task, last)
         except StorageError as error:
+            # Whoever erases is answered all the same: it is written.
             logger.warning("copies of an erased task may be left, and are looked for again: %s", error)
             return
-        with self._writing() as session:
-            session.run("DELETE FROM erasures WHERE fleet = ? AND task = ? AND number = ?", fleet, task, last)
         self._forget()
         self._look_at.pop(erasure, None)
         self._looked.pop(erasure, None)
