@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from posse.storage import NewDecision, open_storage
+from posse.storage import NewDecision, NewReward, open_storage
 
 pytest.importorskip("fastapi")
 
@@ -90,6 +90,32 @@ def test_a_fleet_that_is_slow_to_learn_does_so_beside_the_thread_that_writes(two
     wait_for(lambda: live.replica.n_rewards == 2)
     assert learners.count("posse-writer") == 1
     wait_for(lambda: live.took < 10.0)
+
+
+@pytest.mark.parametrize("what", ["learned again", "kept", "erased"])
+def test_others_learn_what_other_processes_write_while_one_takes_long(two, wait_for, what):
+    """Whoever looks after all fleets waits neither for one of them nor for rows that somebody else removes."""
+    storage, body = two.engine.storage, '{"context": {"hour": 9.5, "weather": "rain"}}'
+
+    def write(fleet, number):
+        """As another process does: this one finds it in the log."""
+        made = NewDecision(fleet, f"{fleet}-{number}", time.time(), "t", "coffee", 0.5, body, "p", "v")
+        storage.write([[made], [NewReward(made.id, 1.0, time.time())]])
+
+    two.reward(two.decide(), 1.0)
+    two.engine.snapshot(two.live())
+    live = two.live()
+    held = {"learned again": live.working(), "kept": live.keeping, "erased": two.engine._sweeping}[what]
+    with held:
+        if what == "kept":
+            storage.erase("stores", "store-17")  # so that a snapshot is due at once
+        write("stores", 1)
+        time.sleep(0.3)  # a few turns of the one that looks after all
+        write("quiet", 2)
+        wait_for(lambda: two.live("quiet").replica.n_rewards == 1)
+        assert what != "learned again" or live.replica.n_rewards == 1
+    wait_for(lambda: live.applied == storage.fleet("stores").changes)
+    wait_for(lambda: storage.fleet("stores").snapshot >= storage.erasure("stores"))
 
 
 def test_what_a_kill_left_of_a_deleted_fleet_goes_after_the_start(start, tmp_path, wait_for):

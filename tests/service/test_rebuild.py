@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue, StorageUnavailable
+from posse.service.live import LiveFleet
 
 ARMS = ["coffee", "cake", "newspaper"]
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -411,6 +412,38 @@ def test_the_others_believe_as_if_an_erased_task_had_never_been(start, tmp_path,
     assert forgot.adopt(population)
     assert plain.adopt(population)
     require_same(posteriors_of(service, "with"), posteriors_of(service, "without"))
+
+
+@pytest.mark.parametrize("with_snapshot", [False, True])
+def test_clicks_are_learned_again_without_an_erased_task_though_that_fails_at_first(
+    start, wait_for, monkeypatch, with_snapshot
+):
+    """Each click was learned under what all before it said, so others know of the task until then."""
+    service = start()
+    service.make_fleet(features=FEATURES, **CLICKS)
+    feed(service, seed=1)
+    if with_snapshot:
+        service.snapshot()
+    before, failures, real = service.live().replica, [], LiveFleet._learned_again
+
+    def fail_once(self, replica):
+        if not failures:
+            failures.append(replica)
+            raise MemoryError
+        return real(self, replica)
+
+    monkeypatch.setattr(LiveFleet, "_learned_again", fail_once)
+    assert service.delete("/v1/fleets/stores/tasks/store-1").status_code == 204
+    wait_for(lambda: service.live().replica is not before)
+    wait_for(lambda: service.read("/v1/fleets/stores")["state"] == "serving")
+    assert len(failures) == 1
+    storage = service.engine.storage
+    row = storage.fleet("stores")
+    assert row.snapshot == 0 or row.snapshot >= storage.erasure("stores")
+    found, expected = service.live().replica, LiveFleet(storage, row, from_log=True).replica
+    context = {"hour": 3.0, "shop": "north"}
+    for task in ("store-0", "store-2"):
+        assert str(found.expected(task, context)) == str(expected.expected(task, context))
 
 
 def test_a_population_that_an_erased_task_shaped_does_not_come_back(start, tmp_path, wait_for):

@@ -17,7 +17,7 @@ from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live import LiveFleet
 from posse.service.measures import Measures
-from posse.service.roster import Roster, set_aside, unknown_fleet
+from posse.service.roster import BUSY_SECONDS, Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.slices import Slices
 from posse.service.warming import Warming
@@ -31,7 +31,6 @@ LEAD_SECONDS = 1.0  # between two tries to be the one that learns
 TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
 ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
 SLOW_SECONDS = 0.050  # after which a fleet does not learn on the thread that writes any more
-BUSY_SECONDS = 0.020  # for which the thread that writes waits for a fleet that somebody works on
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
 PRUNE_SECONDS = 60.0
 CHECK_SECONDS = 0.030  # between two moments of comparing a fleet with its log
@@ -253,7 +252,7 @@ class Engine:
                 self._note_now_and_then(rows)
                 if self.leading:
                     self._look_after_all(rows)
-                    self.sweep(TURN_SECONDS)
+                    self.sweep(TURN_SECONDS, patience=0.0)
                 self._keep_key_uses()
                 self._repair_one()
                 self._pause(pause, rows)
@@ -378,8 +377,11 @@ class Engine:
         news = row.changes - row.snapshot
         pause = self.settings.snapshot_seconds if news < MANY_CHANGES else 0.0
         pause = max(pause, CALM * self._snapshot_cost.get(live.name, 0.0))
-        if erased or (news > 0 and time.monotonic() - last >= pause):
-            self.snapshot(live, row.erasure if erased else None)
+        if (erased or (news > 0 and time.monotonic() - last >= pause)) and not live.keeping.locked():
+            with live.working_if_free(BUSY_SECONDS) as free:
+                pass
+            if free:  # or else at the next turn: others are to be looked after
+                self.snapshot(live, row.erasure if erased else None)
 
     def _publish(self, live: LiveFleet, population: bytes) -> None:
         def job() -> None:
@@ -469,11 +471,18 @@ class Engine:
         if not self._slices.run(lambda limit: self.storage.prune(live.name, before, limit), TURN_SECONDS):
             del self._prune_at[live.name]
 
-    def sweep(self, seconds: float = float("inf")) -> bool:
-        """Remove rows of what was deleted, in slices, for so long at most; return whether none is left."""
+    def sweep(self, seconds: float = float("inf"), patience: float = -1.0) -> bool:
+        """Remove rows of what was deleted, in slices, for so long at most; return whether none is left.
+
+        Others who do so are waited for, ``patience`` seconds at most if that is not negative.
+        """
         # One at a time: whoever finds nothing left must not be quicker than another's last slice.
-        with self._sweeping:
+        if not self._sweeping.acquire(timeout=patience):
+            return False
+        try:
             return self._slices.run(lambda limit: limit if self.storage.sweep(limit) else 0, seconds)
+        finally:
+            self._sweeping.release()
 
     def _note_now_and_then(self, rows: dict[str, Progress]) -> None:
         """Note how this process is for others, who are asked for metrics; with a thousand fleets that is some work."""
@@ -514,7 +523,7 @@ class Engine:
                 # If this fails, the old one is not read any more; it is replaced when there is room again.
                 self.roster.attempt(live, "snapshot", lambda: self.snapshot(live, change))
         try:
-            self.sweep(ERASE_SECONDS)
+            self.sweep(ERASE_SECONDS, patience=ERASE_SECONDS)
         except (PosseError, OSError) as error:
             logger.warning("rows of fleet %r from before an erasure are still there: %s", name, error)
         return True

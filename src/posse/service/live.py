@@ -186,9 +186,9 @@ class LiveFleet:
         the task's own are gone.
         """
         if self._forgot:
-            self._forgot = False
             if self._storage.is_whole(self.name):
                 self.relearn()
+            self._forgot = False  # not before: what raises is tried again by whoever follows next
 
     def _learned_again(self, replica: Replica) -> tuple[Replica, bool]:
         replica.leading = self.replica.leading
@@ -213,6 +213,16 @@ class LiveFleet:
     def working(self) -> AbstractContextManager[Any]:
         """Keep others from applying changes meanwhile."""
         return self._lock
+
+    @contextmanager
+    def working_if_free(self, patience: float) -> Iterator[bool]:
+        """Keep others from applying changes meanwhile, unless somebody works on it for longer than so many seconds."""
+        free = self._lock.acquire(timeout=patience)
+        try:
+            yield free
+        finally:
+            if free:
+                self._lock.release()
 
     def apply(self, before: int, changes: list[Change], patience: float = -1.0) -> bool:
         """Apply changes that this process has just written, and others that came before them, if any.
@@ -440,6 +450,7 @@ class LiveFleet:
                 row = self._storage.fleet(self.name)
                 if row is not None and row.created == self.created:
                     self._rebuild(row)
+            self._relearn_forgotten()
             number, write = self.applied, self.replica.freeze()
         with tempfile.TemporaryDirectory(prefix="posse-") as folder:
             path = Path(folder) / "snapshot"

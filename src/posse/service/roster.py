@@ -20,6 +20,7 @@ UPKEEP = ("publishing", "expiry", "snapshot", "pruning")
 SMALL, SMALL_AT_ONCE = 1000, 100
 """Tasks, and changes since the snapshot, of a fleet that is loaded in milliseconds; how many are loaded at a time."""
 
+BUSY_SECONDS = 0.020  # for which a fleet that somebody works on is waited for
 PATIENCE = 3  # times in a row that a fleet may fail to learn before it is set aside: most of that passes by itself
 SERVING, DEGRADED, SET_ASIDE = "serving", "degraded", "set_aside"
 """States of a fleet.
@@ -229,8 +230,12 @@ class Roster:
                     continue
                 small -= is_small
                 live = self.load(name)
-            if live is not None and row.changes > live.applied and self._unlearned.is_due(name):
-                self.learn(live)
+            has_news = live is not None and (row.changes > live.applied or not self.can_learn(name))
+            if live is not None and has_news and self._unlearned.is_due(name):
+                # Whoever works on it for long, to learn all of it again say, keeps no other fleet from learning.
+                with live.working_if_free(BUSY_SECONDS) as free:
+                    if free:
+                        self.learn(live)
         return complete
 
     def drop(self, name: str) -> None:
