@@ -31,6 +31,7 @@ from posse.storage import open_storage
 logger = logging.getLogger("posse.service")
 
 ENVIRONMENT = "POSSE_SERVE_SETTINGS"  # how settings reach further processes
+MEMORY = "/dev/shm"  # a folder that is no disk, where there is one
 
 
 def require_safe(settings: Settings) -> KeyRing | None:
@@ -98,7 +99,9 @@ def serve(settings: Settings, started: Callable[[str], None] | None = None, *, v
         if not server.started:
             raise SystemExit(3)
         return
-    folder = tempfile.TemporaryDirectory(prefix="posse-metrics-")
+    # Files that workers map into memory. On a disk that is full, the first page without room would end a worker.
+    in_memory = MEMORY if os.access(MEMORY, os.W_OK | os.X_OK) else None
+    folder = tempfile.TemporaryDirectory(prefix="posse-metrics-", dir=in_memory)
     os.environ[SHARED] = folder.name
     os.environ[ENVIRONMENT] = json.dumps({"settings": dataclasses.asdict(settings), "verbose": verbose})
     if started is not None:

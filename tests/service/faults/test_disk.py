@@ -11,6 +11,7 @@ import pytest
 from .checking import check_all, decide, make_fleet, read_log, task_path
 from .load import FLEET
 from .serving import settle
+from .test_workers import workers_of
 
 
 @pytest.fixture
@@ -159,6 +160,23 @@ def test_a_full_temporary_folder_stops_snapshots_and_nothing_else(services, load
     (small_disk / "ballast").unlink()
     check_all(service.connection, load.rest(), service.database)
     assert service.complaints() == []
+
+
+@pytest.mark.slow
+def test_workers_do_not_die_of_a_full_temporary_folder(services, small_disk, postgres_url):
+    """What they count is in files that are mapped into memory: a page without room on the disk is a signal."""
+    arms = [f"{number}-" + "x" * 100 for number in range(60)]  # each is counted by itself: more than a page of names
+    service = services("service", "--workers", "2", database=postgres_url, environment={"TMPDIR": str(small_disk)})
+    service.start()
+    make_fleet(service.connection, arms=arms, floor=0.0)
+    fill(small_disk)
+    before = workers_of(service)
+    for arm in arms:
+        ask = {"task": "task-0", "context": {"hour": 1.0, "rain": 0.0}, "eligible": [arm]}
+        assert service.connection.ask("POST", f"/v1/fleets/{FLEET}/decisions", ask).status == 200
+    assert service.connection.ask("GET", "/metrics").status == 200
+    assert sorted(workers_of(service)) == sorted(before)
+    assert service.stop() == 0
 
 
 @pytest.mark.slow
