@@ -4,6 +4,8 @@ import itertools
 import linecache
 import signal
 import sys
+import traceback
+import warnings
 from pathlib import Path
 
 from numba.core.errors import LoweringError, NumbaRuntimeError
@@ -43,6 +45,7 @@ class Injection:
             if not self.fired:
                 raise
             self.raised = error
+            let_go(error)
             return None
         finally:
             sys.settrace(before)
@@ -73,6 +76,19 @@ class Injection:
                 sys.settrace(None)
                 signal.raise_signal(signal.SIGINT)
         return self._at_line
+
+
+def let_go(error):
+    """Let go of what the functions that an exception ended knew.
+
+    One that comes where a file is to be closed leaves that to whoever lets go of it last; if that were the collector,
+    some later test would be told of it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        while error is not None:
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
 
 
 def places(most, stride=1, dense=0, middle=0, errors=None):
