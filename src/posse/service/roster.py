@@ -217,7 +217,7 @@ class Roster:
         """
         for name in {*self._fleets, *self._unloaded}.difference(rows):
             self.drop(name)
-        small, complete = SMALL_AT_ONCE, True
+        small, complete, failed = SMALL_AT_ONCE, True, len(self._unlearned) > 0
         for name, row in rows.items():
             live = self._fleets.get(name)
             if live is not None and row.created != live.created:
@@ -230,8 +230,9 @@ class Roster:
                     continue
                 small -= is_small
                 live = self.load(name)
-            has_news = live is not None and (row.changes > live.applied or not self.can_learn(name))
-            if live is not None and has_news and self._unlearned.is_due(name):
+            # One that has applied all may still have failed after that.
+            has_work = live is not None and (row.changes > live.applied or (failed and not self.can_learn(name)))
+            if live is not None and has_work and self._unlearned.is_due(name):
                 # Whoever works on it for long, to learn all of it again say, keeps no other fleet from learning.
                 with live.working_if_free(BUSY_SECONDS) as free:
                     if free:
