@@ -41,6 +41,8 @@ KINDS = {
     "drift, learned": {"drift": "learn"},
     "drift, held": LATE | {"count_pending": False, "drift": 1e9},
     "known": {"task_features": ["size"], "arm_features": ["price"]},
+    "clicks, known": {"rewards": "binary", "task_features": ["size"], "arm_features": ["price"]},
+    "clicks, known, counting": {"rewards": "binary", "absent_reward": 0.0, "task_features": ["size"]},
 }
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 

@@ -73,7 +73,7 @@ def test_the_site_of_a_reward_that_has_faded_is_that_of_a_power_of_its_likelihoo
     assert_allclose(e, m + v * weight * (reward - mean), rtol=1e-8, atol=1e-8 * scale)
     assert_allclose(w, max(weight * slope, 1e-12), rtol=1e-7)
     if q * w < 1 - 1e-5:
-        assert_allclose(site_again(family, reward, weight, e, q, w, h), (w, h), rtol=1e-5, atol=1e-7)
+        assert_allclose(site_again(family, reward, weight, e, q, w, h, 0.0), (w, h), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(("family", "reward", "m", "v"), CASES)
@@ -101,7 +101,21 @@ def test_a_site_made_again_under_the_same_belief_is_the_same(family, reward, m, 
     e = q * (m / v + h)
     if q * w > 1 - 1e-5:  # the belief before the reward cannot be told from one after it any more
         return
-    assert_allclose(site_again(family, reward, 1.0, e, q, w, h), (w, h), rtol=1e-5, atol=1e-7)
+    assert_allclose(site_again(family, reward, 1.0, e, q, w, h, 0.0), (w, h), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("offset", [0.7, -2.0])
+@pytest.mark.parametrize(("family", "reward", "m", "v"), CASES)
+def test_a_site_less_an_offset_is_the_same_factor_on_the_predictor(family, reward, m, v, offset):
+    w, h = site(family, reward, 1.0, m, v, m, v, CLOSE)
+    w, h = 1.1 * w, 1.1 * h  # a step away, so that there is something to make again
+    q = 1 / (1 / v + w)
+    e = q * (m / v + h)
+    if not q * w < 1 - 1e-5:
+        return
+    again = site_again(family, reward, 1.0, e, q, w, h, 0.0)
+    less = site_again(family, reward, 1.0, e - offset, q, w, h - w * offset, offset)
+    assert_allclose((less[0], less[1] + less[0] * offset), again, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("family", [BINARY, COUNT])

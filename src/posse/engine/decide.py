@@ -47,8 +47,9 @@ def choose(
     if engine.store.overdue is not None:
         engine.store.fade_overdue_tasks(np.array([task]))
     if engine.known is not None:
-        return _choose_with_offsets(engine, engine.known, task, x, arms, step, explore, uniform, out)
-    position = int(decide(engine.store.ground.address, task, x, arms, step, explore, uniform, out))
+        position = _choose_with_offsets(engine, engine.known, task, x, arms, step, explore, uniform, out)
+    else:
+        position = int(decide(engine.store.ground.address, task, x, arms, step, explore, uniform, out))
     if engine.family.code != NUMBER:
         show_rewards(engine.family.code, out[1], out[2])
     return position
@@ -58,7 +59,7 @@ def _choose_with_offsets(
     engine: Engine, known: Known, task: int, x: Array, arms: IntArray, step: int, explore: bool, uniform: float,
     out: Array,
 ) -> int:  # fmt: skip
-    """Decide where something is known about tasks or arms; rewards are numbers there."""
+    """Decide where something is known about tasks or arms; what is written is of linear predictors."""
     if decide(engine.store.ground.address, task, x, arms, step, False, 0.0, out) < 0:
         return -1
     known.add(engine.store, task, x, arms, out[1], out[2])
@@ -117,12 +118,14 @@ def decide_rows(
     address = ground.address
     first_step, least_step = steps
     engine.store.fade_overdue_tasks(tasks)
-    if engine.known is not None:
+    known = engine.known
+    if known is not None:
         probabilities[...], mean[...], sd[...] = 0.0, np.nan, np.nan
         for row in range(n):
             arms = np.flatnonzero(mask[row if len(mask) > 1 else 0])
             step, out = max(first_step + (row if advance else 0), least_step), np.empty((3, arms.size))
-            position = choose(engine, int(tasks[row]), X[row], arms, step, explore, float(uniforms[row]), out)
+            task, uniform = int(tasks[row]), float(uniforms[row])
+            position = _choose_with_offsets(engine, known, task, X[row], arms, step, explore, uniform, out)
             chosen[row] = arms[position] if position >= 0 else -1
             probabilities[row, arms], mean[row, arms], sd[row, arms] = out
         return chosen, probabilities, mean, sd

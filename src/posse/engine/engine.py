@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from posse.engine.background import end_beside, run_beside, run_later
-from posse.engine.commit import commit
 from posse.engine.site_store import SiteStore
 from posse.engine.store import Store
 from posse.families import RewardFamily, linked_family_of
@@ -95,6 +94,12 @@ class Engine:
         alone = isinstance(self.store, SiteStore) and self.store.fades
         return self.in_background and self.method == estimators.EVIDENCE and self.known is None and not alone
 
+    def know(self, known: Known | None) -> None:
+        """Have features of tasks and arms, before the first reward."""
+        self.known = known
+        if known is not None and isinstance(self.store, SiteStore):
+            self.store.know(known)
+
     @property
     def is_refreshing(self) -> bool:
         """Whether the population is being estimated; a forked child does not have its parent's thread."""
@@ -128,12 +133,8 @@ class Engine:
 
     def _learn_effects(self, *, steps: int, settled: float) -> None:
         """Learn what features of tasks and arms say, after the population, and then the population around that."""
-        store = self.store
-        if self.known is not None and store.memory.evidence.refreshed_at[0] > 0:
-            for _ in range(FIT_ROUNDS if steps >= FIT_STEPS else 1):
-                commit(self.known.learning(store))
-                if store.stale:
-                    store.refresh(steps=steps, settled=settled)
+        if self.known is not None:
+            self.known.learn(self.store, rounds=FIT_ROUNDS if steps >= FIT_STEPS else 1, steps=steps, settled=settled)
 
     def refresh_later(
         self, *, steps: int = STEPS, settled: float = SETTLED, sample: int | None = None, look: bool = False

@@ -5,6 +5,8 @@ the task and :math:`f_k` what is known about the arm. The *offset* :math:`o_{jk}
 between two refreshes; rewards are learned less :math:`x^\top o_{jk}`, so that everything else is as it is in a fleet
 without features, and every prediction adds it again. A refresh learns the effects W and M anew and moves the sums to
 the new offsets, which is exact: :math:`b - A\,\delta` and :math:`q - 2 \delta^\top b + \delta^\top A\,\delta`.
+Clicks and counts are learned as sites on their predictor less :math:`x^\top o_{jk}`: see
+:mod:`posse.engine.site_offsets`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.engine.commit import commit
+from posse.engine.site_offsets import moving_rows, setting_offsets
+from posse.engine.site_store import SiteStore
 from posse.kernels.known import KnownSide, add_known
 from posse.kernels.packing import whole_matrices, whole_matrix
 from posse.model.effects import Effects, learn_effects, no_effects, regression, task_information
@@ -189,8 +194,9 @@ class Known:
     def offsets(self, tasks: IntArray, arms: IntArray, z: Array | None = None) -> Array:
         """Return where the coefficients of pairs lie beyond the mean of their arms, shape (n, n_features)."""
         z = self.tasks.of(tasks) if z is None else z
+        # Not as products of matrices, whose rounding depends on how many rows there are.
         by_task = np.einsum("np,npi->ni", z, self._effects_of(arms))
-        result: Array = by_task + self.arms.of(arms) @ self.arms.effects.mean[0]
+        result: Array = by_task + np.einsum("np,pi->ni", self.arms.of(arms), self.arms.effects.mean[0])
         return result
 
     def _effects_of(self, arms: IntArray) -> Array:
@@ -268,6 +274,7 @@ class Known:
             moment[part] -= moved
         return [
             partial(store.__dict__.update, stale=stale, version=store.version + 1),
+            *(moving_rows(store, slots, delta) if isinstance(store, SiteStore) else ()),
             partial(sums.moment.__setitem__, slots, moment),
             partial(sums.sum_of_squares.__setitem__, slots, np.maximum(squares, 0.0)),
             partial(store._capacity.settled.__setitem__, slots, -1),
@@ -282,16 +289,17 @@ class Known:
         slots = store.belief.slot[tasks, : store.n_arms]
         place, arms = np.nonzero(slots >= 0)
         slots = slots[place, arms]
+        offsets = setting_offsets(store, self, tasks, encoded) if isinstance(store, SiteStore) else []
         seen = store.belief.sums.counts[slots] > 0
         place, arms, slots = place[seen], arms[seen], slots[seen]
         n_rewards = int(store.belief.sums.counts[slots].sum())
         delta = self.offsets(tasks[place], arms, encoded[place]) - self.offsets(tasks[place], arms)
         if not delta.any():
-            return [], n_rewards
+            return offsets, n_rewards
         if not store.stale:
             store.settle(np.unique(tasks[place]).tolist())
         shared = [] if store.stale else self._moving_shared(store, slots, arms, delta)
-        return [*self.moving(store, slots, arms, delta, stale=store.stale), *shared], n_rewards
+        return [*self.moving(store, slots, arms, delta, stale=store.stale), *shared, *offsets], n_rewards
 
     def _moving_shared(self, store: Store, slots: IntArray, arms: IntArray, delta: Array) -> Steps:
         """Let shared means follow sums that are moved; pairs must be settled."""
@@ -314,6 +322,15 @@ class Known:
         belief = store.belief
         seen = [belief.seen[arm, : belief.n_seen[arm]] for arm in range(store.n_arms)]
         return np.concatenate(seen), np.repeat(np.arange(store.n_arms), [rows.size for rows in seen])
+
+    def learn(self, store: Store, *, rounds: int, steps: int, settled: float) -> None:
+        """Learn the effects of features, after the population, and then the population around that, in turn."""
+        if not store.memory.evidence.refreshed_at[0] > 0:
+            return
+        for _ in range(rounds):
+            commit(self.learning(store))
+            if store.stale:
+                store.refresh(steps=steps, settled=settled)
 
     def learning(self, store: Store) -> Steps:
         """Learn the effects of features anew under the population in force, and move all sums to the new offsets."""
@@ -366,6 +383,8 @@ class Known:
         delta = after.offsets(tasks, arms) - self.offsets(tasks, arms)
         # Features that say nothing leave everything as it is, to the last digit.
         steps = self.moving(store, slots, arms, delta) if delta.any() else []
+        if isinstance(store, SiteStore):
+            steps += setting_offsets(store, after)
         return [
             *steps,
             partial(self.tasks.__dict__.update, of_tasks),

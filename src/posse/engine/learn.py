@@ -53,7 +53,7 @@ def prepare_rows(
     contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
     tasks, arms = (np.require(array, np.int64, ["C", "A", "W"]) for array in (tasks, arms))
     slots = store.claim(tasks, arms)
-    if engine.known is not None:
+    if engine.known is not None and not isinstance(store, SiteStore):
         shift = engine.known.shift(tasks, arms, contexts)
         rewards, old = rewards - shift, None if old is None else old - shift
     due = store.refresh_due(engine.growth, len(rewards), provisional=provisional)
@@ -109,7 +109,10 @@ def prepare_one(engine: Engine, task: int, arm: int, *, provisional: bool = Fals
 
 
 def shift_of(engine: Engine, task: int, arm: int, x: Array) -> float:
-    """Return by how much a reward is lowered before it is learned: what features of task and arm say of it."""
-    if engine.known is None:
+    """Return by how much a reward is lowered before it is learned: what features of task and arm say of it.
+
+    Clicks and counts stay what they are, and their sites are lowered (:mod:`posse.engine.site_offsets`).
+    """
+    if engine.known is None or isinstance(engine.store, SiteStore):
         return 0.0
     return float(engine.known.shift(np.array([task]), np.array([arm]), x[None])[0])

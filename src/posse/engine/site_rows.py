@@ -37,8 +37,18 @@ def in_order(rows: KeptRows, slot: int) -> IntArray:
     return np.asarray(rows.first[slot] + (rows.seen[slot] - kept + np.arange(kept)) % room)
 
 
-def keeping_rows(rows: KeptRows, slots: IntArray, kept: IntArray, seen: IntArray, came: dict[str, Array]) -> Steps:
-    """Keep further rows of slots, ``kept`` of each, as the last of ``seen``; the oldest make way. No slot twice."""
+def keeping_rows(
+    rows: KeptRows,
+    slots: IntArray,
+    kept: IntArray,
+    seen: IntArray,
+    came: dict[str, Array],
+    moment: Array | None = None,
+) -> Steps:
+    """Keep further rows of slots, ``kept`` of each, as the last of ``seen``; the oldest make way. No slot twice.
+
+    ``moment`` has what the moments of the rows that are there will be by then. Default: what they are.
+    """
     steps: Steps = []
     for slot, n, more, last in zip(slots.tolist(), kept.tolist(), seen.tolist(), np.cumsum(kept), strict=True):
         old, total = in_order(rows, slot), int(rows.seen[slot]) + more
@@ -46,7 +56,8 @@ def keeping_rows(rows: KeptRows, slots: IntArray, kept: IntArray, seen: IntArray
         targets = rows.first[slot] + (total - count + np.arange(count)) % KEPT
         for name in OF_KEPT_ROWS:
             target = getattr(rows, name)
-            both = np.concatenate([target[old], came[name][last - n : last]])[-count:]
+            there = target if moment is None or name != "moment" else moment
+            both = np.concatenate([there[old], came[name][last - n : last]])[-count:]
             steps.append(partial(target.__setitem__, targets, both))
         steps += [partial(rows.seen.__setitem__, slot, total), partial(rows.kept.__setitem__, slot, count)]
     return steps
@@ -68,7 +79,9 @@ def with_waiting(rows: KeptRows, waiting: Waiting, n_slots: int) -> KeptRows:
     weight = np.concatenate([rows.weight[there], np.ones(places.size)])[order]
     count = kept + waits
     first = np.cumsum(count) - count
-    return KeptRows(contexts, rewards, precision, moment, weight, first, count, count, count, passes=rows.passes)
+    return KeptRows(
+        contexts, rewards, precision, moment, weight, first, count, count, count, passes=rows.passes, offset=rows.offset
+    )
 
 
 def giving_back(made: KeptRows, rows: KeptRows, waiting: Waiting, n_slots: int) -> Steps:
@@ -97,6 +110,7 @@ def with_more_slots(sites: Sites, size: int) -> Sites:
         room=np.full(size, KEPT, dtype=np.int64),
         kept=longer(rows.kept, size),
         seen=longer(rows.seen, size),
+        offset=longer(rows.offset, size) if len(rows.offset) else rows.offset,
     )
     return sites._replace(rows=grown, **of_pairs)
 
@@ -107,6 +121,6 @@ def copy_of_sites(sites: Sites, n_slots: int) -> Sites:
     of_rows: dict[str, Any] = {
         name: first_rows(getattr(rows, name), n_slots * KEPT, size * KEPT) for name in OF_KEPT_ROWS
     }  # fmt: skip
-    of_rows |= {name: getattr(rows, name).copy() for name in ("first", "room", "kept", "seen", "passes")}
+    of_rows |= {name: getattr(rows, name).copy() for name in ("first", "room", "kept", "seen", "passes", "offset")}
     of_pairs: dict[str, Any] = {name: first_rows(getattr(sites, name), n_slots, size) for name in OF_PAIRS}
     return sites._replace(rows=rows._replace(**of_rows), scaled=sites.scaled.copy(), **of_pairs)

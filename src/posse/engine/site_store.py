@@ -19,6 +19,7 @@ from posse.engine.capacity import copied, copy_of_capacity
 from posse.engine.commit import Attempt, Steps, commit
 from posse.engine.drift import losing
 from posse.engine.posteriors import NO_FAILURES
+from posse.engine.site_offsets import lowered
 from posse.engine.site_rows import (
     KEPT,
     OF_KEPT_ROWS,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
+    from posse.engine.known import Known
     from posse.kernels.estimators import Memory
     from posse.kernels.rule import Rule
     from posse.types import Array, IntArray
@@ -88,6 +90,9 @@ class SiteStore(Store):
 
     beside: deque[Batch | int] | None
     """What was learned, and how many tasks came, since a copy was made whose population is being estimated."""
+
+    known: Known | None = None
+    """What is known about tasks and arms, if such features were declared."""
 
     twin_of: Any
     """That copy, see :mod:`posse.engine.background`."""
@@ -281,6 +286,8 @@ class SiteStore(Store):
         """Estimate the prior in the midst of a batch; a failure is noted, and what was learned counts all the same."""
         try:
             self.refresh(steps=STEPS, settled=SETTLED)
+            if self.known is not None:
+                self.known.learn(self, rounds=1, steps=STEPS, settled=SETTLED)
         except Exception as error:
             self.postpone(error)
             logger.exception("the population could not be estimated and stays as it is until more rewards have come")
@@ -378,11 +385,18 @@ class SiteStore(Store):
         steps += [partial(field.__setitem__, lost, 0) for field in (rows.kept, rows.seen)]
         super().fade(factor, squares, slots, raised, [*steps, *(more or ())])
 
-    def adding_sites(self, slots: IntArray, other: SiteStore, factor: Array | None = None) -> Steps:
+    def adding_sites(
+        self,
+        slots: IntArray,
+        other: SiteStore,
+        factor: Array | None = None,
+        moved: tuple[Array, Array] | None = None,
+    ) -> Steps:
         """Add the rows of another store to these slots, which are in the order of its own; the sums were added.
 
         Its kept rows count as later than those here, and push them out where there is no room. They fade by ``factor``,
-        one number for every slot, as the sums did.
+        one number for every slot, as the sums did. Where features say something, ``moved`` is what the moments of the
+        rows here will be by then, and how much more is said of the other's pairs here than there.
         """
         self._get_ready()
         theirs, mine = other.sites.parts, self.sites.parts
@@ -398,8 +412,14 @@ class SiteStore(Store):
         there = np.concatenate([*came, []]).astype(np.int64)
         rows = {name: getattr(theirs.rows, name)[there] for name in OF_KEPT_ROWS}
         rows |= {name: rows[name] * np.repeat(left, kept) for name in FADING}
-        steps += keeping_rows(mine.rows, slots, kept, theirs.rows.seen[those].copy(), rows)
         waits, places = other.waiting.counts(other.n_slots)[those], other.waiting.places(those)
+        late = {name: getattr(other.waiting, name)[places] for name in OF_ROWS}
+        if moved is not None:
+            for some, counts in ((rows, kept), (late, waits)):
+                less = np.repeat(moved[1], counts, axis=0)
+                some["moment"] = lowered(some["contexts"], some["precision"], some["moment"], less)
+        here = None if moved is None else moved[0]
+        steps += keeping_rows(mine.rows, slots, kept, theirs.rows.seen[those].copy(), rows, here)
         self.waiting.reserve(places.size)
         plan = WaitingPlan(self.waiting)
         taken = [
@@ -407,7 +427,7 @@ class SiteStore(Store):
             for slot, place in zip(np.repeat(slots, waits).tolist(), places.tolist(), strict=True)
         ]
         for name in OF_ROWS:
-            steps.append(partial(getattr(self.waiting, name).__setitem__, taken, getattr(other.waiting, name)[places]))
+            steps.append(partial(getattr(self.waiting, name).__setitem__, taken, late[name]))
         return [*steps, *plan.installing()]
 
     # A copy, whose population is estimated while this one goes on.
@@ -440,6 +460,23 @@ class SiteStore(Store):
                 steps = self.learning_in_turn(*rows, old=change.old, waiting=change.waiting)
             # It leaves the list when it is learned: whoever goes on after an exception begins here.
             commit([*steps, changes.popleft])
+
+    # Features of tasks and arms.
+
+    def know(self, known: Known) -> None:
+        """Have features of tasks and arms, before the first reward."""
+        sites = self.sites.parts
+        rows = sites.rows._replace(offset=np.zeros((sites.total.size, self.n_features)))
+        self.known, self.sites = known, Handle(SITES, sites._replace(rows=rows))
+
+    def claim(self, tasks: IntArray, arms: IntArray) -> IntArray:
+        """Return the slot of every row; see :class:`posse.engine.arrays.Arrays`."""
+        slots = super().claim(tasks, arms)
+        if self.known is not None:
+            self.make_room()
+            new = self.belief.sums.counts[slots] == 0
+            self.sites.parts.rows.offset[slots[new]] = self.known.offsets(tasks[new], arms[new])
+        return slots
 
     # Capacity.
 

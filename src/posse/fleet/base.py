@@ -104,8 +104,8 @@ class FleetBase(KnownKeywords):
         )
         self._engine.store.task_keys = self._tasks.keys
         self._engine.fading = new_fading(drift, self._engine, self._late)
-        self._engine.known = declare_known(
-            self._features, task_features, arm_features, known_arms, behaviour, self._engine
+        self._engine.know(
+            declare_known(self._features, task_features, arm_features, known_arms, behaviour, self._engine)
         )
         self._decided = 0
         self._rng = self._stream(0)

@@ -75,11 +75,15 @@ def declare_known(
     """
     if task_features is None and arm_features is None:
         return None
-    if behaviour.method != estimators.EVIDENCE or behaviour.family.name != "number":
+    if behaviour.method != estimators.EVIDENCE:
         raise InvalidValue(
-            "expected rewards='number', a policy that learns the population and prior='evidence' with task_features or "
-            f"arm_features, got rewards={behaviour.family.name!r}, policy={behaviour.policy!r} and "
-            f"prior={behaviour.prior!r}; leave the features out, or take those"
+            "expected a policy that learns the population and prior='evidence' with task_features or arm_features, got "
+            f"policy={behaviour.policy!r} and prior={behaviour.prior!r}; leave the features out, or take those"
+        )
+    if engine.fading is not None and behaviour.family.name != "number":
+        raise InvalidValue(
+            "expected rewards='number' with drift and task_features or arm_features, got "
+            f"rewards={behaviour.family.name!r}: clicks and counts have one or the other yet; leave one of them out"
         )
     n_arms = engine.store.n_arms
     of_tasks, of_arms = (None if given is None else spec_of(given) for given in (task_features, arm_features))

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
 KIND, VERSION, SUMS_ONLY, WITH_SITES, WITH_KNOWN, FADING, FADING_SUMS, KNOWN_SUMS = "fleet", 2, 3, 4, 5, 6, 7, 8
 FADING_KNOWN, FADING_KNOWN_SUMS, FADING_SITES = 9, 10, 11
+KNOWN_SITES = 12
 """The second version is the first without beliefs about pairs: they are computed when they are first asked for.
 
 The third is the first for clicks and counts, see :mod:`posse.fleet.site_file`, and the fourth the first with features
 of tasks and arms, see :mod:`posse.fleet.known_file`. The next two are the first two of a fleet with drift, see
-:mod:`posse.fleet.fading_file`, then comes the second with features, and two are the first two with both. The last is
-that of clicks and counts with drift.
+:mod:`posse.fleet.fading_file`, then comes the second with features, and two are the first two with both. The last two
+are those of clicks and counts with drift, and with features.
 """
 WITHOUT_BELIEFS = (SUMS_ONLY, FADING_SUMS, KNOWN_SUMS, FADING_KNOWN_SUMS)
 WITH_DRIFT = (FADING, FADING_SUMS, FADING_KNOWN, FADING_KNOWN_SUMS, FADING_SITES)
-WITH_FEATURES = (WITH_KNOWN, KNOWN_SUMS, FADING_KNOWN, FADING_KNOWN_SUMS)
-VERSIONS = tuple(sorted({VERSION, WITH_SITES, *WITHOUT_BELIEFS, *WITH_DRIFT, *WITH_FEATURES}))
+WITH_FEATURES = (WITH_KNOWN, KNOWN_SUMS, FADING_KNOWN, FADING_KNOWN_SUMS, KNOWN_SITES)
+OF_SITES = (WITH_SITES, FADING_SITES, KNOWN_SITES)
+VERSIONS = tuple(sorted({VERSION, *OF_SITES, *WITHOUT_BELIEFS, *WITH_DRIFT, *WITH_FEATURES}))
 
 MOST_TASKS = 2**40
 

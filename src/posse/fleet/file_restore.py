@@ -14,12 +14,11 @@ from posse.features import FeatureSpec
 from posse.fleet.fading_file import drift_in, restore_fading
 from posse.fleet.file_format import (
     BUFFERS,
-    FADING_SITES,
     MOST_TASKS,
+    OF_SITES,
     PER_ARM,
     WITH_DRIFT,
     WITH_FEATURES,
-    WITH_SITES,
     WITHOUT_BELIEFS,
     Reader,
 )
@@ -73,7 +72,7 @@ def restore_fleet(
         evaluation_budget=header["evaluation_budget"],
         refresh_growth=header["refresh_growth"],
         robust=header["robust"],
-        rewards=rewards_in(header) if reader.box.version in (WITH_SITES, FADING_SITES) else "number",
+        rewards=rewards_in(header) if reader.box.version in OF_SITES else "number",
         drift=drift_in(header) if reader.box.version in WITH_DRIFT else None,
         time_to_live=header["time_to_live"],
         absent_reward=header["absent_reward"],

@@ -20,6 +20,7 @@ from posse.fleet.file_format import (
     FADING_KNOWN_SUMS,
     FADING_SITES,
     FADING_SUMS,
+    KNOWN_SITES,
     KNOWN_SUMS,
     PER_ARM,
     SUMS_ONLY,
@@ -43,9 +44,9 @@ def version_of(fleet: Fleet) -> int:
         if isinstance(fleet._engine.store, SiteStore):
             return FADING_SITES
         return FADING if fleet._engine.known is None else FADING_KNOWN
-    if fleet._engine.known is not None:
-        return WITH_KNOWN
-    return WITH_SITES if isinstance(fleet._engine.store, SiteStore) else VERSION
+    if isinstance(fleet._engine.store, SiteStore):
+        return WITH_SITES if fleet._engine.known is None else KNOWN_SITES
+    return VERSION if fleet._engine.known is None else WITH_KNOWN
 
 
 def version_without_beliefs(fleet: Fleet) -> int:

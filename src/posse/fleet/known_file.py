@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.engine.commit import commit
+from posse.engine.site_offsets import setting_offsets
+from posse.engine.site_store import SiteStore
 from posse.features import FeatureSpec
 from posse.model.effects import Effects
 
@@ -90,6 +92,8 @@ def restore_known(fleet: Fleet, reader: Reader, numbers: IntArray, n_tasks: int,
     known.arms.reserve(arms.size)
     _restore_side(known.tasks, reader, "task", *tasks, n_tasks)
     _restore_side(known.arms, reader, "arm", arms, arms, arms.size)
+    if isinstance(fleet._engine.store, SiteStore):
+        commit(setting_offsets(fleet._engine.store, known))
 
 
 def _restore_side(side: Side, reader: Reader, name: str, numbers: IntArray, places: IntArray, n: int) -> None:

@@ -14,7 +14,7 @@ from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
-from posse.fleet.merge_known import Rows, join_known, raw_rows, require_same_known
+from posse.fleet.merge_known import Rows, adding_known_sites, join_known, raw_rows, require_same_known
 from posse.fleet.posse import Posse
 from posse.kernels.sums import Sums
 
@@ -144,8 +144,9 @@ def prepare(
     if mine._engine.fading is not None and other._engine.fading is not None:
         left = mine._engine.fading.meet_other(other._engine.fading, sums)
     steps: Steps = []
+    n_pairs, after = tasks.size, None
     if mine._engine.known is not None:
-        (tasks, arms, sums), steps = join_known(mine, other, task_of, arm_of, Rows(tasks, arms, sums))
+        (tasks, arms, sums), steps, after = join_known(mine, other, task_of, arm_of, Rows(tasks, arms, sums))
     else:
         tasks, arms = task_of[tasks], arm_of[arms]
     slots = store.claim(tasks, arms)
@@ -171,5 +172,10 @@ def prepare(
         *more,
     ]
     if isinstance(store, SiteStore) and isinstance(other._engine.store, SiteStore):
-        steps += store.adding_sites(slots, other._engine.store, left)
+        theirs = other._engine.store
+        if mine._engine.known is None or other._engine.known is None or after is None:
+            steps += store.adding_sites(slots, theirs, left)
+        else:
+            known, first = (mine._engine.known, other._engine.known, after), slice(n_pairs)
+            steps += adding_known_sites(store, theirs, known, slots[first], tasks[first], arms[first])
     return steps, refresh

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from posse.engine.known import Known, Side
+from posse.engine.site_offsets import moved_rows, moving_rows, setting_offsets
 from posse.errors import InvalidValue
 from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums
 
 if TYPE_CHECKING:
     from posse.engine.commit import Steps
+    from posse.engine.site_store import SiteStore
     from posse.fleet.fleet import Fleet
     from posse.types import IntArray
 
@@ -49,8 +51,8 @@ def raw_rows(known: Known, tasks: IntArray, arms: IntArray, sums: Sums) -> Sums:
     return raw._replace(gram=sums.gram)
 
 
-def join_known(mine: Fleet, other: Fleet, task_of: IntArray, arm_of: IntArray, rows: Rows) -> tuple[Rows, Steps]:
-    """Return what is to be added to the sums of ``mine``, and the steps that let it know what ``other`` does.
+def join_known(mine: Fleet, other: Fleet, task_of: IntArray, arm_of: IntArray, rows: Rows) -> tuple[Rows, Steps, Known]:
+    """Return what is to be added to the sums of ``mine``, the steps that let it know what ``other`` does, and that.
 
     Parameters
     ----------
@@ -75,7 +77,40 @@ def join_known(mine: Fleet, other: Fleet, task_of: IntArray, arm_of: IntArray, r
         partial(side.__dict__.update, {name: joined.__dict__[name] for name in ("rows", "given", "raw")})
         for side, joined in ((known.tasks, after.tasks), (known.arms, after.arms))
     ]
-    return _together(Rows(tasks, arms, new), _moved(mine, known, after)), steps
+    return _together(Rows(tasks, arms, new), _moved(mine, known, after)), steps, after
+
+
+def adding_known_sites(
+    mine: SiteStore,
+    other: SiteStore,
+    known: tuple[Known, Known, Known],
+    slots: IntArray,
+    tasks: IntArray,
+    arms: IntArray,
+) -> Steps:
+    """Add the rows of clicks or counts of another fleet, and move those of both to what is known together.
+
+    Parameters
+    ----------
+    mine, other : SiteStore
+    known : tuple of three Known
+        Here, there, and together.
+    slots, tasks, arms : ndarray
+        Here, of the other's pairs, in the order of its own.
+    """
+    before, theirs, after = known
+    more = after.offsets(tasks, arms) - theirs.offsets(*other.copy_of_sums()[:2])
+    own, own_arms = before.pairs(mine)
+    own_tasks = mine.belief.task_of[own]
+    delta = after.offsets(own_tasks, own_arms) - before.offsets(own_tasks, own_arms)
+    moment = mine.sites.parts.rows.moment.copy()
+    places, moved = moved_rows(mine, own, delta)
+    moment[places] = moved
+    return [
+        *moving_rows(mine, own, delta),
+        *mine.adding_sites(slots, other, moved=(moment, more)),
+        *setting_offsets(mine, after),
+    ]
 
 
 def _joined(mine: Side, theirs: Side, number_of: IntArray) -> Side:

@@ -91,8 +91,8 @@ class Posse(Fleet):
         reward that came, or the absent one.
     task_features : FeatureSpec, or sequence of feature names, optional
         What may be known about a task: region, size. Say it with :meth:`set_task_features`; new tasks then start where
-        those like them are (``posse docs known``). Names must differ from those of ``features``. Rewards are numbers,
-        the prior is "evidence", and the population is estimated in the foreground. Default: nothing.
+        those like them are (``posse docs known``). Names must differ from those of ``features``. The prior is
+        "evidence", and the population is estimated in the foreground. Default: nothing.
     arm_features : FeatureSpec, or sequence of feature names, optional
         What may be known about an arm: price, category. ``arms`` is then a mapping from arms to features, or a table
         with a column ``arm``; arms that are added start near those like them. For hundreds of arms that come and go,

@@ -293,10 +293,11 @@ class Replica(Fleet):
             rows, arms = np.nonzero(slots >= 0)
             taken = slots[rows, arms]
             self._engine.store.fade_overdue(taken)
+            of_sites = isinstance(self._engine.store, SiteStore)
             kept = self._engine.store.plain_sums() if isinstance(self._engine.store, SiteStore) else belief.sums
             sums = Sums(*(array[taken] for array in kept))
             known = self._engine.known
-            if known is not None:
+            if known is not None and not of_sites:
                 whole = sums._replace(gram=whole_matrices(sums.gram))
                 raw = known.raw_sums(belief.task_of[taken], arms, whole)
                 sums = sums._replace(moment=raw.moment, sum_of_squares=raw.sum_of_squares)

@@ -16,7 +16,7 @@ from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.evidence import Evidence
 from posse.kernels.family_evidence import improve_to_rest
 from posse.kernels.ground import Ground, open_ground, settle
-from posse.kernels.kept_rows import KeptRows, keep_row, new_rows
+from posse.kernels.kept_rows import KeptRows, keep_row, new_rows, offset_at
 from posse.kernels.llvm.handle import Layout, floats
 from posse.kernels.posterior import Belief, Buffers, observe, predict_arm
 from posse.kernels.sites import CLOSE, FAINTEST, expectations, site, spread
@@ -61,7 +61,10 @@ def new_sites(family: int, n_slots: int, n_kept: int, n_features: int) -> Sites:
 
 @inlined_kernel
 def add_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward: float) -> tuple[float, float]:
-    """Learn one reward of a pair that has a slot, and return its site under the belief of now: w and h."""
+    """Learn one reward of a pair that has a slot, and return its site under the belief of now: w and h.
+
+    The site is about the predictor less what features say of it, as beliefs and sums are.
+    """
     ground.one[0] = arm
     settle(ground, task, ground.one, 0, 1, ground.lanes)
     belief = ground.belief
@@ -69,7 +72,10 @@ def add_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward
     mean, sd = predict_arm(belief, task, arm, x, ground.vectors)
     w, h = FAINTEST, 0.0  # of a context of zeros, which says nothing
     if sd > 0.0:
+        offset = offset_at(sites.rows, slot, x)
+        mean += offset
         w, h = site(sites.family, reward, 1.0, mean, sd * sd, mean, sd * sd, CLOSE)
+        h -= w * offset
     root = math.sqrt(w)
     scaled = sites.scaled
     for i in range(x.shape[0]):

@@ -23,6 +23,9 @@ class KeptRows(NamedTuple):
 
     A slot has ``room`` places: when they are full, the oldest row makes way for the next. A table that is learned as a
     whole gives every slot as many places as it has rows.
+
+    Where features say something about tasks and arms (:mod:`posse.engine.known`), sites are factors on the predictor
+    less what they say of it: less the context times the ``offset`` of the slot. Else ``offset`` has no rows.
     """
 
     contexts: Array  # (n, d)
@@ -35,6 +38,7 @@ class KeptRows(NamedTuple):
     kept: IntArray  # (S,) rows that are here
     seen: IntArray  # (S,) rows that came
     passes: IntArray  # (1,) how often sites were made again
+    offset: Array  # (S, d), or (0, d) where nothing is known
 
 
 def new_rows(n_slots: int, n_kept: int, n_features: int) -> KeptRows:
@@ -51,7 +55,16 @@ def new_rows(n_slots: int, n_kept: int, n_features: int) -> KeptRows:
         kept=np.zeros(n_slots, dtype=np.int64),
         seen=np.zeros(n_slots, dtype=np.int64),
         passes=np.zeros(1, dtype=np.int64),
+        offset=np.zeros((0, n_features)),
     )
+
+
+@inlined_kernel
+def offset_at(rows: KeptRows, slot: int, x: Array) -> float:
+    """Return what features of task and arm say of a predictor."""
+    if rows.offset.shape[0] == 0:
+        return 0.0
+    return dot(x, rows.offset[slot])
 
 
 @inlined_kernel
@@ -117,7 +130,8 @@ def make_sites_again(belief: Belief, rows: KeptRows, arm: int, family: int, turn
             if not q > 0.0:
                 continue
             old_w, old_h = rows.precision[place], rows.moment[place]
-            w, h = site_again(family, rows.rewards[place], rows.weight[place], e, q, old_w, old_h)
+            offset = offset_at(rows, slot, x)
+            w, h = site_again(family, rows.rewards[place], rows.weight[place], e, q, old_w, old_h, offset)
             more_w, more_h = w - old_w, h - old_h
             # A site that loses nearly all of its precision leaves nothing to divide by.
             if not 1.0 + more_w * q > 1e-9:

@@ -53,13 +53,17 @@ site = _by_family([(family.code, family.site) for family in LINKED.values()])
 
 @inner_kernel
 def site_again(
-    family: int, reward: float, weight: float, e: float, q: float, w: float, h: float
+    family: int, reward: float, weight: float, e: float, q: float, w: float, h: float, offset: float
 ) -> tuple[float, float]:
-    """Return the site of a reward anew, where N(e, q) is believed with the site (w, h) counted in."""
+    """Return the site of a reward anew, where N(e, q) is believed with the site (w, h) counted in.
+
+    Belief and sites are about the predictor less ``offset``.
+    """
     share = 1.0 - q * w
     if not share > 1e-9:  # the site is all that is known: nothing to make it from
         return w, h
-    return site(family, reward, weight, (e - q * h) / share, q / share, e, q, CLOSE_AGAIN)
+    w, h = site(family, reward, weight, (e - q * h) / share + offset, q / share, e + offset, q, CLOSE_AGAIN)
+    return w, h - w * offset
 
 
 __all__ = [

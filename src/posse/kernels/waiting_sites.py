@@ -10,7 +10,7 @@ from __future__ import annotations
 from posse.kernels.compiler import kernel
 from posse.kernels.fleet_sites import add_site, open_sites
 from posse.kernels.ground import open_ground, settle
-from posse.kernels.kept_rows import change_site, keep_row
+from posse.kernels.kept_rows import change_site, keep_row, offset_at
 from posse.kernels.posterior import predict_arm
 from posse.kernels.sites import CLOSE, site, site_again
 from posse.types import Array, IntArray
@@ -51,8 +51,10 @@ def end_waiting(
     share = 1.0 - q * old_w
     w, h = old_w, old_h
     if q > 0.0 and share > LEAST_SHARE:
-        m, v = (e - q * old_h) / share, q / share
+        offset = offset_at(kept.rows, slot, x)
+        m, v = (e - q * old_h) / share + offset, q / share
         w, h = site(kept.family, reward, 1.0, m, v, m, v, CLOSE)
+        h -= w * offset
         if 1.0 + (w - old_w) * q > LEAST_SHARE:
             change_site(belief, arm, slot, x, w - old_w, h - old_h, at.vectors)
             belief.sums.sum_of_squares[slot] += h * h / w - old_h * old_h / old_w
@@ -85,7 +87,7 @@ def make_pair_again(
         if not q > 0.0:
             continue
         old_w, old_h = precision[place], moment[place]
-        w, h = site_again(kept.family, rewards[place], 1.0, e, q, old_w, old_h)
+        w, h = site_again(kept.family, rewards[place], 1.0, e, q, old_w, old_h, offset_at(kept.rows, slot, x))
         if not 1.0 + (w - old_w) * q > LEAST_SHARE:
             continue
         change_site(belief, arm, slot, x, w - old_w, h - old_h, at.vectors)

@@ -135,6 +135,7 @@ def table_rows(slot: IntArray, X: Array, y: Array, n_slots: int) -> KeptRows:
         kept=kept,
         seen=kept.copy(),
         passes=np.zeros(1, dtype=np.int64),
+        offset=np.zeros((0, X.shape[1])),
     )
 
 
