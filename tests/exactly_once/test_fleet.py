@@ -290,6 +290,8 @@ QUICK = [
     ("drift, held", "expire"),
     ("clicks, drift", "reward_many"),
     ("known", "reward_many"),
+    ("clicks, known", "reward_many"),
+    ("clicks, known, counting", "decide_many"),
 ]
 
 

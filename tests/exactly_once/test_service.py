@@ -40,6 +40,7 @@ KINDS = {
     "drift, learned": {"drift": "learn"},
     "drift, held": {"drift": 1e-3, "absent_reward": 0.25, "count_pending": False},
     "known": {"task_features": ["size"], "arm_features": ["price"]},
+    "clicks, known": {"rewards": "binary", "task_features": ["size"], "arm_features": ["price"]},
     "known, drift": {"task_features": ["size"], "drift": 1e-3},
     "catalogue": {"kind": "catalogue", "arm_features": ["price"], "interactions": True, "max_arms": 100},
 }
@@ -325,6 +326,7 @@ QUICK = [
     *(("corrections", what) for what in ("follow", "catch_up")),
     ("drift, learned", "apply"),
     ("known", "follow"),
+    ("clicks, known", "follow"),
 ]
 
 

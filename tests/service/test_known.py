@@ -2,8 +2,11 @@
 
 import json
 import sqlite3
+import time
 
 import numpy as np
+import pytest
+from numpy.testing import assert_allclose
 
 from posse.logs import read_log
 from posse.service.verify import Verification
@@ -16,6 +19,7 @@ KNOWN = {
     "arm_features": ["price"],
 }
 ARMS = list(KNOWN["arms"])
+TASKS = ["store-3", "store-4", "store-14", "unheard of"]
 
 
 def about(task):
@@ -34,20 +38,25 @@ def say(service, tasks):
     return answer.json()["tasks"]
 
 
-def live_in(service, steps, seed=0, tasks=12):
-    """Decide and reward where regions are all that matters."""
+def live_in(service, steps, seed=0, tasks=12, size=25, *, clicks=False):
+    """Decide and reward where regions are all that matters, ``size`` at a time."""
     rng = np.random.default_rng(seed)
     world = np.random.default_rng(7).normal(size=(4, 3, 2))
     while steps > 0:
-        n = min(steps, 25)
+        n = min(steps, size)
         task, hour = rng.integers(tasks, size=n).tolist(), rng.normal(size=n).tolist()
         asked = [{"task": f"store-{j}", "context": {"hour": x}} for j, x in zip(task, hour, strict=True)]
+        if clicks:  # arms are given, so that what is learned depends on the seed alone
+            for one in asked:
+                one["eligible"] = [ARMS[rng.integers(3)]]
         made = service.post("/v1/fleets/stores/decisions/batch", json={"decisions": asked}).json()["decisions"]
         arms = [[*ARMS, "tea"].index(decision["arm"]) for decision in made]
-        rewards = [
-            {"id": made[i]["id"], "reward": float(world[arms[i], task[i] % 3] @ [1.0, hour[i]] + 0.3 * rng.normal())}
-            for i in range(n)
-        ]
+        said = [float(world[arms[i], task[i] % 3] @ [1.0, hour[i]]) for i in range(n)]
+        if clicks:
+            came = (rng.random(n) < 1 / (1 + np.exp(-1.5 * np.array(said)))).tolist()
+        else:
+            came = [value + float(0.3 * rng.normal()) for value in said]
+        rewards = [{"id": decision["id"], "reward": reward} for decision, reward in zip(made, came, strict=True)]
         assert service.post("/v1/rewards", json={"rewards": rewards}).json()["new"] == n
         steps -= n
 
@@ -167,7 +176,7 @@ def test_what_makes_no_sense_is_refused(start):
         ({"arm_features": None}, "expected arm_features"),
         ({"task_features": ["hour"]}, "'hour' in both"),
         ({"task_features": [{"kind": "numeric", "name": "size", "scale": "standard"}]}, "center and spread"),
-        ({"rewards": "binary"}, "rewards='number'"),
+        ({"rewards": "binary", "drift": 30.0}, "rewards='number'"),
         ({"task_features": [{"kind": "hashed", "name": "town", "buckets": 400}]}, "limits.features"),
     ):
         assert word in refused("PUT", "bad", **KNOWN | changes)["message"]
@@ -186,3 +195,86 @@ def test_two_processes_believe_the_same(start, wait_for, postgres_url):
 
 def applied(service):
     return service.engine.storage.fleet("stores").changes
+
+
+# Clicks: what is believed follows from the log and its order alone.
+
+
+def settled_beliefs(service, tasks=TASKS):
+    replica = service.live("stores").replica
+    while replica.refreshing or service.live("stores").applied < service.engine.storage.fleet("stores").changes:
+        time.sleep(0.01)
+    replica = service.live("stores").replica
+    found = [replica.expected(task, [0.4]) for task in tasks]
+    return np.array([[*one.mean.values(), *one.sd.values()] for one in found])
+
+
+@pytest.mark.parametrize("late", [{}, {"absent_reward": 0, "time_to_live": 3600}])
+def test_what_is_known_is_learned_from_clicks_and_comes_back_from_the_log(start, tmp_path, late):
+    service = start()
+    made = make(service, rewards="binary", **late)
+    assert made["definition"]["rewards"] == "binary"
+    assert say(service, {f"store-{task}": about(task) for task in range(15)}) == 15
+    live_in(service, 500, clicks=True)
+    assert service.read("/v1/fleets/stores/population")["effects"]["task"]["region"] > 0.2
+    # Changes of several tasks, an estimate due after some of them; and an arm that comes with what is known about it.
+    say(service, {f"store-{task}": about(task + 1) for task in range(8)})
+    say(service, {f"store-{task}": about(task) for task in range(8) if task != 3})
+    assert service.post("/v1/fleets/stores/arms", json={"arm": "tea", "features": {"price": 2.0}}).status_code == 200
+    live_in(service, 150, seed=1, size=1, clicks=True)
+    shown = service.task("store-3")
+    assert shown["features"] == about(4)
+    coffee = next(arm for arm in shown["arms"] if arm["arm"] == "coffee")
+    assert 0 < coffee["rate"]["low"] < coffee["rate"]["mean"] < coffee["rate"]["high"] < 1
+    new, old = (service.task(name)["arms"][0]["rate"] for name in ("store-14", "store-2"))  # of one region
+    assert new["mean"] == pytest.approx(old["mean"], abs=0.25)
+    found = settled_beliefs(service)
+    row = service.engine.storage.fleet("stores")
+    assert Verification(service.engine.storage, row, service.live("stores").replica).all().different == 0
+    copy_without_snapshots(service, tmp_path / "copy.db")
+    again = start(str(tmp_path / "copy.db"))
+    assert_allclose(settled_beliefs(again), found, rtol=1e-9, atol=1e-12)
+    assert again.live("stores").replica.effects() == service.live("stores").replica.effects()
+    # And from a snapshot.
+    service.snapshot("stores")
+    live_in(service, 40, seed=2, clicks=True)
+    say(service, {"store-5": about(3)})
+    live_in(service, 10, seed=3, clicks=True)
+    found = settled_beliefs(service)
+    database = service.settings.database
+    service.stop()
+    assert_allclose(settled_beliefs(start(database)), found, rtol=1e-9, atol=1e-12)
+
+
+def test_an_erased_task_leaves_nothing_of_what_its_clicks_said(start, tmp_path):
+    service = start()
+    make(service, rewards="binary")
+    say(service, {f"store-{task}": about(task) for task in range(15)})
+    live_in(service, 300, clicks=True)
+    before = settled_beliefs(service)
+    assert service.delete("/v1/fleets/stores/tasks/store-1").status_code == 204
+    assert "store-1" not in service.live("stores").replica.tasks
+    found = settled_beliefs(service)
+    assert (found != before).any()
+    assert service.read("/v1/fleets/stores/verify")["different"] == 0
+    copy_without_snapshots(service, tmp_path / "copy.db")
+    assert b"store-1\x00" not in (tmp_path / "copy.db").read_bytes()
+    assert_allclose(settled_beliefs(start(str(tmp_path / "copy.db"))), found, rtol=1e-9, atol=1e-12)
+
+
+def test_two_processes_believe_the_same_of_clicks(start, wait_for, postgres_url):
+    one, other = start(postgres_url), start(postgres_url)
+    make(one, rewards="binary")
+    wait_for(lambda: other.engine.roster.find("stores") is not None)
+    say(one, {f"store-{task}": about(task) for task in range(10)})
+    live_in(one, 300, clicks=True)
+    say(other, {f"store-{task}": about(task) for task in range(10, 15)} | {"store-3": about(4)})
+    live_in(other, 300, seed=1, clicks=True)
+    assert_allclose(settled_beliefs(one), settled_beliefs(other), rtol=1e-9, atol=1e-12)
+    assert one.live("stores").replica.effects()["task"]["region"] > 0.1
+    assert other.delete("/v1/fleets/stores/tasks/store-2").status_code == 204
+    wait_for(lambda: "store-2" not in one.live("stores").replica.tasks)
+    # The log is learned again without it, while decisions go on under what was believed.
+    third = start(postgres_url)
+    for each in (one, other):
+        wait_for(lambda each=each: np.allclose(settled_beliefs(each), settled_beliefs(third), rtol=1e-9, atol=1e-12))

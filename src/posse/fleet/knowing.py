@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.engine.commit import commit
+from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue
 from posse.fleet.menu import read_menu
 
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from posse.fleet.posse import Posse
 
 
-def set_task_features(fleet: Fleet, tasks: Any) -> int:
-    """Know something about tasks from now on; see :meth:`posse.Posse.set_task_features`."""
+def set_task_features(
+    fleet: Fleet, tasks: Any, more: Steps | None = None, *, steps: int = FIT_STEPS, settled: float = FIT_SETTLED
+) -> int:
+    """Know something about tasks from now on; see :meth:`posse.Posse.set_task_features`.
+
+    ``more`` goes with it; ``steps`` and ``settled`` are of an estimate that is due then.
+    """
     with fleet._lock:
         fleet._require_whole()
         known = fleet._engine.known
@@ -39,17 +45,17 @@ def set_task_features(fleet: Fleet, tasks: Any) -> int:
         numbers, new = fleet._tasks.numbered(store, menu.arms, fleet._tasks.known(menu.arms))
         side.reserve(store.n_tasks + len(new))
         old = np.flatnonzero(numbers < store.n_tasks)
-        steps, moved = known.moving_tasks(store, numbers[old], menu.columns[old])
-        steps += side.setting(numbers, menu.columns, raw)
-        steps += [
+        changes, moved = known.moving_tasks(store, numbers[old], menu.columns[old])
+        changes += side.setting(numbers, menu.columns, raw)
+        changes += [
             partial(side.__dict__.update, spec=menu.spec),
             # Rewards of a task of another kind are news to the effects as much as rewards that are replaced.
             partial(store.__dict__.update, replaced=store.replaced + moved),
         ]
         note = partial(_note, fleet, menu.arms, raw) if fleet._log else None
-        commit([*steps, *fleet._tasks.taking(store, new)], note)
+        commit([*changes, *fleet._tasks.taking(store, new), *(more or ())], note)
         if not store.stale and store.refresh_due(engine.growth):
-            engine.renew()
+            engine.renew(steps=steps, settled=settled)
         return len(menu)
 
 

@@ -64,7 +64,11 @@ def expected_rates(fleet: Fleet, task: Label | None = None, *, confidence: float
             slots = slots[slots >= 0]
             own = store.sites.parts.contexts[slots].sum(axis=0) + BORROWED_CONTEXTS * average
             x = own / (float(store.belief.sums.counts[slots].sum()) + BORROWED_CONTEXTS)
-        beliefs = [coefficients_of(store.belief, number, arm) for arm in fleet._arms.numbers.values()]
+        known, arms = fleet._engine.known, fleet._arms.numbers.values()
+        beliefs = [coefficients_of(store.belief, number, arm) for arm in arms]
+        if known is not None:
+            both = zip(arms, beliefs, strict=True)
+            beliefs = [known.coefficients(store, number, arm, *belief) for arm, belief in both]
     mean = np.array([coefficients @ x for coefficients, _ in beliefs])
     sd = np.sqrt([x @ covariance @ x for _, covariance in beliefs])
     low, high = store.family.interval(mean, sd, confidence)

@@ -26,6 +26,7 @@ from posse.fleet.labels import Label
 from posse.fleet.looking import arm_overviews
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.snapshot import freeze_fleet
+from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums
 
@@ -233,6 +234,20 @@ class Replica(Fleet):
                 steps.append(partial(self.__dict__.update, applied=applied))
             commit(steps)
             self._engine.estimate_after(update)
+
+    def know_tasks(self, tasks: Mapping[Label, Mapping[str, Any]], *, applied: int) -> None:
+        """Know something about tasks, which is the change of this number in a log; see :meth:`set_task_features`.
+
+        Of clicks and counts, which learn in order, one task at a time: an estimate may be due after each.
+        """
+        from posse.fleet.knowing import set_task_features
+
+        done: Steps = [partial(self.__dict__.update, applied=applied)]
+        if self.learns_in_order:
+            # As after a reward: one that was interrupted is made up for, in the same way, before the next reward.
+            set_task_features(self, tasks, done, steps=STEPS, settled=SETTLED)
+        else:
+            set_task_features(self, tasks, done)
 
     def _moving(self, numbers: Sequence[int], row: int) -> Steps:
         return [partial(self.__dict__.update, applied=numbers[row])]

@@ -278,8 +278,10 @@ class LiveFleet:
                 replica.applied = change.number
 
     def _know_tasks(self, replica: Replica, changes: list[Change]) -> None:
-        replica.set_task_features(dict(read_line(change.data) for change in changes))
-        replica.applied = changes[-1].number
+        at_once = 1 if replica.learns_in_order else len(changes)
+        for first in range(0, len(changes), at_once):
+            some = changes[first : first + at_once]
+            replica.know_tasks(dict(read_line(change.data) for change in some), applied=some[-1].number)
 
     def _learn(
         self, replica: Replica, rows: RewardRun, *, provisional: bool = False, catching_up: bool = False,
