@@ -492,6 +492,33 @@ def test_fit_knows_what_belongs_to_a_task(run, tmp_path):
         run("fit", f"{tmp_path}/*.parquet", *columns, "--task-feature", "region", "--out", out)
 
 
+def test_fit_knows_what_belongs_to_a_task_of_clicks(run, tmp_path):
+    out, table = tmp_path / "fleet.posse", tmp_path / "visits.parquet"
+    rng = np.random.default_rng(1)
+    n = 3000
+    store, arm = rng.integers(40, size=n), rng.integers(2, size=n)
+    rate = np.where(arm == store % 2, 0.4, 0.1)  # what works in the north does not in the south
+    frame = {
+        "store": [f"store-{i}" for i in store], "offer": [["a", "b"][k] for k in arm], "x": rng.normal(size=n),
+        "region": [["north", "south"][i % 2] for i in store], "bought": rng.random(n) < rate,
+    }  # fmt: skip
+    pl.DataFrame(frame).write_parquet(table)
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "bought")
+    done = run("fit", table, *columns, "--task-feature", "region", "--out", out)
+    assert done.exit_code == 0, done.output
+    fleet = Posse.load(out)
+    assert fleet.rewards == "binary"
+    assert fleet.effects()["task"]["region"] > 0.3
+    fleet.set_task_features({"new": {"region": "north"}})
+    found = fleet.expected("new", {"x": 0.0}).mean
+    # 750 visits a region and offer: 0.018 around 0.4, 0.011 around 0.1.
+    assert found["a"] == pytest.approx(0.4, abs=0.08)
+    assert found["b"] == pytest.approx(0.1, abs=0.05)
+    assert "what is known" in run("inspect", out).output
+    with pytest.raises(InvalidValue, match="clicks and counts have one or the other yet"):
+        run("fit", table, *columns, "--task-feature", "region", "--drift", "30", "--time-column", "x", "--out", out)
+
+
 def test_fit_takes_the_last_that_a_log_says_about_a_task(run, tmp_path):
     log, out = tmp_path / "log.jsonl", tmp_path / "fleet.posse"
     fleet = Posse(arms=["a", "b"], features=["x"], task_features=["size"], seed=1, log=log)

@@ -134,13 +134,15 @@ def test_a_fleet_needs_features_as_they_were_logged(fleet):
         Fleet(fleet).probabilities(data())
 
 
-def test_a_task_that_a_fleet_has_never_met_is_known_by_its_features_in_the_log():
+@pytest.mark.parametrize("rewards", ["number", "binary"])
+def test_a_task_that_a_fleet_has_never_met_is_known_by_its_features_in_the_log(rewards):
     rng = np.random.default_rng(1)
-    fleet = Posse(["a", "b"], ["x"], task_features=["region"], seed=1)
+    fleet = Posse(["a", "b"], ["x"], rewards=rewards, task_features=["region"], seed=1)
     fleet.set_task_features({f"t{i}": {"region": float(i % 2)} for i in range(20)})
     rows = {"task": [f"t{i % 20}" for i in range(800)], "arm": rng.choice(["a", "b"], 800), "x": rng.normal(size=800)}
     better = (rows["arm"] == "b") == (np.arange(800) % 2 == 1)
-    fleet.learn_many(rows | {"reward": 3.0 * better + 0.3 * rng.normal(size=800)})
+    numbers, clicks = 3.0 * better + 0.3 * rng.normal(size=800), rng.random(800) < 0.1 + 0.8 * better
+    fleet.learn_many(rows | {"reward": numbers if rewards == "number" else clicks})
     log = Log(
         {
             "task": ["new", "new", "other", "t1", "nothing"], "arm": ["a"] * 5, "reward": [1.0] * 5,

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
 from typer.testing import CliRunner
 
 from posse.cli.main import app
 from posse.lab.benchmarks.features import (
     CATEGORIES,
+    CLICKS,
+    CLICKS_CATEGORIES,
+    CLICKS_USELESS,
     MATTER,
     RATIOS,
     USELESS,
@@ -18,12 +22,13 @@ from posse.lab.benchmarks.features import (
 SMALL = {"n_tasks": 40, "n_old": 30, "n_regions": 3, "n_arms": 3, "decisions": 5}
 
 
-def test_regions_help_where_they_matter_and_change_nothing_where_they_do_not():
-    world = replace(MATTER, **SMALL)
+@pytest.mark.parametrize(("matter", "useless"), [(MATTER, USELESS), (CLICKS, CLICKS_USELESS)])
+def test_regions_help_where_they_matter_and_change_nothing_where_they_do_not(matter, useless):
+    world = replace(matter, **SMALL)
     known, none, each = (region_regret(world, 1, fleets) for fleets in ("known", "none", "per region"))
     assert 0 < known < none
     assert each > 0
-    useless = replace(USELESS, **SMALL)
+    useless = replace(useless, **SMALL)
     assert region_regret(useless, 1, "known") == region_regret(useless, 1, "none")
 
 
@@ -32,6 +37,12 @@ def test_categories_help_new_offers():
     known, none, truth = (arm_regret(world, 1, known) for known in (True, False, "truth"))
     assert 0 < known < none
     assert 0 < truth < none
+
+
+def test_categories_help_clicks_on_new_offers():
+    world = replace(CLICKS_CATEGORIES, n_arms=18, n_old=12, n_categories=3, n_tasks=4, history=600, pulls=5)
+    known, none = (arm_regret(world, 1, known) for known in (True, False))
+    assert 0 < known < none
 
 
 def test_catalogues_are_timed():

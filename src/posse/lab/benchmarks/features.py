@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit, ndtr
 
 from posse.features import FeatureSpec, one_hot
 from posse.fleet import Catalogue, Posse
@@ -18,6 +19,7 @@ from posse.model import Prior
 from posse.policies import MTTS, HierTS, Policy
 
 if TYPE_CHECKING:
+    from posse.families import Rewards
     from posse.types import Array, IntArray, Settings
 
 D = 3  # columns of a context: an intercept and two features
@@ -31,12 +33,16 @@ class Regions:
 
     Parameters
     ----------
-    region_sd, own_sd : float
-        How far regions are from each other, and stores from their region, in every coefficient.
+    region_sd, own_sd, arm_sd : float
+        How far regions are from each other, stores from their region, and arms from each other, in every coefficient.
+    clicks : float, optional
+        The logit of the average click rate: rewards are clicks, and coefficients those of the logit. Default: numbers.
     """
 
     region_sd: float
     own_sd: float
+    arm_sd: float = 0.5
+    clicks: float | None = None
     n_tasks: int = 200
     n_old: int = 150
     n_regions: int = 8
@@ -53,11 +59,14 @@ class Turnover:
     ----------
     category_sd, own_sd, task_sd : float
         How far categories are from each other, arms from their category, and tasks from their arm.
+    clicks : float, optional
+        As above.
     """
 
     category_sd: float
     own_sd: float
     task_sd: float
+    clicks: float | None = None
     n_arms: int = 100
     n_old: int = 60
     n_categories: int = 5
@@ -68,22 +77,24 @@ class Turnover:
 
 MATTER, USELESS = Regions(0.5, 0.25), Regions(0.0, 0.5)
 CATEGORIES, MIXED, NO_CATEGORIES = Turnover(0.9, 0.15, 0.1), Turnover(0.7, 0.3, 0.25), Turnover(0.0, 0.76, 0.25)
+# A click says as much about a logit as a number with noise 2 does, so all is twice as large.
+CLICKS, CLICKS_USELESS = Regions(1.0, 0.5, 1.0, 0.0), Regions(0.0, 1.0, 1.0, 0.0)
+RARE = Regions(1.0, 0.5, 1.0, -4.0)
+CLICKS_CATEGORIES, CLICKS_NO_CATEGORIES = Turnover(1.8, 0.3, 0.2, 0.0), Turnover(0.0, 1.52, 0.5, 0.0)
 
 
 def region_regret(world: Regions, seed: int, fleets: str) -> float:
     """Return the regret of the new stores: one fleet that knows regions ("known"), or not, or one "per region"."""
     rng = np.random.default_rng([seed, 11])
     region = rng.integers(world.n_regions, size=world.n_tasks)
-    theta = 0.5 * rng.normal(size=(world.n_arms, 1, D))
+    theta = world.arm_sd * rng.normal(size=(world.n_arms, 1, D))
     theta = theta + world.region_sd * rng.normal(size=(world.n_arms, world.n_regions, D))[:, region]
     theta = theta + world.own_sd * rng.normal(size=(world.n_arms, world.n_tasks, D))
     names = [f"r{place}" for place in range(world.n_regions)]
-    known = {"task_features": FeatureSpec([one_hot("region", names)])} if fleets == "known" else {}
+    known: Settings = {"task_features": FeatureSpec([one_hot("region", names)])} if fleets == "known" else {}
+    known["rewards"] = _family(world)
     n_fleets = world.n_regions if fleets == "per region" else 1
-    made = [
-        Posse(arms=list(range(world.n_arms)), features=["x1", "x2"], seed=seed, **known)  # type: ignore[arg-type]
-        for _ in range(n_fleets)
-    ]
+    made = [Posse(arms=list(range(world.n_arms)), features=["x1", "x2"], seed=seed, **known) for _ in range(n_fleets)]
     fleet_of = [made[region[task] % n_fleets] for task in range(world.n_tasks)]
     if fleets == "known":
         made[0].set_task_features({task: {"region": names[region[task]]} for task in range(world.n_tasks)})
@@ -93,11 +104,11 @@ def region_regret(world: Regions, seed: int, fleets: str) -> float:
     for place, fleet in enumerate(made):
         here = region[tasks] % n_fleets == place
         if here.any():
-            _teach(fleet, theta, tasks, arms, np.random.default_rng([seed, 13]), here)
+            _teach(fleet, theta, tasks, arms, np.random.default_rng([seed, 13]), here, world.clicks)
     lost = 0.0
     for _ in range(world.decisions):
         for task in range(world.n_old, world.n_tasks):
-            lost += _decide(fleet_of[task], theta, task, rng)[1]
+            lost += _decide(fleet_of[task], theta, task, rng, clicks=world.clicks)[1]
     return lost
 
 
@@ -115,24 +126,25 @@ def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
         spec = FeatureSpec([one_hot("category", names)])
         fleet = Posse(
             arms={arm: about[arm] for arm in old},
-            features=["x1", "x2"], seed=seed, arm_features=spec,
+            features=["x1", "x2"], seed=seed, arm_features=spec, rewards=_family(world),
         )  # fmt: skip
     else:
-        fleet = Posse(arms=list(old), features=["x1", "x2"], seed=seed)
+        fleet = Posse(arms=list(old), features=["x1", "x2"], seed=seed, rewards=_family(world))
     rng = np.random.default_rng([seed, 22])
     tasks, arms = rng.integers(world.n_tasks, size=world.history), rng.integers(world.n_old, size=world.history)
     if known == "truth":
         new = centre[world.n_old :]
         truth = GivenTruth(new, world.own_sd, world.task_sd, world.n_tasks, world.history, seed)
         return _truth_regret(world, truth, theta[world.n_old :], np.random.default_rng([seed, 23]))
-    _teach(fleet, theta, tasks, arms, rng, np.ones(world.history, dtype=np.bool_))
+    _teach(fleet, theta, tasks, arms, rng, np.ones(world.history, dtype=np.bool_), world.clicks)
     for arm in range(world.n_old, world.n_arms):
         fleet.add_arm(arm, about[arm] if known else None)
     for arm in old:
         fleet.retire_arm(arm)
     pulls, lost = np.zeros(world.n_arms, dtype=np.int64), 0.0
     for _ in range(world.pulls * (world.n_arms - world.n_old)):
-        arm, regret = _decide(fleet, theta, int(rng.integers(world.n_tasks)), rng, first=world.n_old)
+        task = int(rng.integers(world.n_tasks))
+        arm, regret = _decide(fleet, theta, task, rng, first=world.n_old, clicks=world.clicks)
         pulls[arm] += 1
         lost += regret if pulls[arm] <= world.pulls else 0.0
     return lost
@@ -150,20 +162,40 @@ def _truth_regret(world: Turnover, truth: GivenTruth, theta: Array, rng: np.rand
     return lost
 
 
-def _teach(fleet: Posse, theta: Array, tasks: IntArray, arms: IntArray, rng: np.random.Generator, here: Array) -> None:
+def _family(world: Regions | Turnover) -> Rewards:
+    return "number" if world.clicks is None else "binary"
+
+
+def _expected(predictors: Array, clicks: float | None) -> Array:
+    """Return what is expected of arms: the predictor itself, or the click rate."""
+    return predictors if clicks is None else np.asarray(expit(clicks + predictors))
+
+
+def _rewards(expected: Array, noise: Array, clicks: float | None) -> Array:
+    """Return rewards from standard normal noise."""
+    return expected + noise if clicks is None else (ndtr(noise) < expected).astype(np.float64)
+
+
+def _teach(
+    fleet: Posse, theta: Array, tasks: IntArray, arms: IntArray, rng: np.random.Generator, here: Array,
+    clicks: float | None,
+) -> None:  # fmt: skip
     X = np.column_stack([np.ones(tasks.size), rng.normal(size=(tasks.size, D - 1))])
-    rewards = np.einsum("ni,ni->n", X, theta[arms, tasks]) + rng.normal(size=tasks.size)
+    expected = _expected(np.einsum("ni,ni->n", X, theta[arms, tasks]), clicks)
+    rewards = _rewards(expected, rng.normal(size=tasks.size), clicks)
     rows = {"task": tasks, "arm": arms, "x1": X[:, 1], "x2": X[:, 2], "reward": rewards}
     fleet.learn_many({name: values[here] for name, values in rows.items()})
 
 
-def _decide(fleet: Posse, theta: Array, task: int, rng: np.random.Generator, first: int = 0) -> tuple[int, float]:
+def _decide(
+    fleet: Posse, theta: Array, task: int, rng: np.random.Generator, first: int = 0, clicks: float | None = None
+) -> tuple[int, float]:
     """Decide, reward, and return the arm with its regret among arms from ``first`` on."""
-    x, noise = np.array([1.0, *rng.normal(size=D - 1)]), rng.normal()
-    means = theta[:, task] @ x
+    x, noise = np.array([1.0, *rng.normal(size=D - 1)]), rng.normal(size=1)
+    means = _expected(theta[:, task] @ x, clicks)
     decision = fleet.decide(task, x[1:])
     arm = int(decision.arm)
-    fleet.reward(decision, float(means[arm] + noise))
+    fleet.reward(decision, float(_rewards(means[[arm]], noise, clicks)[0]))
     return arm, float(means[first:].max() - means[arm])
 
 
@@ -282,6 +314,16 @@ _ratio("categories-mixed-truth", "new offers, half of it in categories: known ov
        ("arms", MIXED, True), ("arms", MIXED, "truth"), None)  # fmt: skip
 _ratio("categories-useless", "new offers, categories do not matter: known over not", ("arms", NO_CATEGORIES, True),
        ("arms", NO_CATEGORIES, False), 1.03)  # fmt: skip
+_ratio("clicks-regions", "clicks of new stores, regions matter: known over not", ("regions", CLICKS, "known"),
+       ("regions", CLICKS, "none"), 0.6)  # fmt: skip
+_ratio("clicks-regions-rare", "clicks of about 2 %, regions matter: known over not", ("regions", RARE, "known"),
+       ("regions", RARE, "none"), None)  # fmt: skip
+_ratio("clicks-regions-useless", "clicks of new stores, regions do not matter: known over not",
+       ("regions", CLICKS_USELESS, "known"), ("regions", CLICKS_USELESS, "none"), 1.03)  # fmt: skip
+_ratio("clicks-categories", "clicks on new offers, categories matter: known over not",
+       ("arms", CLICKS_CATEGORIES, True), ("arms", CLICKS_CATEGORIES, False), 0.5)  # fmt: skip
+_ratio("clicks-categories-useless", "clicks on new offers, categories do not matter: known over not",
+       ("arms", CLICKS_NO_CATEGORIES, True), ("arms", CLICKS_NO_CATEGORIES, False), 1.03)  # fmt: skip
 _ratio("mtts-oracle", "MTTS: oracle-TS over MTTS", ("mtts", None, "oracle-TS"), ("mtts", None, "MTTS"), 1.0)
 _ratio("mtts-meta", "MTTS over meta-TS", ("mtts", None, "MTTS"), ("mtts", None, "meta-TS"), 1.0)
 _ratio("mtts-individual", "meta-TS over individual-TS", ("mtts", None, "meta-TS"), ("mtts", None, "individual-TS"), 1.0)
