@@ -8,12 +8,8 @@ from posse.engine import drift as engine
 from posse.engine.commit import commit
 from posse.engine.drift import (
     EVERYWHERE,
-    NOTHING,
-    TASK,
     TICKS,
-    WORLD,
     WORTH,
-    Belief,
     Drift,
     HalfLives,
     Population,
@@ -24,6 +20,8 @@ from posse.engine.drift import (
     scaling,
     ticks_at,
 )
+from posse.engine.noticing import LARGEST_STEP, NOTHING, TASK, WORLD, Belief
+from posse.families import linked_family_of
 from posse.kernels.sums import Sums
 
 
@@ -169,15 +167,16 @@ def test_nothing_is_noticed_where_nothing_changes():
 def test_one_outlier_is_no_change():
     drift = new_drift()
     assert notice(drift, [0.0, 1e6, 0.0], [0, 0, 0]) == [NOTHING] * 3
-    assert max(drift.task_sums.values(), default=0.0) <= engine.LARGEST_STEP
+    assert max(drift.detectors["other"].task_sums.values(), default=0.0) <= LARGEST_STEP
 
 
 def test_a_task_that_is_forgotten_leaves_nothing():
     drift = new_drift()
     notice(drift, [3.0, 3.0, 3.0], [4, 4, 5])
     commit(drift.forgetting([4]))
-    assert 4 not in drift.task_sums
-    assert 4 not in drift.world_shares
+    for detector in drift.detectors.values():
+        assert 4 not in detector.task_sums
+        assert 4 not in detector.world_shares
     assert set(drift.half_lives.tasks) == {5}
     notice(drift, [1.0], [6])  # takes the place
     assert len(set(drift.half_lives.pairs.values())) == 2
@@ -202,3 +201,100 @@ def test_the_time_of_a_tick_is_at_that_tick():
         at = number * half_life / TICKS
         assert drift.passed(at)[1] == at
         assert ticks_at(np.array([at, at + 0.1]), half_life / TICKS).tolist() == [number, number]
+
+
+# Clicks and counts.
+
+
+def new_linked_drift(family, candidates=(100.0,)):
+    return Drift(None, candidates, n_arms=1, n_features=2, family=linked_family_of(family))
+
+
+def drawn(rng, family, predictor):
+    mean = linked_family_of(family).mean_of(predictor)
+    return (rng.random(mean.shape) < mean).astype(float) if family == "binary" else rng.poisson(mean).astype(float)
+
+
+@pytest.mark.parametrize("family", ["binary", "count"])
+@pytest.mark.parametrize(("half_life", "expected"), [(math.inf, {math.inf}), (50.0, {25.0, 50.0, 100.0})])
+def test_the_half_life_under_which_clicks_were_drawn_is_found(family, half_life, expected):
+    # A click says little: tasks that differ by 2 on the scale of the predictor, 10 of them with 600 rewards each.
+    rng, p = np.random.default_rng(5), Population(np.array([-0.5, 0.3]), np.diag([4.0, 1.0]), 1.0)
+    if family == "count":
+        p = Population(np.array([0.2, 0.1]), np.diag([0.5, 0.2]), 1.0)
+    root = np.linalg.cholesky(p.covariance)
+    drift = new_linked_drift(family, [12.5, 25.0, 50.0, 100.0, 200.0])
+    deviation = rng.normal(size=(10, 2)) @ root.T
+    for step in range(600):
+        r = 2.0 ** (-1.0 / half_life)
+        deviation = r * deviation + math.sqrt(1 - r * r) * rng.normal(size=(10, 2)) @ root.T
+        contexts = rng.normal(size=(10, 2)) * [0, 1] + [1, 0]
+        rewards = drawn(rng, family, (contexts * (p.mean + deviation)).sum(axis=1))
+        for task in range(10):
+            drift.half_lives.learn(float(step), task, 0, contexts[task], float(rewards[task]), p)
+        drift.use(drift.best_half_life(), float(step))
+    assert drift.half_life in expected
+
+
+def notice_linked(drift, family, predictors, tasks, seed=0, mean=-1.0, sd=0.2):
+    """Return what each reward shows, where every task is believed to have the predictor ``mean``."""
+    rewards = drawn(np.random.default_rng(seed), family, np.asarray(predictors, dtype=float))
+    p, x, belief = Population(np.array([mean, 0.0]), np.eye(2), 1.0), np.array([1.0, 0.0]), Belief(mean, sd, mean, 1.0)
+    return [
+        drift.note(float(step), task, 0, x, float(reward), belief, p)
+        for step, (task, reward) in enumerate(zip(tasks, rewards, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("family", ["binary", "count"])
+@pytest.mark.parametrize("by", [-2.5, 2.0])
+def test_a_task_whose_clicks_change_is_noticed_and_the_others_are_left_alone(family, by):
+    drift, tasks = new_linked_drift(family), np.tile(np.arange(20), 100)
+    found = notice_linked(drift, family, np.where(tasks == 3, -1.0 + by, -1.0), tasks.tolist())
+    assert WORLD not in found
+    assert {change.task for change in drift.changes} == {3}
+    # A click where one in four was expected says 0.3 nats at most, and 8 are asked for.
+    assert drift.changes[0].time < 20 * 60
+
+
+@pytest.mark.parametrize("family", ["binary", "count"])
+@pytest.mark.parametrize("by", [-2.0, 1.5])
+def test_a_change_of_all_clicks_is_noticed(family, by):
+    rng = np.random.default_rng(1)
+    drift, tasks = new_linked_drift(family), rng.integers(50, size=400)
+    found = notice_linked(drift, family, np.full(400, -1.0 + by), tasks.tolist())
+    assert found.index(WORLD) < 150
+    assert drift.changes[0].task == EVERYWHERE
+    assert found[: found.index(WORLD)].count(TASK) == 0
+
+
+@pytest.mark.parametrize("family", ["binary", "count"])
+@pytest.mark.parametrize("off", [-0.1, 0.0, 0.1])
+@pytest.mark.parametrize("mean", [-4.0, -1.0])
+def test_clicks_that_are_predicted_a_little_wrong_are_no_change(family, off, mean):
+    # Sums fall as long as it is less than half of a shift, which is 1 for all tasks, and 1.5 for one of them. Where
+    # predictions are right, one of 4,000 rewards reaches 10.5 with a probability of 0.1 at most; 0.1 off, 0.4 or so.
+    rng = np.random.default_rng(2)
+    drift, tasks = new_linked_drift(family), rng.integers(20, size=4000)
+    found = notice_linked(drift, family, np.full(4000, mean + off), tasks.tolist(), mean=mean, seed=4)
+    assert WORLD not in found
+    assert found.count(TASK) <= (1 if off else 0)
+
+
+def test_one_huge_count_is_no_change():
+    drift = new_linked_drift("count")
+    p, x, belief = population(), np.array([1.0, 0.0]), Belief(0.0, 0.3, 0.0, 1.0)
+    found = [drift.note(float(step), 0, 0, x, count, belief, p) for step, count in enumerate([1.0, 1e9, 2.0])]
+    assert found == [NOTHING] * 3
+    assert max(detector.world_sum for detector in drift.detectors.values()) <= 2 * LARGEST_STEP
+    assert np.isfinite(drift.half_lives.score).all()
+    assert np.isfinite(drift.half_lives.gram).all()
+
+
+def test_a_task_of_which_nothing_is_known_cannot_have_changed():
+    drift = new_linked_drift("binary")
+    p, x = population(), np.array([1.0, 0.0])
+    for mean, sd, noticed in ((3.0, 1.0, False), (3.0, 0.3, True)):
+        for step in range(12):
+            drift.note(float(step), 7, 0, x, 0.0, Belief(mean, sd, mean, 1.0), p)
+        assert bool(drift.changes) == noticed

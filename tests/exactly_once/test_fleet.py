@@ -37,6 +37,7 @@ KINDS = {
     "clicks, counting, background": {"rewards": "binary", "absent_reward": 0.0, "background": True},
     "clicks, held": {"rewards": "binary", "absent_reward": 0.0, "count_pending": False},
     "clicks, drift": {"rewards": "binary", "drift": 1e9},
+    "clicks, drift, learned": {"rewards": "binary", "drift": "learn"},
     "drift": {"drift": 1e9},  # what fades cannot be told from rounding
     "drift, learned": {"drift": "learn"},
     "drift, held": LATE | {"count_pending": False, "drift": 1e9},
@@ -289,6 +290,7 @@ QUICK = [
     *(("drift, learned", what) for what in ("reward", "reward_many")),
     ("drift, held", "expire"),
     ("clicks, drift", "reward_many"),
+    ("clicks, drift, learned", "reward"),
     ("known", "reward_many"),
     ("clicks, known", "reward_many"),
     ("clicks, known, counting", "decide_many"),

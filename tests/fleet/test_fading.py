@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from posse import FeatureSpec, Posse
 from posse.engine.drift import TICKS, aged
+from posse.engine.site_store import SiteStore
 from posse.errors import DamagedFile, InvalidValue
 from posse.fleet.overview import coefficients_of
 from posse.fleet.replica import Replica
@@ -658,9 +659,191 @@ def test_with_drift_a_fleet_of_clicks_recovers_from_a_change(new_clock):
     assert regret[1.0] < 0.6 * regret[None]
 
 
-def test_a_replica_of_clicks_has_no_drift():
-    with pytest.raises(InvalidValue, match="in a service"):
-        Replica(arms=["x", "y"], features=["a"], rewards="binary", drift=3.0)
+def clicking_live(fleet, clock, rates, n, seed=3, *, n_tasks=8, log=None):
+    """Decide and reward n times, an hour apart; ``rates`` by arm, or by task and arm."""
+    rng = np.random.default_rng([seed, 8])
+    for _ in range(n):
+        clock.now += 3600.0
+        task, age = f"t{rng.integers(n_tasks)}", float(rng.normal())
+        decision = fleet.decide(task, [age])
+        rate = rates.get((task, decision.arm), rates.get(decision.arm))
+        value = float(rng.random() < rate) if fleet.rewards == "binary" else float(rng.poisson(4.0 * rate))
+        fleet.reward(decision, value)
+        if log is not None:
+            log.append((task, decision.arm, age, value, clock.now))
+
+
+BEFORE, AFTER = {"red": 0.6, "green": 0.1}, {"red": 0.1, "green": 0.6}
+
+
+@pytest.mark.parametrize("rewards", ["binary", "count"])
+def test_a_change_of_all_clicks_is_noticed_and_a_log_and_a_file_know_of_it(new_clock, tmp_path, rewards):
+    """The fleet that learned, one that learns its log at once, and its file believe the same and go on alike."""
+    clock, log = new_clock(), []
+    fleet = Posse(["red", "green"], ["age"], rewards=rewards, seed=1, clock=clock, drift="learn")
+    clicking_live(fleet, clock, BEFORE, 250, log=log)
+    assert fleet.changes == []
+    changed_at = clock.now
+    clicking_live(fleet, clock, AFTER, 90, seed=4, log=log)
+    assert [change.task for change in fleet.changes] == [None]
+    assert changed_at < fleet.changes[0].time.timestamp() <= changed_at + 80 * 3600
+    assert any("all tasks changed at once, noticed on" in finding for finding in fleet.findings())
+    assert fleet.n_rewards < 100
+    fleet.save(tmp_path / "clicks.posse")
+    loaded = Posse.load(tmp_path / "clicks.posse", clock=clock)
+    again = Posse(["red", "green"], ["age"], rewards=rewards, seed=1, clock=clock, drift="learn")
+    table = pl.DataFrame(log, schema=["task", "arm", "age", "reward", "time"], orient="row")
+    again.learn_many(table.sample(fraction=1.0, shuffle=True, seed=1), time="time")
+    now = clock.now
+    for one in (fleet, loaded, again):
+        clock.now = now
+        for row in range(30):
+            clock.now += 3600.0
+            one.reward(one.decide(f"t{row % 3}", [0.1], eligible=["red"]), float(row % 5 == 0))
+        assert one.changes == fleet.changes
+        for task in ("t1", "t4", "never seen"):
+            expected = list(fleet.expected(task, [0.4]).mean.values())
+            assert_allclose(list(one.expected(task, [0.4]).mean.values()), expected, rtol=1e-9)
+        watch, same = one._engine.fading.drift, fleet._engine.fading.drift
+        assert_allclose(watch.half_lives.score, same.half_lives.score, rtol=1e-9)
+        for mine, other in zip(watch.detectors.values(), same.detectors.values(), strict=True):
+            assert_allclose(mine.world_sum, other.world_sum, rtol=1e-9, atol=1e-12)
+            assert len(mine.task_sums) == len(other.task_sums)
+    fleet.forget("t1")
+    clicking_live(fleet, clock, AFTER, 20)
+    assert "t1" in fleet.tasks  # as a new one
+
+
+def test_one_task_whose_clicks_change_starts_anew_alone(new_clock):
+    clock = new_clock()
+    fleet = Posse(["red", "green"], ["age"], rewards="binary", seed=1, clock=clock, drift="learn")
+    clicking_live(fleet, clock, BEFORE, 500)
+    clicking_live(fleet, clock, BEFORE | {("t2", "red"): 0.05, ("t2", "green"): 0.6}, 500, seed=4)
+    # Others say that its old rates are the likely ones, so it may be found to differ from them once more.
+    assert {change.task for change in fleet.changes} == {"t2"}
+    assert len(fleet.changes) <= 2
+    assert any("task 't2' changed suddenly" in finding for finding in fleet.findings())
+    fleet.forget("t2")
+    assert fleet.changes == []
+
+
+@pytest.mark.parametrize(
+    "rates", [{"red": 0.02, "green": 0.02}, {"red": 0.2, "green": 0.0}, {"red": 0.0, "green": 0.0}]
+)
+def test_rare_clicks_and_none_at_all_are_no_change(new_clock, rates):
+    clock = new_clock()
+    fleet = Posse(["red", "green"], ["age"], rewards="binary", seed=1, clock=clock, drift="learn")
+    clicking_live(fleet, clock, rates, 1200)
+    assert fleet.changes == []
+    assert fleet.half_life is None
+    assert fleet.refresh_problem is None
+    rows = fleet.expected_many(["t1", "never seen"], [[0.0], [1.0]])
+    assert np.isfinite(rows.select("mean", "low", "high").to_numpy()).all()
+    assert fleet.n_rewards == 1200
+
+
+def test_clicks_that_were_learned_with_drift_are_merged(new_clock):
+    clocks = new_clock(), new_clock()
+    fleets = [
+        Posse(["red", "green"], ["age"], rewards="binary", seed=1, clock=clock, drift="learn") for clock in clocks
+    ]
+    for fleet, clock in zip(fleets, clocks, strict=True):
+        clicking_live(fleet, clock, BEFORE, 60)
+    fleets[0].merge(fleets[1])
+    assert fleets[0].n_rewards == 120
+    clicking_live(fleets[0], clocks[0], BEFORE, 10)
+
+
+@pytest.mark.parametrize("drift", [0.5, "learn"])
+def test_clicks_fade_and_start_anew_while_their_population_is_estimated(new_clock, monkeypatch, drift):
+    """With an estimate in the background, beliefs are those of one at once, only later."""
+    clock, log = new_clock(), []
+    at_once = Posse(["red", "green"], ["age"], rewards="binary", seed=1, clock=clock, drift=drift, refresh_growth=0.5)
+    clicking_live(at_once, clock, BEFORE, 150, log=log)
+    clicking_live(at_once, clock, AFTER, 60, seed=4, log=log)
+    events = [(change.time.timestamp(), change.task) for change in at_once.changes]
+    assert bool(events) == (drift == "learn")
+    beside = Replica(
+        ["red", "green"], ["age"], rewards="binary", seed=1, drift=drift, refresh_growth=0.5, background=True
+    )
+    beside.leading = False  # what was noticed comes from the log
+    refresh, met = SiteStore.refresh, set()
+
+    def slow(self, *given, **named):
+        if self is not beside._engine.store:  # a copy
+            sleep(0.1)
+        return refresh(self, *given, **named)
+
+    monkeypatch.setattr(SiteStore, "refresh", slow)
+    for task, arm, age, reward, time in log:
+        for event in [event for event in events if event[0] <= time]:
+            # It was noticed by the reward that comes next, and before that was learned.
+            beside.notice({"time": event[0], "everywhere": True, "task": None}, lambda _: False)
+            events.remove(event)
+            met.add("restart" if beside.refreshing else "")
+        faded = beside._engine.fading.drift.aged_at
+        beside.learn([task], [arm], [[age]], [reward], times=[time])
+        met |= {"fade"} if beside.refreshing and beside._engine.fading.drift.aged_at != faded else set()
+    with beside._lock:
+        beside._engine.finish_background()
+    assert "fade" in met or drift == "learn"
+    assert beside.n_rewards == pytest.approx(at_once.n_rewards, rel=1e-12)
+    for task in ("t1", "t4", "never seen"):
+        for name in ("mean", "sd"):
+            expected = list(getattr(at_once.expected(task, [0.4]), name).values())
+            assert_allclose(list(getattr(beside.expected(task, [0.4]), name).values()), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("drift", [0.5, "learn"])
+def test_replicas_of_clicks_believe_the_same_however_they_come_by_the_log(clock, drift):
+    """A leader that learns row by row, a follower that learns some at a time, and one that learns all afterwards."""
+    log = []
+    teacher = Posse(["red", "green"], ["age"], rewards="binary", seed=1, clock=clock)
+    clicking_live(teacher, clock, BEFORE, 160, log=log)
+    clicking_live(teacher, clock, AFTER, 90, seed=4, log=log)
+    leader, follower, later = (
+        Replica(["red", "green"], ["age"], rewards="binary", drift=drift, seed=1) for _ in range(3)
+    )
+    follower.leading = False
+    told, waiting = [], []
+
+    def learn(replica, rows, **how):
+        tasks, arms, ages, rewards, times = (list(column) for column in zip(*rows, strict=True))
+        replica.learn(tasks, arms, [[age] for age in ages], rewards, times=times, **how)
+
+    def tell(replica, event):
+        replica.notice(event, lambda label: label == event["task"])
+
+    for row, entry in enumerate(log):
+        learn(leader, [entry])
+        waiting.append(entry)
+        events = leader.noticed()
+        if events or row % 7 == 6:
+            learn(follower, waiting)
+            waiting.clear()
+        for event in events:
+            told.append((row, event))
+            for replica in (leader, follower):
+                tell(replica, event)
+    learn(follower, waiting) if waiting else None
+    assert follower.noticed() == []
+    assert any(event.get("everywhere") for _, event in told) == (drift == "learn")
+    first = 0
+    for row, event in told:
+        if row >= first:
+            learn(later, log[first : row + 1], catching_up=True)
+            first = row + 1
+        tell(later, event)
+    learn(later, log[first:], catching_up=True)
+    later.look()
+    assert leader.n_rewards < 249
+    for replica in (follower, later):
+        assert replica.n_rewards == pytest.approx(leader.n_rewards, rel=1e-12)
+        assert replica.changes == leader.changes
+        for task in ("t1", "t4", "never seen"):
+            for name in ("mean", "sd"):
+                expected = list(getattr(leader.expected(task, [0.4]), name).values())
+                assert_allclose(list(getattr(replica.expected(task, [0.4]), name).values()), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -670,7 +853,6 @@ def test_a_replica_of_clicks_has_no_drift():
         {"drift": 0},
         {"drift": timedelta(0)},
         {"drift": float("inf")},
-        {"drift": "learn", "rewards": "binary"},
         {"drift": 3.0, "rewards": "binary", "absent_reward": 0.0},
         {"drift": 3.0, "absent_reward": 0.0},
     ],

@@ -34,11 +34,18 @@ def drift(
     for name, regrets in report.worlds.items():
         table.add_row(name, *(f"{regrets[method]:,.0f}" for method in methods))
     console.print(table)
-    table = titled_table("Arms swap places at half time: regret", ["where", "drift"], ["before", "after"])
-    for where, halves in report.swaps.items():
-        for method, (before, after) in halves.items():
-            table.add_row(where, method, f"{before:,.0f}", f"{after:,.0f}")
-    console.print(table)
+    for kind, swaps in (("", report.swaps), (" of clicks", report.clicks)):
+        table = titled_table(f"Arms{kind} swap places at half time: regret", ["where", "drift"], ["before", "after"])
+        for where, halves in swaps.items():
+            for method, (before, after) in halves.items():
+                table.add_row(where, method, f"{before:,.0f}", f"{after:,.0f}")
+        console.print(table)
+    seen = sorted(rewards for rewards in report.noticed if rewards is not None)
+    console.print(
+        f"Clicks: a swap everywhere was noticed in {len(seen)} of {report.seeds} runs"
+        + (f", after {seen[len(seen) // 2]} rewards (median; {seen[-1]} at most)" if seen else "")
+        + f"; {report.false_alarms} changes were noticed where nothing had changed"
+    )
     table = titled_table("Promises", ["what"], ["measured", "bar", "met"])
     for bar in report.bars:
         table.add_row(bar.what, bar.measured_words, bar.bar_words, verdict(bar.met))

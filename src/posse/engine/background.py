@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from posse.engine.batch import Batch
+from posse.engine.drift import Fade
 from posse.engine.kept import Copies, Frozen, Kept
 from posse.engine.site_store import SiteStore
 from posse.model.refresh import COARSE, Live, Refresh
@@ -91,7 +92,7 @@ def run_beside(engine: Engine, *, steps: int, settled: float) -> None:
     """
     store = engine.store
     assert isinstance(store, SiteStore)
-    twin, changes, estimated = store.twin(), deque[Batch | int](), threading.Event()
+    twin, changes, estimated = store.twin(), deque[Batch | Fade | int](), threading.Event()
 
     def work() -> None:
         _lower_priority()

@@ -55,6 +55,15 @@ def choose(
     return position
 
 
+def believe(engine: Engine, task: int, x: Array, arms: IntArray, out: Array) -> int:
+    """Write what is believed about linear predictors to ``out``, as :func:`choose` does of expected rewards."""
+    if engine.known is not None:  # rewards are numbers then, whose predictor is what is expected
+        return choose(engine, task, x, arms, 1, False, 0.0, out)
+    if engine.store.overdue is not None:
+        engine.store.fade_overdue_tasks(np.array([task]))
+    return int(decide(engine.store.ground.address, task, x, arms, 1, False, 0.0, out))
+
+
 def _choose_with_offsets(
     engine: Engine, known: Known, task: int, x: Array, arms: IntArray, step: int, explore: bool, uniform: float,
     out: Array,

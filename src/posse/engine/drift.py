@@ -13,13 +13,11 @@ depends on times and counts alone, whatever population is in force. Ageing twice
 **The half-life** is learned from some tasks, whose sums are kept under several half-lives side by side: the one under
 which rewards were predicted best is in force.
 
-**Changes.** A reward is compared under what its task is believed to be and as if the task were a new one; and, for a
-change of the whole population, as if predictions were :data:`WIDER` times as uncertain: nobody knows where a population
-goes, but all predictions become worse at once. Logarithms of these likelihood ratios are added up from where they were
-lowest (Page's CUSUM), for every task and over all tasks. Where such a sum is high, the task starts again from the
-population, or all tasks do. By Wald's inequality a sum exceeds h with a probability of e^-h at most from where it was
-lowest. So the bounds grow with the logarithm of the rewards so far: a large fleet has no more false alarms than a small
-one.
+**Changes.** A reward is compared under what its task is believed to be and otherwise (:mod:`posse.engine.noticing`):
+logarithms of likelihood ratios are added up from where they were lowest, for every task and over all tasks. Where such
+a sum is high, the task starts again from the population, or all tasks do. By Wald's inequality a sum exceeds h with a
+probability of e^-h at most from where it was lowest. So the bounds grow with the logarithm of the rewards so far: a
+large fleet has no more false alarms than a small one.
 """
 
 from __future__ import annotations
@@ -30,10 +28,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.engine.noticing import NOTHING, START, WORLD, Detector, OfNumbers, likelihoods_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from posse.engine.commit import Steps
+    from posse.engine.noticing import Belief, Likelihoods
+    from posse.families import RewardFamily
     from posse.kernels.sums import Sums
     from posse.types import Array, IntArray
 
@@ -45,21 +47,13 @@ FADED = 1e-6  # of its largest square, below which a feature of a pair counts as
 BLOCK = 8192  # rows that are scaled at a time
 RESTART = 1e-2  # rewards that are left of every pair when a change was noticed
 
-TASK_ALARM, WORLD_ALARM = 2.0, 4.0  # nats beyond the logarithm of the rewards so far, and of a thousand more
-START = 1000
-WIDER = 3.0  # times the variance of a prediction, if everything has changed
-LARGEST_STEP = 2.0  # nats that one reward may add: outliers are no change
-LARGEST_SHARE = 3.0  # nats that one task may add to the sum over all tasks
-
 WATCHED = 64  # tasks whose sums are kept under every half-life
 WATCHED_BYTES = 32 << 20
 RESISTANCE = 3.0  # nats by which another half-life must be better than the one in force
 PREFERENCE = 3.0  # nats by which any half-life must be better than none
-LARGEST_SURPRISE = 25.0  # squared error over its variance that one reward may count for
 KEPT = 1000  # changes that are remembered
 MEMORY = 2000  # rewards over which predictions are compared
 
-NOTHING, TASK, WORLD = 0, 1, 2  # what a reward shows
 EVERYWHERE = -1
 
 
@@ -73,6 +67,29 @@ def aged(counts: Array, elapsed: float, half_life: float | Array) -> Array:
     stays = np.exp2(-2.0 * elapsed / half_life)
     factor = stays / (1.0 + (1.0 - stays) * WORTH * counts)
     return np.where(counts > LEAST, factor, 1.0)
+
+
+class Fade(NamedTuple):
+    """How sums fade: all of them by some time that has passed, or what a task or all tasks have learned until now.
+
+    Whoever has learned the same fades the same way, wherever its sums stand.
+    """
+
+    squares: Array  # as in scale_sums
+    elapsed: float | None = None  # None: they start anew
+    half_life: float = math.inf
+    task: int = EVERYWHERE
+
+    def of(self, store: Any) -> tuple[Array, IntArray | None]:
+        """Return what sums of a store are multiplied by, and in which slots; None are all of them."""
+        counts = store.belief.sums.counts
+        if self.elapsed is not None:
+            return aged(counts[: store.n_slots], self.elapsed, self.half_life), None
+        if self.task == EVERYWHERE:
+            return restarted(counts[: store.n_slots]), None
+        slots = store.belief.slot[self.task, : store.n_arms]
+        slots = slots[slots >= 0]
+        return restarted(counts[slots]), slots
 
 
 def scale_sums(
@@ -185,15 +202,6 @@ class Population(NamedTuple):
     noise_variance: float
 
 
-class Belief(NamedTuple):
-    """What is believed about one expected reward: as one of its task, and as one of a task never seen."""
-
-    mean: float
-    sd: float
-    new_mean: float
-    new_sd: float
-
-
 class Change(NamedTuple):
     """A change that was noticed."""
 
@@ -209,9 +217,14 @@ class HalfLives:
     candidates : sequence of float
         Half-lives; ``inf`` is one of them, the first.
     n_arms, n_features : int
+    likelihoods : Likelihoods, optional
+        Default: those of numbers.
     """
 
-    def __init__(self, candidates: Sequence[float], n_arms: int, n_features: int) -> None:
+    def __init__(
+        self, candidates: Sequence[float], n_arms: int, n_features: int, likelihoods: Likelihoods | None = None
+    ) -> None:
+        self._likelihoods = OfNumbers() if likelihoods is None else likelihoods
         self.candidates = np.array(candidates, dtype=np.float64)
         h, d = self.candidates.size, n_features
         self.n_tasks = max(1, min(WATCHED, WATCHED_BYTES // (8 * n_arms * h * (d + 1) * (d + 1))))
@@ -237,15 +250,13 @@ class HalfLives:
         self.time[pair] = max(now, self.time[pair])
         with np.errstate(all="ignore"):
             mean, variance = predict_each(gram, moment, x, population)
-            variance += population.noise_variance
-            error = reward - mean
-            gain = -0.5 * (np.minimum(error * error / variance, LARGEST_SURPRISE) + np.log(variance))
+            gain, precision, seen = self._likelihoods.predicted(reward, mean, variance, population.noise_variance)
         if not np.isfinite(gain).all():
             return  # of a size beyond all others: it says nothing about half-lives
         self.score *= 1.0 - 1.0 / MEMORY
         self.score += gain
-        gram += np.outer(x, x)
-        moment += x * reward
+        gram += precision[:, None, None] * np.outer(x, x)
+        moment += seen[:, None] * x
         counts += 1.0
 
     def best(self, present: int) -> int:
@@ -315,6 +326,8 @@ class Drift:
         In units of the clock; None learns it among ``candidates`` and watches for changes.
     candidates : sequence of float
     n_arms, n_features : int
+    family : RewardFamily, optional
+        Of the rewards. Default: numbers.
 
     Attributes
     ----------
@@ -324,16 +337,24 @@ class Drift:
         Changes noticed so far, oldest first; only the last :data:`KEPT` are kept.
     """
 
-    def __init__(self, half_life: float | None, candidates: Sequence[float], n_arms: int, n_features: int) -> None:
+    def __init__(
+        self,
+        half_life: float | None,
+        candidates: Sequence[float],
+        n_arms: int,
+        n_features: int,
+        family: RewardFamily | None = None,
+    ) -> None:
         self.learned = half_life is None
         self.half_life = math.inf if half_life is None else half_life
-        self.half_lives = HalfLives((math.inf, *candidates), n_arms, n_features) if self.learned else None
+        self._likelihoods = likelihoods_of(family)
+        self.half_lives = (
+            HalfLives((math.inf, *candidates), n_arms, n_features, self._likelihoods) if self.learned else None
+        )
         self.aged_at: float | None = None
         self.squares = np.zeros(n_features)
-        self.task_sums: dict[int, float] = {}
+        self.detectors = {name: Detector() for name in self._likelihoods.alternatives}
         self.noted = 0
-        self.world_sum = 0.0
-        self.world_shares: dict[int, float] = {}
         self.changes: list[Change] = []
 
     def meet(self, x: Array) -> None:
@@ -409,37 +430,20 @@ class Drift:
     def _watch(self, task: int, reward: float, belief: Belief, noise: float) -> int:
         self.noted += 1
         bound = math.log(START + self.noted)
-        own = log_density(reward, belief.mean, belief.sd**2 + noise)
-        fresh = log_density(reward, belief.new_mean, belief.new_sd**2 + noise)
-        other = log_density(reward, belief.mean, WIDER * (belief.sd**2 + noise))
-        before = self.task_sums.pop(task, 0.0)
-        total = max(0.0, before + bounded(fresh - own))
-        step = bounded(other - own)
-        share = self.world_shares.get(task, 0.0)
-        step = min(step, LARGEST_SHARE - share)
-        self.world_sum = max(0.0, self.world_sum + step)
-        if self.world_sum > 0.0:
-            self.world_shares[task] = share + step
-        else:
-            self.world_shares.clear()
-        if self.world_sum > bound + WORLD_ALARM:
-            self.task_sums.clear()
-            self.world_shares.clear()
-            self.world_sum = 0.0
-            return WORLD
-        if total > bound + TASK_ALARM:
-            return TASK
-        if total > 0.0:
-            self.task_sums[task] = total
-        return NOTHING
+        surprises = self._likelihoods.surprises(reward, belief, noise)
+        detectors = self.detectors.values()
+        found = max(detector.note(task, one, bound) for detector, one in zip(detectors, surprises, strict=True))
+        if found:
+            for detector in detectors:
+                detector.clear(None if found == WORLD else task)
+        return found
 
     def forgetting(self, tasks: Sequence[int]) -> Steps:
         """Forget all about some tasks."""
         gone = set(tasks)
         changes = [change for change in self.changes if change.task not in gone]
         steps: Steps = [partial(self.__dict__.update, changes=changes)]
-        for task in tasks:
-            steps += [partial(self.task_sums.pop, task, None), partial(self.world_shares.pop, task, None)]
+        steps += [step for detector in self.detectors.values() for task in tasks for step in detector.forgetting(task)]
         return steps if self.half_lives is None else [*steps, *self.half_lives.forgetting(gone)]
 
 
@@ -450,17 +454,6 @@ def ticks_at(times: Any, tick: float) -> Any:
     """
     ticks = np.floor(np.asarray(times) / tick)
     return ticks + ((ticks + 1.0) * tick <= times)
-
-
-def bounded(step: float) -> float:
-    """Return what one reward adds to a sum."""
-    return max(-LARGEST_STEP, min(LARGEST_STEP, step))
-
-
-def log_density(value: float, mean: float, variance: float) -> float:
-    """Return the logarithm of a normal density, less a constant."""
-    error = value - mean
-    return -0.5 * (error * error / variance + math.log(variance))
 
 
 def population_of(belief: Any, arm: int) -> Population:

@@ -90,9 +90,7 @@ class Engine:
     @property
     def estimates_later(self) -> bool:
         """Whether the population is estimated in the background."""
-        # A copy of clicks and counts, on which theirs is estimated, would not know of what fades meanwhile.
-        alone = isinstance(self.store, SiteStore) and self.store.fades
-        return self.in_background and self.method == estimators.EVIDENCE and self.known is None and not alone
+        return self.in_background and self.method == estimators.EVIDENCE and self.known is None
 
     def know(self, known: Known | None) -> None:
         """Have features of tasks and arms, before the first reward."""

@@ -13,9 +13,10 @@ import numpy as np
 
 from posse.engine import drift
 from posse.engine.commit import commit
-from posse.engine.decide import choose
+from posse.engine.decide import believe
 from posse.engine.learn import shift_of
 from posse.engine.loading import require_loaded
+from posse.engine.noticing import WORLD, Belief
 from posse.engine.site_store import SiteStore
 from posse.kernels.fleet import decide
 
@@ -58,7 +59,7 @@ class Fading:
         self._engine = engine
         engine.store.fades = True
         self.given = half_life
-        self.drift = drift.Drift(half_life, CANDIDATES, engine.store.n_arms, engine.store.n_features)
+        self.drift = drift.Drift(half_life, CANDIDATES, engine.store.n_arms, engine.store.n_features, engine.family)
         self._arm, self._out = np.zeros(1, dtype=np.int64), np.empty((3, 1))
         self.deferred = False
         """Whether what is noticed waits in :attr:`events` until somebody says :meth:`apply`."""
@@ -85,12 +86,12 @@ class Fading:
         passed, aged_at = (0.0, self.drift.aged_at) if self.stopped else self.drift.passed(now)
         if passed > 0.0 and store.n_slots:
             aging: Steps = [partial(self.drift.__dict__.update, aged_at=aged_at)]
-            if self._engine.estimates_later and store.has_many_pairs and not store.stale:
+            later = self._engine.estimates_later and not isinstance(store, SiteStore)
+            if later and store.has_many_pairs and not store.stale:
                 # Nobody waits until all sums have faded and have said what they still say about the shared means.
                 store.fade_later(passed, self.drift.half_life, self.drift.squares, aging)
             else:
-                factor = drift.aged(store.belief.sums.counts[: store.n_slots], passed, self.drift.half_life)
-                self._fade(factor, more=aging)
+                self._fade(drift.Fade(self.drift.squares.copy(), passed, self.drift.half_life), aging)
         else:
             self.drift.aged_at = aged_at
         if store.shared_behind and not self._engine.is_refreshing:
@@ -98,11 +99,14 @@ class Fading:
         if contexts is not None:
             self.drift.meet(contexts)
 
-    def _fade(self, factor: Array, slots: IntArray | None = None, *, more: Steps | None = None) -> None:
-        """Let sums count less, those of some slots or of the first so many; ``more`` goes with it."""
+    def _fade(self, fade: drift.Fade, more: Steps | None = None) -> None:
+        """Let sums count less; ``more`` goes with it."""
         store, known = self._engine.store, self._engine.known
         raised = None if known is None else partial(known.raised, store)
-        store.fade(factor, self.drift.squares, slots, raised, more)
+        factor, slots = fade.of(store)
+        if isinstance(store, SiteStore):
+            more = [*store.noting_fade(fade), *(more or ())]
+        store.fade(factor, fade.squares, slots, raised, more)
 
     def learn_one(
         self, now: float, task: int, arm: int, x: Array, reward: float, more: Steps, note: Step | None = None
@@ -119,13 +123,13 @@ class Fading:
         store, arms = engine.store, np.array([arm])
         store.keep(store.claim(np.array([task]), arms), arms)
         # Less what features say, by the effects that are in force by now.
-        learning, _ = store.learning_one(task, arm, x, reward - shift_of(engine, task, arm, x))
+        learning, _, *noting = store.learning_one(task, arm, x, reward - shift_of(engine, task, arm, x))
         counted = {"_total": store._total + 1.0, "experience": int(store._total + 1.0)}
         if watches:
             note = partial(self._note_and_watch, note, counted, now, task, arm, x, reward)
         squares = self.drift.squares
         meeting = partial(squares.__setitem__, ..., np.maximum(squares, x * x))
-        commit([meeting, learning, partial(store.__dict__.update, counted), *more], note)
+        commit([meeting, learning, partial(store.__dict__.update, counted), *noting, *more], note)
         if self.estimate_due():
             engine.estimate_after_one(None)
 
@@ -151,7 +155,7 @@ class Fading:
         engine, out = self._engine, self._out
         store = engine.store
         self._arm[0] = arm
-        if choose(engine, task, x, self._arm, 1, False, 0.0, out) < 0:
+        if believe(engine, task, x, self._arm, out) < 0:
             return
         mean, sd = float(out[1, 0]), float(out[2, 0])
         decide(store.address, -1, x, self._arm, 1, False, 0.0, out)
@@ -161,14 +165,14 @@ class Fading:
             engine.known.add(store, task, x, self._arm, out[1], out[2], as_new=True)
             offset = engine.known.offsets(np.array([task]), self._arm)[0]
             population = population._replace(mean=population.mean + offset)
-        belief = drift.Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
+        belief = Belief(mean, sd, float(out[1, 0]), float(out[2, 0]))
         found = self.drift.note(now, task, arm, x, reward, belief, population, defer=self.deferred)
         if not self.deferred:
             if found:
-                self._start_anew(drift.EVERYWHERE if found == drift.WORLD else task)
+                self._start_anew(drift.EVERYWHERE if found == WORLD else task)
             return
         if found:
-            self.events.append(Event(now, None, found == drift.WORLD, task))
+            self.events.append(Event(now, None, found == WORLD, task))
         best = self.drift.best_half_life()
         if best != self.drift.half_life and not any(event.half_life is not None for event in self.events):
             self.events.append(Event(now, best, False, -1))
@@ -189,15 +193,9 @@ class Fading:
             self._start_anew(task)
 
     def _start_anew(self, task: int) -> None:
-        store = self._engine.store
-        counts = store.belief.sums.counts
         if task == drift.EVERYWHERE:
             logger.warning("a change of all tasks was noticed; they start anew")
-            self._fade(drift.restarted(counts[: store.n_slots]))
-            return
-        slots = store.belief.slot[task, : store.n_arms]
-        slots = slots[slots >= 0]
-        self._fade(drift.restarted(counts[slots]), slots)
+        self._fade(drift.Fade(self.drift.squares.copy(), task=task))
 
     def learn_rows(
         self,
@@ -223,7 +221,8 @@ class Fading:
         contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))
         engine = self._engine
         sites = engine.store if isinstance(engine.store, SiteStore) else None
-        if sites is None and (estimate or (self.drift.learned and not self.deferred)):
+        watches = self.drift.learned and self.watching and (estimate or not self.deferred)
+        if watches or (sites is None and estimate):
             for row in range(rewards.size):
                 at, task, arm, reward = float(times[row]), int(tasks[row]), int(arms[row]), float(rewards[row])
                 self.learn_one(at, task, arm, contexts[row], reward, [] if moving is None else moving(row))
@@ -232,7 +231,8 @@ class Fading:
             if sites is not None:  # whose estimates have their place among the rows, whoever asks
                 self.advance(float(times[rows].max()), contexts[rows])
                 sites.claim(tasks[rows], arms[rows])
-                steps = sites.learning_in_turn(tasks[rows], arms[rows], contexts[rows], rewards[rows])
+                later = engine.refresh_later if estimate and engine.estimates_later else None
+                steps = sites.learning_in_turn(tasks[rows], arms[rows], contexts[rows], rewards[rows], later=later)
                 commit([*steps, *(() if moving is None else moving(rows.stop - 1))])
                 continue
             store = engine.store

@@ -17,7 +17,7 @@ import numpy as np
 from posse.engine.batch import Batch, one_row
 from posse.engine.capacity import copied, copy_of_capacity
 from posse.engine.commit import Attempt, Steps, commit
-from posse.engine.drift import losing
+from posse.engine.drift import Fade, losing
 from posse.engine.posteriors import NO_FAILURES
 from posse.engine.site_offsets import lowered
 from posse.engine.site_rows import (
@@ -68,6 +68,7 @@ AT_ONCE = 200  # rows of a pair whose sites are all made again when a reward tak
 FADING = ("precision", "moment", "weight")  # of a kept row, what counts for less with time
 FAINT = 1e-3  # of the precision of a number that a rare click has, beside which features are seen to have faded away
 TABLE_GROWTH = 0.5  # of rewards within a table, from one estimate of the population to the next
+ROUNDING = 1e-9  # of what old rewards still count for, which is no whole number
 
 logger = logging.getLogger("posse")
 
@@ -88,8 +89,8 @@ class SiteStore(Store):
     sites: Handle[Sites]
     """Kept rows and plain sums over rewards, by slot."""
 
-    beside: deque[Batch | int] | None
-    """What was learned, and how many tasks came, since a copy was made whose population is being estimated."""
+    beside: deque[Batch | Fade | int] | None
+    """What was learned, what faded, and how many tasks came, since a copy was made whose population is estimated."""
 
     known: Known | None = None
     """What is known about tasks and arms, if such features were declared."""
@@ -172,7 +173,7 @@ class SiteStore(Store):
         found: list[int] = []
         done = 0
         while True:
-            done += max(0, math.ceil(max(at + max(1.0, growth * at), retry) - news))
+            done += self._rewards_until(at, growth, retry, news)
             if done > batch.rewards.size:
                 return found
             found.append(done)
@@ -183,8 +184,16 @@ class SiteStore(Store):
         """Return after how many rewards the population is to be estimated; any number while it is."""
         if self.beside is not None:
             return 1 << 62
-        at = float(self.memory.evidence.refreshed_at[0])
-        return max(0, math.ceil(max(at + max(1.0, growth * at), self._retry_at) - self._news))
+        return self._rewards_until(float(self.memory.evidence.refreshed_at[0]), growth, self._retry_at, self._news)
+
+    def _rewards_until(self, at: float, growth: float, retry: float, news: float) -> int:
+        """Return after how many rewards an estimate is due, ``at`` being how many there were at the last one.
+
+        Where old rewards count for less, one reward more or less must not hang on the rounding of what is left of them:
+        all who learn the same rewards estimate at the same places, whether they learn them one by one or together.
+        """
+        left = max(at + max(1.0, growth * at), retry) - news
+        return max(0, math.ceil(left - ROUNDING * max(at, 1.0) if self.fades else left))
 
     def _estimate_if_due(self, growth: float) -> None:
         if self._until_due(growth) == 0:
@@ -204,6 +213,10 @@ class SiteStore(Store):
         """Have rows learned by the copy whose population is being estimated, too."""
         return [] if self.beside is None else [partial(self.beside.append, batch)]
 
+    def noting_fade(self, fade: Fade) -> Steps:
+        """Have sums fade in the copy whose population is being estimated, too."""
+        return [] if self.beside is None else [partial(self.beside.append, fade)]
+
     def taking_tasks(self, count: int) -> Steps:
         """Take the numbers that were reserved last."""
         steps = super().taking_tasks(count)
@@ -211,6 +224,8 @@ class SiteStore(Store):
 
     def refresh_due(self, growth: float, new_rewards: float = 0.0, *, provisional: bool = False) -> bool:
         """Whether rewards have grown enough since the last refresh; not while one is under way."""
+        if self.fades:
+            return self._until_due(growth) <= new_rewards
         return self.beside is None and super().refresh_due(growth, new_rewards, provisional=provisional)
 
     # Decisions that count while they wait.
@@ -437,7 +452,7 @@ class SiteStore(Store):
         copy = SiteStore(start=self.start, family=self.family, growth=self.growth, rule=self.rule)
         plain = (
             "n_arms", "n_tasks", "n_slots", "experience", "_total", "stale", "looked_at", "replaced", "version",
-            "problem", "_failures", "_retry_at",
+            "problem", "_failures", "_retry_at", "fades",
         )  # fmt: skip
         copy.__dict__.update({name: getattr(self, name) for name in plain})
         copy.free_slots, copy.free_tasks = list(self.free_slots), list(self.free_tasks)
@@ -447,10 +462,14 @@ class SiteStore(Store):
         copy._use_arrays(copy_of_capacity(self._capacity, self.n_slots))
         return copy
 
-    def catch_up(self, most: int, changes: deque[Batch | int]) -> None:
+    def catch_up(self, most: int, changes: deque[Batch | Fade | int]) -> None:
         """Learn what another store has learned meanwhile, until no more than so many changes are left."""
         while len(changes) > most:
             change = changes[0]
+            if isinstance(change, Fade):
+                factor, slots = change.of(self)
+                self.fade(factor, change.squares, slots, more=[changes.popleft])
+                continue
             if isinstance(change, int):
                 self.reserve_tasks(change)
                 steps = self.taking_tasks(change)

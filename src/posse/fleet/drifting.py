@@ -100,12 +100,6 @@ def new_fading(drift: Any, engine: Engine, late: LateRewards) -> Fading | None:
     if drift is None:
         return None
     half_life = half_life_of(drift)
-    family = engine.family.name
-    if family != "number" and half_life is None:
-        raise InvalidValue(
-            f"expected a half-life as drift for rewards={family!r}, got {drift!r}: how fast clicks and counts change "
-            "is not learned yet; pass a half-life in days, or leave it out"
-        )
     if late.absent_reward is not None and late.count_pending:
         raise InvalidValue(
             "expected count_pending=False with absent_reward and drift, got True: what a decision counted as may have "

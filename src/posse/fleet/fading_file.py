@@ -12,6 +12,7 @@ from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
     from posse.engine.fading import Fading
+    from posse.engine.noticing import Detector
     from posse.types import IntArray
 
 DAY = 86400.0
@@ -26,12 +27,13 @@ def fading_state(fading: Fading, place: IntArray) -> tuple[dict[str, Any], dict[
         "half_life": None if math.isinf(drift.half_life) else drift.half_life,
         "aged_at": drift.aged_at,
         "rewards_noted": drift.noted,
-        "change_sum": drift.world_sum,
     }
     arrays: dict[str, Any] = {"drift_squares": drift.squares.copy()}
-    for name, sums in (("task", drift.task_sums), ("share", drift.world_shares)):
-        arrays[f"drift_{name}_of"] = place[np.array(list(sums), dtype=np.int64)]
-        arrays[f"drift_{name}_sum"] = np.array(list(sums.values()), dtype=np.float64)
+    for end, detector in _detectors(fading):
+        header[f"change_sum{end}"] = detector.world_sum
+        for name, sums in (("task", detector.task_sums), ("share", detector.world_shares)):
+            arrays[f"drift_{name}_of{end}"] = place[np.array(list(sums), dtype=np.int64)]
+            arrays[f"drift_{name}_sum{end}"] = np.array(list(sums.values()), dtype=np.float64)
     changed = np.array([change.task for change in drift.changes], dtype=np.int64)
     arrays["drift_change_task"] = np.where(changed == EVERYWHERE, EVERYWHERE, place[changed])
     arrays["drift_change_time"] = np.array([change.time for change in drift.changes], dtype=np.float64)
@@ -75,11 +77,13 @@ def restore_fading(fading: Fading, reader: Any, n_tasks: int, some: int | None) 
         return
     drift.squares[:] = _positive(reader, "drift_squares", (d,))
     drift.noted = reader.whole("rewards_noted")
-    drift.world_sum = header["change_sum"]
-    if type(drift.world_sum) is not float or not 0 <= drift.world_sum < 1e6:
-        raise reader.damaged(f"change_sum is {drift.world_sum!r}")
-    drift.task_sums = _sums(reader, "task", n_tasks)
-    drift.world_shares = _sums(reader, "share", n_tasks)
+    for end, detector in _detectors(fading):
+        total = header[f"change_sum{end}"]
+        if type(total) is not float or not 0 <= total < 1e6:
+            raise reader.damaged(f"change_sum{end} is {total!r}")
+        detector.world_sum = total
+        detector.task_sums = _sums(reader, "task", end, n_tasks)
+        detector.world_shares = _sums(reader, "share", end, n_tasks)
     size = reader.box.shape("drift_change_task")
     tasks = reader.within(
         "drift_change_task", reader.array("drift_change_task", size, np.int64), EVERYWHERE, max(n_tasks, 0)
@@ -110,10 +114,19 @@ def _restore_watch(fading: Fading, reader: Any, n_tasks: int) -> None:
     watch.gram = reader.array("drift_pair_gram", (n, h, d, d))
 
 
-def _sums(reader: Any, name: str, n_tasks: int) -> dict[int, float]:
-    size = reader.box.shape(f"drift_{name}_of")
-    tasks = reader.within(f"drift_{name}_of", reader.array(f"drift_{name}_of", size, np.int64), 0, n_tasks)
-    return dict(zip(tasks.tolist(), reader.array(f"drift_{name}_sum", size).tolist(), strict=True))
+def _detectors(fading: Fading) -> list[tuple[str, Detector]]:
+    """Return what sums of changes there are, each with the end of its names; a half-life that is given has none."""
+    found = [
+        ("" if number == 0 else f"_{name}", one) for number, (name, one) in enumerate(fading.drift.detectors.items())
+    ]
+    return found if fading.drift.learned else found[:1]
+
+
+def _sums(reader: Any, name: str, end: str, n_tasks: int) -> dict[int, float]:
+    of, sums = f"drift_{name}_of{end}", f"drift_{name}_sum{end}"
+    size = reader.box.shape(of)
+    tasks = reader.within(of, reader.array(of, size, np.int64), 0, n_tasks)
+    return dict(zip(tasks.tolist(), reader.array(sums, size).tolist(), strict=True))
 
 
 def _positive(reader: Any, name: str, shape: tuple[int, ...]) -> Any:

@@ -60,6 +60,8 @@ def _site_findings(fleet: Fleet, store: SiteStore, products: Array, names: Names
     with fleet._lock:
         found = data_findings(_seen(fleet, products), names)
         found += map(str, unseen_categories(fleet._features, contexts[None]))
+        if fleet._engine.fading is not None:
+            found += drift_findings(fleet._engine.fading, fleet._tasks)
         evidence = store.memory.evidence
         if not evidence.steps[0] > 0:
             return found

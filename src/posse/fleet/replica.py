@@ -52,11 +52,6 @@ class Replica(Fleet):
 
     def _begin(self) -> None:
         if self._engine.fading is not None:
-            if isinstance(self._engine.store, SiteStore):
-                raise InvalidValue(
-                    f"expected drift=None for rewards={self.rewards!r} in a service, got a half-life: what old clicks "
-                    "and counts say does not fade there yet; leave it out"
-                )
             self._engine.fading.deferred = True
         self._leads = True
         self._engine.learns_first = True  # others wait for whoever learns

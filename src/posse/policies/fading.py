@@ -8,6 +8,7 @@ import numpy as np
 
 from posse.checks import number
 from posse.engine import drift as engine
+from posse.engine import noticing
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels.posterior import rebuild
@@ -56,18 +57,18 @@ class Fading:
         found = self.drift.note(
             self.steps, task, arm, x, reward, self._believed(handle, task, arm, x), engine.population_of(belief, arm)
         )
-        if found == engine.WORLD:
+        if found == noticing.WORLD:
             self._scale(engine.restarted(counts))
-        elif found == engine.TASK:
+        elif found == noticing.TASK:
             rows = belief.slot[task]
             self._scale(engine.restarted(counts[rows]), rows)
 
-    def _believed(self, handle: int, task: int, arm: int, x: Array) -> engine.Belief:
+    def _believed(self, handle: int, task: int, arm: int, x: Array) -> noticing.Belief:
         out = self._out
         kernels.believe(handle, task, x, out)
         mean, sd = float(out[0, arm]), float(out[1, arm])
         kernels.believe(handle, -1, x, out)
-        return engine.Belief(mean, sd, float(out[0, arm]), float(out[1, arm]))
+        return noticing.Belief(mean, sd, float(out[0, arm]), float(out[1, arm]))
 
     def _scale(self, factor: Array, rows: IntArray | None = None) -> None:
         """Multiply the sums of some rows, or of all, and compute what follows from them."""

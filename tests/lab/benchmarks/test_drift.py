@@ -3,6 +3,7 @@ import pytest
 
 from posse.lab.benchmarks import drift as bench
 from posse.lab.benchmarks.drift import RESTART, SWAPPED, WORLDS, DriftReport, measure_drift, play_swap
+from posse.lab.benchmarks.drifting_clicks import play_clicks
 
 
 @pytest.fixture
@@ -13,6 +14,8 @@ def short(monkeypatch):
     monkeypatch.setattr(
         bench, "play_swap", lambda moved, drift, seed, **rest: swap(moved, drift, seed, steps=60, **rest)
     )
+    clicks = bench.clicks_of
+    monkeypatch.setattr(bench, "clicks_of", lambda seed: clicks(seed, steps=60))
 
 
 def test_every_world_and_method_is_measured(short):
@@ -24,7 +27,11 @@ def test_every_world_and_method_is_measured(short):
     assert set(report.worlds["nothing changes"]) == {"none", "100 steps", "learn"}
     assert report.swaps.keys() == SWAPPED.keys()
     assert RESTART in report.swaps["everywhere"]
-    assert len(report.bars) == len(WORLDS) + 3
+    assert report.clicks.keys() == SWAPPED.keys()
+    assert RESTART in report.clicks["everywhere"]
+    assert report.noticed == [None, None]
+    assert report.false_alarms == 0
+    assert len(report.bars) == len(WORLDS) + 6
     assert len(report.to_dict()["bars"]) == len(report.bars)
 
 
@@ -47,3 +54,12 @@ def test_bars_hold_learned_drift_against_the_best_fixed_setting():
     bars = DriftReport(1, worlds, swaps).bars
     assert np.allclose([bar.measured for bar in bars], [1.05, 1.25, 1.2, 0.55])
     assert [bar.met for bar in bars] == [True, False, True, False]
+
+
+def test_clicks_swap_as_numbers_do_and_what_is_noticed_is_told():
+    none, learned = (play_clicks(20, drift, 3, steps=1600) for drift in (None, "learn"))
+    assert none.regret[0] == learned.regret[0]
+    assert (none.noticed, none.early, none.tasks) == (None, 0, 0)
+    assert learned.early == 0
+    assert 0 < learned.noticed < 400
+    assert learned.regret[1] < none.regret[1]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from posse.checks import whole_number
 from posse.environments.base import POLICY, stream
 from posse.environments.synthetic import SyntheticWorld
 from posse.lab.benchmarks.bars import Bar
+from posse.lab.benchmarks.drifting_clicks import STEPS as CLICK_STEPS
+from posse.lab.benchmarks.drifting_clicks import Clicks, play_clicks
 from posse.policies import EbmUCB
 from posse.simulation.run import over_seeds
 from posse.types import Array, Settings
@@ -29,6 +31,7 @@ SWAP: dict[str, Any] = {"n_tasks": 20, "n_arms": 4, "n_features": 3}
 SWAP_STEPS = 8000
 SWAPPED = {"nowhere": 0, "everywhere": 20, "in a quarter of the tasks": 5}
 RESTART = "a fresh start at the change"
+Regrets: TypeAlias = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,20 @@ class DriftReport:
     swaps : dict
         By where the arms swap places at half time: regret before and after it, of "none" and "learn", and of
         :data:`RESTART` where everything changes.
+    clicks : dict
+        The same of fleets of clicks.
+    noticed : list
+        Of these with learned drift: rewards until a swap everywhere was noticed, of every seed, or None.
+    false_alarms : int
+        Of these with learned drift: changes that were noticed where nothing had changed, all seeds together.
     """
 
     seeds: int
     worlds: dict[str, dict[str, float]]
     swaps: dict[str, dict[str, tuple[float, float]]]
+    clicks: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    noticed: list[int | None] = field(default_factory=list)
+    false_alarms: int = 0
 
     @property
     def bars(self) -> list[Bar]:
@@ -56,24 +68,23 @@ class DriftReport:
         for name, regrets in self.worlds.items():
             fixed = min(regret for method, regret in regrets.items() if method != "learn")
             bars.append(_bar(f"{name}: learned over the best fixed setting", regrets["learn"] / fixed, 1.1))
-        if self.swaps:
-            still, all_of_them, some = (self.swaps[where] for where in SWAPPED)
-            bars += [
-                _bar("no swap: learned over no drift", sum(still["learn"]) / sum(still["none"]), 1.03),
-                _bar(
-                    "swap everywhere: regret after it, learned over a fresh start",
-                    all_of_them["learn"][1] / all_of_them[RESTART][1],
-                    1.5,
-                ),
-                _bar(
-                    "swap in a quarter: regret after it, learned over no drift", some["learn"][1] / some["none"][1], 0.5
-                ),
-            ]
+        for kind, swaps in (("", self.swaps), ("clicks: ", self.clicks)):
+            if swaps:
+                bars += _swap_bars(kind, *(swaps[where] for where in SWAPPED))
         return bars
 
     def to_dict(self) -> Settings:
         """Return plain values."""
         return asdict(self) | {"bars": [bar.to_dict() for bar in self.bars]}
+
+
+def _swap_bars(kind: str, still: Regrets, everywhere: Regrets, some: Regrets) -> list[Bar]:
+    fresh, quarter = everywhere["learn"][1] / everywhere[RESTART][1], some["learn"][1] / some["none"][1]
+    return [
+        _bar(f"{kind}no swap: learned over no drift", sum(still["learn"]) / sum(still["none"]), 1.03),
+        _bar(f"{kind}swap everywhere: regret after it, learned over a fresh start", fresh, 1.5),
+        _bar(f"{kind}swap in a quarter: regret after it, learned over no drift", quarter, 0.5 if not kind else 0.6),
+    ]
 
 
 def _bar(what: str, ratio: float, at_most: float) -> Bar:
@@ -103,17 +114,27 @@ def measure_drift(
         name: {method: float(np.mean([one[0][name][method] for one in found])) for method in found[0][0][name]}
         for name in WORLDS
     }
-    swaps = {
+    swaps = _means([one[1] for one in found])
+    runs = [one[2] for one in found]
+    clicks = _means([{where: {m: run.regret for m, run in one[where].items()} for where in SWAPPED} for one in runs])
+    false_alarms = sum(one["nowhere"]["learn"].tasks + (one["nowhere"]["learn"].noticed is not None) for one in runs)
+    false_alarms += sum(one[where]["learn"].early for one in runs for where in SWAPPED)
+    noticed = [one["everywhere"]["learn"].noticed for one in runs]
+    return DriftReport(len(found), worlds, swaps, clicks, noticed, false_alarms)
+
+
+def _means(found: list[dict[str, dict[str, Array]]]) -> dict[str, Regrets]:
+    return {
         where: {
-            method: tuple(np.mean([one[1][where][method] for one in found], axis=0).tolist())
-            for method in found[0][1][where]
+            method: tuple(np.mean([one[where][method] for one in found], axis=0).tolist()) for method in found[0][where]
         }
         for where in SWAPPED
     }
-    return DriftReport(len(found), worlds, swaps)
 
 
-def _one_seed(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Array]]]:
+def _one_seed(
+    seed: int,
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Array]], dict[str, dict[str, Clicks]]]:
     drifts: dict[str, Any] = {"none": None, **{f"{steps:,} steps": float(steps) for steps in HALF_LIVES}}
     drifts["learn"] = "learn"
     worlds = {
@@ -125,7 +146,20 @@ def _one_seed(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[st
         for where, moved in SWAPPED.items()
     }
     swaps["everywhere"][RESTART] = play_swap(SWAP["n_tasks"], None, seed, restart=True)
-    return worlds, swaps
+    return worlds, swaps, clicks_of(seed)
+
+
+def clicks_of(seed: int, steps: int = CLICK_STEPS) -> dict[str, dict[str, Clicks]]:
+    """Return runs of fleets of clicks, by where the arms swap places and by drift."""
+    found = {
+        where: {
+            "none": play_clicks(moved, None, seed, steps=steps),
+            "learn": play_clicks(moved, "learn", seed, steps=steps),
+        }
+        for where, moved in SWAPPED.items()
+    }
+    found["everywhere"][RESTART] = play_clicks(SWAPPED["everywhere"], None, seed, restart=True, steps=steps)
+    return found
 
 
 def play_world(settings: dict[str, Any], drift: Any, seed: int, horizon: int = HORIZON) -> float:
