@@ -34,6 +34,9 @@ KINDS = {
     "counts": {"rewards": "count"},
     "clicks, counting": {"rewards": "binary", "absent_reward": 0.0},
     "clicks, held": {"rewards": "binary", "absent_reward": 0.0, "count_pending": False},
+    "clicks, drift": {"rewards": "binary", "drift": 1e-3},
+    "clicks, drift, learned": {"rewards": "binary", "drift": "learn"},
+    "counts, drift": {"rewards": "count", "drift": 1e-3},
     "corrections": {"reward_events": "last"},
     "events": {"reward_events": "sum"},
     "drift": {"drift": 1e-3},  # 86 seconds, at one decision in a second
@@ -323,6 +326,8 @@ QUICK = [
     *(("clicks", what) for what in ("apply", "catch_up")),
     *(("clicks, counting", what) for what in ("apply", "catch_up", "expire")),
     *(("drift", what) for what in ("apply", "catch_up")),
+    *(("clicks, drift", what) for what in ("apply", "catch_up")),
+    ("clicks, drift, learned", "apply"),
     *(("corrections", what) for what in ("follow", "catch_up")),
     ("drift, learned", "apply"),
     ("known", "follow"),

@@ -1,6 +1,7 @@
 """Fleets in a world that changes: what is learned fades by the times of the log."""
 
 import sqlite3
+import time
 
 import numpy as np
 import pytest
@@ -93,3 +94,99 @@ def test_what_is_no_half_life_is_refused(start):
     answer = service.put("/v1/fleets/bad", json={"arms": ["a", "b"], "features": ["x"], **both})
     assert answer.status_code == 422
     assert "count_pending" in answer.json()["error"]["message"]
+
+
+# Clicks and counts.
+
+
+def click(service, fleet, rates, steps, seed, tasks=6):
+    """Decide and reward; ``rates`` by arm."""
+    rng = np.random.default_rng(seed)
+    for _ in range(steps):
+        context = {"hour": float(rng.normal()), "weather": "sun" if rng.random() < 0.5 else "rain"}
+        decision = service.decide(f"t{rng.integers(tasks)}", context, fleet=fleet)
+        service.reward(decision, bool(rng.random() < rates[decision["arm"]]))
+
+
+def believed(service, fleet, tasks=("t0", "t1", "t3", "nobody")):
+    replica = service.live(fleet).replica
+    while replica.refreshing:
+        time.sleep(0.01)
+    contexts = [{"hour": 0.4, "weather": "sun"}, {"hour": -1.0, "weather": "rain"}]
+    found = [service.live(fleet).replica.expected(task, context) for task in tasks for context in contexts]
+    return np.array([[*one.mean.values(), *one.sd.values()] for one in found])
+
+
+def without_snapshots(service, path):
+    with sqlite3.connect(service.settings.database) as source, sqlite3.connect(path) as target:
+        source.backup(target)
+        target.execute("DELETE FROM snapshot_parts")
+        target.execute("DELETE FROM snapshots")
+    return str(path)
+
+
+GOOD = {"coffee": 0.7, "cake": 0.1, "newspaper": 0.1}
+BAD = {"coffee": 0.02, "cake": 0.1, "newspaper": 0.7}
+
+
+def test_what_is_noticed_of_clicks_is_in_the_log_and_all_believe_the_same(start, wait_for, tmp_path):
+    service = start()
+    service.make_fleet("clicks", rewards="binary", drift="learn")
+    click(service, "clicks", GOOD, 150, seed=1)
+    assert service.live("clicks").replica.changes == []
+    click(service, "clicks", BAD, 70, seed=2)
+    changes = wait_for(lambda: service.live("clicks").replica.changes)
+    assert changes[0].task is None
+    assert any("all tasks changed at once" in finding for finding in service.live("clicks").replica.findings())
+    wait_for(lambda: not service.live("clicks").replica._engine.fading.events)
+    service.snapshot("clicks")
+    click(service, "clicks", BAD, 20, seed=3)
+    wait_for(lambda: not service.live("clicks").replica._engine.fading.events)
+    before, changes = believed(service, "clicks"), service.live("clicks").replica.changes
+    assert service.read("/v1/fleets/clicks/verify")["different"] == 0
+    # From the log alone, from the snapshot and what came since, and repaired where it stands.
+    again = start(without_snapshots(service, tmp_path / "copy.db"))
+    assert again.live("clicks").replica.changes == changes
+    np.testing.assert_allclose(believed(again, "clicks"), before, rtol=1e-9)
+    assert service.post("/v1/fleets/clicks/repair").status_code == 200
+    np.testing.assert_allclose(believed(service, "clicks"), before, rtol=1e-9)
+    service.stop()
+    restarted = start(service.settings.database)
+    np.testing.assert_allclose(believed(restarted, "clicks"), before, rtol=1e-9)
+    assert restarted.live("clicks").replica.changes == changes
+
+
+@pytest.mark.parametrize("rewards", ["binary", "count"])
+def test_old_clicks_fade_by_the_times_of_the_log_and_an_erased_task_leaves_no_trace(start, wait_for, tmp_path, rewards):
+    service = start()
+    service.make_fleet("clicks", rewards=rewards, drift=2 * SECONDS)
+    click(service, "clicks", GOOD, 120, seed=1)
+    replica = service.live("clicks").replica
+    assert 0 < replica.n_rewards < 119
+    found = service.read("/v1/fleets/clicks/verify")
+    assert (found["tasks"], found["different"]) == (6, 0)
+    replica._engine.store.sites.parts.squares[0] += 1000.0
+    assert service.read("/v1/fleets/clicks/verify")["different"] == 1
+    replica._engine.store.sites.parts.squares[0] -= 1000.0
+    before = believed(service, "clicks")
+    assert service.delete("/v1/fleets/clicks/tasks/t2").status_code == 204
+    wait_for(lambda: "t2" not in service.live("clicks").replica.tasks)
+    assert (believed(service, "clicks") != before).any()
+    click(service, "clicks", GOOD, 10, seed=4, tasks=2)
+    again = start(without_snapshots(service, tmp_path / "copy.db"))
+    np.testing.assert_allclose(believed(again, "clicks"), believed(service, "clicks"), rtol=1e-9)
+    assert service.read("/v1/fleets/clicks/verify")["different"] == 0
+
+
+def test_two_processes_believe_the_same_of_clicks_that_fade(postgres_url, start, wait_for):
+    one, other = start(postgres_url), start(postgres_url)
+    one.make_fleet("clicks", rewards="binary", drift="learn")
+    for number in range(4):
+        click((one, other)[number % 2], "clicks", GOOD, 30, seed=number)
+    for number in range(4):
+        click((one, other)[number % 2], "clicks", BAD, 25, seed=10 + number)
+    wait_for(lambda: one.live("clicks").replica.changes or other.live("clicks").replica.changes)
+    wait_for(lambda: not any(each.live("clicks").replica._engine.fading.events for each in (one, other)))
+    wait_for(lambda: one.live("clicks").applied == other.live("clicks").applied)
+    wait_for(lambda: np.allclose(believed(one, "clicks"), believed(other, "clicks"), rtol=1e-9, atol=0))
+    assert one.live("clicks").replica.changes == other.live("clicks").replica.changes

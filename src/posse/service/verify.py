@@ -252,12 +252,9 @@ class Verification:
             (learned.gram, logged.gram, width[rows] * width[columns]),
             (learned.moment, logged.moment, width * np.sqrt(squares)),
         ]
-        fades = self._replica.fades
-        if partial and fades:
-            return 0.0  # less than before by what has faded, and more by what has left the log
-        if partial or fades:
+        if partial or self._replica.fades:
             pairs = [*pairs[:2], (learned.gram[places], logged.gram[places], width**2)]
-        return _largest(pairs, partial=partial, fades=fades)
+        return self._largest(pairs, partial=partial)
 
     def _plainly_off(self, learned: Sums, logged: Sums, *, partial: bool) -> float:
         """Return the same for sums of rewards, of contexts and of their squares."""
@@ -269,9 +266,15 @@ class Verification:
             (learned.sum_of_squares, logged.sum_of_squares, total),
             (learned.gram, logged.gram, squares),
         ]
-        if not partial:
+        if not partial and not self._replica.fades:
             pairs.append((learned.moment, logged.moment, np.sqrt(count * squares)))
-        return _largest(pairs, partial=partial)
+        return self._largest(pairs, partial=partial)
+
+    def _largest(self, pairs: list[tuple[Any, Any, Any]], *, partial: bool) -> float:
+        fades = self._replica.fades
+        if partial and fades:
+            return 0.0  # less than before by what has faded, and more by what has left the log
+        return _largest(pairs, partial=partial, fades=fades)
 
 
 def _by_task(sums: dict[Pair, Sums]) -> dict[Label, dict[Label, Sums]]:
