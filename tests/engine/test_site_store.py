@@ -517,3 +517,11 @@ def test_an_overview_says_what_scale_it_is_on_and_a_report_shows_rates(fleet):
     assert ((report.best.low > 0) & (report.best.high < 1)).all()
     assert ((report.best.low < report.best.mean) & (report.best.mean < report.best.high)).all()
     assert report.varies
+
+
+def test_an_estimate_is_due_at_the_same_reward_whatever_rounding_leaves_of_old_ones():
+    """One more than 2.37 rewards may be a little less than one more: who learns one by one and who plans must agree."""
+    store = new(drift=1.0)._engine.store
+    left = np.random.default_rng(0).uniform(0.0, 9.0, 2000)
+    assert {store._rewards_until(at, 0.1, 0.0, at) for at in left.tolist()} == {1}
+    assert {store._rewards_until(at, 0.1, 0.0, at + 1.0) for at in left.tolist()} == {0}
