@@ -155,3 +155,58 @@ def test_words():
     assert "half-life 500 steps" in EbmUCB(**SHAPE, drift=500).describe()
     assert EbmUCB(**SHAPE).half_life == math.inf
     assert EbmUCB(**SHAPE).changes == []
+
+
+# Clicks and counts.
+
+
+def click_rows(n, seed=0, rewards="binary"):
+    rng = np.random.default_rng([seed, 3])
+    tasks, arms = rng.integers(SHAPE["n_tasks"], size=n), rng.integers(SHAPE["n_arms"], size=n)
+    contexts = np.column_stack([np.ones(n), rng.normal(size=(n, SHAPE["n_features"] - 1))])
+    values = (rng.random(n) < 0.3) if rewards == "binary" else rng.poisson(1.5, size=n)
+    return tasks, arms, contexts, values.astype(float)
+
+
+@pytest.mark.parametrize("rewards", ["binary", "count"])
+def test_old_clicks_of_a_policy_fade_with_their_rows(rewards):
+    """While all rows are kept, sums are those of their sites, and counts those of what is left of them."""
+    policy = EbmUCB(**SHAPE, rewards=rewards, drift=120.0)
+    policy.update_many(*click_rows(150, rewards=rewards))
+    kept, stats = policy._rows, policy.statistics
+    assert stats.count.sum() < 140
+    for arm in range(SHAPE["n_arms"]):
+        for task in range(SHAPE["n_tasks"]):
+            slot = policy._belief.slot[task, arm]
+            own = slice(kept.first[slot], kept.first[slot] + kept.kept[slot])
+            X, w, h = kept.contexts[own], kept.precision[own], kept.moment[own]
+            assert_allclose(stats.gram[arm, task], (X * w[:, None]).T @ X, rtol=1e-9, atol=1e-12)
+            assert_allclose(stats.moment[arm, task], h @ X, rtol=1e-9, atol=1e-12)
+            assert_allclose(stats.count[arm, task], kept.weight[own].sum(), rtol=1e-9)
+    assert_allclose(policy._squares[0], stats.count.sum(), rtol=1e-9)  # the intercept
+
+
+def test_a_half_life_without_end_forgets_no_clicks():
+    with_drift, without = (EbmUCB(**SHAPE, rewards="binary", drift=drift) for drift in (1e18, None))
+    for policy in (with_drift, without):
+        policy.update_many(*click_rows(200))
+    assert_allclose(with_drift.predict(2, np.ones(SHAPE["n_features"])).mean,
+                    without.predict(2, np.ones(SHAPE["n_features"])).mean, rtol=1e-12)  # fmt: skip
+    assert (without.half_life, without.changes) == (math.inf, [])
+
+
+def test_a_policy_of_clicks_notices_a_swap_and_recovers():
+    """Two arms swap their rates half way: regret after that, against a policy that never forgets."""
+    rng = np.random.default_rng(4)
+    tasks, contexts, uniform = rng.integers(10, size=3000), np.ones((3000, 1)), rng.random((3000, 1))
+    rates = np.where(np.arange(3000)[:, None] < 1500, [0.4, 0.1], [0.1, 0.4])
+    regret = {}
+    for drift in (None, "learn"):
+        policy = EbmUCB(n_tasks=10, n_arms=2, n_features=1, rewards="binary", drift=drift)
+        arms = policy.play(tasks, contexts, (uniform < rates).astype(float), np.random.default_rng(1)).arms
+        regret[drift] = (0.4 - rates[np.arange(3000), arms])[1500:].sum()
+        noticed = policy.changes
+    assert [task for _, task in noticed] == [None]
+    assert 1500 < noticed[0][0] < 1650
+    assert regret["learn"] < 0.3 * regret[None]
+    assert "drift learned" in policy.describe()

@@ -13,8 +13,8 @@ from posse.policies.base import Policy
 from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
 
 BY_LABEL: dict[str, type[Policy]] = {"ebmUCB": FamilyUCB, "ebmTS": FamilyTS, "ebmRandUCB": FamilyRandUCB}
-SHARED = ("n_tasks", "n_arms", "n_features", "exploration", "refresh_growth", "first_pulls")
-STANDARD: dict[str, Any] = {"prior": "evidence", "robust": False, "drift": None}
+SHARED = ("n_tasks", "n_arms", "n_features", "exploration", "refresh_growth", "first_pulls", "drift")
+STANDARD: dict[str, Any] = {"prior": "evidence", "robust": False}
 """What else may be said, since it is what clicks and counts have anyway."""
 
 

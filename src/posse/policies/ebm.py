@@ -44,8 +44,8 @@ class EbmUCB(Hierarchical, OfFamily):
         that was learned. Without drift every reward counts the same for ever.
     rewards : {"number", "binary", "count"}, default "number"
         What rewards are. Clicks and counts are learned by :class:`FamilyUCB`, and that is what is returned: with the
-        evidence prior and its own defaults of ``exploration`` and ``refresh_growth``, without ``shared_precision``,
-        ``robust`` and ``drift``.
+        evidence prior and its own defaults of ``exploration`` and ``refresh_growth``, without ``shared_precision`` and
+        ``robust``.
 
     References
     ----------

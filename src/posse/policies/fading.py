@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -9,12 +10,18 @@ import numpy as np
 from posse.checks import number
 from posse.engine import drift as engine
 from posse.engine import noticing
+from posse.engine.site_rows import places_of
+from posse.engine.site_store import FAINT
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
+from posse.kernels import family as family_kernels
 from posse.kernels.posterior import rebuild
 
 if TYPE_CHECKING:
+    from posse.families import LinkedFamily
     from posse.kernels.estimators import Memory
+    from posse.kernels.evidence import Evidence
+    from posse.kernels.kept_rows import KeptRows
     from posse.kernels.posterior import Belief, Buffers
     from posse.kernels.stretch import Stretch
     from posse.policies.base import Policy
@@ -31,17 +38,38 @@ class Fading:
     ----------
     drift : "learn" or float
         A half-life in steps, or that it is to be learned.
-    belief, memory, buffers
+    belief, evidence, buffers
         Those of the policy.
+    memory : Memory, optional
+        That of a policy of numbers.
+    family : LinkedFamily, optional
+        That of a policy of clicks or counts.
+    rows : KeptRows, optional
+        Likewise.
+    squares : ndarray of shape (n_features,), optional
+        Likewise.
     """
 
-    def __init__(self, drift: float | Literal["learn"], belief: Belief, memory: Memory, buffers: Buffers) -> None:
+    def __init__(
+        self,
+        drift: float | Literal["learn"],
+        belief: Belief,
+        evidence: Evidence,
+        buffers: Buffers,
+        *,
+        memory: Memory | None = None,
+        family: LinkedFamily | None = None,
+        rows: KeptRows | None = None,
+        squares: Array | None = None,
+    ) -> None:
         n_arms, d = belief.shared_mean.shape
         n_tasks = belief.task_weight.size
         half_life = half_life_of(drift)
-        self.drift = engine.Drift(half_life, [visits * n_tasks for visits in VISITS], n_arms, d)
+        self.drift = engine.Drift(half_life, [visits * n_tasks for visits in VISITS], n_arms, d, family)
         self.steps = 0
-        self._belief, self._memory, self._buffers = belief, memory, buffers
+        self._belief, self._evidence, self._buffers = belief, evidence, buffers
+        self._memory, self._rows, self._squares = memory, rows, squares
+        self._believe = kernels.believe if family is None else family_kernels.believe
         self._out = np.empty((2, n_arms))
 
     def before(self, handle: int, task: int, arm: int, x: Array, reward: float) -> None:
@@ -65,24 +93,66 @@ class Fading:
 
     def _believed(self, handle: int, task: int, arm: int, x: Array) -> noticing.Belief:
         out = self._out
-        kernels.believe(handle, task, x, out)
+        self._believe(handle, task, x, out)
         mean, sd = float(out[0, arm]), float(out[1, arm])
-        kernels.believe(handle, -1, x, out)
+        self._believe(handle, -1, x, out)
         return noticing.Belief(mean, sd, float(out[0, arm]), float(out[1, arm]))
 
     def _scale(self, factor: Array, rows: IntArray | None = None) -> None:
         """Multiply the sums of some rows, or of all, and compute what follows from them."""
-        belief, memory = self._belief, self._memory
-        engine.scale_sums(belief.sums, factor, self.drift.squares, rows)
+        belief, squares = self._belief, self.drift.squares
+        if self._rows is not None:
+            squares = FAINT * squares
+            self._scale_rows(self._rows, factor, squares, np.arange(factor.size) if rows is None else rows)
+        engine.scale_sums(belief.sums, factor, squares, rows)
         before = belief.rewards.copy()
         for arm in range(before.size):
             belief.rewards[arm] = belief.sums.counts[belief.seen[arm, : belief.n_seen[arm]]].sum()
         # So that a refresh is due when rewards have grown by as much beside those that still count.
-        for at in (memory.refreshed_at, memory.threshold_rewards):
-            at *= belief.rewards / np.maximum(before, engine.LEAST)
-        memory.evidence.refreshed_at[0] *= belief.rewards.sum() / max(before.sum(), engine.LEAST)
+        left = belief.rewards.sum() / max(before.sum(), engine.LEAST)
+        if self._memory is not None:
+            for at in (self._memory.refreshed_at, self._memory.threshold_rewards):
+                at *= belief.rewards / np.maximum(before, engine.LEAST)
+        if self._squares is not None:
+            self._squares *= left
+        self._evidence.refreshed_at[0] *= left
         for arm in range(before.size):
             rebuild(belief, arm, self._buffers)
+
+    def _scale_rows(self, kept: KeptRows, factor: Array, squares: Array, slots: IntArray) -> None:
+        """Let kept rows of clicks and counts count for less with their sums: likelihoods of a lower power.
+
+        Rows of a pair in which a feature has faded away are kept no more, and their sites stay as they are.
+        """
+        places, left = places_of(kept.first[slots], kept.kept[slots]), np.repeat(factor, kept.kept[slots])
+        for field in (kept.precision, kept.moment, kept.weight):
+            field[places] *= left
+        gram = self._belief.sums.gram[slots]
+        own = gram[:, np.arange(squares.size), np.arange(squares.size)] * factor[:, None]
+        lost = slots[((own < engine.FADED * squares) & (own != 0.0)).any(axis=1)]
+        kept.kept[lost] = kept.seen[lost] = 0
+
+
+class Drifting:
+    """What policies say about changes that they found."""
+
+    _fading: Fading | None
+
+    @property
+    def half_life(self) -> float:
+        """Steps after which half of what differs in a task is believed to have changed; infinite without drift."""
+        return math.inf if self._fading is None else self._fading.drift.half_life
+
+    @property
+    def changes(self) -> list[tuple[int, int | None]]:
+        """The changes that were noticed: after how many rewards, and in which task, or None for all at once."""
+        noticed = [] if self._fading is None else self._fading.drift.changes
+        return [(int(change.time), None if change.task == engine.EVERYWHERE else change.task) for change in noticed]
+
+
+def drift_words(drift: float | Literal["learn"]) -> str:
+    """Return a drift as people read it."""
+    return "drift learned" if drift == "learn" else f"half-life {drift:g} steps"
 
 
 def half_life_of(drift: Any) -> float | None:

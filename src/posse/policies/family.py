@@ -18,6 +18,7 @@ from posse.model import Prior, Statistics, new_belief
 from posse.model.belief import prior_of
 from posse.policies.base import Prediction, exploration_words
 from posse.policies.clicks import FamilyPolicy
+from posse.policies.fading import Drifting, Fading, drift_words, play_in_turn
 
 if TYPE_CHECKING:
     from posse.kernels.stretch import Lesson, Stretch
@@ -27,7 +28,7 @@ KEPT = 40
 """Rows of every (arm, task) pair whose sites are made again at a refresh."""
 
 
-class _Family(FamilyPolicy):
+class _Family(Drifting, FamilyPolicy):
     """The hierarchical posterior over sites and the decisions made from it; subclasses say how to explore."""
 
     explores: ClassVar[Exploration]
@@ -44,6 +45,7 @@ class _Family(FamilyPolicy):
         refresh_growth: float = 0.1,
         first_pulls: bool = True,
         kept_rows: int = KEPT,
+        drift: float | Literal["learn"] | None = None,
     ) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, rewards=rewards)
         if exploration is None:
@@ -60,6 +62,13 @@ class _Family(FamilyPolicy):
         self._evidence = new_evidence(self.n_arms, self.n_tasks, self.n_features, 0.0)
         self._rows = new_rows(self.n_arms * self.n_tasks, self.kept_rows, self.n_features)
         self._squares = np.zeros(self.n_features)
+        self.drift = drift
+        self._fading = None
+        if drift is not None:
+            self._fading = Fading(
+                drift, self._belief, self._evidence, self._buffers, family=self.family, rows=self._rows,
+                squares=self._squares,
+            )  # fmt: skip
         self._link()
 
     @property
@@ -90,8 +99,13 @@ class _Family(FamilyPolicy):
         return self.family.interval(believed.mean, believed.sd, level)
 
     def describe(self) -> str:
-        """Return exploration, family and refresh schedule."""
-        return f"{exploration_words(self._exploration)}; {self.rewards} rewards; refresh at +{self.refresh_growth:.0%}"
+        """Return exploration, family, refresh schedule and drift."""
+        words = [
+            exploration_words(self._exploration),
+            f"{self.rewards} rewards",
+            f"refresh at +{self.refresh_growth:.0%}",
+        ]
+        return "; ".join(words if self.drift is None else [*words, drift_words(self.drift)])
 
     def _link(self) -> None:
         state = kernels.State(
@@ -112,14 +126,22 @@ class _Family(FamilyPolicy):
         return arm
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        if self._fading is not None:
+            self._fading.before(self._handle.address, task, arm, x, reward)
         if kernels.learn(self._handle.address, task, arm, x, reward):
             kernels.REFRESH(self._handle.address, 0)
 
     def _play(self, stretch: Stretch) -> None:
+        if self._fading is not None:
+            play_in_turn(self, stretch)
+            return
         steps = Handle(STRETCH, stretch)
         kernels.play(self._handle.address, steps.address, kernels.REFRESH.address)
 
     def _learn_many(self, lesson: Lesson) -> None:
+        if self._fading is not None:
+            super()._learn_many(lesson)
+            return
         rows = Handle(LESSON, lesson)
         kernels.learn_rows(self._handle.address, rows.address, kernels.REFRESH.address)
 
@@ -145,6 +167,9 @@ class FamilyUCB(_Family):
     kept_rows : int, default 40
         Rows of every (arm, task) pair whose sites are made again at a refresh. With d features a pair takes
         ``8 (kept_rows (d + 4) + 2 d^2 + 2 d + 2)`` bytes.
+    drift : None, "learn" or float, default None
+        A world that changes (docs/drift.md), as in :class:`posse.policies.EbmUCB`: a half-life in steps, or that it is
+        to be learned, and changes noticed.
 
     Notes
     -----
@@ -171,7 +196,7 @@ class FamilyTS(_Family):
 
     Parameters
     ----------
-    n_tasks, n_arms, n_features, rewards, refresh_growth, first_pulls, kept_rows
+    n_tasks, n_arms, n_features, rewards, refresh_growth, first_pulls, kept_rows, drift
         As in :class:`FamilyUCB`.
     exploration : float, default 0.15
         Times :math:`\sqrt{\log t}` and the standard deviation of the belief.
@@ -187,7 +212,7 @@ class FamilyRandUCB(_Family):
 
     Parameters
     ----------
-    n_tasks, n_arms, n_features, rewards, refresh_growth, first_pulls, kept_rows
+    n_tasks, n_arms, n_features, rewards, refresh_growth, first_pulls, kept_rows, drift
         As in :class:`FamilyUCB`.
     exploration : float, default 0.4
         As in :class:`posse.policies.EbmRandUCB`.

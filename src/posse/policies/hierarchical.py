@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from posse.checks import number, one_of
-from posse.engine.drift import EVERYWHERE
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import estimators
@@ -26,7 +24,7 @@ from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, le
 from posse.model.evidence import STUDENT_FREEDOM, evidence_report
 from posse.model.report import PriorReport
 from posse.policies.base import Policy, Prediction, exploration_words
-from posse.policies.fading import Fading, play_in_turn
+from posse.policies.fading import Drifting, Fading, drift_words, play_in_turn
 from posse.threads import MANY_ROWS, spread
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ PriorEstimator: TypeAlias = Callable[[Statistics], Prior]
 EVIDENCE_REFRESH = 0.3  # at 0.1 a step takes twice as long, and regret is the same within 1 % (docs/performance.md)
 
 
-class Hierarchical(Policy):
+class Hierarchical(Drifting, Policy):
     """The hierarchical posterior and the decisions made from it; subclasses say how to explore."""
 
     explores: ClassVar[Exploration]
@@ -106,7 +104,11 @@ class Hierarchical(Policy):
             self.n_arms, self.n_tasks, self.n_features, STUDENT_FREEDOM if self.robust else 0.0
         )
         self.drift = drift
-        self._fading = None if drift is None else Fading(drift, self._belief, self._memory, self._buffers)
+        self._fading = (
+            None
+            if drift is None
+            else Fading(drift, self._belief, self._memory.evidence, self._buffers, memory=self._memory)
+        )
         self._link()
 
     @property
@@ -151,17 +153,6 @@ class Hierarchical(Policy):
             return given_report(self._belief, stats)
         return least_squares_report(self._belief, self._memory, self.prior_method, stats)
 
-    @property
-    def half_life(self) -> float:
-        """Steps after which half of what differs in a task is believed to have changed; infinite without drift."""
-        return math.inf if self._fading is None else self._fading.drift.half_life
-
-    @property
-    def changes(self) -> list[tuple[int, int | None]]:
-        """The changes that were noticed: after how many rewards, and in which task, or None for all at once."""
-        noticed = [] if self._fading is None else self._fading.drift.changes
-        return [(int(change.time), None if change.task == EVERYWHERE else change.task) for change in noticed]
-
     def predict(self, task: int, context: ArrayLike) -> Prediction:
         """Return what is believed about every arm's expected reward, exploration apart."""
         out = np.empty((2, self.n_arms))
@@ -178,7 +169,7 @@ class Hierarchical(Policy):
         if self.robust:
             words.append("robust")
         if self.drift is not None:
-            words.append("drift learned" if self.drift == "learn" else f"half-life {self.drift:g} steps")
+            words.append(drift_words(self.drift))
         if self.refresh_growth > 0 and (self._method != estimators.KNOWN or self._estimate is not None):
             words.append(f"refresh at +{self.refresh_growth:.0%}")
         if not self.first_pulls and self.explores.growing:
