@@ -26,7 +26,7 @@ from posse.client import Client, ServiceUnavailable
 from posse.lab.benchmarks.ports import free_port
 from posse.lab.benchmarks.started import processor_seconds
 from posse.service.definition import new_definition
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.schemas import Definition
 from posse.service.settings import Limits
 from posse.storage import NewDecision, NewReward, open_storage

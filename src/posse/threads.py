@@ -8,7 +8,7 @@ from functools import cache, partial
 from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
-from posse.undisturbed import undisturbed
+from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def spread(work: Callable[[int, int], object], n_rows: int) -> None:
 
 def spread_parts(parts: Sequence[Callable[[], object]]) -> None:
     """Call every part, side by side, and wait for all."""
-    with undisturbed():
+    with defer_interrupts():
         running = [pool().submit(part) for part in parts]
         # All of them end before any error is raised: none may still be at work on arrays of the caller.
         for future in running:

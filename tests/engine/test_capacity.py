@@ -40,7 +40,8 @@ OVER_SLOTS = ("sums.gram", "sums.moment", "sums.sum_of_squares", "sums.counts", 
 OVER_TASKS = {"slot": -1, "task_weight": 1, "seen": 0}  # and what a new task has
 OVER_ARMS = {
     "slot": -1, "seen": 0, "n_seen": 0, "rewards": 0, "covariance": 0, "noise_variance": 0, "shared_precision": 0,
-    "shared_location": 0, "shared_covariance": 0, "shared_moment": 0, "shared_mean": 0, "root": 0, "triangle": 0, "silent": 0,
+    "shared_location": 0, "shared_covariance": 0, "shared_moment": 0, "shared_mean": 0, "root": 0, "triangle": 0,
+    "silent": 0,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ SMALL = {"n_tasks": 4, "n_components": 5}
 KEPT = (1, 2, 3, 4)  # sizes 200, 90, 150, 120; trial 5 is larger, but has three activities only
 
 
-def by_hand(data, use_time=True):
+def raw_route(data, use_time=True):
     """Training and test rows, standardised columns and labels of every kept trial, in plain loops."""
     parts = {"train": [], "test": []}
     for task, trial in enumerate(KEPT):
@@ -48,7 +48,7 @@ def test_scores_are_components_of_the_training_rows(activity, use_time):
     data = activity()
     world = activity_protocol(data, **SMALL, use_time=use_time)
 
-    hand = by_hand(data, use_time)
+    hand = raw_route(data, use_time)
     components = Components.of(hand["train"][0], 5)
     assert_allclose(sorted_rows(world.contexts), sorted_rows(components.apply(hand["test"][0])), atol=1e-9)
     assert world.n_rows == 140 + 63 + 105 + 84
@@ -56,7 +56,7 @@ def test_scores_are_components_of_the_training_rows(activity, use_time):
 
 def test_training_rows_are_never_met(activity):
     data = activity()
-    hand = by_hand(data)
+    hand = raw_route(data)
     met = {row.tobytes() for row in recorded_activity(data, **SMALL).contexts.round(9)[:, 1:]}
     components = Components.of(hand["train"][0], 5)
     assert met.isdisjoint({row.tobytes() for row in components.apply(hand["train"][0]).round(9)})
@@ -81,7 +81,7 @@ def test_coefficients_are_posterior_means(activity):
     data = activity()
     world = activity_protocol(data, **SMALL, heterogeneity=0.7)
 
-    columns, tasks, labels = by_hand(data)["train"]
+    columns, tasks, labels = raw_route(data)["train"]
     X = Components.of(columns, 5).apply(columns)
     arm = np.repeat(np.arange(4), len(X))
     reward = np.concatenate([(labels == k) - np.mean(labels == k) for k in range(4)])
@@ -106,8 +106,8 @@ def test_the_right_activity_pays_one(activity):
     data = activity()
     world = recorded_activity(data, **SMALL)
 
-    columns, tasks, labels = by_hand(data)["test"]
-    hand = np.column_stack([Components.of(by_hand(data)["train"][0], 5).apply(columns), tasks, labels])
+    columns, tasks, labels = raw_route(data)["test"]
+    hand = np.column_stack([Components.of(raw_route(data)["train"][0], 5).apply(columns), tasks, labels])
     ours = np.column_stack([world.contexts[:, 1:], world.tasks, world.rewards.argmax(axis=1)])
     assert_allclose(sorted_rows(ours), sorted_rows(hand), atol=1e-9)
     assert_array_equal(np.sort(world.rewards, axis=1), np.tile([0.0, 0, 0, 1], (world.n_rows, 1)))
@@ -163,7 +163,7 @@ def test_the_real_file(real_folder):
 
 def test_scaling_comes_from_the_training_rows(activity):
     data = activity()
-    hand = by_hand(data)
+    hand = raw_route(data)
     scaling = Scaling.of(hand["train"][0], "column")
     assert_allclose(scaling.mean, 0, atol=1e-12)
     assert np.abs(hand["test"][0].mean(axis=0)).max() > 0.5  # time, at least, goes on

@@ -13,7 +13,7 @@ from numba.core.errors import LoweringError, NumbaRuntimeError
 import posse
 
 ROOT = str(Path(posse.__file__).parent)
-UNDISTURBED = str(Path(ROOT) / "undisturbed.py")
+UNDISTURBED = str(Path(ROOT) / "interrupts.py")
 ERRORS = (OSError, MemoryError, KeyboardInterrupt, RuntimeError, LoweringError, NumbaRuntimeError)
 QUIET = len(ERRORS) + 1  # injections in a row that came too late, one of every kind: there is no place left
 

@@ -52,7 +52,7 @@ ESTIMATING = """
     import numpy as np
     from posse.engine.loading import require_loaded
     from posse.service.definition import new_definition
-    from posse.service.live import LiveFleet
+    from posse.service.live_fleet import LiveFleet
     from posse.service.settings import Limits
     from posse.storage import NewDecision, NewReward, open_storage
 

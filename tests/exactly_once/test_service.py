@@ -9,7 +9,7 @@ from posse.fleet.replica import Replica
 from posse.fleet.residuals import Residuals
 from posse.service.definition import new_definition, new_replica
 from posse.service.known import task_line
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.settings import Limits
 from posse.service.verify import Verification
 from posse.storage import NewDecision, NewReward, digest_of, open_storage

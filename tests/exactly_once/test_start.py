@@ -6,7 +6,7 @@ import pytest
 
 from posse.service import engine as module
 from posse.service.engine import Engine
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.settings import Settings
 from posse.service.verify import Verification
 from posse.storage import NewDecision, NewReward

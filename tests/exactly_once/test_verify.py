@@ -11,7 +11,7 @@ from posse.cli.main import app
 from posse.errors import PosseError
 from posse.service import checking
 from posse.service.checking import Checker
-from posse.service.live import LiveFleet, read_snapshot
+from posse.service.live_fleet import LiveFleet, read_snapshot
 from posse.service.roster import Roster
 from posse.service.verify import Verification
 from posse.storage import NewDecision, NewReward

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 import posse.engine.background
 import posse.model.refresh
 from posse import FeatureSpec, Posse
-from posse.engine.kept import Frozen, Kept
+from posse.engine.sums_snapshot import ChangedSums, SnapshotReader
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.refresh import LOOP
 from posse.model import posterior
@@ -67,7 +67,7 @@ def hold(monkeypatch):
             return sum_moments(self, source, rows)
 
         def held_add(fleet, refresh, kept, then, now, source):
-            if point == "catching up" and isinstance(source, Frozen) and not gate.reached.is_set():
+            if point == "catching up" and isinstance(source, SnapshotReader) and not gate.reached.is_set():
                 gate.stop()
             add(fleet, refresh, kept, then, now, source)
 
@@ -215,7 +215,7 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     def busy(engine, refresh, kept, then, now, source):
         add(engine, refresh, kept, then, now, source)
         rounds.append(type(source).__name__)
-        if isinstance(source, Frozen):
+        if isinstance(source, SnapshotReader):
             live(fleet, table, 10 + len(rounds))
 
     gate = hold("end")
@@ -719,7 +719,7 @@ def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, mon
     fleet = fleet_of(60, background=True, refresh_growth=NEVER)
     store = fleet._engine.store
     before = [field[: store.n_slots].copy() for field in store.belief.sums]
-    read, blocks = Frozen.pairs, []
+    read, blocks = SnapshotReader.pairs, []
 
     def noted(self, rows, weight, room):
         pairs = read(self, rows, weight, room)
@@ -728,11 +728,11 @@ def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, mon
         )
         return pairs
 
-    monkeypatch.setattr(Frozen, "pairs", noted)
+    monkeypatch.setattr(SnapshotReader, "pairs", noted)
     gate = hold("begin")
     fleet.refresh(wait=False)
     gate.wait()
-    assert isinstance(store.kept, Kept)
+    assert isinstance(store.kept, ChangedSums)
     live(fleet, table, 2)
     fleet.learn_many(pl.concat([table(20, seed) for seed in (4, 5)]))
     finish(fleet, gate)

@@ -9,27 +9,27 @@ import pytest
 import posse.engine.arrays
 import posse.engine.capacity
 import posse.engine.decide
-import posse.engine.kept
 import posse.engine.learn
 import posse.engine.posteriors
 import posse.engine.store
+import posse.engine.sums_snapshot
 import posse.fleet.arms
 import posse.fleet.base
 import posse.fleet.deciding
 import posse.fleet.late
 import posse.fleet.ledger
-import posse.fleet.looking
 import posse.fleet.merge
 import posse.fleet.posse
 import posse.fleet.ranking
 import posse.fleet.rewarding
 import posse.fleet.table
 import posse.fleet.tasks
+import posse.fleet.views
 import posse.kernels.llvm.handle
 import posse.model.refresh
 from posse import FeatureSpec, Posse
 from posse.engine.arrays import FIRST_ARMS, FIRST_ROOM
-from posse.engine.kept import Kept
+from posse.engine.sums_snapshot import ChangedSums
 from posse.errors import (
     ExpiredDecision,
     InvalidValue,
@@ -290,21 +290,22 @@ def memory(monkeypatch):
     """Let memory end: set ``left`` to the number of arrays that can still be made."""
     ending = Ending()
     for module in (
-        posse.engine.arrays, posse.engine.decide, posse.engine.kept, posse.engine.learn, posse.engine.posteriors,
-        posse.engine.capacity, posse.engine.store,
+        posse.engine.arrays, posse.engine.decide, posse.engine.sums_snapshot, posse.engine.learn,
+        posse.engine.posteriors, posse.engine.capacity, posse.engine.store,
         posse.fleet.arms, posse.fleet.deciding, posse.fleet.base, posse.fleet.late, posse.fleet.ledger,
-        posse.fleet.looking, posse.fleet.merge, posse.fleet.posse, posse.fleet.ranking, posse.fleet.rewarding,
+        posse.fleet.views, posse.fleet.merge, posse.fleet.posse, posse.fleet.ranking, posse.fleet.rewarding,
         posse.fleet.table, posse.fleet.tasks, posse.kernels.llvm.handle, posse.model.refresh,
     ):  # fmt: skip
         monkeypatch.setattr(module, "np", ending)
     for module, name in [
-        (posse.engine.decide, "new_lanes"), (posse.engine.kept, "new_sums"), (posse.model.refresh, "new_buffers"),
+        (posse.engine.decide, "new_lanes"), (posse.engine.sums_snapshot, "new_sums"),
+        (posse.model.refresh, "new_buffers"),
         (posse.model.refresh, "new_block"), (estimators, "new_memory"),
     ]:  # fmt: skip
         monkeypatch.setattr(module, name, ending.wrapped(getattr(module, name)))
     # A batch is large from a few rows on, and copies of what is about to change soon need more room.
     monkeypatch.setattr(posse.engine.store, "MANY_ROWS", 100)
-    monkeypatch.setattr(posse.engine.kept, "FIRST_ROOM", 2)
+    monkeypatch.setattr(posse.engine.sums_snapshot, "FIRST_ROOM", 2)
     return ending
 
 
@@ -322,7 +323,7 @@ def crowded(clock, kind):
         fleet.decide(f"t{i % 8}", [0.1 * i], [NAMES[4 + i % 4]])
     if kind == "read by a refresh":
         # As if one were under way: what is about to change is copied first.
-        fleet._engine.store.kept = Kept(fleet._engine.store.n_slots, fleet._engine.store.n_features)
+        fleet._engine.store.kept = ChangedSums(fleet._engine.store.n_slots, fleet._engine.store.n_features)
     return fleet
 
 

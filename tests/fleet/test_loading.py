@@ -8,8 +8,8 @@ from posse import FeatureSpec, Posse
 from posse.engine import loading
 from posse.fleet.replica import Replica
 from posse.kernels import fleet as kernels
-from posse.kernels.ground import set_triangles
-from posse.kernels.kept import keep_rows
+from posse.kernels.changed_sums import keep_rows
+from posse.kernels.decision_arrays import set_triangles
 from posse.kernels.replace import exchange_rows, replace_rows
 
 LEARNING = (

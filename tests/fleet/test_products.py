@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
-from posse.engine.kept import SLICE_BYTES
+from posse.engine.sums_snapshot import SLICE_BYTES
 from posse.fleet import products
 from posse.fleet.products import products_of, slice_rows, squares_of
 from posse.model.borrowing import feature_squares
@@ -60,9 +60,9 @@ def test_the_busiest_task_may_be_forgotten_while_it_is_looked_for(fleet_of, monk
     real = squares_of
 
     def forget_first(asked):
-        monkeypatch.setattr("posse.fleet.looking.squares_of", real)
+        monkeypatch.setattr("posse.fleet.views.squares_of", real)
         fleet.forget(first)
         return real(asked)
 
-    monkeypatch.setattr("posse.fleet.looking.squares_of", forget_first)
+    monkeypatch.setattr("posse.fleet.views.squares_of", forget_first)
     assert first not in [entry.task for entry in fleet.overview(2).tasks]

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse import Posse
-from posse.engine.kept import FrozenSums
+from posse.engine.sums_snapshot import SumsSnapshot
 from posse.errors import InvalidValue, UnknownArm
 from posse.fleet.replica import Replica
 
@@ -160,11 +160,11 @@ def test_what_is_no_population_is_refused(data):
 @pytest.mark.parametrize("settings", [{}, {"robust": True}, {"prior": "paper"}, {"policy": "lin-ts"}])
 def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings, monkeypatch):
     """Whatever is learned, forgotten or added before it is written, and between two pieces of it."""
-    monkeypatch.setattr("posse.engine.kept.BLOCK", 8)
+    monkeypatch.setattr("posse.engine.sums_snapshot.BLOCK", 8)
     ours = replica(**settings)
     ours.learn(*rows(100))
     before, names = beliefs(ours), ours.tasks
-    write, sums = ours.freeze(), FrozenSums(ours._engine.store, ours._lock)
+    write, sums = ours.freeze(), SumsSnapshot(ours._engine.store, ours._lock)
     ours.learn(*rows(100, seed=9))
     ours.learn(*rows(100, seed=10), catching_up=True)
     grams = []
@@ -186,7 +186,7 @@ def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings, monkeypatch):
 
 
 def test_a_frozen_state_is_written_in_slices_and_let_go_of(tmp_path, monkeypatch, counted_lock):
-    monkeypatch.setattr("posse.engine.kept.BLOCK", 4)
+    monkeypatch.setattr("posse.engine.sums_snapshot.BLOCK", 4)
     ours = replica()
     ours.learn(*rows(100))
     ours._lock = counted_lock(ours._lock)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posse.kernels.ground import GROUND, Ground, set_roots, set_triangles
+from posse.kernels.decision_arrays import DECISION_ARRAYS, DecisionArrays, set_roots, set_triangles
 from posse.kernels.lanes import new_lanes
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.propensity import score_room
@@ -36,8 +36,8 @@ def make_ground(belief, rule=None):
     set_roots(belief.covariance, root)
     set_triangles(belief.covariance, triangle)
     return Handle(
-        GROUND,
-        Ground(
+        DECISION_ARRAYS,
+        DecisionArrays(
             belief=copied,
             root=root,
             triangle=triangle,

@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from posse.kernels import ebm, estimators
+from posse.kernels.batches import REWARD_BATCH, RewardBatch
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import new_buffers, observe, predict, rebuild
 from posse.kernels.select import OPTIMISTIC, explore
-from posse.kernels.stretch import LESSON, Lesson
 from posse.model import Prior, Statistics, new_belief
 from posse.policies import EbmTS, EbmUCB
 
@@ -93,8 +93,8 @@ def handle_of(method, growth, n_arms=K):
 def rows_of(arms):
     n = len(arms)
     return Handle(
-        LESSON,
-        Lesson(np.zeros(n, dtype=np.int64), np.array(arms), rng.standard_normal((n, D)), rng.standard_normal(n)),
+        REWARD_BATCH,
+        RewardBatch(np.zeros(n, dtype=np.int64), np.array(arms), rng.standard_normal((n, D)), rng.standard_normal(n)),
     )
 
 

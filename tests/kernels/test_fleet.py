@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from posse.kernels.changed_sums import new_sums
 from posse.kernels.fleet import (
     add_to_slots,
     claim_rows,
@@ -18,7 +19,6 @@ from posse.kernels.fleet import (
     observe_rows,
     sort_by_slots,
 )
-from posse.kernels.kept import new_sums
 from posse.kernels.lanes import new_lanes
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import new_buffers, observe, predict_arm, rebuild

@@ -10,7 +10,7 @@ from posse.kernels.refresh import INFORMATION
 from posse.model import Prior, Statistics, estimate_prior, log_evidence, new_belief, posterior
 from posse.model.belief import prior_of
 from posse.model.evidence import _climb
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 
 
 def draw_log(n_rows=600, *, n_tasks=12, n_arms=2, d=3, seed=0, covariance=None, noise=0.8, shared=1.5):
@@ -42,8 +42,8 @@ def summarised(belief):
     # Learned before, from these features: the first sums are those of the prior as it is.
     memory.refreshed_at[0], memory.feature_seen[:] = 2, True
     refresh = Refresh(belief, memory, in_place=True)
-    refresh.begin(Live(belief), steps=1, settled=0.0, exact=True)
-    refresh.proceed(Live(belief), refresh.rows, until=INFORMATION)
+    refresh.begin(LiveReader(belief), steps=1, settled=0.0, exact=True)
+    refresh.proceed(LiveReader(belief), refresh.rows, until=INFORMATION)
     return memory
 
 
@@ -274,7 +274,7 @@ def test_a_few_warm_steps_follow_what_a_long_climb_finds():
 
 def test_the_climb_stops_where_it_is_told(stats):
     belief, buffers = new_belief(stats, Prior.isotropic(n_arms=2, n_features=3)), new_buffers(3)
-    refresh, source = Refresh(belief, kernels.new_evidence(2, 12, 3, 0.0), in_place=True), Live(belief)
+    refresh, source = Refresh(belief, kernels.new_evidence(2, 12, 3, 0.0), in_place=True), LiveReader(belief)
     refresh.begin(source, steps=3, settled=0.0)
     refresh.look_from(source, shared=True, steps=3)
     done, settled = _climb(refresh, belief, buffers, 2)

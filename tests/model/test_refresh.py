@@ -13,7 +13,7 @@ from posse.kernels.posterior import new_buffers, observe, predict_arm
 from posse.model import Prior, Statistics, posterior
 from posse.model.belief import new_belief
 from posse.model.evidence import STUDENT_FREEDOM
-from posse.model.refresh import POPULATION, Live, Refresh
+from posse.model.refresh import POPULATION, LiveReader, Refresh
 from posse.policies import EbmTS, EbmUCB
 
 K, N, D = 3, 8, 3
@@ -108,7 +108,7 @@ def test_from_sums_alone_it_finds_what_it_finds_from_a_posterior_in_place(kind, 
         learn(store, rows)
         observe_rows(belief, rows)
         refresh = Refresh(belief, evidence, in_place=True)
-        refresh.run(Live(belief), steps=steps, settled=settled, exact=True)
+        refresh.run(LiveReader(belief), steps=steps, settled=settled, exact=True)
         store.refresh(steps=steps, settled=settled)
 
         assert differing(store, belief, evidence, 1e-9) == []
@@ -169,7 +169,7 @@ def test_the_number_of_threads_does_not_matter(robust, sample):
     for threads in (1, 2, 3):
         refresh = Refresh(store.belief, store.memory.evidence, threads=threads)
         assert refresh.threads == threads
-        refresh.run(Live(store.belief), steps=4, settled=0.0, sample=sample)
+        refresh.run(LiveReader(store.belief), steps=4, settled=0.0, sample=sample)
         found.append(all_of(refresh))
 
     assert [name for name in found[0] if not found[0][name] == found[1][name] == found[2][name]] == []
@@ -183,7 +183,7 @@ def test_blocks_are_a_matter_of_speed(monkeypatch, robust):
         monkeypatch.setattr(posse.model.refresh, "BLOCK", block)
         monkeypatch.setattr(posse.model.refresh, "MANY", 0)
         refresh = Refresh(store.belief, store.memory.evidence)
-        refresh.run(Live(store.belief), steps=6, settled=0.0)
+        refresh.run(LiveReader(store.belief), steps=6, settled=0.0)
         found.append(refresh)
 
     for name in (*POPULATION, "task_weight"):
@@ -203,7 +203,7 @@ def test_a_refresh_changes_nothing_before_it_is_installed():
     old = predict_arm(store.belief, 3, 1, x, vectors)
 
     refresh = store.new_refresh()
-    refresh.run(Live(store.belief), steps=5, settled=0.0)
+    refresh.run(LiveReader(store.belief), steps=5, settled=0.0)
 
     after = {
         name: np.asarray(field).tobytes()

@@ -129,10 +129,10 @@ def test_playing_is_choosing_and_updating(case):
     policy = new(case)
     draw = drawn(policy)
     compiled = played(policy, draw).arms
-    by_hand = new(case)
-    steps = play_step_by_step(by_hand, draw, np.random.default_rng(8), name=case, seed=0)
+    raw_route = new(case)
+    steps = play_step_by_step(raw_route, draw, np.random.default_rng(8), name=case, seed=0)
     assert_array_equal(compiled, steps.arms)
-    assert_array_equal(held(policy), held(by_hand))
+    assert_array_equal(held(policy), held(raw_route))
     assert len(set(compiled.tolist())) == 3
 
 

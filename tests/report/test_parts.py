@@ -76,12 +76,12 @@ def test_few_tasks_have_no_population_to_be_far_from(fleet_of, log_of):
 def test_gains_are_differences_of_the_evaluation(log):
     found = gains_of(log, one_arm="tea", rule=Always("cake"))
 
-    by_hand = evaluate(
+    raw_route = evaluate(
         log, [Uniform(), Always("tea"), Always("cake")], against=Logged(), estimators=("dr",), confidence=0.9
     )
     gains = {gain.over: gain for gain in found.gains}
     for over, target in (("random", "uniform"), ("one-arm", "always tea"), ("rule", "always cake")):
-        row = by_hand.differences.filter(target=target).to_dicts()[0]
+        row = raw_route.differences.filter(target=target).to_dicts()[0]
         assert gains[over].gain.value == pytest.approx(-row["value"])
         assert (gains[over].gain.low, gains[over].gain.high) == pytest.approx((-row["high"], -row["low"]))
         assert gains[over].gain.positive == pytest.approx(1 - row["positive"])

@@ -494,7 +494,7 @@ def broken(*_, **__):
         ("GET", "/v1/fleets", {}, "posse.service.routes.fleets.fleet_answer"),
         ("GET", "/metrics", {}, "posse.service.metrics.generate_latest"),
         ("POST", "/v1/rewards", {"json": ONE_REWARD}, "posse.service.routes.rewards.require_storable"),
-        ("GET", "/v1/fleets/house/population", {}, "posse.service.routes.looking._population"),
+        ("GET", "/v1/fleets/house/population", {}, "posse.service.routes.learned._population"),
         ("DELETE", "/v1/fleets/house", {}, "posse.service.roster.Roster.drop"),
         ("GET", "/v1/fleets/house", {}, "posse.service.access.Gate.check"),
         ("GET", "/", {}, "posse.service.routes.page._serve"),

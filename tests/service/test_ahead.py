@@ -8,7 +8,7 @@ import pytest
 from posse.service import ahead as module
 from posse.service.ahead import Ahead, blocks_of, read_ahead, taken_ahead
 from posse.service.definition import new_definition
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.schemas import Definition
 from posse.service.settings import Limits
 from posse.storage import NewDecision, NewReward, open_storage
@@ -26,7 +26,7 @@ def storage(path, monkeypatch):
     """A log of rewards that had two populations among them, of which the newest is left."""
     for name, value in {"BLOCK": SIZE, "MANY": 1000, "LONG": 0}.items():
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr("posse.service.live.AT_ONCE", SIZE)
+    monkeypatch.setattr("posse.service.live_fleet.AT_ONCE", SIZE)
     storage = open_storage(path)
     storage.create_fleet("stores", new_definition(definition(), Limits()), 1.0)
     write(storage, 0, 1500)

@@ -386,7 +386,7 @@ def test_many_who_ask_for_values_keep_nobody_else_waiting(start, shape, wait_for
         go_on.wait(20)
         return {}
 
-    monkeypatch.setattr("posse.service.routes.looking.value_of", evaluate)
+    monkeypatch.setattr("posse.service.routes.learned.value_of", evaluate)
     asked = [("GET", f"/v1/fleets/stores/value?rows={10 + i}", {}) for i in range(30)]
     answers = []
     people = threading.Thread(target=lambda: answers.extend(service.together(asked)))

@@ -11,7 +11,7 @@ from posse.service.demo import make_history
 from posse.service.demo.business import DEFINITION, FLEET, LATE, NEW_ARM, NEW_OFFER, OPENING, STORES, UNUSUAL, WEEKS
 from posse.service.demo.history import DAY, _Past, announcement
 from posse.service.export import read_rows
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.settings import Limits
 from posse.storage import open_storage
 

@@ -9,8 +9,8 @@ from posse.errors import InvalidValue
 from posse.fleet.replica import Replica
 from posse.report import make_report
 from posse.service import insights
-from posse.service.apart import run_apart
 from posse.service.export import read_rows
+from posse.service.worker_process import run_in_process
 from posse.storage import NewDecision, open_storage
 
 
@@ -165,13 +165,13 @@ def test_what_goes_wrong_in_the_other_process_is_said(tmp_path, shop, wait_for, 
     for name, data in ((insights.FLEET, b"not a fleet"), (insights.WORK, b"{"), (insights.LOG, b"")):
         (tmp_path / name).write_bytes(data)
     with pytest.raises(RuntimeError, match="JSONDecodeError"):
-        run_apart("posse.service.insight_process", {"folder": str(tmp_path)})
+        run_in_process("posse.service.insight_process", {"folder": str(tmp_path)})
     (tmp_path / insights.WORK).write_text('{"fleet": "stores", "counts": {}}')
     with pytest.raises(InvalidValue, match="fleet"):
-        run_apart("posse.service.insight_process", {"folder": str(tmp_path)})
-    monkeypatch.setattr("posse.service.apart.LONGEST", 0.0)
+        run_in_process("posse.service.insight_process", {"folder": str(tmp_path)})
+    monkeypatch.setattr("posse.service.worker_process.LONGEST", 0.0)
     with pytest.raises(InvalidValue, match="given up"):
-        run_apart("posse.service.insight_process", {"folder": str(tmp_path)})
+        run_in_process("posse.service.insight_process", {"folder": str(tmp_path)})
     shop.make_fleet("slow")
     for _ in range(10):
         shop.reward(shop.decide(fleet="slow"), 1.0)

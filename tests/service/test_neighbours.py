@@ -164,7 +164,7 @@ def test_an_erasure_has_one_snapshot_written(two, monkeypatch):
 
 
 def test_parts_of_a_snapshot_leave_the_thread_that_writes_to_others(two, monkeypatch):
-    monkeypatch.setattr("posse.service.live.PART", 100)
+    monkeypatch.setattr("posse.service.live_fleet.PART", 100)
     two.reward(two.decide(), 1.0)
     order, real = [], two.engine.storage.add_snapshot_part
     monkeypatch.setattr(

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from posse.engine.engine import FIT_SETTLED, FIT_STEPS
 from posse.errors import InvalidValue, StorageUnavailable
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 
 ARMS = ["coffee", "cake", "newspaper"]
 EXACT = {"rtol": 1e-9, "atol": 1e-9}

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from posse.service.definition import new_definition
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.schemas import Definition
 from posse.service.settings import Limits
 from posse.service.verify import Verification

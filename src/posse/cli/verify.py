@@ -57,7 +57,7 @@ def _verify(storage: Storage, row: FleetRow, repair: bool) -> bool:
     _tell(found)
     if not (repair and found.different):
         return not found.different
-    from posse.service.live import LiveFleet
+    from posse.service.live_fleet import LiveFleet
 
     live = LiveFleet(storage, row)
     if not live.relearn():
@@ -74,7 +74,7 @@ def _verify(storage: Storage, row: FleetRow, repair: bool) -> bool:
 
 def _compare(storage: Storage, row: FleetRow) -> Comparison | None:
     """Return what a snapshot is found to be, or None if there is none."""
-    from posse.service.live import read_snapshot
+    from posse.service.live_fleet import read_snapshot
     from posse.service.verify import Comparison, Verification
 
     try:

@@ -296,9 +296,9 @@ def _offline() -> None:
 
 
 if __name__ == "__main__":
-    # Whoever starts this goes through the parts from the first to the last; see posse.service.helping.
+    # Whoever starts this goes through the parts from the first to the last; see posse.service.compile_helper.
     from posse.kernels.compiler import announcement
-    from posse.service.helping import help_with
+    from posse.service.compile_helper import help_with
     from posse.shared_cache import share_cache
 
     announcement.made = True

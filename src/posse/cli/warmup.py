@@ -23,7 +23,7 @@ def warmup(
 
     from posse.cli import warming
     from posse.kernels.compiler import announcement
-    from posse.service.helping import Helper
+    from posse.service.compile_helper import Helper
     from posse.service.warming import parts as service_parts
     from posse.shared_cache import share_cache
     from posse.threads import workers

@@ -202,7 +202,7 @@ class Population:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Period:
     """What happened in one stretch of time; ``mean_reward`` is None without rewards."""
 
     time: datetime
@@ -216,7 +216,7 @@ class Activity:
     """What happened lately, in stretches of so many seconds; those in which nothing did may be left out."""
 
     stretch: float
-    activity: tuple[Stretch, ...]
+    activity: tuple[Period, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,7 @@ def population_of(data: Mapping[str, Any]) -> Population:
 
 def activity_of(data: Mapping[str, Any]) -> Activity:
     """Read what happened lately."""
-    return _build(Activity, data, activity=_each(lambda one: _build(Stretch, one, time=_time)))
+    return _build(Activity, data, activity=_each(lambda one: _build(Period, one, time=_time)))
 
 
 def value_of(data: Mapping[str, Any]) -> Value:

@@ -13,16 +13,16 @@ from typing import Any, Self
 from posse.checks import whole_number
 from posse.distributed.actors import MANIFEST, end_actors, require_new
 from posse.distributed.cluster import gather, has_several_machines
-from posse.distributed.looking import LookingShards
 from posse.distributed.manifest import Manifest, read_manifest, write_manifest
 from posse.distributed.spreading import spread_buckets
+from posse.distributed.views import ShardViews
 from posse.errors import InvalidValue
 from posse.fleet.posse import Posse
 
 SNAPSHOT_BYTES = 64 << 20  # of a journal
 
 
-class KeptShards(LookingShards):
+class KeptShards(ShardViews):
     """Shards whose tasks outlive their actors."""
 
     def save(self, path: str | os.PathLike[str]) -> None:

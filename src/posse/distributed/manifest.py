@@ -23,7 +23,7 @@ from posse.engine.loading import require_loaded
 from posse.errors import DamagedFile, MissingFile
 from posse.fleet.merge import prepare
 from posse.fleet.task_keys import N_BUCKETS
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +132,7 @@ def load_shards(cls: type[Any], path: str | os.PathLike[str], clock: Callable[[]
         adopt_alone(fleet, manifest.population)
         store = fleet._engine.store
         refresh = Refresh(store.belief, store.memory.evidence)
-        refresh.look_from(Live(store.belief))
+        refresh.look_from(LiveReader(store.belief))
         store.install(refresh)
     return fleet
 

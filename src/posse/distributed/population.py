@@ -17,7 +17,7 @@ from posse.errors import InvalidValue
 from posse.fleet.posse import Posse
 from posse.kernels import estimators
 from posse.kernels import refresh as loops
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -97,7 +97,7 @@ class RemoteRefresh(Refresh):
 def estimate(fleet: Posse, ask: Ask, *, steps: int, settled: float, sample: int | None = None) -> RemoteRefresh:
     """Estimate the population of all shards, put it in force in ``fleet``, and return how that was found."""
     refresh = RemoteRefresh(fleet, ask)
-    refresh.run(Live(fleet._engine.store.belief), steps=steps, settled=settled, sample=sample)
+    refresh.run(LiveReader(fleet._engine.store.belief), steps=steps, settled=settled, sample=sample)
     fleet._engine.store.install(refresh)
     return refresh
 
@@ -137,7 +137,7 @@ def sums_of_others(parts: Sequence[Array]) -> list[Array]:
 def follow(fleet: Posse, ask: Ask) -> RemoteRefresh:
     """Compute what follows from the population in force in ``fleet`` and the sums of all shards, and return it."""
     refresh = RemoteRefresh(fleet, ask)
-    refresh.look_from(Live(fleet._engine.store.belief))
+    refresh.look_from(LiveReader(fleet._engine.store.belief))
     fleet._engine.store.install(refresh)
     return refresh
 

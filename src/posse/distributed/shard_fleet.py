@@ -25,10 +25,10 @@ from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
 from posse.fleet.merge import prepare
 from posse.fleet.posse import Posse
+from posse.interrupts import defer_interrupts
 from posse.kernels import estimators
 from posse.kernels import refresh as loops
-from posse.model.refresh import POPULATION, Live, Refresh, chosen_rows
-from posse.undisturbed import undisturbed
+from posse.model.refresh import POPULATION, LiveReader, Refresh, chosen_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -193,7 +193,7 @@ class ShardFleet(Posse):
             rows = refresh.rows
             if every is not None:
                 rows = chosen_rows(rows, every, store.belief.task_of, self._tasks.keys())
-            source = Live(store.belief)
+            source = LiveReader(store.belief)
             if wanted == loops.DONE:
                 refresh._count_rewards(source, rows)
                 sizes = np.array([part.size for part in rows], dtype=np.int64)
@@ -239,11 +239,11 @@ class ShardFleet(Posse):
             for name in evidence_names(refresh):
                 getattr(refresh.evidence, name)[...] = population[f"evidence_{name}"]
             refresh.root[...] = population["root"]
-            refresh.sum_information(Live(store.belief), refresh.rows, refresh.information)
+            refresh.sum_information(LiveReader(store.belief), refresh.rows, refresh.information)
             refresh.information += population["elsewhere"]
             refresh.finish()
             totals = population["totals"]
-            with undisturbed():
+            with defer_interrupts():
                 if refresh.is_sound():
                     store.elsewhere = population["elsewhere"].copy()
                 store.install(refresh)

@@ -10,8 +10,9 @@ import numpy as np
 
 from posse.engine.capacity import Capacity, new_capacity, with_more_slots, with_more_tasks
 from posse.engine.commit import Step, Steps, commit
+from posse.interrupts import defer_interrupts
+from posse.kernels.decision_arrays import DECISION_ARRAYS, DecisionArrays
 from posse.kernels.fleet import claim_rows
-from posse.kernels.ground import GROUND, Ground
 from posse.kernels.lanes import new_lanes
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, new_buffers
@@ -19,11 +20,10 @@ from posse.kernels.propensity import score_room
 from posse.kernels.rule import Rule
 from posse.kernels.select import SAMPLING
 from posse.kernels.sums import Sums
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
-    from posse.engine.kept import Kept
     from posse.engine.overdue import Overdue
+    from posse.engine.sums_snapshot import ChangedSums
     from posse.types import Array, IntArray
 
 FIRST_ROOM = 64  # rows and tasks that a new engine has room for
@@ -48,7 +48,7 @@ class Arrays:
     belief: Belief
     """The arrays in use, cut to the arms and tasks that there are; symmetric matrices over slots are triangles."""
 
-    kept: Kept | None
+    kept: ChangedSums | None
     """Where sums are copied before they change, while a refresh reads them as they were."""
 
     def __init__(self, n_arms: int, n_features: int, rule: Rule | None = None) -> None:
@@ -62,7 +62,7 @@ class Arrays:
         self.kept = None
         self.fades = False  # whether old rewards count less with time
         self.overdue: Overdue | None = None  # sums that have yet to fade
-        self.frozen: WeakSet[Kept] = WeakSet()  # the same for snapshots, until they are written
+        self.frozen: WeakSet[ChangedSums] = WeakSet()  # the same for snapshots, until they are written
         arms = max(FIRST_ARMS, n_arms)
         self._capacity = new_capacity(arms, FIRST_ROOM, FIRST_ROOM, d)
         self._one, self._lanes = np.zeros(1, dtype=np.int64), new_lanes(d)
@@ -128,7 +128,7 @@ class Arrays:
         new = np.empty((2, min(tasks.size, index.size)), dtype=np.int64)
         # No more than could be taken: after many tasks were forgotten, the list is long.
         free = np.array(self.free_slots[max(len(self.free_slots) - tasks.size, 0) :][::-1], dtype=np.int64)
-        with undisturbed():
+        with defer_interrupts():
             count = claim_rows(index, tasks, arms, free, self.n_slots, slots, new)
             if not count:
                 return slots
@@ -214,11 +214,11 @@ class Arrays:
         """Where compiled code finds the arrays."""
         return self.ground.address
 
-    def _ground(self, capacity: Capacity, scores: Array) -> Handle[Ground]:
+    def _ground(self, capacity: Capacity, scores: Array) -> Handle[DecisionArrays]:
         """Return what compiled code opens to decide and to learn."""
         return Handle(
-            GROUND,
-            Ground(
+            DECISION_ARRAYS,
+            DecisionArrays(
                 belief=capacity.belief,
                 root=capacity.root,
                 triangle=capacity.triangle,

@@ -18,11 +18,11 @@ import numpy as np
 
 from posse.engine.batch import Batch
 from posse.engine.drift import Fade
-from posse.engine.kept import Copies, Frozen, Kept
 from posse.engine.site_store import SiteStore
-from posse.model.refresh import COARSE, Live, Refresh
+from posse.engine.sums_snapshot import ChangedReader, ChangedSums, SnapshotReader
+from posse.interrupts import defer_interrupts
+from posse.model.refresh import COARSE, LiveReader, Refresh
 from posse.threads import workers
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.engine.engine import Engine
@@ -50,7 +50,7 @@ def run_later(
         taken = keys()  # while nobody changes the names
         keys = lambda: taken  # noqa: E731
     refresh = Refresh(store.belief, store.memory.evidence, threads=threads, copied=True, executor=executor, keys=keys)
-    kept, version, replaced = Kept(store.n_slots, store.n_features), store.version, store.replaced
+    kept, version, replaced = ChangedSums(store.n_slots, store.n_features), store.version, store.replaced
 
     def work() -> None:
         _lower_priority()
@@ -72,7 +72,7 @@ def run_later(
 
     thread = threading.Thread(target=work, name="posse-refresh", daemon=True)
     # Whoever holds the lock is here, so the thread does not come to its end before this does.
-    with undisturbed():
+    with defer_interrupts():
         try:
             thread.start()
         except BaseException:
@@ -110,7 +110,7 @@ def run_beside(engine: Engine, *, steps: int, settled: float) -> None:
             end_beside(engine, store)
 
     thread = threading.Thread(target=work, name="posse-refresh", daemon=True)
-    with undisturbed():
+    with defer_interrupts():
         thread.start()
         engine.thread, store.beside, store.twin_of = thread, changes, Beside(twin, estimated)
 
@@ -137,7 +137,7 @@ def end_beside(engine: Engine, store: SiteStore | None = None) -> None:
             # A forked child does not have its parent's thread: it goes on with what it has.
             mine.beside = None
             return
-    with undisturbed():
+    with defer_interrupts():
         twin.catch_up(0, mine.beside)
         mine.beside = None
         engine.store, engine.thread = twin, None
@@ -146,7 +146,7 @@ def end_beside(engine: Engine, store: SiteStore | None = None) -> None:
 def _run(
     engine: Engine,
     refresh: Refresh,
-    kept: Kept,
+    kept: ChangedSums,
     version: int,
     replaced: int,
     steps: int,
@@ -155,7 +155,7 @@ def _run(
     look: bool,
 ) -> None:
     store, lock = engine.store, engine.lock
-    source = Frozen(store, lock, kept)
+    source = SnapshotReader(store, lock, kept)
     if look:
         refresh.look_from(source)
     else:
@@ -167,17 +167,17 @@ def _run(
                 return  # arms, tasks or sums changed in a way that this estimate knows nothing of
             then, now = _changes(engine, kept, known)
             if sum(rows.size for rows in now) <= FEW or attempt == ROUNDS:
-                _add(engine, refresh, kept, then, now, Live(store.belief))
+                _add(engine, refresh, kept, then, now, LiveReader(store.belief))
                 refresh.finish()
                 store.install(refresh, replaced)
                 return
-            before, kept = kept, Kept(store.n_slots, store.n_features)
+            before, kept = kept, ChangedSums(store.n_slots, store.n_features)
             store.kept = kept
             known = store.belief.n_seen.tolist()
-        _add(engine, refresh, before, then, now, Frozen(store, lock, kept))
+        _add(engine, refresh, before, then, now, SnapshotReader(store, lock, kept))
 
 
-def _changes(engine: Engine, kept: Kept, known: list[int]) -> tuple[list[IntArray], list[IntArray]]:
+def _changes(engine: Engine, kept: ChangedSums, known: list[int]) -> tuple[list[IntArray], list[IntArray]]:
     """Return the copies of slots that have changed, and the slots that have changed or are new, by arm."""
     belief = engine.store.belief
     then = kept.changed(len(known))
@@ -191,13 +191,18 @@ def _changes(engine: Engine, kept: Kept, known: list[int]) -> tuple[list[IntArra
 
 
 def _add(
-    engine: Engine, refresh: Refresh, kept: Kept, then: list[IntArray], now: list[IntArray], source: Live | Frozen
+    engine: Engine,
+    refresh: Refresh,
+    kept: ChangedSums,
+    then: list[IntArray],
+    now: list[IntArray],
+    source: LiveReader | SnapshotReader,
 ) -> None:
     """Replace what changed pairs said about the shared means by what they say."""
     refresh.make_room(now, engine.store.belief.task_weight)
     after, before = np.zeros_like(refresh.information), np.zeros_like(refresh.information)
     refresh.sum_information(source, now, after)
-    refresh.sum_information(Copies(engine.store, kept), then, before)
+    refresh.sum_information(ChangedReader(engine.store, kept), then, before)
     refresh.information += after - before
 
 

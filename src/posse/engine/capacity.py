@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.kernels.kept import new_sums
+from posse.kernels.changed_sums import new_sums
 from posse.kernels.posterior import Belief
 from posse.kernels.sums import Sums
 

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from posse.interrupts import defer_interrupts
 from posse.threads import pool
-from posse.undisturbed import undisturbed
 
 logger = logging.getLogger("posse")
 
@@ -42,7 +42,7 @@ def commit(steps: Steps, note: Step | None = None) -> None:
     """
     # Asked for here, as it may fail.
     submit = pool().submit if any(type(step) is list for step in steps) else None
-    with undisturbed():
+    with defer_interrupts():
         if note is not None:
             note()
         # From here on nothing can fail, and nobody interrupts.

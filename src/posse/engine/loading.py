@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from posse.engine.commit import commit
-from posse.engine.kept import Kept
 from posse.engine.store import Store
+from posse.engine.sums_snapshot import ChangedSums
 from posse.kernels import estimators
 from posse.kernels.fleet import sort_by_slots
 from posse.model.prior import Prior
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 
 loaded: set[str] = set()
 """What has been through in this process: learning one reward, learning many."""
@@ -25,7 +25,7 @@ def load_one() -> None:
     store = tiny_store(estimators.EVIDENCE)
     tasks, arms = np.array(store.add_tasks(1)), np.zeros(1, dtype=np.int64)
     slots = store.claim(tasks, arms)
-    Kept(store.n_slots, 1).keep(store.belief.sums, slots, arms)
+    ChangedSums(store.n_slots, 1).keep(store.belief.sums, slots, arms)
     store.learn(0, 0, np.ones(1), 1.0)
     store.rebuild()
     store.settle()
@@ -75,13 +75,13 @@ def load_evidence() -> None:
     refresh.run(source, steps=1, settled=0.0)
 
 
-def _tiny_refresh() -> tuple[Refresh, Live]:
+def _tiny_refresh() -> tuple[Refresh, LiveReader]:
     store = tiny_store(estimators.EVIDENCE)
     tasks, arms = np.array(store.add_tasks(2)), np.zeros(2, dtype=np.int64)
     store.add_rows(store.claim(tasks, arms), arms, np.ones((2, 1)), np.array([1.0, 2.0]))
     refresh = store.new_refresh()
     assert refresh is not None
-    return refresh, Live(store.belief)
+    return refresh, LiveReader(store.belief)
 
 
 def require_loaded(*, one: bool = False) -> None:

@@ -10,18 +10,18 @@ import numpy as np
 
 from posse.engine.arrays import Arrays
 from posse.engine.commit import Steps, commit
+from posse.interrupts import defer_interrupts
 from posse.kernels import estimators
 from posse.kernels import evidence as evidence_kernels
+from posse.kernels.decision_arrays import set_kept, set_roots, set_triangles
 from posse.kernels.estimators import Memory
-from posse.kernels.ground import set_kept, set_roots, set_triangles
 from posse.kernels.lanes import Lanes, Pairs, new_lanes, sum_information
 from posse.kernels.passes import unwhiten
 from posse.kernels.posterior import Belief, finish_shared, rebuild
 from posse.model.belief import prior_of
 from posse.model.evidence import STUDENT_FREEDOM
-from posse.model.refresh import POPULATION, Live, Refresh
+from posse.model.refresh import POPULATION, LiveReader, Refresh
 from posse.threads import spread
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -146,7 +146,7 @@ class Posteriors(Arrays):
             refresh = self.new_refresh() if refresh is None else refresh
             assert refresh is not None
             refresh.sync_from(self.belief, self.memory.evidence)
-            refresh.run(Live(self.belief), steps=steps, settled=settled, sample=sample)
+            refresh.run(LiveReader(self.belief), steps=steps, settled=settled, sample=sample)
             self.install(refresh)
             return
         self._refresh_in_place()
@@ -165,7 +165,7 @@ class Posteriors(Arrays):
                 estimators.refresh(belief, memory, arm, self.method, self.buffers, self.n_live_tasks)
             self._all_settled()
         except BaseException:
-            with undisturbed():
+            with defer_interrupts():
                 for array, old in zip(arrays, before, strict=True):
                     array[...] = old
                 self.version += 1
@@ -215,7 +215,7 @@ class Posteriors(Arrays):
             "the population could not be estimated, since values of too different size were learned (1e20 beside 1, "
             "say), and stays as it is; find such rows, forget their tasks and learn them again without"
         )
-        with undisturbed():
+        with defer_interrupts():
             self.__dict__.update(looked, **NO_FAILURES)
             if self.memory.evidence.refreshed_at[0] > 0:
                 self.memory.evidence.refreshed_at[0] = refresh.evidence.refreshed_at[0]
@@ -279,7 +279,7 @@ class Posteriors(Arrays):
                 self._settle_rows(arm, rows[first:last], self.buffers.lanes if parts == 1 else None)
 
             # If one part fails, all others have ended before the lock is let go.
-            with undisturbed():
+            with defer_interrupts():
                 spread(work, rows.size)
                 settled[rows] = now
 

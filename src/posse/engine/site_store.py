@@ -36,7 +36,9 @@ from posse.engine.store import Store
 from posse.engine.waiting import Waiting, WaitingPlan
 from posse.errors import InvalidValue
 from posse.families import LinkedFamily
+from posse.interrupts import defer_interrupts
 from posse.kernels import estimators
+from posse.kernels.decision_arrays import set_kept, set_roots, set_triangles
 from posse.kernels.family_evidence import SETTLED, STEPS
 from posse.kernels.fleet_sites import (
     SITES,
@@ -46,13 +48,11 @@ from posse.kernels.fleet_sites import (
     new_sites,
     refresh_sites,
 )
-from posse.kernels.ground import set_kept, set_roots, set_triangles
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.sums import Sums
 from posse.kernels.waiting_sites import end_waiting, learn_waiting, make_pair_again
 from posse.model.prior import Prior
 from posse.model.refresh import POPULATION, Refresh
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from collections import deque
@@ -290,7 +290,7 @@ class SiteStore(Store):
                 ]
             )  # fmt: skip
         except BaseException:
-            with undisturbed():
+            with defer_interrupts():
                 for array, old in zip(changed, before, strict=True):
                     array[...] = old
                 self.version += 1

@@ -31,12 +31,12 @@ from posse.fleet.residuals import Residuals
 from posse.fleet.rewarding import Rewarded, find_decision, id_of, listed_rewards, news_among, require_same
 from posse.fleet.rows import contexts_of, required, rewards_of
 from posse.fleet.tasks import forget_tasks
+from posse.interrupts import defer_interrupts
 from posse.kernels.fleet import decide, numbers
 from posse.kernels.rule import action_probabilities, pick
 from posse.keywords import KnownKeywords
 from posse.logs.menus import taken_features
 from posse.showing import Sheet, Table
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.logs.menus import Menus
@@ -490,7 +490,7 @@ class Catalogue(KnownKeywords):
         of_arms = taken_features(frame, arms)
         X, F = self.features.encode_many(raw), self.arm_features.encode_many(raw if of_arms is None else of_arms)
         row = 0
-        with self._fleet._lock, undisturbed():
+        with self._fleet._lock, defer_interrupts():
             try:
                 for row, value in enumerate(y):
                     joint = self._joint.at(X[row]) @ F[row]

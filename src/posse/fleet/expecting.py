@@ -11,8 +11,8 @@ from posse.checks import number
 from posse.engine.decide import expected_rewards as show_expected_rewards
 from posse.engine.site_store import SiteStore
 from posse.errors import InvalidValue
-from posse.fleet.looking import beliefs_of_rows
 from posse.fleet.rows import sequence_codes
+from posse.fleet.views import beliefs_of_rows
 from posse.kernels.packing import whole_matrix
 from posse.kernels.rule import score_probabilities_rows
 from posse.kernels.select import SAMPLING

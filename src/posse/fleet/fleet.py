@@ -23,7 +23,9 @@ from posse.fleet.checking import require_truth_value
 from posse.fleet.decision import Expectation
 from posse.fleet.drifting import NoticedChange, noticed_changes
 from posse.fleet.labels import Label
-from posse.fleet.looking import (
+from posse.fleet.overview import Coefficients, Overview
+from posse.fleet.tasks import forget_tasks
+from posse.fleet.views import (
     borrowing_in,
     coefficients_in,
     expected_of,
@@ -31,8 +33,6 @@ from posse.fleet.looking import (
     probabilities_of,
     statistics_of,
 )
-from posse.fleet.overview import Coefficients, Overview
-from posse.fleet.tasks import forget_tasks
 from posse.kernels import estimators
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from posse.errors import InvalidValue
 from posse.fleet.known_file import effects_in, effects_state
 from posse.kernels import estimators
 from posse.kernels.evidence import WORKING_ROOM
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,7 +81,7 @@ def adopt_population(fleet: Fleet, data: bytes) -> bool:
             target[...] = given[name]
         if known is not None:
             commit(_taking_effects(fleet, known, given))
-        refresh.look_from(Live(fleet._engine.store.belief))
+        refresh.look_from(LiveReader(fleet._engine.store.belief))
         fleet._engine.store.install(refresh)
         return True
 

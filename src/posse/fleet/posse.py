@@ -22,9 +22,9 @@ from posse.fleet.late import drop_late
 from posse.fleet.ledger import REWARDED, Ledger, Pending, parse_id
 from posse.fleet.ranking import rank_arms
 from posse.fleet.rewarding import Rewarded, find_decision, id_of, require_same, reward_rows
+from posse.interrupts import defer_interrupts
 from posse.kernels.fleet import observe_one
 from posse.tables import library_of
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.engine.commit import Step, Steps
@@ -261,7 +261,7 @@ class Posse(Fleet):
                 require_loaded()
             step = max(self._steps())
             stream: Any = self._rng.bit_generator
-            with undisturbed():
+            with defer_interrupts():
                 uniform = self._rng.random()
                 try:
                     position = choose(engine, -1 if number is None else number, x, arms, step, explore, uniform, out)
@@ -424,7 +424,7 @@ class Posse(Fleet):
             steps = store.learning_one(task, arm, x, value - shift_of(engine, task, arm, x))
         # After what may have made the arrays larger.
         ground, status, rewards = store.ground, ledger._status, ledger._reward
-        with undisturbed():
+        with defer_interrupts():
             if self._log is not None:
                 self._note_rewards([decision_id], [value], now)
             # From here on nothing can fail: the steps of a commit, written out since there is one for every reward.

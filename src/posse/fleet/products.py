@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from posse.engine.kept import slice_rows
 from posse.engine.site_store import SiteStore
+from posse.engine.sums_snapshot import slice_rows
 from posse.kernels import estimators
 from posse.kernels.packing import whole_matrix
 from posse.model.borrowing import mean_squares

@@ -23,9 +23,9 @@ from posse.fleet.checking import no_belief, require_truth_value
 from posse.fleet.decision import Decision, decision_among
 from posse.fleet.fleet import Fleet
 from posse.fleet.labels import Label
-from posse.fleet.looking import arm_overviews
 from posse.fleet.population import adopt_population, dump_population, estimated_at, is_shared
 from posse.fleet.snapshot import freeze_fleet
+from posse.fleet.views import arm_overviews
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.packing import whole_matrices
 from posse.kernels.sums import Sums

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posse.container import Streamed
-from posse.engine.kept import FrozenSums
 from posse.engine.site_store import SiteStore
+from posse.engine.sums_snapshot import SumsSnapshot
 from posse.fleet.file import freeze_whole, write_fleet
 from posse.fleet.file_format import KIND, require_finite
 from posse.fleet.file_state import label_arrays, state_but_pairs, version_without_beliefs
@@ -59,7 +59,7 @@ def freeze_fleet(
         header, arrays = state_but_pairs(fleet)
         header, arrays = header | (more or {}), arrays | (replaced or {})
         labels, type_of_labels = list(fleet._tasks), fleet._tasks.kind
-        sums = FrozenSums(fleet._engine.store, fleet._lock)
+        sums = SumsSnapshot(fleet._engine.store, fleet._lock)
 
     def write(path: str | os.PathLike[str]) -> None:
         pairs = {
@@ -72,7 +72,7 @@ def freeze_fleet(
     return write
 
 
-def _finite_blocks(sums: FrozenSums, field: int, name: str) -> Iterator[Array]:
+def _finite_blocks(sums: SumsSnapshot, field: int, name: str) -> Iterator[Array]:
     for block in sums.blocks(field):
         require_finite(name, block)
         yield block

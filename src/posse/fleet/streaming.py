@@ -15,9 +15,9 @@ from posse.features.quantities import CONSTANT, SMALLEST_SPREAD, Numeric
 from posse.features.spec import FeatureSpec
 from posse.fleet.file import load_fleet
 from posse.fleet.snapshot import freeze_fleet
+from posse.interrupts import defer_interrupts
 from posse.kernels.linalg import LARGEST
 from posse.tables import as_frame
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,7 +96,7 @@ def learn_stream(
     cost, done = 0.0, begun
     try:
         for frame in batches:
-            with undisturbed():  # a batch that was learned is counted, or a checkpoint would have it learned again
+            with defer_interrupts():  # a batch that was learned is counted, or a checkpoint would have it learned again
                 learned += fleet.learn_many(frame, **columns._asdict(), refresh=False)
                 done += frame.height
             now = time.monotonic()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from posse.kernels.batches import open_reward_batch, open_step_batch
 from posse.kernels.compiler import allocating_kernel, kernel, short_kernel, woven_kernel
 from posse.kernels.estimators import (
     EVIDENCE,
@@ -22,9 +23,9 @@ from posse.kernels.estimators import (
 from posse.kernels.estimators import refresh as refresh_prior
 from posse.kernels.evidence import SETTLED, STEPS
 from posse.kernels.lanes import Lanes
+from posse.kernels.llvm.callback import CompiledCallback, call
 from posse.kernels.llvm.handle import Layout, floats
-from posse.kernels.llvm.room import room
-from posse.kernels.llvm.separate import Separate, call
+from posse.kernels.llvm.stack_array import room
 from posse.kernels.posterior import Belief, Buffers, belief_layout, observe, predict_arm
 from posse.kernels.refresh import (
     BEGIN,
@@ -39,7 +40,6 @@ from posse.kernels.refresh import (
 )
 from posse.kernels.rule import choose_by_draws
 from posse.kernels.select import Exploration
-from posse.kernels.stretch import open_lesson, open_stretch
 from posse.types import Array
 
 METHODS = KNOWN, PAPER, PAPER_LITERAL, MOMENTS, EVIDENCE, PAPER_UNTHRESHOLDED
@@ -132,17 +132,17 @@ def _refresh_all(handle: int, arm: int) -> None:  # noqa: ARG001 -- the evidence
         call(state.advance_at, state.loop_at, SUMMED)
 
 
-def _refresher(method: int) -> Separate:
+def _refresher(method: int) -> CompiledCallback:
     # The method is fixed before anything is compiled, so that no policy waits for another one's estimator.
     if method == EVIDENCE:
-        return Separate(_refresh_all)
+        return CompiledCallback(_refresh_all)
 
     def refresh(handle: int, arm: int) -> None:
         state = open_state(handle)
         n_tasks = state.belief.task_weight.shape[0]
         refresh_prior(state.belief, state.memory, arm, method, state.buffers, n_tasks)
 
-    return Separate(refresh)
+    return CompiledCallback(refresh)
 
 
 REFRESH = {method: _refresher(method) for method in METHODS}
@@ -152,7 +152,7 @@ REFRESH = {method: _refresher(method) for method in METHODS}
 @allocating_kernel
 def play(handle: int, steps: int, refresh_at: int) -> None:
     """Play a stretch of steps; ``refresh_at`` is the address of the method's :data:`REFRESH`."""
-    state, stretch = open_state(handle), open_stretch(steps)
+    state, stretch = open_state(handle), open_step_batch(steps)
     n_arms, d = state.belief.shared_mean.shape
     vectors, scores = room(3, d), room(5, n_arms)
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
@@ -174,7 +174,7 @@ def play(handle: int, steps: int, refresh_at: int) -> None:
 @allocating_kernel
 def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
     """Decide steps ``first`` to ``last`` of a stretch, and learn nothing."""
-    state, stretch = open_state(handle), open_stretch(steps)
+    state, stretch = open_state(handle), open_step_batch(steps)
     n_arms, d = state.belief.shared_mean.shape
     vectors, scores = room(3, d), room(5, n_arms)
     for t in range(first, last):
@@ -189,7 +189,7 @@ def learn_rows(handle: int, lesson: int, first: int, many: int, refresh_at: int)
 
     Returns the row before these, or the number of rows when all are learned.
     """
-    state, rows = open_state(handle), open_lesson(lesson)
+    state, rows = open_state(handle), open_reward_batch(lesson)
     n_rows = rows.tasks.shape[0]
     while first < n_rows:
         last = next_refresh(handle, lesson, first)
@@ -206,7 +206,7 @@ def learn_rows(handle: int, lesson: int, first: int, many: int, refresh_at: int)
 @allocating_kernel
 def next_refresh(handle: int, lesson: int, first: int) -> int:
     """Return how many rows will have been learned when the next refresh is due; if none is, the last with a minus."""
-    state, rows = open_state(handle), open_lesson(lesson)
+    state, rows = open_state(handle), open_reward_batch(lesson)
     counts = state.belief.rewards
     last = -rows.arms.shape[0]
     # A refresh depends on nothing but the counts: count, look, and take back.
@@ -229,7 +229,7 @@ def learn_arms(handle: int, lesson: int, buffers: int, first: int, last: int, pa
 
     Arms do not meet between two refreshes, so threads that take a part each do what one would do.
     """
-    state, rows, own = open_state(handle), open_lesson(lesson), open_buffers(buffers)
+    state, rows, own = open_state(handle), open_reward_batch(lesson), open_buffers(buffers)
     for row in range(first, last):
         if rows.arms[row] % parts == part:
             observe(state.belief, rows.arms[row], rows.tasks[row], rows.contexts[row], rows.rewards[row], own)

@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from posse.kernels.batches import open_reward_batch, open_step_batch
 from posse.kernels.compiler import allocating_kernel, kernel, short_kernel, woven_kernel
 from posse.kernels.evidence import Evidence, evidence_due, new_evidence
 from posse.kernels.family_evidence import refresh_family
 from posse.kernels.kept_rows import KeptRows, keep_row, new_rows
 from posse.kernels.lanes import Lanes
+from posse.kernels.llvm.callback import CompiledCallback, call
 from posse.kernels.llvm.handle import Layout, floats
-from posse.kernels.llvm.room import room
-from posse.kernels.llvm.separate import Separate, call
+from posse.kernels.llvm.stack_array import room
 from posse.kernels.posterior import Belief, Buffers, belief_layout, observe, predict_arm
 from posse.kernels.rule import choose_by_draws
 from posse.kernels.select import Exploration
 from posse.kernels.sites import CLOSE, site
-from posse.kernels.stretch import open_lesson, open_stretch
 from posse.types import Array
 
 
@@ -117,14 +117,14 @@ def _refresh(handle: int, _arm: int) -> None:
     refresh_family(state.belief, state.evidence, state.rows, state.squares, state.family, state.buffers)
 
 
-REFRESH = Separate(_refresh)
+REFRESH = CompiledCallback(_refresh)
 """``REFRESH(handle, 0)`` re-estimates the prior of all arms."""
 
 
 @allocating_kernel
 def play(handle: int, steps: int, refresh_at: int) -> None:
     """Play a stretch of steps; ``refresh_at`` is the address of :data:`REFRESH`."""
-    state, stretch = open_state(handle), open_stretch(steps)
+    state, stretch = open_state(handle), open_step_batch(steps)
     n_arms, d = state.belief.shared_mean.shape
     vectors, scores = room(4, d), room(5, n_arms)
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
@@ -146,7 +146,7 @@ def play(handle: int, steps: int, refresh_at: int) -> None:
 @allocating_kernel
 def learn_rows(handle: int, lesson: int, refresh_at: int) -> None:
     """Learn rows one after another."""
-    state, rows = open_state(handle), open_lesson(lesson)
+    state, rows = open_state(handle), open_reward_batch(lesson)
     vectors = room(4, state.squares.shape[0])
     for row in range(rows.tasks.shape[0]):
         learn_one(state, rows.tasks[row], rows.arms[row], rows.contexts[row], rows.rewards[row], vectors)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from posse.kernels.compiler import allocating_kernel, kernel, woven_kernel
-from posse.kernels.ground import Ground, open_ground, predict_arms, settle
+from posse.kernels.decision_arrays import DecisionArrays, open_decision_arrays, predict_arms, settle
 from posse.kernels.lanes import Lanes
 from posse.kernels.llvm.vector import fetch
 from posse.kernels.posterior import observe
@@ -33,7 +33,7 @@ def numbers(mean: Array, sd: Array) -> bool:
 
 
 @woven_kernel
-def take_silent(ground: Ground, arms: IntArray, out: Array) -> None:
+def take_silent(ground: DecisionArrays, arms: IntArray, out: Array) -> None:
     """Write what the first of ``arms`` are kept at."""
     for i in range(out.shape[0]):
         out[i] = ground.silent[arms[i]]
@@ -45,10 +45,10 @@ def decide(
 ) -> int:
     """Decide among ``arms``; return the position of the chosen one, or -1 if a belief is not a number.
 
-    ``address`` is that of a :class:`Ground`. ``out`` has three rows: probability, mean and standard deviation of each
-    of ``arms``.
+    ``address`` is that of a :class:`DecisionArrays`. ``out`` has three rows: probability, mean and standard deviation
+    of each of ``arms``.
     """
-    ground = open_ground(address)
+    ground = open_decision_arrays(address)
     probabilities, mean, sd = out[0], out[1], out[2]
     predict_arms(ground, task, x, arms, arms.shape[0], ground.lanes, mean, sd)
     if not numbers(mean, sd):
@@ -87,7 +87,7 @@ def decide_rows(
     ``eligible`` has one row for all, or one for each. With ``advance`` every row is a step of its own,
     from ``first_step`` on, but not before ``least_step``.
     """
-    ground = open_ground(address)
+    ground = open_decision_arrays(address)
     n_arms = probabilities.shape[1]
     arms = np.empty(n_arms, dtype=np.int64)
     out, scores = np.empty((3, n_arms)), np.empty((5, score_room(n_arms)))
@@ -120,7 +120,7 @@ def decide_rows(
 
 
 @woven_kernel
-def learn(ground: Ground, arm: int, task: int, x: Array, reward: float) -> None:
+def learn(ground: DecisionArrays, arm: int, task: int, x: Array, reward: float) -> None:
     """Learn one reward of a pair that has a slot: settle what it believes, then one exact rank-one step."""
     ground.one[0] = arm
     settle(ground, task, ground.one, 0, 1, ground.lanes)
@@ -131,13 +131,13 @@ def learn(ground: Ground, arm: int, task: int, x: Array, reward: float) -> None:
 @kernel
 def observe_one(address: int, arm: int, task: int, x: Array, reward: float) -> None:
     """Learn one reward."""
-    learn(open_ground(address), arm, task, x, reward)
+    learn(open_decision_arrays(address), arm, task, x, reward)
 
 
 @kernel
 def observe_rows(address: int, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
     """Learn rows one after another, each exactly; every pair must have a slot."""
-    ground = open_ground(address)
+    ground = open_decision_arrays(address)
     for row in range(tasks.shape[0]):
         learn(ground, arms[row], tasks[row], contexts[row], rewards[row])
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
+from posse.kernels.decision_arrays import DecisionArrays, open_decision_arrays, settle
 from posse.kernels.evidence import Evidence
 from posse.kernels.family_evidence import improve_to_rest
-from posse.kernels.ground import Ground, open_ground, settle
 from posse.kernels.kept_rows import KeptRows, keep_row, new_rows, offset_at
 from posse.kernels.llvm.handle import Layout, floats
 from posse.kernels.posterior import Belief, Buffers, observe, predict_arm
@@ -60,7 +60,7 @@ def new_sites(family: int, n_slots: int, n_kept: int, n_features: int) -> Sites:
 
 
 @inlined_kernel
-def add_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward: float) -> tuple[float, float]:
+def add_site(ground: DecisionArrays, sites: Sites, arm: int, task: int, x: Array, reward: float) -> tuple[float, float]:
     """Learn one reward of a pair that has a slot, and return its site under the belief of now: w and h.
 
     The site is about the predictor less what features say of it, as beliefs and sums are.
@@ -89,7 +89,7 @@ def add_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward
 
 
 @inlined_kernel
-def learn_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, reward: float) -> None:
+def learn_site(ground: DecisionArrays, sites: Sites, arm: int, task: int, x: Array, reward: float) -> None:
     """Learn one reward of a pair that has a slot, and keep its row."""
     w, h = add_site(ground, sites, arm, task, x, reward)
     keep_row(sites.rows, ground.belief.slot[task, arm], x, reward, w, h)
@@ -97,14 +97,14 @@ def learn_site(ground: Ground, sites: Sites, arm: int, task: int, x: Array, rewa
 
 @kernel
 def learn_one_site(ground: int, sites: int, arm: int, task: int, x: Array, reward: float) -> None:
-    """Learn one reward; takes the addresses of a :class:`Ground` and of :class:`Sites`."""
-    learn_site(open_ground(ground), open_sites(sites), arm, task, x, reward)
+    """Learn one reward; takes the addresses of a :class:`DecisionArrays` and of :class:`Sites`."""
+    learn_site(open_decision_arrays(ground), open_sites(sites), arm, task, x, reward)
 
 
 @kernel
 def learn_sites(ground: int, sites: int, tasks: IntArray, arms: IntArray, contexts: Array, rewards: Array) -> None:
     """Learn rows one after another; every pair must have a slot."""
-    belief_of, kept = open_ground(ground), open_sites(sites)
+    belief_of, kept = open_decision_arrays(ground), open_sites(sites)
     for row in range(tasks.shape[0]):
         learn_site(belief_of, kept, arms[row], tasks[row], contexts[row], rewards[row])
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
-from posse.kernels.llvm.room import array_at
-from posse.kernels.llvm.separate import Separate, call
+from posse.kernels.llvm.callback import CompiledCallback, call
+from posse.kernels.llvm.stack_array import array_at
 from posse.kernels.llvm.vector import (
     LANES,
     add_products,
@@ -267,7 +267,7 @@ def _condition(place: int, number: int) -> None:
     solve_upper(d, middle, inverse, right, width)
 
 
-CONDITION = Separate(_condition)
+CONDITION = CompiledCallback(_condition)
 """Compiled once: both passes of a refresh and every decision of a fleet condition pairs."""
 
 

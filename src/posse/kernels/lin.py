@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from posse.kernels.batches import open_reward_batch, open_step_batch
 from posse.kernels.compiler import allocating_kernel, inlined_kernel, short_kernel, woven_kernel
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
 from posse.kernels.llvm.handle import Layout, floats
-from posse.kernels.llvm.room import room
+from posse.kernels.llvm.stack_array import room
 from posse.kernels.select import Exploration, explore
-from posse.kernels.stretch import open_lesson, open_stretch
 from posse.kernels.sums import Sums, add_reward
 from posse.types import Array
 
@@ -103,7 +103,7 @@ def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> None:
 @allocating_kernel
 def play(handle: int, steps: int) -> None:
     """Play a stretch of steps."""
-    linear, stretch = open_linear(handle), open_stretch(steps)
+    linear, stretch = open_linear(handle), open_step_batch(steps)
     v, scores = room(1, stretch.contexts.shape[1])[0], room(2, stretch.draws.shape[1])
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):
@@ -121,7 +121,7 @@ def play(handle: int, steps: int) -> None:
 @allocating_kernel
 def decide_rows(handle: int, steps: int, first: int, last: int) -> None:
     """Decide steps ``first`` to ``last`` of a stretch, and learn nothing."""
-    linear, stretch = open_linear(handle), open_stretch(steps)
+    linear, stretch = open_linear(handle), open_step_batch(steps)
     v, scores = room(1, stretch.contexts.shape[1])[0], room(2, stretch.draws.shape[1])
     for t in range(first, last):
         step = stretch.first_step + t
@@ -134,7 +134,7 @@ def learn_rows(handle: int, lesson: int, part: int, parts: int) -> None:
 
     Regressions share nothing, so threads that take a part each do what one would do.
     """
-    linear, rows = open_linear(handle), open_lesson(lesson)
+    linear, rows = open_linear(handle), open_reward_batch(lesson)
     v = room(1, rows.contexts.shape[1])[0]
     for row in range(rows.tasks.shape[0]):
         task, arm = 0 if linear.pooled else rows.tasks[row], rows.arms[row]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from posse.kernels.batches import open_step_batch
 from posse.kernels.compiler import allocating_kernel, inlined_kernel, short_kernel, woven_kernel
 from posse.kernels.linalg import add_outer, dot, multiply_symmetric
 from posse.kernels.llvm.handle import Layout, floats
-from posse.kernels.llvm.room import room
+from posse.kernels.llvm.stack_array import room
 from posse.kernels.select import Exploration, explore
 from posse.kernels.sites import CLOSE, site
-from posse.kernels.stretch import open_stretch
 from posse.types import Array
 
 
@@ -90,7 +90,7 @@ def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> None:
 @allocating_kernel
 def play(handle: int, steps: int) -> None:
     """Play a stretch of steps."""
-    model, stretch = open_logistic(handle), open_stretch(steps)
+    model, stretch = open_logistic(handle), open_step_batch(steps)
     v, scores = room(1, stretch.contexts.shape[1])[0], room(2, stretch.draws.shape[1])
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):

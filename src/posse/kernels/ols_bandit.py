@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from posse.kernels.batches import StepBatch
 from posse.kernels.compiler import inner_kernel, kernel, woven_kernel
 from posse.kernels.forced import forced_arm, prune_then_pick
 from posse.kernels.linalg import least_squares, ordinary_least_squares
 from posse.kernels.posterior import Buffers
-from posse.kernels.stretch import Stretch
 from posse.kernels.sums import Sums, add_reward
 from posse.types import Array, IntArray
 
@@ -100,7 +100,7 @@ def learn(
 
 @kernel
 def play(
-    state: OlsState, stretch: Stretch, pulls: int, gap: float, start: int, buffers: Buffers, scores: Array
+    state: OlsState, stretch: StepBatch, pulls: int, gap: float, start: int, buffers: Buffers, scores: Array
 ) -> None:
     """Play a stretch of steps."""
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0

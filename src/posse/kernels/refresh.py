@@ -37,8 +37,8 @@ from posse.kernels.evidence import (
     starts_again,
 )
 from posse.kernels.lanes import N_COUNTS, Lanes, sum_information, sum_moments
+from posse.kernels.llvm.callback import CompiledCallback, call
 from posse.kernels.llvm.handle import Layout, floats, ints
-from posse.kernels.llvm.separate import Separate, call
 from posse.kernels.passes import finish_moments, mark_silent, prepare_moments, unwhiten
 from posse.kernels.posterior import Belief, Buffers
 from posse.types import Array, IntArray
@@ -228,7 +228,7 @@ def _improve(address: int, _number: int) -> None:
     after_moments(open_loop(address))
 
 
-IMPROVE = Separate(_improve)
+IMPROVE = CompiledCallback(_improve)
 """The step itself, which is half of all that there is to compile, and which a first reward does not need."""
 
 
@@ -268,7 +268,7 @@ def _advance(address: int, told: int) -> None:
             )  # fmt: skip
 
 
-ADVANCE = Separate(_advance)
+ADVANCE = CompiledCallback(_advance)
 """``ADVANCE(address of a Loop, BEGIN or SUMMED or REBUILD or FINISH)``, from Python or by its address."""
 
 

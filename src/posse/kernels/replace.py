@@ -11,7 +11,7 @@ which is exact: the posterior is the one that the new reward alone would have gi
 from __future__ import annotations
 
 from posse.kernels.compiler import inlined_kernel, kernel, woven_kernel
-from posse.kernels.ground import Ground, open_ground, settle
+from posse.kernels.decision_arrays import DecisionArrays, open_decision_arrays, settle
 from posse.kernels.linalg import multiply_symmetric
 from posse.kernels.sums import Sums
 from posse.types import Array, IntArray
@@ -39,7 +39,7 @@ def exchange(sums: Sums, row: int, x: Array, old: float, new: float) -> None:
 
 
 @woven_kernel
-def replace_reward(ground: Ground, arm: int, task: int, x: Array, old: float, new: float) -> None:
+def replace_reward(ground: DecisionArrays, arm: int, task: int, x: Array, old: float, new: float) -> None:
     """Let a reward that was learned be another one: exact, O(d^2), whatever the number of tasks."""
     ground.one[0] = arm
     settle(ground, task, ground.one, 0, 1, ground.lanes)
@@ -61,7 +61,7 @@ def replace_reward(ground: Ground, arm: int, task: int, x: Array, old: float, ne
 @kernel
 def replace_rows(address: int, tasks: IntArray, arms: IntArray, contexts: Array, old: Array, new: Array) -> None:
     """Replace rewards one after another, each exactly; every pair must have learned the old one."""
-    ground = open_ground(address)
+    ground = open_decision_arrays(address)
     for row in range(tasks.shape[0]):
         replace_reward(ground, arms[row], tasks[row], contexts[row], old[row], new[row])
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from posse.kernels.batches import StepBatch
 from posse.kernels.compiler import allocating_inner_kernel, inner_kernel, kernel, woven_kernel
 from posse.kernels.forced import forced_arm, prune_then_pick
 from posse.kernels.linalg import ordinary_least_squares
 from posse.kernels.posterior import Buffers
 from posse.kernels.select import best
-from posse.kernels.stretch import Stretch
 from posse.kernels.sums import Sums, add_reward
 from posse.types import Array, IntArray
 
@@ -244,7 +244,7 @@ def learn(state: RmState, settings: RmSettings, arm: int, task: int, x: Array, r
 
 
 @kernel
-def play(state: RmState, settings: RmSettings, stretch: Stretch, buffers: Buffers, scores: Array) -> None:
+def play(state: RmState, settings: RmSettings, stretch: StepBatch, buffers: Buffers, scores: Array) -> None:
     """Play a stretch of steps."""
     asked = stretch.everywhere.shape[1] if stretch.everywhere.shape[0] > 0 else 0
     for t in range(stretch.tasks.shape[0]):

@@ -8,8 +8,8 @@ to, so a reward that differs has the pair's other sites made again as well.
 from __future__ import annotations
 
 from posse.kernels.compiler import kernel
+from posse.kernels.decision_arrays import open_decision_arrays, settle
 from posse.kernels.fleet_sites import add_site, open_sites
-from posse.kernels.ground import open_ground, settle
 from posse.kernels.kept_rows import change_site, keep_row, offset_at
 from posse.kernels.posterior import predict_arm
 from posse.kernels.sites import CLOSE, site, site_again
@@ -23,7 +23,7 @@ def learn_waiting(
     ground: int, sites: int, arm: int, task: int, x: Array, reward: float, precision: Array, moment: Array, place: int
 ) -> None:
     """Learn what a decision counts as; write precision and moment of the site to a place."""
-    precision[place], moment[place] = add_site(open_ground(ground), open_sites(sites), arm, task, x, reward)
+    precision[place], moment[place] = add_site(open_decision_arrays(ground), open_sites(sites), arm, task, x, reward)
 
 
 @kernel
@@ -40,7 +40,7 @@ def end_waiting(
     place: int,
 ) -> None:
     """Put a reward in the place of what its decision counted as, whose site is at a place, and keep the row."""
-    at, kept = open_ground(ground), open_sites(sites)
+    at, kept = open_decision_arrays(ground), open_sites(sites)
     old_w, old_h = precision[place], moment[place]
     at.one[0] = arm
     settle(at, task, at.one, 0, 1, at.lanes)
@@ -77,7 +77,7 @@ def make_pair_again(
     places: IntArray,
 ) -> None:
     """Make the sites of some rows of one pair again, one after another, each given all others."""
-    at, kept = open_ground(ground), open_sites(sites)
+    at, kept = open_decision_arrays(ground), open_sites(sites)
     belief = at.belief
     slot = belief.slot[task, arm]
     for place in places:

@@ -12,7 +12,7 @@ from posse.kernels.refresh import INFORMATION
 from posse.model.belief import new_belief, prior_of
 from posse.model.findings import Seen, Unusual, data_findings, unusual_findings
 from posse.model.prior import Prior
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 from posse.model.report import PriorEstimate, PriorReport, eigenvalues
 from posse.model.statistics import Statistics
 from posse.types import Array
@@ -39,7 +39,7 @@ def estimate_evidence(
     done, settled = 0, nothing
     first = last = float("nan")
     if not nothing:
-        refresh, source = Refresh(belief, evidence, in_place=True), Live(belief)
+        refresh, source = Refresh(belief, evidence, in_place=True), LiveReader(belief)
         if start is not None:
             evidence.refreshed_at[0] = K  # as if it had been estimated before: it is not started from anew
         refresh.begin(source, steps=iterations + 1, settled=0.0)
@@ -168,7 +168,7 @@ def _climb(refresh: Refresh, belief: Belief, buffers: Buffers, iterations: int) 
     are expectations, so there is no one number that every step would raise.
     """
     share, least, waited, flat = 1.0, np.inf, 0, 0
-    evidence, source = refresh.evidence, Live(belief)
+    evidence, source = refresh.evidence, LiveReader(belief)
     log_evidence = kernels.log_evidence_of(belief, evidence, buffers)
     for done in range(1, iterations + 1):
         old = _parameters(belief, evidence)

@@ -17,7 +17,7 @@ import numpy as np
 
 from posse.kernels import evidence as kernels
 from posse.kernels import refresh as loops
-from posse.kernels.kept import Block, new_block
+from posse.kernels.changed_sums import Block, new_block
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, Buffers, new_buffers
@@ -37,7 +37,7 @@ POPULATION = tuple(name for name in Population._fields if name not in ("n_seen",
 """What a refresh finds, and puts in the place of what a belief has."""
 
 
-class Room(NamedTuple):
+class Scratch(NamedTuple):
     """What one thread works in."""
 
     buffers: Buffers
@@ -48,17 +48,17 @@ class Room(NamedTuple):
 class Source(Protocol):
     """Where a refresh reads sums."""
 
-    def pairs(self, rows: IntArray, weight: Array, room: Room) -> Pairs:
+    def pairs(self, rows: IntArray, weight: Array, room: Scratch) -> Pairs:
         """Return some slots as pairs of one arm; ``weight`` is that of the tasks."""
 
 
-class Live:
+class LiveReader:
     """Reads a belief's own arrays, which nobody changes meanwhile."""
 
     def __init__(self, belief: Belief) -> None:
         self.belief = belief
 
-    def pairs(self, rows: IntArray, weight: Array, room: Room) -> Pairs:  # noqa: ARG002 -- others copy into it
+    def pairs(self, rows: IntArray, weight: Array, room: Scratch) -> Pairs:  # noqa: ARG002 -- others copy into it
         """Return the slots as they are."""
         return Pairs(self.belief.sums, rows, self.belief.task_of, weight)
 
@@ -117,10 +117,10 @@ class Refresh:
             pool()  # if there are no threads to be had, that is found out here
         self._executor = executor
         rooms = [
-            Room(new_buffers(d), new_block(BLOCK if copied else 0, d), np.zeros(BLOCK if self.robust else 0))
+            Scratch(new_buffers(d), new_block(BLOCK if copied else 0, d), np.zeros(BLOCK if self.robust else 0))
             for _ in range(self.threads)
         ]
-        self._rooms: SimpleQueue[Room] = SimpleQueue()
+        self._rooms: SimpleQueue[Scratch] = SimpleQueue()
         for room in rooms:
             self._rooms.put(room)
         n_tasks = max(belief.task_weight.size, n_tasks or 0) if self.robust else 0
@@ -235,7 +235,7 @@ class Refresh:
         belief, keep = self._belief, self._in_place
         covariance, mean = (belief.local_covariance, belief.local_mean) if keep else (self._nowhere, self._no_mean)
 
-        def work(arm: int, pairs: Pairs, room: Room, index: int) -> None:
+        def work(arm: int, pairs: Pairs, room: Scratch, index: int) -> None:
             sum_information(
                 pairs, self.root[arm], self.population.noise_variance[arm], covariance, mean, keep,
                 room.buffers.lanes, self._information[index],
@@ -300,7 +300,7 @@ class Refresh:
         return some
 
     def _measure(self, source: Source, rows: list[IntArray]) -> None:
-        def work(_arm: int, pairs: Pairs, room: Room, index: int) -> None:
+        def work(_arm: int, pairs: Pairs, room: Scratch, index: int) -> None:
             self._measures[index] = 0.0
             kernels.measure_rows(pairs.sums, pairs.rows, room.buffers.matrices[0], self._measures[index])
 
@@ -309,7 +309,7 @@ class Refresh:
             self.evidence.arm_measures[arm] = self._measures[part].sum(axis=0)
 
     def _count_rewards(self, source: Source, rows: list[IntArray]) -> None:
-        def work(_arm: int, pairs: Pairs, _room: Room, index: int) -> None:
+        def work(_arm: int, pairs: Pairs, _room: Scratch, index: int) -> None:
             self._counts[index, 0] = pairs.sums.counts[pairs.rows].sum()
 
         self._each(source, rows, work)
@@ -321,7 +321,7 @@ class Refresh:
         loop, population = self._loop, self.population
         first = {arm: part.start for arm, part in self._parts(rows)}
 
-        def work(arm: int, pairs: Pairs, room: Room, index: int) -> None:
+        def work(arm: int, pairs: Pairs, room: Scratch, index: int) -> None:
             sum_moments(
                 pairs, loop.root[arm], population.noise_variance[arm], population.shared_mean[arm],
                 loop.shared_root[arm], loop.start[arm], room.distance, room.buffers.lanes, self._moments[index],
@@ -344,7 +344,7 @@ class Refresh:
             kernels.add_distances(pairs, self._distances[arm], self.n_features, loop.freedom, loop.distance)
 
     @contextmanager
-    def _room(self) -> Iterator[Room]:
+    def _room(self) -> Iterator[Scratch]:
         room = self._rooms.get()
         try:
             yield room
@@ -359,7 +359,7 @@ class Refresh:
             yield arm, slice(first, first + count)
             first += count
 
-    def _each(self, source: Source, rows: Sequence[IntArray], work: Callable[[int, Pairs, Room, int], None]) -> int:
+    def _each(self, source: Source, rows: Sequence[IntArray], work: Callable[[int, Pairs, Scratch, int], None]) -> int:
         """Do some work for every block of rows; return how many there are."""
         blocks = [(arm, first) for arm in range(self.n_arms) for first in range(0, rows[arm].size, BLOCK)]
 

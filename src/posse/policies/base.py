@@ -11,10 +11,10 @@ from numpy import ndarray
 
 from posse.checks import label, labels, number, real_array, whole_number
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
+from posse.kernels.batches import RewardBatch, StepBatch
 from posse.kernels.linalg import LARGEST, moderate
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import Exploration, usable
-from posse.kernels.stretch import Lesson, Stretch
 from posse.keywords import KnownKeywords
 from posse.showing import brief_repr
 
@@ -163,7 +163,7 @@ class Policy(KnownKeywords, ABC):
         arms = np.empty(labelled.size, dtype=np.int64)
         draws = rng.standard_normal((labelled.size, self.n_arms))
         nothing = np.empty((0, self.n_arms)), np.empty((0, self.n_tasks), dtype=np.int64)
-        self._choose_many(Stretch(labelled, X, nothing[0], draws, first_step, arms, nothing[1]))
+        self._choose_many(StepBatch(labelled, X, nothing[0], draws, first_step, arms, nothing[1]))
         return arms
 
     def update_many(self, tasks: ArrayLike, arms: ArrayLike, contexts: ArrayLike, rewards: ArrayLike) -> None:
@@ -181,7 +181,7 @@ class Policy(KnownKeywords, ABC):
             raise ShapeError(f"expected arms to have one entry per task, {labelled.size} in all, got {pulled.size}")
         X = self._checked_rows(contexts, "contexts", (labelled.size, self.n_features))
         y = self._checked_rows(rewards, "rewards", (labelled.size,))
-        self._learn_many(Lesson(labelled, pulled, X, y))
+        self._learn_many(RewardBatch(labelled, pulled, X, y))
 
     def play(
         self,
@@ -212,7 +212,7 @@ class Policy(KnownKeywords, ABC):
         arms = np.empty(n_steps, dtype=np.int64)
         elsewhere = np.empty((n_steps if everywhere else 0, self.n_tasks), dtype=np.int64)
         draws = rng.standard_normal((n_steps, self.n_arms))
-        self._play(Stretch(tasks, contexts, rewards, draws, first_step, arms, elsewhere))
+        self._play(StepBatch(tasks, contexts, rewards, draws, first_step, arms, elsewhere))
         return Played(arms, elsewhere)
 
     @abstractmethod
@@ -227,7 +227,7 @@ class Policy(KnownKeywords, ABC):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn; arguments are checked."""
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``; policies that must be fast compile it."""
         everywhere = stretch.everywhere.shape[0] > 0
         rows = zip(stretch.tasks.tolist(), stretch.contexts, stretch.rewards, stretch.draws, strict=True)
@@ -243,14 +243,14 @@ class Policy(KnownKeywords, ABC):
     def _link(self) -> None:
         """Make the handles of the arrays that this policy holds."""
 
-    def _choose_many(self, stretch: Stretch) -> None:
+    def _choose_many(self, stretch: StepBatch) -> None:
         """Fill ``stretch.arms`` and change nothing else."""
         for row, (task, x, draws) in enumerate(
             zip(stretch.tasks.tolist(), stretch.contexts, stretch.draws, strict=True)
         ):
             stretch.arms[row] = self._choose(task, x, stretch.first_step + row, draws)
 
-    def _learn_many(self, lesson: Lesson) -> None:
+    def _learn_many(self, lesson: RewardBatch) -> None:
         """Learn row after row; arguments are checked."""
         rows = zip(lesson.tasks.tolist(), lesson.arms.tolist(), lesson.contexts, lesson.rewards.tolist(), strict=True)
         for task, arm, x, reward in rows:

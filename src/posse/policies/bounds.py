@@ -11,7 +11,7 @@ from posse.errors import ShapeError
 from posse.policies.base import Policy
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Lesson, Stretch
+    from posse.kernels.batches import RewardBatch, StepBatch
     from posse.types import Array, ArrayLike
 
 
@@ -30,15 +30,15 @@ class Random(Policy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn nothing."""
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         stretch.arms[:] = stretch.draws.argmax(axis=1)
         if stretch.everywhere.shape[0]:
             stretch.everywhere[:] = stretch.arms[:, None]
 
-    def _choose_many(self, stretch: Stretch) -> None:
+    def _choose_many(self, stretch: StepBatch) -> None:
         self._play(stretch)
 
-    def _learn_many(self, lesson: Lesson) -> None:
+    def _learn_many(self, lesson: RewardBatch) -> None:
         """Learn nothing."""
 
 
@@ -70,7 +70,7 @@ class Oracle(Policy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn nothing: it knows."""
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         for task in range(self.n_tasks):
             own = self._coefficients[:, task].T
             rows = np.flatnonzero(stretch.tasks == task)
@@ -78,5 +78,5 @@ class Oracle(Policy):
             if stretch.everywhere.shape[0]:
                 stretch.everywhere[:, task] = (stretch.contexts @ own).argmax(axis=1)
 
-    def _learn_many(self, lesson: Lesson) -> None:
+    def _learn_many(self, lesson: RewardBatch) -> None:
         """Learn nothing: it knows."""

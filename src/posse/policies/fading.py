@@ -19,11 +19,11 @@ from posse.kernels.posterior import rebuild
 
 if TYPE_CHECKING:
     from posse.families import LinkedFamily
+    from posse.kernels.batches import StepBatch
     from posse.kernels.estimators import Memory
     from posse.kernels.evidence import Evidence
     from posse.kernels.kept_rows import KeptRows
     from posse.kernels.posterior import Belief, Buffers
-    from posse.kernels.stretch import Stretch
     from posse.policies.base import Policy
     from posse.types import Array, IntArray
 
@@ -164,7 +164,7 @@ def half_life_of(drift: Any) -> float | None:
     return number(drift, "drift", above=0)
 
 
-def play_in_turn(policy: Policy, stretch: Stretch) -> None:
+def play_in_turn(policy: Policy, stretch: StepBatch) -> None:
     """Fill the arms of a stretch step by step, outside compiled code."""
     asked = range(policy.n_tasks if stretch.everywhere.shape[0] else 0)
     for t, task in enumerate(stretch.tasks.tolist()):

@@ -8,12 +8,12 @@ import numpy as np
 
 from posse.checks import number, whole_number
 from posse.kernels import family as kernels
+from posse.kernels.batches import REWARD_BATCH, STEP_BATCH
 from posse.kernels.evidence import new_evidence
 from posse.kernels.kept_rows import new_rows
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import new_buffers
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
-from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, new_belief
 from posse.model.belief import prior_of
 from posse.policies.base import Prediction, exploration_words
@@ -21,7 +21,7 @@ from posse.policies.clicks import FamilyPolicy
 from posse.policies.fading import Drifting, Fading, drift_words, play_in_turn
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Lesson, Stretch
+    from posse.kernels.batches import RewardBatch, StepBatch
     from posse.types import Array, ArrayLike
 
 KEPT = 40
@@ -131,18 +131,18 @@ class _Family(Drifting, FamilyPolicy):
         if kernels.learn(self._handle.address, task, arm, x, reward):
             kernels.REFRESH(self._handle.address, 0)
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         if self._fading is not None:
             play_in_turn(self, stretch)
             return
-        steps = Handle(STRETCH, stretch)
+        steps = Handle(STEP_BATCH, stretch)
         kernels.play(self._handle.address, steps.address, kernels.REFRESH.address)
 
-    def _learn_many(self, lesson: Lesson) -> None:
+    def _learn_many(self, lesson: RewardBatch) -> None:
         if self._fading is not None:
             super()._learn_many(lesson)
             return
-        rows = Handle(LESSON, lesson)
+        rows = Handle(REWARD_BATCH, lesson)
         kernels.learn_rows(self._handle.address, rows.address, kernels.REFRESH.address)
 
 

@@ -11,12 +11,12 @@ from posse.checks import number, one_of
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import estimators
+from posse.kernels.batches import REWARD_BATCH, STEP_BATCH
 from posse.kernels.evidence import SETTLED
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.posterior import Belief, new_buffers
 from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, new_loop, population_of
 from posse.kernels.select import Exploration
-from posse.kernels.stretch import LESSON, STRETCH
 from posse.model import Prior, Statistics, log_evidence, new_belief
 from posse.model.belief import prior_of, put_prior
 from posse.model.borrowing import Borrowing, borrowing_of
@@ -29,7 +29,7 @@ from posse.threads import MANY_ROWS, spread
 
 if TYPE_CHECKING:
     from posse.families import Rewards
-    from posse.kernels.stretch import Lesson, Stretch
+    from posse.kernels.batches import RewardBatch, StepBatch
     from posse.types import Array, ArrayLike
 
 
@@ -221,18 +221,18 @@ class Hierarchical(Drifting, Policy):
         put_prior(self._belief, prior, self._buffers)
         self._estimated_at = float(self._belief.rewards.sum())
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         if self._estimate is not None:
             super()._play(stretch)
             return
         if self._fading is not None:
             play_in_turn(self, stretch)
             return
-        steps = Handle(STRETCH, stretch)
+        steps = Handle(STEP_BATCH, stretch)
         kernels.play(self._handle.address, steps.address, kernels.REFRESH[self._method].address)
 
-    def _choose_many(self, stretch: Stretch) -> None:
-        handle, steps, n_rows = self._handle, Handle(STRETCH, stretch), stretch.tasks.size
+    def _choose_many(self, stretch: StepBatch) -> None:
+        handle, steps, n_rows = self._handle, Handle(STEP_BATCH, stretch), stretch.tasks.size
 
         def decide(part: int, parts: int) -> None:
             first, last = n_rows * part // parts, n_rows * (part + 1) // parts
@@ -240,11 +240,11 @@ class Hierarchical(Drifting, Policy):
 
         spread(decide, n_rows)
 
-    def _learn_many(self, lesson: Lesson) -> None:
+    def _learn_many(self, lesson: RewardBatch) -> None:
         if self._fading is not None or self._estimate is not None:
             super()._learn_many(lesson)
             return
-        handle, rows, n_rows = self._handle, Handle(LESSON, lesson), lesson.tasks.size
+        handle, rows, n_rows = self._handle, Handle(REWARD_BATCH, lesson), lesson.tasks.size
         refresh = kernels.REFRESH[self._method]
         first = 0
         while first < n_rows:

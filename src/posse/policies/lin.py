@@ -8,15 +8,15 @@ import numpy as np
 
 from posse.checks import number, one_of
 from posse.kernels import lin as kernels
+from posse.kernels.batches import REWARD_BATCH, STEP_BATCH
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import OPTIMISTIC, SAMPLING, Exploration
-from posse.kernels.stretch import LESSON, STRETCH
 from posse.model.statistics import Statistics
 from posse.policies.base import Policy, Prediction, exploration_words
 from posse.threads import spread
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Lesson, Stretch
+    from posse.kernels.batches import RewardBatch, StepBatch
     from posse.types import Array, ArrayLike
 
 Schedule = Literal["constant", "sqrt-log"]
@@ -78,12 +78,12 @@ class _Linear(Policy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         kernels.learn(self._handle.address, task, arm, x, reward)
 
-    def _play(self, stretch: Stretch) -> None:
-        steps = Handle(STRETCH, stretch)
+    def _play(self, stretch: StepBatch) -> None:
+        steps = Handle(STEP_BATCH, stretch)
         kernels.play(self._handle.address, steps.address)
 
-    def _choose_many(self, stretch: Stretch) -> None:
-        handle, steps, n_rows = self._handle, Handle(STRETCH, stretch), stretch.tasks.size
+    def _choose_many(self, stretch: StepBatch) -> None:
+        handle, steps, n_rows = self._handle, Handle(STEP_BATCH, stretch), stretch.tasks.size
 
         def decide(part: int, parts: int) -> None:
             first, last = n_rows * part // parts, n_rows * (part + 1) // parts
@@ -91,8 +91,8 @@ class _Linear(Policy):
 
         spread(decide, n_rows)
 
-    def _learn_many(self, lesson: Lesson) -> None:
-        handle, rows = self._handle, Handle(LESSON, lesson)
+    def _learn_many(self, lesson: RewardBatch) -> None:
+        handle, rows = self._handle, Handle(REWARD_BATCH, lesson)
 
         def learn(part: int, parts: int) -> None:
             kernels.learn_rows(handle.address, rows.address, part, parts)

@@ -8,14 +8,14 @@ import numpy as np
 
 from posse.checks import number
 from posse.kernels import logistic as kernels
+from posse.kernels.batches import STEP_BATCH
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import SAMPLING
-from posse.kernels.stretch import STRETCH
 from posse.policies.base import Prediction, exploration_words
 from posse.policies.clicks import FamilyPolicy
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
+    from posse.kernels.batches import StepBatch
     from posse.types import Array, ArrayLike
 
 
@@ -99,6 +99,6 @@ class LogisticTS(FamilyPolicy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         kernels.learn(self._handle.address, task, arm, x, reward)
 
-    def _play(self, stretch: Stretch) -> None:
-        steps = Handle(STRETCH, stretch)
+    def _play(self, stretch: StepBatch) -> None:
+        steps = Handle(STEP_BATCH, stretch)
         kernels.play(self._handle.address, steps.address)

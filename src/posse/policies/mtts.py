@@ -13,7 +13,7 @@ from posse.policies.base import Policy, Prediction
 from posse.policies.hier_ts import HierTS
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
+    from posse.kernels.batches import StepBatch
     from posse.types import Array, ArrayLike
 
 
@@ -139,7 +139,7 @@ class MTTS(Policy):
         self._effect_covariance[arm] -= weight / (1.0 + weight * max(through @ p, 0.0)) * np.outer(p, p)
         self._gram[arm, task] += np.outer(x, x)
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         for row, (task, x, draws) in enumerate(
             zip(stretch.tasks.tolist(), stretch.contexts, stretch.draws, strict=True)
         ):

@@ -13,7 +13,7 @@ from posse.model.statistics import Statistics
 from posse.policies.base import Policy
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
+    from posse.kernels.batches import StepBatch
     from posse.types import Array
 
 _STARTS = {"round-robin": kernels.ROUND_ROBIN, "schedule": kernels.SCHEDULE, "ridge": kernels.RIDGE}
@@ -86,7 +86,7 @@ class OLSBandit(Policy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         kernels.learn(self._state, arm, task, x, reward, self.pulls, _STARTS[self.start], self._buffers)
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         kernels.play(
             self._state,
             stretch,

@@ -14,7 +14,7 @@ from posse.model.statistics import Statistics
 from posse.policies.base import Policy
 
 if TYPE_CHECKING:
-    from posse.kernels.stretch import Stretch
+    from posse.kernels.batches import StepBatch
     from posse.types import Array
 
 _VARIANTS = {"batched": kernels.BATCHED, "scheduled": kernels.SCHEDULED}
@@ -123,7 +123,7 @@ class RMBandit(Policy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         kernels.learn(self._state, self._settings, arm, task, x, reward, self._buffers)
 
-    def _play(self, stretch: Stretch) -> None:
+    def _play(self, stretch: StepBatch) -> None:
         kernels.play(
             self._state,
             self._settings,

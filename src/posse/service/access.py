@@ -13,7 +13,7 @@ from posse.logs.writer import moment
 from posse.service.audit import note_begun
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
-from posse.service.heads import Scope, head_of, heads_of
+from posse.service.headers import Scope, header_of, headers_of
 from posse.service.keys import SCOPES
 from posse.storage import KeyRow
 
@@ -86,7 +86,7 @@ class Gate:
         self._engine.require_keys()
         if self._open and not self._engine.keys.needed:
             self.check_host(request)
-            heads = heads_of(request)
+            heads = headers_of(request)
             if heads.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
                 raise _for_this_machine()
             if not FORWARDED.isdisjoint(heads):
@@ -94,7 +94,7 @@ class Gate:
             who = host
         else:
             try:
-                row = self._holder(head_of(request, b"authorization"), scope)
+                row = self._holder(header_of(request, b"authorization"), scope)
                 _require_fleet(row, request)
             except ApiError:
                 wait = self._refusals.take(host)
@@ -123,7 +123,7 @@ class Gate:
 
     def check_host(self, request: Scope) -> None:
         """Raise if a service for this machine alone is asked under another machine's name."""
-        if HERE.fullmatch(head_of(request, b"host") or "") is None:
+        if HERE.fullmatch(header_of(request, b"host") or "") is None:
             raise _for_this_machine()
 
     def _holder(self, given: str | None, scope: str) -> KeyRow:

@@ -22,8 +22,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from posse.errors import PosseError
-from posse.service.apart import Apart, do
 from posse.service.logged_contexts import contexts_of, numbers_of
+from posse.service.worker_process import WorkerProcess, do
 from posse.storage import FleetRow, RewardRun, Storage, open_storage
 from posse.types import Array
 
@@ -56,7 +56,7 @@ class _Reader:
     """A process that reads its share of the blocks, and the thread that takes what it writes."""
 
     def __init__(self, database: str, turn: int) -> None:
-        self._process = Apart(
+        self._process = WorkerProcess(
             MODULE, {"database": database, "turn": turn, "of": PROCESSES, "size": BLOCK, "many": MANY}
         )
         self._blocks: queue.Queue[Block | None] = queue.Queue(WAITING)

@@ -12,7 +12,7 @@ from posse.fleet.decision import Decision
 from posse.logs.writer import moment
 from posse.service.definition import active_arms
 from posse.service.known import shown
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.log_records import context_of
 from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, RewardEvent, TaskRow
 

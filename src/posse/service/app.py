@@ -21,6 +21,7 @@ from posse.service.clock import SteadyClock
 from posse.service.describing import describe
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error, invalid_field
+from posse.service.fast_path import Begin, FastPath
 from posse.service.insights import Insights
 from posse.service.metrics import Metrics
 from posse.service.responses import ResponseMiddleware
@@ -32,17 +33,16 @@ from posse.service.routes import (
     health,
     insights,
     known,
+    learned,
     log,
-    looking,
     page,
     rankings,
     rewards,
     tasks,
     verify,
 )
-from posse.service.routes.common import Alone
+from posse.service.routes.common import SerialExecutor
 from posse.service.settings import Settings
-from posse.service.short_way import Begin, ShortWay
 from posse.service.tracing import is_traced
 
 PATIENCE = 60.0  # seconds for which a process among others waits to be ready; then it says why it is not
@@ -57,7 +57,7 @@ ROUTES: tuple[Any, ...] = (
     fleets,
     known,
     tasks,
-    looking,
+    learned,
     insights,
     log,
     verify,
@@ -82,8 +82,8 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         if not is_traced():  # FastAPI makes the spans
-            service.short_way = ShortWay(engine, app.state.gate, _short_routes())
-        app.state.alone = Alone()
+            service.short_way = FastPath(engine, app.state.gate, _short_routes())
+        app.state.alone = SerialExecutor()
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
         engine.start()
@@ -105,10 +105,10 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     app.state.insights = Insights(engine)
     for part in ROUTES:
         app.include_router(part.router)
-    app.add_exception_handler(ApiError, _told)
-    app.add_exception_handler(PosseError, _told)
-    app.add_exception_handler(RequestValidationError, _told)
-    app.add_exception_handler(HTTPException, _told)
+    app.add_exception_handler(ApiError, _error_response)
+    app.add_exception_handler(PosseError, _error_response)
+    app.add_exception_handler(RequestValidationError, _error_response)
+    app.add_exception_handler(HTTPException, _error_response)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # as FastAPI's manual says
     app.add_middleware(ResponseMiddleware, measures=engine.measures, access_log=settings.access_log)
     return app
@@ -117,8 +117,8 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
 class Service(FastAPI):
     """The application, with a way around all of FastAPI for the routes that are asked most."""
 
-    short_way: ShortWay | None = None
-    """For connections of :class:`posse.service.wire.LimitedProtocol`; None if every request must be traced."""
+    short_way: FastPath | None = None
+    """For connections of :class:`posse.service.connections.LimitedProtocol`; None if every request must be traced."""
 
 
 def _short_routes() -> list[tuple[Any, Begin]]:
@@ -134,7 +134,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     """Return a failure in the one shape."""
     found = _as_api_error(error)
     request.scope["posse.error"] = found.code

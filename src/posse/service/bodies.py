@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from posse.service.errors import ApiError, invalid_field
-from posse.service.heads import Scope, head_of
+from posse.service.headers import Scope, header_of
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -17,7 +17,7 @@ Model = TypeVar("Model", bound=BaseModel)
 async def read_body(request: Request) -> bytes:
     """Return the body, or raise before more of it is taken in than is allowed."""
     most = request.app.state.engine.settings.limits.body
-    length = head_of(request.scope, b"content-length") or ""
+    length = header_of(request.scope, b"content-length") or ""
     if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > most:
         raise _too_large(most)
     chunks, size = [], 0
@@ -44,7 +44,7 @@ def json_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 
 def require_json(scope: Scope) -> None:
     """Raise unless a request says that its body is JSON."""
-    kind = head_of(scope, b"content-type") or ""
+    kind = header_of(scope, b"content-type") or ""
     if kind != "application/json":
         kind = kind.partition(";")[0].strip().lower()
     if kind != "application/json":

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from posse.errors import PosseError
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.roster import Roster
 from posse.service.verify import Comparison, Verification
 from posse.storage import Progress, Storage

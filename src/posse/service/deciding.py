@@ -15,7 +15,7 @@ from posse.service.answers import decision_again, decision_answer, decision_body
 from posse.service.definition import require_label
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.roster import unknown_fleet
 from posse.storage import CONFLICT, SAME, UNKNOWN, NewDecision, Outcome
 

@@ -15,7 +15,7 @@ from posse.service.checking import Checker
 from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
 from posse.service.keys import KeyRing
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.measures import Measures
 from posse.service.roster import BUSY_SECONDS, Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
@@ -28,7 +28,7 @@ from posse.storage import Change, NewReward, Progress, Storage, Written, digest_
 WARM_SECONDS, LONGEST_PAUSE = 0.5, 60.0  # between two tries to load compiled code: twice as long every time
 LOAD_SECONDS = 0.02  # between two lots of fleets that are loaded after a start
 LEAD_SECONDS = 1.0  # between two tries to be the one that learns
-TURN_SECONDS = 0.5  # of a turn of the keeper that one kind of long work may take
+TURN_SECONDS = 0.5  # of a turn of the maintenance thread that one kind of long work may take
 ERASE_SECONDS = 10.0  # for which whoever erases a task waits until its last row is gone
 SLOW_SECONDS = 0.050  # after which a fleet does not learn on the thread that writes any more
 MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads all since the last
@@ -92,7 +92,7 @@ class Engine:
         self._snapshot_cost: dict[str, float] = {}
         self._repairer: threading.Thread | None = None
         self._slices, self._sweeping = Slices(self._stop.is_set), threading.Lock()
-        self._keeper = threading.Thread(target=self._keep, name="posse-keeper", daemon=True)
+        self._maintenance = threading.Thread(target=self._keep, name="posse-maintenance thread", daemon=True)
 
     def start(self) -> None:
         """Open the storage and begin; a database that is away is tried again until it answers."""
@@ -103,7 +103,7 @@ class Engine:
                 raise
             self.problem = AWAY
             logger.warning("%s; trying again", error)
-        self._keeper.start()
+        self._maintenance.start()
         if self.webhooks is not None:
             self.webhooks.start()
 
@@ -114,8 +114,8 @@ class Engine:
             self.storage.ending = True
         if self.webhooks is not None:
             self.webhooks.stop()
-        if self._keeper.ident is not None:
-            self._keeper.join(STOP_SECONDS)
+        if self._maintenance.ident is not None:
+            self._maintenance.join(STOP_SECONDS)
         if self._repairer is not None:
             self._repairer.join(STOP_SECONDS)
         self._end_ahead()
@@ -218,9 +218,9 @@ class Engine:
         """Learn what was just written; on the thread that writes."""
         for name, changes in written.changes.items():
             live = self.roster.find(name)
-            # Where other processes wrote in between, all of it is read together by the keeper, soon after; so it is
-            # where learning failed, and for a fleet that somebody works on, or that takes long to learn: others must
-            # not wait for it.
+            # Where other processes wrote in between, all of it is read together by the maintenance thread, soon after;
+            # so it is where learning failed, and for a fleet that somebody works on, or that takes long to learn:
+            # others must not wait for it.
             at_once = live is not None and live.applied == written.before[name] and live.took < SLOW_SECONDS
             if live is not None and at_once and self.roster.can_learn(name):
                 try:

@@ -16,7 +16,7 @@ from posse.service.definition import complete, require_label
 from posse.service.engine import Engine
 from posse.service.errors import api_error
 from posse.service.known import task_names
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.storage import NewDecision, NewReward
 
 AHEAD = 60.0  # seconds by which a time may be ahead of the clock

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from posse.service.apart import do
+from posse.service.worker_process import do
 
 FLEET, LOG, WORK, ANSWER, REPORT = "fleet", "log.jsonl", "work.json", "answer.json", "report.html"
 """Names of the files."""
@@ -23,13 +23,13 @@ def make(work: dict[str, Any]) -> None:
     from posse.fleet.replica import Replica
     from posse.logs import read_log
     from posse.report import make_report
-    from posse.service.telling import told
+    from posse.service.report_json import report_as_json
 
     place = Path(work["folder"])
     about = json.loads((place / WORK).read_text("utf-8"))
     fleet, log = Replica.load(place / FLEET), read_log(place / LOG)
     report = make_report(fleet, log, title=f"What the bandits of {about['fleet']} have learned")
-    answer = told(fleet, log, report, {task: tuple(both) for task, both in about["counts"].items()})
+    answer = report_as_json(fleet, log, report, {task: tuple(both) for task, both in about["counts"].items()})
     (place / REPORT).write_text(report.html(), "utf-8")
     (place / ANSWER).write_text(json.dumps({"state": "ready", **answer}), "utf-8")
 

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import PosseError
-from posse.service.apart import run_apart
 from posse.service.catalogues import CATALOGUE
 from posse.service.definition import complete
 from posse.service.export import AT_ONCE, json_lines
 from posse.service.insight_process import ANSWER, FLEET, LOG, REPORT, WORK
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.slices import Slices
 from posse.service.value import FEWEST, final_rows
+from posse.service.worker_process import run_in_process
 from posse.storage import LoggedDecision, Storage, TaskRow
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def make_insight(
         return answer | {"problem": f"{known} rewards are too few to tell; wait for {FEWEST} or more"}, ""
     with tempfile.TemporaryDirectory(prefix="posse-") as folder:
         write_work(folder, live, final_rows(rows, live.definition), storage.tasks(live.name, limit=MOST_TASKS))
-        run_apart("posse.service.insight_process", {"folder": folder}, stopped)
+        run_in_process("posse.service.insight_process", {"folder": folder}, stopped)
         made = json.loads(Path(folder, ANSWER).read_text("utf-8"))
         return answer | made, Path(folder, REPORT).read_text("utf-8")
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from posse.service.apart import do
 from posse.service.export import json_lines, rows_of, write_parquet
+from posse.service.worker_process import do
 from posse.storage import open_storage
 
 LOG_PROCESS = "posse.service.log_process"

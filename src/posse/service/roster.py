@@ -10,7 +10,7 @@ from posse.errors import PosseError, StorageUnavailable
 from posse.service.ahead import Ahead
 from posse.service.definition import require_known
 from posse.service.errors import ApiError
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.problems import Problems, reason_of
 from posse.storage import FleetRow, Progress, Storage
 

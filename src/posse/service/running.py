@@ -20,12 +20,12 @@ from fastapi import FastAPI
 from posse.errors import InvalidValue, StorageUnavailable
 from posse.service.access import LOOPBACK
 from posse.service.app import create_app
+from posse.service.connections import LimitedProtocol, allowed_connections
 from posse.service.engine import require_alone
 from posse.service.keys import KeyRing
 from posse.service.log_lines import write_log_lines
 from posse.service.measures import SHARED
 from posse.service.settings import Limits, Settings
-from posse.service.wire import LimitedProtocol, allowed_connections
 from posse.storage import open_storage
 
 logger = logging.getLogger("posse.service")

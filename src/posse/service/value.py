@@ -9,12 +9,12 @@ from typing import Any
 
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import CONFIDENCE
-from posse.service.apart import run_apart
 from posse.service.definition import active_arms, complete
 from posse.service.engine import Engine
 from posse.service.export import is_long, read_rows
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.log_process import LOG_PROCESS, VALUE
+from posse.service.worker_process import run_in_process
 from posse.storage import LoggedDecision, Storage
 
 MOST_ROWS = 100_000
@@ -55,7 +55,7 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
         if question not in _answers:
             if is_long(engine.storage, live.name, rows):
                 work = {"job": VALUE, "database": database, "fleet": live.name, "baseline": baseline, "rows": rows}
-                found = json.loads(run_apart(LOG_PROCESS, work))
+                found = json.loads(run_in_process(LOG_PROCESS, work))
             else:
                 found = value_in_log(engine.storage, live.name, baseline, rows)
             _answers[question] = (now, found)

@@ -24,7 +24,7 @@ from posse.families import Rewards
 from posse.fleet.replica import Replica
 from posse.kernels import estimators
 from posse.kernels.fleet import decide
-from posse.service.helping import Helper, help_with
+from posse.service.compile_helper import Helper, help_with
 from posse.shared_cache import Turn, share_cache
 from posse.storage.rows import REWARDED, LoggedDecision
 from posse.threads import workers

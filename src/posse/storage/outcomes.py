@@ -1,6 +1,7 @@
 """What becomes of entries: judged against what is stored, without touching a database.
 
-A storage looks up what :class:`Wanted` names, judges with :func:`judge`, and writes what the :class:`Verdict` holds.
+A storage looks up what :class:`LookupKeys` names, asks :func:`resolve` what becomes of it, and writes what the
+:class:`WritePlan` holds.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ONCE, SUM, LAST = "once", "sum", "last"
 """What a fleet makes of several rewards of one decision."""
 
 
-class Wanted:
+class LookupKeys:
     """What has to be looked up before groups can be judged.
 
     Parameters
@@ -130,7 +131,7 @@ class Counters:
 
 
 @dataclass(slots=True)
-class Found:
+class LookupResult:
     """What was looked up: fleets by name, decisions by id, those of keys with digests, tasks, values of events."""
 
     fleets: dict[str, Counters]
@@ -175,7 +176,7 @@ class AcceptedReward(NamedTuple):
 
 
 @dataclass(slots=True)
-class Verdict:
+class WritePlan:
     """What became of all groups, and what is to be written.
 
     Parameters
@@ -205,7 +206,7 @@ class Verdict:
         return [(reward.fleet, reward.row.id, reward.event) for reward in self.rewards if reward.event is not None]
 
 
-def judge(groups: Sequence[Sequence[Entry]], found: Found) -> Verdict:
+def resolve(groups: Sequence[Sequence[Entry]], found: LookupResult) -> WritePlan:
     """Decide what becomes of every entry. ``found`` is used up: it follows what the groups would write."""
     before = {name: fleet.changes for name, fleet in found.fleets.items()}
     decisions: list[AcceptedDecision] = []
@@ -225,12 +226,14 @@ def judge(groups: Sequence[Sequence[Entry]], found: Found) -> Verdict:
             ]
         outcomes.append(judged)
     changes = _changes(found, decisions, rewards)
-    verdict = Verdict(Written(outcomes, {name: before[name] for name in changes}, changes), decisions, rewards)
+    verdict = WritePlan(Written(outcomes, {name: before[name] for name in changes}, changes), decisions, rewards)
     _count(verdict, found.tasks)
     return verdict
 
 
-def _changes(found: Found, decisions: list[AcceptedDecision], rewards: list[AcceptedReward]) -> dict[str, list[Change]]:
+def _changes(
+    found: LookupResult, decisions: list[AcceptedDecision], rewards: list[AcceptedReward]
+) -> dict[str, list[Change]]:
     """Return what changes what a fleet believes, by fleet, in the order of the numbers."""
     changes: dict[str, list[Change]] = {}
     for _, _, counted, entry in decisions:
@@ -252,7 +255,7 @@ def _changes(found: Found, decisions: list[AcceptedDecision], rewards: list[Acce
     return changes
 
 
-def _decide(entry: NewDecision, found: Found, accepted: list[AcceptedDecision]) -> Outcome:
+def _decide(entry: NewDecision, found: LookupResult, accepted: list[AcceptedDecision]) -> Outcome:
     fleet = found.fleets.get(entry.fleet)
     if fleet is None or (entry.created is not None and entry.created != fleet.created):
         return Outcome(UNKNOWN)
@@ -282,7 +285,7 @@ def _decide(entry: NewDecision, found: Found, accepted: list[AcceptedDecision]) 
     return WRITTEN
 
 
-def _reward(entry: NewReward, found: Found, accepted: list[AcceptedReward]) -> Outcome:
+def _reward(entry: NewReward, found: LookupResult, accepted: list[AcceptedReward]) -> Outcome:
     before = found.decisions.get(entry.id)
     if before is None or (entry.fleets and before.fleet not in entry.fleets):
         return Outcome(UNKNOWN)
@@ -342,7 +345,7 @@ def kind_of_rewards(definition: str) -> str:
 
 
 def _reward_again(
-    entry: NewReward, before: LoggedDecision, fleet: Counters, found: Found, accepted: list[AcceptedReward]
+    entry: NewReward, before: LoggedDecision, fleet: Counters, found: LookupResult, accepted: list[AcceptedReward]
 ) -> Outcome:
     """Decide about a further reward of a decision, where a fleet takes several."""
     assert before.reward is not None
@@ -360,7 +363,7 @@ def _reward_again(
 
 
 def _correct(
-    entry: NewReward, before: LoggedDecision, fleet: Counters, found: Found, accepted: list[AcceptedReward]
+    entry: NewReward, before: LoggedDecision, fleet: Counters, found: LookupResult, accepted: list[AcceptedReward]
 ) -> Outcome:
     """Decide about a reward that is to replace the one that a decision has."""
     # What a click says depends on those before it, and what is old has faded: nothing could be taken out exactly.
@@ -378,7 +381,7 @@ def _correct(
 
 
 def _replace(
-    entry: NewReward, row: LoggedDecision, before: LoggedDecision, fleet: Counters, found: Found,
+    entry: NewReward, row: LoggedDecision, before: LoggedDecision, fleet: Counters, found: LookupResult,
     accepted: list[AcceptedReward],
 ) -> Outcome:  # fmt: skip
     """Give a decision another reward than it has: a change of its own, unless rewards are held."""
@@ -413,7 +416,7 @@ def _went(row: LoggedDecision, fleet: Counters, leeway: float) -> bool:
 
 
 def _take_back(
-    found: Found,
+    found: LookupResult,
     decisions: list[AcceptedDecision],
     n_decisions: int,
     rewards: list[AcceptedReward],
@@ -435,7 +438,7 @@ def _take_back(
             del found.keyed[entry.fleet, entry.key]
 
 
-def _count(verdict: Verdict, known: set[tuple[str, str]]) -> None:
+def _count(verdict: WritePlan, known: set[tuple[str, str]]) -> None:
     fleets: defaultdict[int, Tally] = defaultdict(Tally)
     minutes: defaultdict[tuple[int, int], Tally] = defaultdict(Tally)
     tasks = verdict.tasks

@@ -16,7 +16,7 @@ from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
 from posse.storage.deadlines import Deadlines
 from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
-from posse.storage.outcomes import Found, Wanted, judge
+from posse.storage.outcomes import LookupKeys, LookupResult, resolve
 from posse.storage.pool import Pool
 from posse.storage.postgres_rows import Connection, apply, look_up
 from posse.storage.sql import Row, Session, SqlStorage
@@ -198,7 +198,7 @@ class PostgresStorage(SqlStorage):
     # The hot path.
 
     def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:
-        wanted = Wanted(groups)
+        wanted = LookupKeys(groups)
         with self._write_lock, _translated():
             self._writes += 1
             found = self._look_up(wanted)
@@ -206,14 +206,14 @@ class PostgresStorage(SqlStorage):
             assert connection is not None
             try:
                 with self._within(connection):
-                    verdict = judge(groups, found)
+                    verdict = resolve(groups, found)
                     apply(connection, verdict)
             except BaseException:
                 self._roll_back(connection)
                 raise
         return verdict.written
 
-    def _look_up(self, wanted: Wanted) -> Found:
+    def _look_up(self, wanted: LookupKeys) -> LookupResult:
         """Begin a transaction, lock all fleets that entries may touch and read what is known about them."""
         for attempt in range(5):
             fresh = self._writer is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from posse.storage.outcomes import Counters, Found, Verdict, Wanted
+from posse.storage.outcomes import Counters, LookupKeys, LookupResult, WritePlan
 from posse.storage.rows import LoggedDecision
 from posse.storage.statements import DECISION, NOT_ERASED, STANDING
 
@@ -87,7 +87,7 @@ FROM json_to_recordset(%s::json) AS new (a bigint, b bigint, c bigint, d bigint,
 """
 
 
-def look_up(connection: Connection, wanted: Wanted) -> Found | None:
+def look_up(connection: Connection, wanted: LookupKeys) -> LookupResult | None:
     """Begin a transaction, lock all fleets and read what has to be known before entries can be judged.
 
     None if a decision came into a fleet that was not locked.
@@ -108,10 +108,10 @@ def look_up(connection: Connection, wanted: Wanted) -> Found | None:
         return None
     keyed = {(row[2], row[0]): (row[1], LoggedDecision._make(row[2:])) for row in (by_key.fetchall() if by_key else ())}
     values = {(row[0], row[1]): row[2] for row in (came.fetchall() if came else ())}
-    return Found(fleets, decisions, keyed, set(known.fetchall()) if known else set(), values)
+    return LookupResult(fleets, decisions, keyed, set(known.fetchall()) if known else set(), values)
 
 
-def apply(connection: Connection, verdict: Verdict) -> None:
+def apply(connection: Connection, verdict: WritePlan) -> None:
     """Write what was accepted, and commit."""
     with connection.pipeline():
         for statement, rows in (

@@ -18,7 +18,7 @@ from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
 from posse.storage.checkpoints import KEPT, Checkpoints
 from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
-from posse.storage.outcomes import Wanted, judge
+from posse.storage.outcomes import LookupKeys, resolve
 from posse.storage.own_file import OwnFile
 from posse.storage.pool import Pool
 from posse.storage.residue import Residue
@@ -234,9 +234,9 @@ class SqliteStorage(SqlStorage):
     # The hot path.
 
     def write(self, groups: Sequence[Sequence[NewDecision | NewReward]]) -> Written:
-        wanted = Wanted(groups)
+        wanted = LookupKeys(groups)
         with self._transaction() as connection:
-            verdict = judge(groups, look_up(connection, wanted))
+            verdict = resolve(groups, look_up(connection, wanted))
             apply(connection, verdict)
         self._bound_log()
         return verdict.written

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from posse.storage.outcomes import Counters, Found, Verdict, Wanted
+from posse.storage.outcomes import Counters, LookupKeys, LookupResult, WritePlan
 from posse.storage.rows import LoggedDecision
 from posse.storage.statements import STANDING
 
@@ -54,7 +54,7 @@ UPDATE fleets SET number = number + ?, tasks = tasks + ?, decisions = decisions 
 """
 
 
-def look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
+def look_up(connection: sqlite3.Connection, wanted: LookupKeys) -> LookupResult:
     """Read what has to be known before entries can be judged."""
     decisions = {row[2]: LoggedDecision._make(row) for row in _found(connection, BY_ID, (), wanted.ids)}
     keyed = {
@@ -81,10 +81,10 @@ def look_up(connection: sqlite3.Connection, wanted: Wanted) -> Found:
         row = connection.execute("SELECT value FROM reward_events WHERE decision = ? AND event = ?", pair).fetchone()
         if row is not None:
             events[pair] = row[0]
-    return Found(fleets, decisions, keyed, tasks, events)
+    return LookupResult(fleets, decisions, keyed, tasks, events)
 
 
-def apply(connection: sqlite3.Connection, verdict: Verdict) -> None:
+def apply(connection: sqlite3.Connection, verdict: WritePlan) -> None:
     """Write what was accepted."""
     _write(connection, INSERT, [
         (fleet, number, new.id, new.time, new.task, new.arm, new.propensity, new.body, new.policy, new.version,

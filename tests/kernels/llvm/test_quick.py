@@ -11,8 +11,8 @@ from numba import njit
 from numba.core.compiler import Flags
 from numba.core.targetconfig import Option, TargetConfig
 
+from posse.kernels.llvm.callback import CompiledCallback
 from posse.kernels.llvm.quick import Uncollected, quick_values, uncollected
-from posse.kernels.llvm.separate import Separate
 
 
 def plain_values(settings):
@@ -124,7 +124,7 @@ def test_kernels_that_are_called_by_their_address_are_compiled_so_too(seen, tmp_
     def nothing(handle, number):
         pass
 
-    assert Separate(nothing).address
+    assert CompiledCallback(nothing).address
     assert seen[0] == ("on_start", False)
     assert seen[-1] == ("on_end", True)
 

@@ -7,7 +7,7 @@ from posse.logs.checks import measures
 from posse.logs.checks.measures import EDGES, measure
 
 
-def by_hand(log):
+def raw_route(log):
     """The same numbers, row by row."""
     eligible, rows = log.eligible.to_list(), log.frame.select("arm", "probabilities").rows()
     counts = ("eligible", "stated", "positive", "hits", "expected", "variance", "taken")
@@ -57,7 +57,7 @@ def test_sums_over_rows_and_arms(make_log, monkeypatch, entries):
     log = Log(rows)
 
     result = measure(log)
-    arms, levels = by_hand(log)
+    arms, levels = raw_route(log)
 
     for row in result.arms.iter_rows(named=True):
         assert {key: row[key] for key in arms[row["label"]]} == pytest.approx(arms[row["label"]])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posse.kernels.stretch import Stretch
+from posse.kernels.batches import StepBatch
 from posse.lab.benchmarks.machine import Timing, seconds_per_call
 from posse.lab.benchmarks.peak import Rate, peak_operations, read_bandwidth
 from posse.lab.benchmarks.workload import Size, draw_rows, taught_policy
@@ -164,7 +164,7 @@ def time_kernel(size: Size, *, rounds: int = 7, at_least: float = 0.05) -> Timin
     policy = taught_policy(size)
     rows = draw_rows(size, 0, STEPS, seed=1)
     rng = np.random.default_rng(2)
-    stretch = Stretch(
+    stretch = StepBatch(
         tasks=rows.tasks,
         contexts=rows.contexts,
         rewards=rng.standard_normal((STEPS, size.n_arms)),

@@ -215,7 +215,7 @@ class Tally:
 class Connection(asyncio.Protocol):
     """One HTTP/1.1 connection, which is kept alive; one request at a time."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: LoadWorker) -> None:
         self._lane = lane
         self._data = b""
         self._transport: asyncio.Transport | None = None
@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
 
-class Lane:
+class LoadWorker:
     """One pair after the other, over one connection to each service."""
 
     def __init__(self, load: Load) -> None:
@@ -360,12 +360,12 @@ class Load:
         self.requests, self.reward_head = prepared(plan)
         self.tally = Tally(0.0, 0.0)
         self._waiting: deque[float] = deque()
-        self._free: list[Lane] = []
+        self._free: list[LoadWorker] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> LoadResult:
         """Make all requests and return what was seen."""
-        lanes = [Lane(self) for _ in range(self.plan.connections * len(self.plan.ports))]
+        lanes = [LoadWorker(self) for _ in range(self.plan.connections * len(self.plan.ports))]
         await asyncio.gather(*(lane.connect() for lane in lanes))
         started, processor = time.perf_counter(), time.process_time()
         self.tally = Tally(started + self.plan.warm, started + self.plan.warm + self.plan.seconds)
@@ -391,7 +391,7 @@ class Load:
             task.cancel()
         return self.tally.result(unserved, time.process_time() - processor)
 
-    def free(self, lane: Lane, now: float) -> None:
+    def free(self, lane: LoadWorker, now: float) -> None:
         """Give a lane that is done its next pair, or let it wait for one."""
         if now >= self.tally.end:
             return
@@ -402,11 +402,11 @@ class Load:
         else:
             self._free.append(lane)
 
-    def reconnect(self, lane: Lane) -> None:
+    def reconnect(self, lane: LoadWorker) -> None:
         """Connect a lane again, then let it go on."""
         self._keep(self._reconnect(lane))
 
-    async def _reconnect(self, lane: Lane) -> None:
+    async def _reconnect(self, lane: LoadWorker) -> None:
         while time.perf_counter() < self.tally.end:
             await asyncio.sleep(0.05)
             try:

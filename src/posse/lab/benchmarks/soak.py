@@ -315,7 +315,7 @@ def measure_soak(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> So
 
 
 def _compare(run: _Run, database: Path) -> None:
-    from posse.service.live import LiveFleet
+    from posse.service.live_fleet import LiveFleet
     from posse.service.verify import Verification
     from posse.storage import open_storage
 

@@ -14,9 +14,9 @@ import uvicorn
 
 from posse.service.app import create_app
 from posse.service.clock import SteadyClock
+from posse.service.connections import LimitedProtocol
 from posse.service.log_lines import write_log_lines
 from posse.service.settings import Settings
-from posse.service.wire import LimitedProtocol
 
 
 def main(database: str, port: int, offset: Path) -> None:

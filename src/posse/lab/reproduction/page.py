@@ -165,7 +165,7 @@ def _all_claims(chapters: Sequence[tuple[Chapter, str]], rows: Sequence[str]) ->
         for chapter, anchor in chapters
         if chapter.claims
     ]
-    head = ("Verdict", "Claim of the paper", "What decides it", "Seeds")
+    head = ("WritePlan", "Claim of the paper", "What decides it", "Seeds")
     # On a phone rows become cards; the roles keep them a table for those who listen.
     table = tag(
         "table",

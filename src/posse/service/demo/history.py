@@ -22,7 +22,7 @@ from posse.service.demo.business import (
     WEEKS,
     Business,
 )
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.schemas import Definition
 from posse.service.settings import Limits
 from posse.storage import ACCEPTED, Change, NewDecision, NewReward, Storage

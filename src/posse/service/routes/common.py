@@ -17,14 +17,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from posse.service.access import require
-from posse.service.apart import stream_apart
 from posse.service.definition import require_label
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
 from posse.service.keys import FLEET_NAME
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.rewarding import LONGEST_ID
 from posse.service.roster import unknown_fleet
+from posse.service.worker_process import stream_from_process
 
 Handler = Callable[[Request], Awaitable[Response]]
 Result = TypeVar("Result")
@@ -113,7 +113,7 @@ Stored = Annotated[str, Depends(_stored)]
 Ready = Annotated[Engine, Depends(_ready)]
 
 
-class Alone:
+class SerialExecutor:
     """Does what takes a core and much memory for a while: one at a time, not on the threads that all others need."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Alone:
         self.streams += 1
         try:
             # Those that came at once have all been let in; they wait for each other.
-            async with self._turns, aclosing(stream_apart(module, work)) as blocks:
+            async with self._turns, aclosing(stream_from_process(module, work)) as blocks:
                 async for block in blocks:
                     yield block
         finally:
@@ -166,12 +166,12 @@ async def ask_fleet(live: LiveFleet | None, function: Callable[[], Result], *, a
     return await anyio.to_thread.run_sync(function, limiter=live.threads)
 
 
-async def _alone(request: Request) -> Alone:
-    alone: Alone = request.app.state.alone
+async def _alone(request: Request) -> SerialExecutor:
+    alone: SerialExecutor = request.app.state.alone
     return alone
 
 
-TakingTurns = Annotated[Alone, Depends(_alone)]
+Serial = Annotated[SerialExecutor, Depends(_alone)]
 
 
 def scope(name: str) -> list[Any]:
@@ -179,7 +179,7 @@ def scope(name: str) -> list[Any]:
     return [Depends(require(name))]
 
 
-def by_hand(name: str) -> Callable[[Handler], Handler]:
+def raw_route(name: str) -> Callable[[Handler], Handler]:
     """Make a route check its scope and read its parameters itself.
 
     FastAPI's way takes longer than deciding does, so the routes that are asked most go without it.

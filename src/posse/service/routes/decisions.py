@@ -16,23 +16,23 @@ from posse.service.bodies import json_body, json_request, parse, require_json
 from posse.service.deciding import decided, new_decision
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
-from posse.service.heads import Scope, head_of
+from posse.service.fast_path import Begun, NotFastPath
+from posse.service.headers import Scope, header_of
 from posse.service.keys import FLEET_NAME
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.rewarding import require_storable, unknown_decision
 from posse.service.routes.common import (
     DecisionId,
     Live,
     Ready,
     ask_fleet,
-    by_hand,
     engine_of,
     live_of,
     new_router,
+    raw_route,
     require_batch,
     scope,
 )
-from posse.service.short_way import Begun, LongWay
 from posse.storage import ACCEPTED, CONFLICT, UNKNOWN, NewDecision, Outcome
 
 router = new_router(tags=["decisions"])
@@ -71,7 +71,7 @@ read_ask = json_body(schemas.Ask)
     openapi_extra={**json_request(schemas.Ask), "parameters": [FLEET, KEY]},
     responses={200: with_example(schemas.DecisionAnswer), **failures(*WRITING, 404, 409)},
 )
-@by_hand("decide")
+@raw_route("decide")
 async def decide(request: Request) -> Response:
     """Choose an arm for one context."""
     engine = engine_of(request)
@@ -79,7 +79,7 @@ async def decide(request: Request) -> Response:
     await live_of(engine, name)
     body = await read_ask(request)
     live = await live_of(engine, name)  # a body may take its time, and the fleet be another by now
-    key = head_of(request.scope, b"idempotency-key")
+    key = header_of(request.scope, b"idempotency-key")
     made, entry = await ask_fleet(live, partial(new_decision, engine, live, body, key, None))
     (outcome,) = await engine.writer.write([entry])
     return answer(_told_decision(engine, live, made, entry, outcome))
@@ -89,12 +89,12 @@ def begin_decision(engine: Engine, scope: Scope, body: bytes) -> Begun:
     """Choose an arm as :func:`decide` does, if that can be done at once."""
     live = engine.roster.serving(scope["path_params"]["fleet"])
     if live is None:
-        raise LongWay
+        raise NotFastPath
     require_json(scope)
-    ask, key = parse(schemas.Ask, body), head_of(scope, b"idempotency-key")
+    ask, key = parse(schemas.Ask, body), header_of(scope, b"idempotency-key")
     with live.replica.reserved(live.patience) as reserved:
         if not reserved:
-            raise LongWay
+            raise NotFastPath
         made, entry = new_decision(engine, live, ask, key, None)
     return entry, partial(_told_decision, engine, live, made, entry)
 

@@ -15,7 +15,7 @@ from posse.service.answers import answer
 from posse.service.bodies import json_body, json_request
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.insights import Insight
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.routes.common import Live, Ready, ask_fleet, checked_task, live_of, new_router, scope
 
 router = new_router(tags=["looking"])

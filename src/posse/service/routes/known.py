@@ -19,7 +19,7 @@ from posse.service.describing import WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
 from posse.service.known import known_settings, task_line
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.roster import unknown_fleet
 from posse.service.routes.common import Live, Ready, TaskName, ask_fleet, live_of, new_router, require_batch, scope
 

@@ -13,7 +13,6 @@ from starlette.responses import Response, StreamingResponse
 
 from posse.service import schemas
 from posse.service.answers import answer
-from posse.service.apart import BLOCK, run_apart
 from posse.service.bodies import json_body, json_request
 from posse.service.definition import complete
 from posse.service.describing import READING, WRITING, failures, with_example
@@ -25,14 +24,15 @@ from posse.service.rewarding import REFUSED, rewarded
 from posse.service.routes.common import (
     Live,
     Ready,
+    Serial,
     Stored,
-    TakingTurns,
     ask_fleet,
     live_of,
     new_router,
     require_batch,
     scope,
 )
+from posse.service.worker_process import BLOCK, run_in_process
 from posse.storage import ACCEPTED, NewDecision, NewReward
 
 router = new_router(tags=["log"])
@@ -59,7 +59,7 @@ LINES_MEDIA = "application/x-ndjson"
 async def log(
     engine: Ready,
     fleet: Stored,
-    alone: TakingTurns,
+    alone: Serial,
     format: Annotated[Literal["jsonl", "parquet"], Query(description="jsonl or parquet")] = "jsonl",  # noqa: A002
 ) -> Response:
     """Stream the log."""
@@ -82,7 +82,7 @@ async def log(
 
     def write() -> None:
         if is_apart:
-            run_apart(LOG_PROCESS, work | {"path": str(path)})
+            run_in_process(LOG_PROCESS, work | {"path": str(path)})
         else:
             write_parquet(rows_of(engine.storage, fleet), path, work["rewards"])
 

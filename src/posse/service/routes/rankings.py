@@ -20,7 +20,7 @@ from posse.service.definition import require_label
 from posse.service.describing import WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.routes.common import Live, Ready, ask_fleet, live_of, new_router, scope
 from posse.service.routes.decisions import Key
 from posse.storage import CONFLICT, UNKNOWN, NewDecision

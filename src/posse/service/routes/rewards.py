@@ -15,7 +15,8 @@ from posse.service.answers import answer, trace
 from posse.service.bodies import json_body, json_request, parse, require_json
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
-from posse.service.heads import Scope
+from posse.service.fast_path import Begun
+from posse.service.headers import Scope
 from posse.service.rewarding import (
     REFUSED,
     checked,
@@ -29,13 +30,12 @@ from posse.service.routes.common import (
     ID,
     DecisionId,
     Ready,
-    by_hand,
     engine_of,
     new_router,
+    raw_route,
     require_batch,
     scope,
 )
-from posse.service.short_way import Begun
 from posse.storage import SAME, UNFIT, NewReward, Outcome
 
 router = new_router(tags=["decisions"])
@@ -50,7 +50,7 @@ read_reward = json_body(schemas.RewardBody)
     openapi_extra={**json_request(schemas.RewardBody), "parameters": [ID]},
     responses={200: with_example(schemas.RewardAnswer), **failures(*WRITING, 404, 409, 410)},
 )
-@by_hand("reward")
+@raw_route("reward")
 async def reward(request: Request) -> Response:
     """Write a reward to disk and learn it."""
     engine = engine_of(request)

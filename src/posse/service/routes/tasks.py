@@ -17,7 +17,7 @@ from posse.service.answers import answer, log_row, task_counts
 from posse.service.definition import complete
 from posse.service.describing import READING, failures, with_example
 from posse.service.errors import ApiError
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.routes.common import Live, Ready, Stored, TaskName, ask_fleet, checked_task, new_router, scope
 from posse.storage import TaskRow
 

@@ -13,9 +13,9 @@ from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
 from posse.service.engine import Engine
-from posse.service.live import LiveFleet
+from posse.service.live_fleet import LiveFleet
 from posse.service.roster import unknown_fleet
-from posse.service.routes.common import Live, Ready, TakingTurns, new_router, scope
+from posse.service.routes.common import Live, Ready, Serial, new_router, scope
 from posse.service.verify import Verification
 
 router = new_router(tags=["fleets"])
@@ -33,7 +33,7 @@ SHARE = 2.0  # times as long as a piece of work took others have before the next
 async def verify(
     engine: Ready,
     live: Live,
-    alone: TakingTurns,
+    alone: Serial,
     after: Annotated[str, Query(max_length=1000, description="Only tasks with names after this one.")] = "",
     limit: Annotated[int, Query(ge=1, le=10_000, description="How many tasks.")] = 1000,
 ) -> Response:

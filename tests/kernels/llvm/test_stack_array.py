@@ -7,7 +7,7 @@ import pytest
 from numba import njit
 from numpy.testing import assert_array_equal
 
-from posse.kernels.llvm.room import ON_THE_STACK, room
+from posse.kernels.llvm.stack_array import ON_THE_STACK, room
 
 # Not kept: a cached kernel would test code that is no longer there.
 compiled = njit(error_model="numpy")

@@ -27,8 +27,8 @@ from posse.kernels.lanes import (
     take_symmetric,
 )
 from posse.kernels.linalg import copy_symmetric, factor_semidefinite
+from posse.kernels.llvm.callback import call
 from posse.kernels.llvm.handle import Layout, floats, ints
-from posse.kernels.llvm.separate import call
 from posse.kernels.llvm.vector import LANES, add_products, address, fetch, interleave
 from posse.kernels.posterior import Belief, belief_layout
 from posse.kernels.rule import Rule, set_silent
@@ -36,7 +36,7 @@ from posse.kernels.select import Exploration
 from posse.types import Array, IntArray
 
 
-class Ground(NamedTuple):
+class DecisionArrays(NamedTuple):
     """All arrays that a decision or a reward reads or writes."""
 
     belief: Belief
@@ -52,8 +52,8 @@ class Ground(NamedTuple):
     one: IntArray  # (1,) the arm that a reward is of
 
 
-GROUND: Layout[Ground] = Layout(
-    Ground(
+DECISION_ARRAYS: Layout[DecisionArrays] = Layout(
+    DecisionArrays(
         belief=belief_layout(2),
         root=floats(3),
         triangle=floats(2),
@@ -67,7 +67,7 @@ GROUND: Layout[Ground] = Layout(
         one=ints(1),
     )
 )
-open_ground = GROUND.open
+open_decision_arrays = DECISION_ARRAYS.open
 
 
 @kernel
@@ -98,7 +98,7 @@ def slot_of(slot: IntArray, counts: Array, task: int, arm: int) -> int:
 
 
 @woven_kernel
-def settle(ground: Ground, task: int, arms: IntArray, first: int, n: int, lanes: Lanes) -> None:
+def settle(ground: DecisionArrays, task: int, arms: IntArray, first: int, n: int, lanes: Lanes) -> None:
     """Bring the local parts of up to eight arms of a task, from ``arms[first]`` on, to the present generation."""
     belief = ground.belief
     now = ground.generation[0]
@@ -163,7 +163,7 @@ def multiply_triangles(d: int, matrix: Array, x: Array, out: Array) -> None:
 
 @woven_kernel
 def predict_arms(
-    ground: Ground, task: int, x: Array, arms: IntArray, n_arms: int, lanes: Lanes, mean: Array, sd: Array
+    ground: DecisionArrays, task: int, x: Array, arms: IntArray, n_arms: int, lanes: Lanes, mean: Array, sd: Array
 ) -> None:
     """Write mean and standard deviation of the expected reward of ``arms``; a negative task is one never seen.
 

@@ -8,7 +8,7 @@ from posse.kernels.llvm.handle import Layout, floats, ints
 from posse.types import Array, IntArray
 
 
-class Stretch(NamedTuple):
+class StepBatch(NamedTuple):
     """One row per step. ``rewards`` holds what each arm would pay; a policy learns only from the arm it chose.
 
     ``arms`` is filled, and so is ``everywhere`` (the arm of every task at every step) if it has rows. Where steps are
@@ -24,7 +24,7 @@ class Stretch(NamedTuple):
     everywhere: IntArray  # (n, N) or (0, N)
 
 
-class Lesson(NamedTuple):
+class RewardBatch(NamedTuple):
     """One row per reward, in the order in which they are learned."""
 
     tasks: IntArray  # (n,)
@@ -33,6 +33,6 @@ class Lesson(NamedTuple):
     rewards: Array  # (n,)
 
 
-STRETCH = Layout(Stretch(ints(1), floats(2), floats(2), floats(2), 0, ints(1), ints(2)))
-LESSON = Layout(Lesson(ints(1), ints(1), floats(2), floats(1)))
-open_stretch, open_lesson = STRETCH.open, LESSON.open
+STEP_BATCH = Layout(StepBatch(ints(1), floats(2), floats(2), floats(2), 0, ints(1), ints(2)))
+REWARD_BATCH = Layout(RewardBatch(ints(1), ints(1), floats(2), floats(1)))
+open_step_batch, open_reward_batch = STEP_BATCH.open, REWARD_BATCH.open

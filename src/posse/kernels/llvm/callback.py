@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WORD = ir.IntType(64)
 
 
-class Separate:
+class CompiledCallback:
     """A function of two whole numbers, compiled when it is first asked for.
 
     Parameters

@@ -20,15 +20,15 @@ from pydantic_core import to_json
 
 from posse.errors import PosseError
 from posse.service.errors import ApiError, api_error, error_body
-from posse.service.heads import heads_of
+from posse.service.headers import headers_of
 from posse.service.request_ids import current, request_id
 from posse.service.responses import INTERNAL, SAFE_HEADERS, note_access
 from posse.storage import NewDecision, NewReward, Outcome
 
 if TYPE_CHECKING:
     from posse.service.access import Gate
+    from posse.service.connections import LimitedProtocol
     from posse.service.engine import Engine
-    from posse.service.wire import LimitedProtocol
 
 LARGEST_BODY = 1 << 16  # bytes that are held of a request before it is known whose it is
 
@@ -46,11 +46,11 @@ HEADS = {
 logger = logging.getLogger("posse.service")
 
 
-class LongWay(Exception):
+class NotFastPath(Exception):
     """A request must take the long way; nothing has been done for it."""
 
 
-class ShortWay:
+class FastPath:
     """Recognises requests that may take the short way.
 
     Parameters
@@ -78,7 +78,7 @@ class ShortWay:
         for pattern, route, begin in self._routes:
             match = pattern.fullmatch(protocol.url)
             if match is not None:
-                length = heads_of(scope).get(b"content-length", b"")
+                length = headers_of(scope).get(b"content-length", b"")
                 if not length.isdigit() or len(length) > 6 or int(length) > LARGEST_BODY or parser.should_upgrade():
                     return None
                 scope["path_params"] = {name: value.decode("ascii") for name, value in match.groupdict().items()}
@@ -101,7 +101,7 @@ class Exchange:
     )  # fmt: skip
     message_event = _NobodyWaits()
 
-    def __init__(self, way: ShortWay, protocol: LimitedProtocol, begin: Begin) -> None:
+    def __init__(self, way: FastPath, protocol: LimitedProtocol, begin: Begin) -> None:
         self._way, self._protocol, self._begin = way, protocol, begin
         self._began = time.perf_counter()
         self.scope = cast("Scope", protocol.scope)
@@ -110,7 +110,7 @@ class Exchange:
         self.disconnected = self.response_complete = False
 
     def begin(self) -> None:
-        """Do what is asked, now that all of it has come; raise LongWay if that must be done elsewhere."""
+        """Do what is asked, now that all of it has come; raise NotFastPath if that must be done elsewhere."""
         engine, scope = self._way.engine, self.scope
         self._id = request_id(scope["headers"])
         token = current.set(self._id)
@@ -118,7 +118,7 @@ class Exchange:
             self._way.gate.check(scope, scope["route"].endpoint.scope)
             entry, self._tell = self._begin(engine, scope, self.body)
             engine.writer.submit([entry], asyncio.get_running_loop(), self._written)
-        except LongWay:
+        except NotFastPath:
             raise
         except Exception as error:
             self._fail(error)

@@ -12,7 +12,7 @@ _signals: Any = import_module("_signal")
 _NUMBER = int(signal.SIGINT)
 
 
-class undisturbed:  # noqa: N801 -- it reads as a word: with undisturbed()
+class defer_interrupts:  # noqa: N801 -- it reads as a word: with defer_interrupts()
     """Let an interrupt from the keyboard wait for the end of a change.
 
     Compiled code cannot be interrupted, so an interrupt that comes meanwhile is raised at the first line of Python

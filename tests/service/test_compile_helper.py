@@ -3,12 +3,12 @@
 import threading
 import time
 
-from posse.service.helping import Helper
+from posse.service.compile_helper import Helper
 
 MODULE = """
 import time
 from pathlib import Path
-from posse.service.helping import help_with
+from posse.service.compile_helper import help_with
 
 def wait_for(name):
     while not Path(__file__).with_name(name).exists():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from posse.types import Array
 
 
-class LookingShards(RunningShards):
+class ShardViews(RunningShards):
     """Shards that are asked what they believe; each answers for its tasks."""
 
     def expected(self, task: Label, context: Any) -> Expectation:

@@ -12,7 +12,7 @@ import posse.engine.posteriors
 import posse.engine.store
 from posse import FeatureSpec, Posse
 from posse.engine.store import Store
-from posse.undisturbed import undisturbed
+from posse.interrupts import defer_interrupts
 
 
 def press():
@@ -24,8 +24,8 @@ def test_an_interrupt_waits_for_the_end():
     before, reached = signal.getsignal(signal.SIGINT), []
 
     def nested():
-        with undisturbed():
-            with undisturbed():
+        with defer_interrupts():
+            with defer_interrupts():
                 press()
                 reached.append("inside")
             reached.append("between")
@@ -42,7 +42,7 @@ def test_an_interrupt_waits_for_the_end():
 def test_an_error_is_an_error():
     before = signal.getsignal(signal.SIGINT)
 
-    with pytest.raises(ValueError, match="own"), undisturbed():
+    with pytest.raises(ValueError, match="own"), defer_interrupts():
         raise ValueError("own")
 
     assert signal.getsignal(signal.SIGINT) is before
@@ -52,7 +52,7 @@ def test_an_error_is_an_error():
 def test_who_is_not_interrupted_by_python_is_left_alone(handler):
     before = signal.signal(signal.SIGINT, handler)
     try:
-        with undisturbed():
+        with defer_interrupts():
             assert signal.getsignal(signal.SIGINT) == handler
     finally:
         signal.signal(signal.SIGINT, before)
@@ -62,7 +62,7 @@ def test_other_threads_are_never_interrupted():
     seen, before = [], signal.getsignal(signal.SIGINT)
 
     def work():
-        with undisturbed():
+        with defer_interrupts():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)

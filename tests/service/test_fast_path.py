@@ -13,10 +13,10 @@ import uvicorn
 
 from posse.service import schemas
 from posse.service.app import create_app
+from posse.service.connections import LimitedProtocol
 from posse.service.deciding import digest_of_request
+from posse.service.fast_path import LARGEST_BODY, Exchange
 from posse.service.routes import rewards
-from posse.service.short_way import LARGEST_BODY, Exchange
-from posse.service.wire import LimitedProtocol
 
 GOOD = {"task": "t", "context": [9.5, "rain"], "explore": False}
 ASKED = [
@@ -247,7 +247,7 @@ def test_a_look_of_an_estimate_is_waited_for(served, short, stores, monkeypatch)
     live = served.engine.live("estimated")
     assert live.patience == 0.0
     monkeypatch.setattr(type(live.replica), "refreshing", property(lambda _: True))
-    monkeypatch.setattr("posse.service.live.MOMENT", 5.0)
+    monkeypatch.setattr("posse.service.live_fleet.MOMENT", 5.0)
     held = threading.Event()
 
     def look():

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 import uvicorn
 
-from posse.service import wire
+from posse.service import connections
 
 ASK = json.dumps({"task": "t", "context": {"hour": 1, "weather": "sun"}}).encode()
 HEAD = b"POST /v1/fleets/stores/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -21,7 +21,7 @@ HEAD = b"POST /v1/fleets/stores/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, start_process):
-    running = start_process(tmp_path_factory.mktemp("wire"))
+    running = start_process(tmp_path_factory.mktemp("connections"))
     running.make_fleet()
     yield running
     running.stop()
@@ -217,7 +217,7 @@ def test_a_large_log_is_streamed(served):
 @pytest.fixture
 def hurried(monkeypatch):
     """The protocol with little patience in front of an application that reads bodies; the address is its own."""
-    monkeypatch.setattr(wire, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
 
     async def app(scope, receive, send):
         while (await receive()).get("more_body"):
@@ -225,7 +225,7 @@ def hurried(monkeypatch):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    config = uvicorn.Config(app, port=0, http=wire.LimitedProtocol, lifespan="off", log_config=None)
+    config = uvicorn.Config(app, port=0, http=connections.LimitedProtocol, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -327,7 +327,7 @@ def test_files_are_left_to_open():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     script = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
-        "from posse.service.wire import allowed_connections\n"
+        "from posse.service.connections import allowed_connections\n"
         "print(allowed_connections(1000), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     for soft, hard, expected in ((300, 2000, "1000 1256"), (300, 600, "344 600"), (200, 200, "1 200")):

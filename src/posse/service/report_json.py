@@ -25,7 +25,7 @@ AS_EXPECTED = ("reward-censored",)  # findings of logs that every log has that s
 SHARES = 4  # digits of shares and of numbers in long lists
 
 
-def told(fleet: Fleet, log: Log, report: Report, counts: dict[str, tuple[int, int]]) -> dict[str, Any]:
+def report_as_json(fleet: Fleet, log: Log, report: Report, counts: dict[str, tuple[int, int]]) -> dict[str, Any]:
     """Return a report as plain values.
 
     Parameters

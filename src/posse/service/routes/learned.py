@@ -14,8 +14,8 @@ from posse.logs.writer import moment
 from posse.service import schemas
 from posse.service.answers import answer
 from posse.service.describing import READING, failures, with_example
-from posse.service.live import LiveFleet
-from posse.service.routes.common import Live, Ready, Stored, TakingTurns, ask_fleet, new_router, scope
+from posse.service.live_fleet import LiveFleet
+from posse.service.routes.common import Live, Ready, Serial, Stored, ask_fleet, new_router, scope
 from posse.service.routes.tasks import Limit
 from posse.service.value import MOST_ROWS, value_of
 from posse.storage import PENDING
@@ -128,7 +128,7 @@ async def activity(
 async def value(
     engine: Ready,
     live: Live,
-    alone: TakingTurns,
+    alone: Serial,
     baseline: Annotated[
         str, Query(max_length=1010, description="uniform, or arm:NAME", examples=["uniform"])
     ] = "uniform",

@@ -9,7 +9,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.service.errors import error_body
-from posse.service.short_way import Exchange, LongWay, ShortWay
+from posse.service.fast_path import Exchange, FastPath, NotFastPath
 
 LARGEST_HEAD = 1 << 16  # bytes of a request before its body
 OTHER_FILES = 256  # that a process may have open beside connections: databases, snapshots, compiled code, threads
@@ -104,7 +104,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Go on with the body."""
         self._in_head, self._head, self._heads = False, 0, self._heads + 1
-        way: ShortWay | None = getattr(self.app, "short_way", None)
+        way: FastPath | None = getattr(self.app, "short_way", None)
         if way is not None and self._is_silent():
             exchange = way.find(self)
             if exchange is not None:
@@ -129,7 +129,7 @@ class LimitedProtocol(HttpToolsProtocol):
             try:
                 exchange.begin()
                 return
-            except LongWay:
+            except NotFastPath:
                 self.cycle = None  # type: ignore[assignment]  # as before the request
                 super().on_headers_complete()
                 super().on_body(exchange.body)

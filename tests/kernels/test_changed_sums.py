@@ -1,6 +1,6 @@
 import numpy as np
 
-from posse.kernels.kept import copy_row, copy_rows, keep_rows, new_block, new_sums
+from posse.kernels.changed_sums import copy_row, copy_rows, keep_rows, new_block, new_sums
 
 D = 3
 

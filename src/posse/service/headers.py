@@ -9,7 +9,7 @@ HEADS = "posse.headers"
 Scope = MutableMapping[str, Any]
 
 
-def heads_of(scope: Scope) -> dict[bytes, bytes]:
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
     """Return the headers by name in lower case; of several of one name the first, as Starlette does."""
     found: dict[bytes, bytes] | None = scope.get(HEADS)
     if found is None:
@@ -17,7 +17,7 @@ def heads_of(scope: Scope) -> dict[bytes, bytes]:
     return found
 
 
-def head_of(scope: Scope, name: bytes) -> str | None:
+def header_of(scope: Scope, name: bytes) -> str | None:
     """Return one header, or None."""
-    value = heads_of(scope).get(name)
+    value = headers_of(scope).get(name)
     return None if value is None else value.decode("latin-1")

@@ -5,14 +5,14 @@ import threading
 import numpy as np
 import pytest
 
-import posse.engine.kept
-from posse.engine.kept import FIRST_ROOM, Copies, Frozen, Kept
+import posse.engine.sums_snapshot
 from posse.engine.store import Store
+from posse.engine.sums_snapshot import FIRST_ROOM, ChangedReader, ChangedSums, SnapshotReader
 from posse.kernels import estimators
-from posse.kernels.kept import new_block
+from posse.kernels.changed_sums import new_block
 from posse.kernels.posterior import new_buffers
 from posse.model import Prior
-from posse.model.refresh import BLOCK, Room
+from posse.model.refresh import BLOCK, Scratch
 
 D, K = 3, 2
 
@@ -47,7 +47,7 @@ def rows_of(pairs):
 
 
 def new_room():
-    return Room(new_buffers(D), new_block(BLOCK, D), np.zeros(0))
+    return Scratch(new_buffers(D), new_block(BLOCK, D), np.zeros(0))
 
 
 def test_nothing_is_kept_unless_someone_reads():
@@ -62,8 +62,8 @@ def test_a_frozen_fleet_stays_as_it_was_while_it_learns():
     store = new_store()
     before, n_slots = copies(store), store.n_slots
     weight = store.belief.task_weight.copy()
-    store.kept = Kept(store.n_slots, D)
-    frozen = Frozen(store, threading.RLock(), store.kept)
+    store.kept = ChangedSums(store.n_slots, D)
+    frozen = SnapshotReader(store, threading.RLock(), store.kept)
 
     for seed in range(1, 4):
         # Pairs that there were, again and again, and new tasks, beyond the room that there was.
@@ -81,8 +81,8 @@ def test_a_frozen_fleet_stays_as_it_was_while_it_learns():
 
 def test_what_is_read_is_a_copy():
     store = new_store()
-    store.kept = Kept(store.n_slots, D)
-    frozen, room = Frozen(store, threading.RLock(), store.kept), new_room()
+    store.kept = ChangedSums(store.n_slots, D)
+    frozen, room = SnapshotReader(store, threading.RLock(), store.kept), new_room()
     rows = np.arange(store.n_slots)
     before = copies(store)
 
@@ -96,7 +96,7 @@ def test_what_is_read_is_a_copy():
 def test_reading_waits_for_the_lock():
     store = new_store()
     lock = threading.RLock()
-    frozen = Frozen(store, lock, Kept(store.n_slots, D))
+    frozen = SnapshotReader(store, lock, ChangedSums(store.n_slots, D))
     done = threading.Event()
 
     def read():
@@ -114,7 +114,7 @@ def test_reading_waits_for_the_lock():
 def test_copies_know_their_slots_and_arms():
     store = new_store()
     before = copies(store)
-    kept = store.kept = Kept(store.n_slots, D)
+    kept = store.kept = ChangedSums(store.n_slots, D)
     rows = some_rows(6, 6, 7)
     learn(store, rows)
     learn(store, some_rows(9, 6, 8))
@@ -124,7 +124,7 @@ def test_copies_know_their_slots_and_arms():
     for arm, which in enumerate(by_arm):
         slots = kept.slots(which)
         assert (store.belief.slot[store.belief.task_of[slots], arm] == slots).all()
-        pairs = Copies(store, kept).pairs(which, store.belief.task_weight, new_room())
+        pairs = ChangedReader(store, kept).pairs(which, store.belief.task_weight, new_room())
         assert rows_of(pairs) == [before[slot] for slot in slots.tolist()]
         assert pairs.task_of[which].tolist() == store.belief.task_of[slots].tolist()
     # All that changed, and nothing else.
@@ -134,10 +134,10 @@ def test_copies_know_their_slots_and_arms():
 
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
 def test_there_is_room_for_as_many_as_change(monkeypatch, at_once):
-    monkeypatch.setattr(posse.engine.kept, "FIRST_ROOM", 4)
+    monkeypatch.setattr(posse.engine.sums_snapshot, "FIRST_ROOM", 4)
     store = new_store(n_tasks=100, rows=600)
     before = copies(store)
-    kept = store.kept = Kept(store.n_slots, D)
+    kept = store.kept = ChangedSums(store.n_slots, D)
     slots = np.random.default_rng(0).permutation(store.n_slots)
     arms = np.array([0 if slot in store.belief.seen[0, : store.belief.n_seen[0]] else 1 for slot in slots])
 
@@ -154,14 +154,14 @@ def test_there_is_room_for_as_many_as_change(monkeypatch, at_once):
 
 def test_memory_that_runs_out_keeps_what_there_was(monkeypatch):
     store = new_store(n_tasks=100, rows=600)
-    kept = Kept(store.n_slots, D)
+    kept = ChangedSums(store.n_slots, D)
     kept.keep(store.belief.sums, np.arange(10), np.zeros(10, dtype=np.int64))
     before = kept.count, kept.place.tolist()
 
     def no_more(*args):
         raise MemoryError("no more memory")
 
-    monkeypatch.setattr(posse.engine.kept, "new_sums", no_more)
+    monkeypatch.setattr(posse.engine.sums_snapshot, "new_sums", no_more)
     many = np.arange(FIRST_ROOM) % store.n_slots
     with pytest.raises(MemoryError):
         kept.keep(store.belief.sums, many, np.zeros(FIRST_ROOM, dtype=np.int64))

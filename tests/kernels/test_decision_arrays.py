@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.kernels.ground import predict_arms, set_roots, set_triangles, settle, slot_of
+from posse.kernels.decision_arrays import predict_arms, set_roots, set_triangles, settle, slot_of
 from posse.kernels.lanes import Pairs, new_lanes, sum_information
 from posse.kernels.posterior import new_buffers, predict_arm, rebuild
 from posse.model import Prior, Statistics, new_belief

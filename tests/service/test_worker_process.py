@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from posse.errors import InvalidValue
-from posse.service import apart
-from posse.service.apart import Apart, run_apart, stream_apart
+from posse.service import worker_process
 from posse.service.log_process import LOG_PROCESS
 from posse.service.routes.common import MOST_STREAMS
+from posse.service.worker_process import WorkerProcess, run_in_process, stream_from_process
 
 pytest.importorskip("fastapi")
 
@@ -35,13 +35,13 @@ def busy(service):
 @pytest.fixture
 def started(monkeypatch):
     """The processes that were started."""
-    found, real = [], Apart.__init__
+    found, real = [], WorkerProcess.__init__
 
     def noting(self, module, work):
         real(self, module, work)
         found.append((work["job"], self._process))
 
-    monkeypatch.setattr(Apart, "__init__", noting)
+    monkeypatch.setattr(WorkerProcess, "__init__", noting)
     return found
 
 
@@ -65,16 +65,16 @@ def test_a_long_log_is_exported_and_valued_as_a_short_one_is(busy, started, monk
 def test_a_stream_whose_process_is_killed_does_not_look_whole(busy, monkeypatch):
     """Whoever reads it must not take what came so far for all of it."""
     work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
-    real = Apart.__init__
+    real = WorkerProcess.__init__
 
     def killed(self, module, work):
         real(self, module, work)
         self._process.send_signal(signal.SIGKILL)
 
-    monkeypatch.setattr(Apart, "__init__", killed)
+    monkeypatch.setattr(WorkerProcess, "__init__", killed)
 
     async def read():
-        return [block async for block in stream_apart(LOG_PROCESS, work)]
+        return [block async for block in stream_from_process(LOG_PROCESS, work)]
 
     with pytest.raises(RuntimeError, match="ended with -9"):
         asyncio.run(read())
@@ -84,7 +84,7 @@ def test_whoever_stops_reading_ends_the_process(busy, started):
     work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
 
     async def read():
-        stream = stream_apart(LOG_PROCESS, work)
+        stream = stream_from_process(LOG_PROCESS, work)
         assert (await anext(stream)).startswith(b"{")
         await stream.aclose()
 
@@ -99,7 +99,7 @@ def test_leaving_early_closes_no_file_of_others(busy):
     work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
 
     async def leave():
-        stream = stream_apart(LOG_PROCESS, work)
+        stream = stream_from_process(LOG_PROCESS, work)
         await anext(stream)
         await stream.aclose()
         others = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
@@ -112,7 +112,7 @@ def test_leaving_early_closes_no_file_of_others(busy):
 
 def test_temporary_files_of_a_process_go_with_it_however_it_ends(busy, tmp_path):
     work = {"job": "value", "database": busy.engine.settings.database, "fleet": "stores", "baseline": "uniform"}
-    with Apart(LOG_PROCESS, work | {"rows": 30}) as process:
+    with WorkerProcess(LOG_PROCESS, work | {"rows": 30}) as process:
         folder = process._folder.name
         while not os.listdir(folder) and not process.ended:
             time.sleep(0.001)
@@ -123,15 +123,15 @@ def test_temporary_files_of_a_process_go_with_it_however_it_ends(busy, tmp_path)
 def test_what_the_process_refuses_is_refused_in_its_words(tmp_path):
     work = {"job": "jsonl", "database": str(tmp_path / "none.db"), "fleet": "stores", "rewards": "number"}
     with pytest.raises(InvalidValue, match=r"none\.db does not exist"):
-        run_apart(LOG_PROCESS, work)
+        run_in_process(LOG_PROCESS, work)
     with pytest.raises(RuntimeError, match="KeyError"):
-        run_apart(LOG_PROCESS, {})
+        run_in_process(LOG_PROCESS, {})
 
 
 def test_what_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr(apart, "LONGEST", 0.0)
+    monkeypatch.setattr(worker_process, "LONGEST", 0.0)
     with pytest.raises(InvalidValue, match="given up"):
-        run_apart(LOG_PROCESS, {})
+        run_in_process(LOG_PROCESS, {})
 
 
 def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
@@ -148,7 +148,7 @@ def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
 def test_the_process_ends_with_whoever_started_it():
     work = '{"job": "jsonl", "database": "x", "fleet": "x", "rewards": "number", "temporary_folder": null}'
     script = (
-        "import sys, time\nfrom posse.service.apart import do\n"
+        "import sys, time\nfrom posse.service.worker_process import do\n"
         "def job(work):\n    print('begun', flush=True)\n    time.sleep(60)\ndo(job)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

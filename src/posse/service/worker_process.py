@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError
-from posse.service.helping import end_with_parent
+from posse.service.compile_helper import end_with_parent
 
 REFUSED = 3  # its status if it cannot be done, for the reason that it writes to standard error
 NICE = 10  # requests come first
@@ -28,7 +28,7 @@ FOLDER = "temporary_folder"  # of what it is told: where its temporary files go
 LONGEST = 900.0  # seconds after which it is given up: the first of a machine may have to compile
 
 
-class Apart:
+class WorkerProcess:
     """A process that runs a module of posse; as a context, at whose end it is ended.
 
     Parameters
@@ -62,7 +62,7 @@ class Apart:
             self._input.write(json.dumps(work | {FOLDER: self._folder.name}).encode() + b"\n")
             self._input.flush()
 
-    def __enter__(self) -> Apart:
+    def __enter__(self) -> WorkerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,7 +95,7 @@ class Apart:
         raise RuntimeError(f"the process ended with {status}: {said[-2000:]}")
 
 
-def run_apart(module: str, work: dict[str, Any], stopped: Callable[[], bool] = lambda: False) -> bytes:
+def run_in_process(module: str, work: dict[str, Any], stopped: Callable[[], bool] = lambda: False) -> bytes:
     """Run a process to its end and return what it writes, which must be short.
 
     Parameters
@@ -111,7 +111,7 @@ def run_apart(module: str, work: dict[str, Any], stopped: Callable[[], bool] = l
         If it cannot be done, or takes too long.
     """
     end = time.monotonic() + LONGEST
-    with Apart(module, work) as process:
+    with WorkerProcess(module, work) as process:
         while not process.ended and not stopped() and time.monotonic() < end:
             time.sleep(0.02)
         if not process.ended:
@@ -120,7 +120,7 @@ def run_apart(module: str, work: dict[str, Any], stopped: Callable[[], bool] = l
         return process.output.read()
 
 
-async def stream_apart(module: str, work: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+async def stream_from_process(module: str, work: dict[str, Any]) -> AsyncGenerator[bytes, None]:
     """Yield what a process writes, as it comes; it is ended with this, and waits while nobody asks for more.
 
     Parameters
@@ -130,7 +130,7 @@ async def stream_apart(module: str, work: dict[str, Any]) -> AsyncGenerator[byte
     """
     import anyio.to_thread  # only here: the process itself has no use for it
 
-    process = await anyio.to_thread.run_sync(Apart, module, work)
+    process = await anyio.to_thread.run_sync(WorkerProcess, module, work)
     try:
         reader = asyncio.StreamReader(limit=BLOCK)
         # A descriptor of its own, which a loop closes when it comes to that: by then another file may have the number
@@ -150,7 +150,7 @@ async def stream_apart(module: str, work: dict[str, Any]) -> AsyncGenerator[byte
 
 
 def do(job: Callable[[dict[str, Any]], None]) -> None:
-    """Do what the line on standard input says, and end this process; for modules that :class:`Apart` runs."""
+    """Do what the line on standard input says, and end this process; for modules that :class:`WorkerProcess` runs."""
     work = json.loads(sys.stdin.readline())
     tempfile.tempdir = work.pop(FOLDER)
     threading.Thread(target=end_with_parent, daemon=True).start()

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.kernels.kept import copy_rows, keep_rows, new_block, new_sums
+from posse.interrupts import defer_interrupts
+from posse.kernels.changed_sums import copy_rows, keep_rows, new_block, new_sums
 from posse.kernels.lanes import Pairs
 from posse.kernels.sums import Sums
-from posse.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from posse.engine.store import Store
-    from posse.model.refresh import Room
+    from posse.model.refresh import Scratch
     from posse.types import Array, BoolArray, IntArray
 
 FIRST_ROOM = 1024
@@ -23,7 +23,7 @@ BLOCK = 1024  # pairs that are copied at a time, at most
 SLICE_BYTES = 4 << 20  # of sums that are read while decisions wait: about a millisecond
 
 
-class Kept:
+class ChangedSums:
     """Copies of the sums of slots that have changed since this was made; to be made and written under the lock.
 
     Parameters
@@ -50,7 +50,7 @@ class Kept:
                 new[: self.count] = old[: self.count]
             of[:, : self.count] = self._of[:, : self.count]
             self.sums, self._of = larger, of
-        with undisturbed():
+        with defer_interrupts():
             self.count = keep_rows(sums, slots, arms, self.place, self.sums, self._of, self.count)
 
     def changed(self, n_arms: int) -> list[IntArray]:
@@ -71,13 +71,13 @@ class Kept:
         return slots
 
 
-class Frozen:
+class SnapshotReader:
     """Reads a fleet's sums as they were when ``kept`` was made; blocks are copied out under the lock."""
 
-    def __init__(self, store: Store, lock: threading.RLock, kept: Kept) -> None:
+    def __init__(self, store: Store, lock: threading.RLock, kept: ChangedSums) -> None:
         self.store, self.lock, self.kept = store, lock, kept
 
-    def pairs(self, rows: IntArray, weight: Array, room: Room) -> Pairs:
+    def pairs(self, rows: IntArray, weight: Array, room: Scratch) -> Pairs:
         """Return copies of some slots."""
         block = room.block
         with self.lock:
@@ -90,7 +90,7 @@ class Frozen:
         return Pairs(block.sums, block.rows[: rows.size], block.rows, block.weight)
 
 
-class FrozenSums:
+class SumsSnapshot:
     """All sums of a fleet as they are now, to be read later, some pairs at a time; made under the lock.
 
     Parameters
@@ -103,7 +103,7 @@ class FrozenSums:
         belief, d = store.belief, store.n_features
         self._store, self._lock, self._d = store, lock, d
         self._rows = np.concatenate([belief.seen[arm, : belief.n_seen[arm]] for arm in range(store.n_arms)])
-        self._kept = Kept(store.n_slots, d)
+        self._kept = ChangedSums(store.n_slots, d)
         store.frozen.add(self._kept)  # for as long as this is there
         # What is aged at once, and what has yet to fade; copies are of sums as they are, also where that is due.
         self._counts = belief.sums.counts[: store.n_slots].copy() if store.fades else None
@@ -133,14 +133,14 @@ class FrozenSums:
             yield block.sums[field][: rows.size]
 
 
-class Copies:
+class ChangedReader:
     """Reads the copies themselves."""
 
-    def __init__(self, store: Store, kept: Kept) -> None:
+    def __init__(self, store: Store, kept: ChangedSums) -> None:
         self.kept = kept
         self.task_of = store.belief.task_of[kept.slots(np.arange(kept.count))]
 
-    def pairs(self, rows: IntArray, weight: Array, room: Room) -> Pairs:  # noqa: ARG002 -- others copy into it
+    def pairs(self, rows: IntArray, weight: Array, room: Scratch) -> Pairs:  # noqa: ARG002 -- others copy into it
         """Return some copies."""
         return Pairs(self.kept.sums, rows, self.task_of, weight)
 

@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.testing import assert_array_equal
 
+from posse.kernels.llvm.callback import CompiledCallback, call
 from posse.kernels.llvm.handle import Handle, Layout, floats
-from posse.kernels.llvm.separate import Separate, call
 
 # Not kept: a cached kernel would test code that is no longer there.
 compiled = njit(error_model="numpy")
@@ -25,7 +25,7 @@ def _scaler(factor):
     def scale(handle, place):
         open_box(handle).values[place] *= factor
 
-    return Separate(scale)
+    return CompiledCallback(scale)
 
 
 DOUBLE, NEGATE = _scaler(2.0), _scaler(-1.0)
