@@ -226,7 +226,7 @@ def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
     generation = int(fleet._engine.store._capacity.generation[0])
     finish(fleet, gate)
 
-    assert rounds == ["Frozen", "Frozen", "Frozen", "Live"]
+    assert rounds == ["SnapshotReader", "SnapshotReader", "SnapshotReader", "LiveReader"]
     assert fleet._engine.store._capacity.generation[0] == generation + 1
     require_rebuilt(fleet)
 
@@ -440,7 +440,7 @@ def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, c
 
 
 @pytest.mark.parametrize("update", ["reward", "reward_many", "learn_many", "refresh"])
-@pytest.mark.parametrize("what", ["Refresh", "Kept", "Thread"])
+@pytest.mark.parametrize("what", ["Refresh", "ChangedSums", "Thread"])
 def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, caplog, monkeypatch, what, update):
     fleet = fleet_of(60, background=True, refresh_growth=0.1)
     made = fleet.decide_many(["t1"] * 20, np.tile(X, (20, 1)))

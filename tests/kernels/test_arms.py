@@ -9,7 +9,7 @@ from posse.kernels import arms, evidence
 from posse.kernels.posterior import new_buffers
 from posse.model import Prior, Statistics, new_belief, posterior
 from posse.model import log_evidence as plain_log_evidence
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 
 K, N, D = 3, 4, 2
 SPREAD = 0.7  # precision of the shared means around the common one, in standardised features
@@ -43,13 +43,13 @@ class State:
         # Learned before, from these features: to begin is only to measure.
         self.evidence.refreshed_at[0], self.evidence.feature_seen[:] = n_arms, True
         self.refresh = Refresh(self.belief, self.evidence, in_place=True)
-        self.refresh.begin(Live(self.belief), steps=1, settled=0.0)
+        self.refresh.begin(LiveReader(self.belief), steps=1, settled=0.0)
         self.evidence.shared_scale[0] = SPREAD
         self.evidence.arm_mean[:] = 0.8, -0.2
         self.evidence.arm_covariance[:] = 0.3 * np.eye(D)
 
     def rebuild(self):
-        self.refresh.look_from(Live(self.belief), shared=True)
+        self.refresh.look_from(LiveReader(self.belief), shared=True)
 
     @property
     def lam(self):

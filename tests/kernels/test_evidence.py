@@ -9,7 +9,7 @@ from posse.kernels.passes import GAUSSIAN_SCATTER, SCATTER, is_silent
 from posse.kernels.posterior import new_buffers
 from posse.kernels.refresh import INFORMATION
 from posse.model import Prior, Statistics, new_belief
-from posse.model.refresh import Live, Refresh
+from posse.model.refresh import LiveReader, Refresh
 
 D = 3
 
@@ -19,7 +19,7 @@ def settle(stats, n_tasks):
     K, d = stats.n_arms, stats.n_features
     belief = new_belief(stats, Prior.isotropic(n_arms=K, n_features=d))
     memory = evidence.new_evidence(K, n_tasks, d, 0.0)
-    Refresh(belief, memory, in_place=True).run(Live(belief), steps=30, settled=0.0)
+    Refresh(belief, memory, in_place=True).run(LiveReader(belief), steps=30, settled=0.0)
     return belief, memory
 
 
@@ -162,8 +162,8 @@ def overdispersion_of(reward, task, n_tasks):
     # Learned before, from this feature: the first sums are those of the prior as it is.
     memory.refreshed_at[0], memory.feature_seen[:] = 1, True
     refresh = Refresh(belief, memory, in_place=True)
-    refresh.begin(Live(belief), steps=1, settled=0.0, exact=True)
-    refresh.proceed(Live(belief), refresh.rows, until=INFORMATION)
+    refresh.begin(LiveReader(belief), steps=1, settled=0.0, exact=True)
+    refresh.proceed(LiveReader(belief), refresh.rows, until=INFORMATION)
     return evidence.overdispersion(memory.summaries), memory.summaries[0]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from posse.features import FeatureSpec
 from posse.service.answers import decision_body
-from posse.service.contexts import Contexts, context_of, contexts_of
+from posse.service.contexts import Contexts
+from posse.service.logged_contexts import context_of, contexts_of
 
 ODD = [
     {"hour": 9.5, "weather": "rain"},

@@ -558,7 +558,7 @@ def test_a_fleet_that_is_replaced_while_fleets_are_looked_for_is_the_new_one(sta
 
     def read():
         rows = progress()
-        if threading.current_thread().name == "posse-keeper" and not replaced.is_set():
+        if threading.current_thread().name == "posse-maintenance" and not replaced.is_set():
             replace_fleet(service)
             replaced.set()
         return rows

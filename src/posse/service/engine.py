@@ -92,7 +92,7 @@ class Engine:
         self._snapshot_cost: dict[str, float] = {}
         self._repairer: threading.Thread | None = None
         self._slices, self._sweeping = Slices(self._stop.is_set), threading.Lock()
-        self._maintenance = threading.Thread(target=self._keep, name="posse-maintenance thread", daemon=True)
+        self._maintenance = threading.Thread(target=self._keep, name="posse-maintenance", daemon=True)
 
     def start(self) -> None:
         """Open the storage and begin; a database that is away is tried again until it answers."""
