@@ -118,7 +118,9 @@ def start(path):
 def main(decisions, starts, learns, keep):
     with tempfile.TemporaryDirectory(prefix="posse-bench-") as temporary:
         folder = Path(temporary)
-        log = (Path(keep) if keep else folder) / f"log-{decisions}.db"
+        there = Path(keep) if keep else folder
+        there.mkdir(parents=True, exist_ok=True)
+        log = there / f"log-{decisions}.db"
         if not log.exists():
             partial = log.with_suffix(".partial")
             partial.unlink(missing_ok=True)

@@ -35,6 +35,8 @@ MANY_CHANGES = 20_000  # after which a snapshot is due at once: a restart reads 
 PRUNE_SECONDS = 60.0
 CHECK_SECONDS = 0.030  # between two moments of comparing a fleet with its log
 UPKEEP_SECONDS = 1.0  # after which fleets without news are looked after, too
+LONGEST_UPKEEP = 5.0  # seconds between two such looks, at most
+UPKEEP_CALM = 150.0  # times as long as that took, if it is more: a thousand of them take some work
 NOTE_CALM, LONGEST_NOTE = (
     100,
     5.0,
@@ -350,14 +352,16 @@ class Engine:
 
     def _look_after_all(self, rows: dict[str, Progress]) -> None:
         """Look after fleets that have news, and now and then after all: a thousand that are idle cost nothing."""
-        everyone = time.monotonic() >= self._everyone_at
-        if everyone:
-            self._everyone_at = time.monotonic() + UPKEEP_SECONDS
+        begin = time.monotonic()
+        everyone = begin >= self._everyone_at
         for live in self.roster.all():
             row = rows.get(live.name)
             if row is not None and (everyone or row.changes != self._looked_at.get(live.name)):
                 self._looked_at[live.name] = row.changes
                 self._look_after(live, row)
+        if everyone:
+            end = time.monotonic()
+            self._everyone_at = end + min(max(UPKEEP_SECONDS, UPKEEP_CALM * (end - begin)), LONGEST_UPKEEP)
 
     def _look_after(self, live: LiveFleet, row: Progress) -> None:
         """Do what one process does for all; what fails is tried again later, and keeps nothing else from being done."""
