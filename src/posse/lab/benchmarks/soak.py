@@ -30,6 +30,7 @@ from posse.lab.benchmarks.ports import free_port
 
 FLEET = "soak"
 DEFINITION = {"arms": [f"arm-{i}" for i in range(5)], "features": [f"x{i}" for i in range(5)], "time_to_live": None}
+EXPORT_SECONDS = 300.0  # for which an export may take
 AWAY_SECONDS = 30.0  # for which a service that was killed may be away
 DISTURBANCES = ("kill", "erase", "export", "fleet", "clock")
 LONG_LIFE = 120  # seconds after which a life says something about memory
@@ -173,8 +174,8 @@ class _Service:
 class Asker:
     """One connection, made again when it breaks."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, timeout: float = 20.0) -> None:
+        self._port, self._timeout = port, timeout
         self._connection: http.client.HTTPConnection | None = None
 
     def ask(
@@ -183,7 +184,7 @@ class Asker:
         """Return status, body and Retry-After; status 0 if there was no answer."""
         try:
             if self._connection is None:
-                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._timeout)
             sent = {"content-type": "application/json", **(headers or {})}
             self._connection.request(method, path, None if body is None else json.dumps(body), sent)
             answer = self._connection.getresponse()
@@ -270,8 +271,10 @@ class _Run:
             self.erased[task] = time.time()
         self.insist(asker, "DELETE", f"/v1/fleets/{FLEET}/tasks/{task}")
 
-    def _export(self, asker: Asker, rng: random.Random, _number: int) -> None:
-        self.insist(asker, "GET", f"/v1/fleets/{FLEET}/log?format={rng.choice(['jsonl', 'parquet'])}")
+    def _export(self, _asker: Asker, rng: random.Random, _number: int) -> None:
+        # A Parquet file begins to come when it is ready, which takes longer than a decision may.
+        patient = Asker(self.service.port, timeout=EXPORT_SECONDS)
+        self.insist(patient, "GET", f"/v1/fleets/{FLEET}/log?format={rng.choice(['jsonl', 'parquet'])}")
 
     def _fleet(self, asker: Asker, _rng: random.Random, number: int) -> None:
         name = f"other-{number}"
