@@ -279,10 +279,10 @@ def test_an_arm_is_kept_until_it_has_many_rewards_that_are_all_the_same():
 
 
 def test_many_silent_arms_share_what_they_are_kept_at():
-    for sign in (1, -1):
+    for sign, most in ((1, KEPT_TOGETHER), (-1, KEPT)):
         least = np.zeros(50)
         keep_silent(np.zeros(50), np.ones(50), np.full(50, sign * KEPT), least)
-        assert_allclose(least, KEPT_TOGETHER / 50, rtol=1e-15)
+        assert_allclose(least, most / 50, rtol=1e-15)
 
 
 def test_where_nobody_has_shown_noise_beliefs_do_not_matter():
@@ -302,7 +302,8 @@ def test_where_nobody_has_shown_noise_beliefs_do_not_matter():
 def kept(mean, sd, silent):
     """The minimum of every silent arm by its formula, arm by arm."""
     mean, sd = np.asarray(mean), np.asarray(sd)
-    result = np.minimum(np.abs(silent) * min(1.0, KEPT_TOGETHER / max(np.abs(silent).sum(), 1e-9)), 1 / mean.size)
+    most = np.where(np.asarray(silent) < 0, KEPT, KEPT_TOGETHER) / max(np.abs(silent).sum(), 1e-9)
+    result = np.minimum(np.abs(silent) * np.minimum(1.0, most), 1 / mean.size)
     for arm in np.flatnonzero(np.asarray(silent) < 0):
         others = [other for other in range(mean.size) if other != arm]
         rival = max(others, key=lambda other: (mean[other], sd[other]))
@@ -326,7 +327,7 @@ def test_a_silent_arm_keeps_what_it_is_believed_to_deserve(seed):
 def test_beliefs_without_width_are_certain_unless_nobody_has_shown_noise():
     least = np.zeros(3)
     keep_silent(np.array([1.0, 1.0, 0.0]), np.zeros(3), np.array([-KEPT, 0.0, -KEPT]), least)
-    assert least.tolist() == [KEPT, 0.0, 0.0]
+    assert least.tolist() == [KEPT / 2, 0.0, 0.0]
     keep_silent(np.array([1.0, 1.0, 0.0]), np.zeros(3), np.array([KEPT, 0.0, KEPT]), least)
     assert least.tolist() == [KEPT, 0.0, KEPT]
 

@@ -35,7 +35,7 @@ ROUNDING = 1e-12  # of a sum of as many probabilities as there may be arms
 KEPT = 0.015  # the least probability of an arm whose rewards were all the same so far
 KEPT_REWARDS = 120.0  # as long as it has no more of them; then it falls with their square
 FEW = 2.0  # over its rewards: more than that while they are few and no arm has shown any noise
-KEPT_TOGETHER = 0.05  # the most that all such arms are kept at together
+KEPT_TOGETHER = 0.05  # the most that all such arms are kept at together then; where others show noise, KEPT
 LENIENCE = 4.0  # times the probability that is believed, as the noise behind it is that of other arms
 
 
@@ -171,9 +171,9 @@ def keep_silent(mean: Array, sd: Array, silent: Array, least: Array) -> None:
             first, second = i, first
         elif second < 0 or mean[i] > mean[second] or (mean[i] == mean[second] and sd[i] > sd[second]):
             second = i
-    share = min(1.0, KEPT_TOGETHER / total) if total > 0.0 else 0.0
     for i in range(n_arms):
-        kept = min(share * abs(silent[i]), 1.0 / n_arms)
+        most = KEPT if silent[i] < 0.0 else KEPT_TOGETHER
+        kept = min(abs(silent[i]) * min(1.0, most / total), 1.0 / n_arms) if total > 0.0 else 0.0
         if silent[i] < 0.0:
             rival = second if i == first else first
             gap = 0.5 * mean[rival] - 0.5 * mean[i]  # by halves: it does not overflow

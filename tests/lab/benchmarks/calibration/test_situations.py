@@ -39,7 +39,7 @@ def test_the_bars_are_those_that_were_promised():
         "few-rows": {(0.85, 0.95)},
         "late-zeros": {(None, 0.04), (None, 0.25)},
         "equal-rewards": {(0.95, None)},
-        "digging": {(None, 0.05)},
+        "digging": {(None, 0.1)},
         "cannot-know": set(),
     }
     assert len(SITUATIONS["few-rows"].quantities) == 12

@@ -187,7 +187,7 @@ SITUATIONS: dict[str, Situation] = {
                     Quantity(
                         what=f"worth {worth:g}: seeds with less than a tenth of what could be earned",
                         value=f"{worth:g} given up",
-                        at_most=0.05,
+                        at_most=0.1,
                     ),
                     Quantity(what=f"worth {worth:g}: share of what could be earned", value=f"{worth:g} earned"),
                 )
