@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import polars as pl
@@ -14,6 +15,7 @@ import pytest
 from posse.errors import InvalidValue
 from posse.service import worker_process
 from posse.service.log_process import LOG_PROCESS
+from posse.service.routes import log as log_route
 from posse.service.routes.common import MOST_STREAMS
 from posse.service.worker_process import WorkerProcess, run_in_process, stream_from_process
 
@@ -159,3 +161,48 @@ def test_the_process_ends_with_whoever_started_it():
     process.stdin.close()
     process.wait(30)  # and not for the minute that its job takes
     process.stdout.close()
+
+
+def never_ready(monkeypatch):
+    """Let every log be long, and let the process that exports it read for ever; return when one was given up."""
+    ended = []
+
+    class Endless(WorkerProcess):
+        def __init__(self, module, work):
+            super().__init__("posse.service.log_process", work | {"fleet": "stores"})
+            os.kill(self._process.pid, signal.SIGSTOP)
+
+        def close(self):
+            super().close()
+            ended.append(time.monotonic())
+
+    monkeypatch.setattr("posse.service.export.LONG", 0)
+    monkeypatch.setattr(worker_process, "WorkerProcess", Endless)
+    return ended
+
+
+def test_whoever_leaves_is_noticed(monkeypatch):
+    monkeypatch.setattr(log_route, "LOOK_SECONDS", 0.01)
+    looks, gone = iter([False, False, True]), threading.Event()
+
+    class Leaving:
+        async def is_disconnected(self):
+            return next(looks)
+
+    asyncio.run(log_route._note_leaving(Leaving(), gone))
+    assert gone.is_set()
+
+
+def test_an_export_keeps_no_stop_waiting(start, monkeypatch):
+    service = start()
+    service.make_fleet("stores", policy="random")
+    service.decide("a")
+    ended, answers = never_ready(monkeypatch), []
+    asking = threading.Thread(target=lambda: answers.append(service.get(f"{LOG}?format=parquet")))
+    asking.start()
+    time.sleep(1.0)
+    assert not ended
+    service.engine.stop()
+    asking.join(15)
+    assert ended
+    assert "given up" in answers[0].text

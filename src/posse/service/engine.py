@@ -109,6 +109,11 @@ class Engine:
         if self.webhooks is not None:
             self.webhooks.start()
 
+    @property
+    def stopping(self) -> bool:
+        """Whether this is being stopped: what takes long is given up."""
+        return self._stop.is_set()
+
     def stop(self) -> None:
         """Write what waits and a last snapshot, and close."""
         self._stop.set()

@@ -55,7 +55,7 @@ def value_of(engine: Engine, live: LiveFleet, baseline: str, rows: int) -> dict[
         if question not in _answers:
             if is_long(engine.storage, live.name, rows):
                 work = {"job": VALUE, "database": database, "fleet": live.name, "baseline": baseline, "rows": rows}
-                found = json.loads(run_in_process(LOG_PROCESS, work))
+                found = json.loads(run_in_process(LOG_PROCESS, work, lambda: engine.stopping))
             else:
                 found = value_in_log(engine.storage, live.name, baseline, rows)
             _answers[question] = (now, found)

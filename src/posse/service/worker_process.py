@@ -114,6 +114,8 @@ def run_in_process(module: str, work: dict[str, Any], stopped: Callable[[], bool
     with WorkerProcess(module, work) as process:
         while not process.ended and not stopped() and time.monotonic() < end:
             time.sleep(0.02)
+        if not process.ended and stopped():
+            raise InvalidValue("it was given up: the service is stopping, or nobody waits for it any more")
         if not process.ended:
             raise InvalidValue(f"it took more than {LONGEST:g} seconds, and was given up; ask again later")
         process.require_done()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from posse.service import schemas
@@ -39,6 +42,7 @@ router = new_router(tags=["log"])
 
 PARQUET_MEDIA = "application/vnd.apache.parquet"
 LINES_MEDIA = "application/x-ndjson"
+LOOK_SECONDS = 0.25  # between two looks whether somebody still waits for a file
 
 
 @router.get(
@@ -57,6 +61,7 @@ LINES_MEDIA = "application/x-ndjson"
     },
 )
 async def log(
+    request: Request,
     engine: Ready,
     fleet: Stored,
     alone: Serial,
@@ -79,24 +84,36 @@ async def log(
         return StreamingResponse(alone.stream(LOG_PROCESS, work), media_type=LINES_MEDIA, headers=headers)
     folder = tempfile.TemporaryDirectory(prefix="posse-")
     path = Path(folder.name) / "log.parquet"
+    gone = threading.Event()
 
     def write() -> None:
         if is_apart:
-            run_in_process(LOG_PROCESS, work | {"path": str(path)})
+            # Who has asked in vain asks again: without this, exports would queue for nobody, and keep a stop waiting.
+            run_in_process(LOG_PROCESS, work | {"path": str(path)}, lambda: gone.is_set() or engine.stopping)
         else:
             write_parquet(rows_of(engine.storage, fleet), path, work["rewards"])
 
+    watching = asyncio.create_task(_note_leaving(request, gone))
     try:
         await alone.run(write)
     except BaseException:
         folder.cleanup()
         raise
+    finally:
+        watching.cancel()
 
     def blocks() -> Iterator[bytes]:
         with folder, path.open("rb") as stream:
             yield from iter(lambda: stream.read(BLOCK), b"")
 
     return StreamingResponse(blocks(), media_type=PARQUET_MEDIA, headers=headers)
+
+
+async def _note_leaving(request: Request, gone: threading.Event) -> None:
+    """Note that whoever asked has closed the connection."""
+    while not await request.is_disconnected():
+        await asyncio.sleep(LOOK_SECONDS)
+    gone.set()
 
 
 @router.post(
