@@ -1,6 +1,7 @@
 """Logs of decisions and rewards: one schema, several file formats, and checks of what would spoil an evaluation."""
 
 from posse.logs.check import check_log
+from posse.logs.columns import ColumnUse, Names
 from posse.logs.dsjson_reading import from_dsjson
 from posse.logs.dsjson_writing import to_dsjson
 from posse.logs.files import read_log, write_log
@@ -8,4 +9,16 @@ from posse.logs.findings import Finding
 from posse.logs.log import Log
 from posse.logs.obp import from_obp, to_obp
 
-__all__ = ["Finding", "Log", "check_log", "from_dsjson", "from_obp", "read_log", "to_dsjson", "to_obp", "write_log"]
+__all__ = [
+    "ColumnUse",
+    "Finding",
+    "Log",
+    "Names",
+    "check_log",
+    "from_dsjson",
+    "from_obp",
+    "read_log",
+    "to_dsjson",
+    "to_obp",
+    "write_log",
+]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from posse.checks import number
+from posse.logs.columns import ColumnUse, Names
 from posse.logs.findings import Finding
 from posse.logs.rows import BadRow, first_row
 from posse.logs.schema import ARM_FEATURES, log_frame
@@ -34,6 +35,10 @@ class Log:
     task_features : polars.DataFrame or None
         What was said about tasks, in that order: columns time and task, and one for every task feature. The features in
         force at a decision are in its context, too.
+    names : Names
+        What the owner calls tasks, arms and rewards; reports use these words.
+    columns : tuple of ColumnUse
+        What became of the columns of a table that was read as a log; empty for logs of posse's own.
 
     Raises
     ------
@@ -56,6 +61,8 @@ class Log:
     notes: tuple[Finding, ...]
     rewards: str
     task_features: pl.DataFrame | None
+    names: Names
+    columns: tuple[ColumnUse, ...]
 
     def __init__(
         self,
@@ -64,6 +71,8 @@ class Log:
         notes: tuple[Finding, ...] = (),
         rewards: str | None = None,
         task_features: pl.DataFrame | None = None,
+        names: Names = Names(),  # noqa: B008 - frozen
+        columns: tuple[ColumnUse, ...] = (),
     ) -> None:
         import polars as pl
 
@@ -80,6 +89,8 @@ class Log:
         object.__setattr__(self, "unknown", tuple(dict.fromkeys((*unknown, *others))))
         object.__setattr__(self, "notes", tuple(notes))
         object.__setattr__(self, "task_features", task_features)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "columns", tuple(columns))
 
     @property
     def n_rows(self) -> int:
