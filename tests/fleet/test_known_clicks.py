@@ -216,8 +216,8 @@ def test_sites_stay_what_they_are_when_offsets_move():
     before, sites = fleet.statistics, sites_of(fleet)
     effects = known.tasks.effects
     other = effects._replace(mean=effects.mean + RNG.normal(size=effects.mean.shape))
-    of_arms = {name: getattr(known.arms, name) for name in ("effects", "average", "scatter", "squares")}
-    of_tasks = {name: getattr(known.tasks, name) for name in ("average", "scatter", "squares")}
+    of_arms = {name: getattr(known.arms, name) for name in ("effects", "average", "scatter", "unit")}
+    of_tasks = {name: getattr(known.tasks, name) for name in ("average", "scatter", "unit")}
     moments = store.belief.sums.moment.copy()
     commit(known.taking(store, {"effects": other, **of_tasks}, of_arms))
     assert np.abs(store.belief.sums.moment - moments).max() > 1

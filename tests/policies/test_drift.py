@@ -183,7 +183,7 @@ def test_old_clicks_of_a_policy_fade_with_their_rows(rewards):
             assert_allclose(stats.gram[arm, task], (X * w[:, None]).T @ X, rtol=1e-9, atol=1e-12)
             assert_allclose(stats.moment[arm, task], h @ X, rtol=1e-9, atol=1e-12)
             assert_allclose(stats.count[arm, task], kept.weight[own].sum(), rtol=1e-9)
-    assert_allclose(policy._squares[0], stats.count.sum(), rtol=1e-9)  # the intercept
+    assert_allclose(policy._features[:, 0], stats.count.sum(), rtol=1e-9)  # the intercept
 
 
 def test_a_half_life_without_end_forgets_no_clicks():

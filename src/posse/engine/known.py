@@ -21,7 +21,8 @@ from posse.engine.site_offsets import moving_rows, setting_offsets
 from posse.engine.site_store import SiteStore
 from posse.kernels.known import KnownSide, add_known
 from posse.kernels.packing import whole_matrices, whole_matrix
-from posse.model.effects import Effects, learn_effects, no_effects, regression, task_information
+from posse.model.effects import Effects, centred, learn_effects, no_effects, regression, task_information
+from posse.model.evidence import centring
 
 if TYPE_CHECKING:
     from posse.engine.commit import Steps
@@ -54,7 +55,7 @@ class Side:
         self.given: BoolArray = np.zeros(0, dtype=np.bool_)
         self.average: Array = np.zeros(self.n_columns)  # of the units that are known, and how they scatter around it
         self.scatter: Array = np.zeros((self.n_columns, self.n_columns))
-        self.squares: Array = np.ones(n_features)  # mean squares of the columns of contexts
+        self.unit: Array = np.eye(n_features)  # covariance of effects of size 1 in all standardised columns
         self.raw: dict[int, list[Any]] = {}
         self._in_force: tuple[Effects, KnownSide] | None = None
         self.effects = no_effects(n_units, self.n_columns, n_features, 0 if spec is None else len(spec.features))
@@ -95,13 +96,13 @@ class Side:
         """Return the effects as compiled code takes them."""
         effects = self.effects
         if self._in_force is None or self._in_force[0] is not effects:
-            parts = (effects.mean, effects.covariance, effects.give, self.scatter, self.squares)
-            mean, covariance, give, scatter, squares = (
+            parts = (effects.mean, effects.covariance, effects.give, self.scatter, self.unit)
+            mean, covariance, give, scatter, of_unit = (
                 np.require(part, requirements=["C", "A", "W"]) for part in parts
             )
             columns = np.nan_to_num(effects.variance)[self.groups]
             learned = bool(effects.mean.any())
-            self._in_force = effects, KnownSide(mean, covariance, give, scatter, columns, squares, learned)
+            self._in_force = effects, KnownSide(mean, covariance, give, scatter, columns, of_unit, learned)
         return self._in_force[1]
 
     def _any(self, z: Array) -> Array:
@@ -114,7 +115,7 @@ class Side:
         effects, one = self.effects, np.array([number])
         z = self.of(one)
         if unit >= len(effects.mean):
-            return np.asarray(self._any(z)[0] * (through / self.squares) @ through.T)
+            return np.asarray(self._any(z)[0] * through @ self.unit @ through.T)
         direction = np.kron(z[0], through) - through @ effects.give[unit]
         result = direction @ effects.covariance[unit] @ direction.T
         if not self.has(one)[0]:
@@ -338,7 +339,7 @@ class Known:
         slots, arms = self.pairs(store)
         tasks = belief.task_of[slots]
         before = self.offsets(tasks, arms)
-        squares = evidence.feature_square
+        back, squares = centring(evidence), evidence.feature_square
         by_task, by_arm = self.tasks.effects, self.arms.effects
         d, n_arms = self.n_features, store.n_arms
         design = np.column_stack([np.ones(tasks.size), self.tasks.of(tasks)])
@@ -348,8 +349,8 @@ class Known:
             part = slice(first, first + BLOCK)
             gram = whole_matrices(belief.sums.gram[slots[part]])
             # Of the rewards as they came, less only what follows from the features of arms.
-            back = np.einsum("nij,nj->ni", gram, before[part] - self.arms.of(arms[part]) @ by_arm.mean[0])
-            own_moment = belief.sums.moment[slots[part]] + back
+            own_offsets = before[part] - self.arms.of(arms[part]) @ by_arm.mean[0]
+            own_moment = belief.sums.moment[slots[part]] + np.einsum("nij,nj->ni", gram, own_offsets)
             weight = belief.task_weight[tasks[part]]
             for arm in np.unique(arms[part]).tolist():
                 mine = arms[part] == arm
@@ -359,17 +360,20 @@ class Known:
                 precision[arm] += more[0]
                 moment[arm] += more[1]
         if self.tasks.n_columns:
-            level = float(np.mean(np.einsum("kii,i->k", belief.covariance, squares)) / d)
+            there = np.linalg.inv(back)
+            level = float(np.mean(np.einsum("kii,i->k", there @ belief.covariance @ there.T, squares)) / d)
             base = belief.shared_precision, np.einsum("kij,kj->ki", belief.shared_precision, belief.shared_location)
+            base = back.T @ base[0] @ back, base[1] @ back
             levels = level / self.tasks.sizes(np.unique(tasks))
-            by_task = learn_effects(precision, moment, *base, squares, self.tasks.groups, levels, by_task.variance)
+            both = centred(precision, moment, back)
+            by_task = learn_effects(*both, *base, squares, self.tasks.groups, levels, by_task.variance).turned(back)
         if self.arms.n_columns:
             by_arm = self._arm_effects(store, precision, moment, by_task)
         averages = self.tasks.averages(np.unique(tasks)), self.arms.averages(np.arange(n_arms))
         return self.taking(
             store,
             *(
-                {"effects": effects, "average": average, "scatter": scatter, "squares": squares.copy()}
+                {"effects": effects, "average": average, "scatter": scatter, "unit": (back / squares) @ back.T}
                 for effects, (average, scatter) in zip((by_task, by_arm), averages, strict=True)
             ),
         )
@@ -394,7 +398,7 @@ class Known:
     def _arm_effects(self, store: Store, precision: Array, moment: Array, by_task: Effects) -> Effects:
         """Learn the effects of arms' features from what the tasks of every arm say about its mean."""
         evidence, d = store.memory.evidence, self.n_features
-        squares = evidence.feature_square
+        back, squares = centring(evidence), evidence.feature_square
         information = precision[:, :d, :d]
         rest = moment[:, :d].copy()
         if by_task.mean.size:
@@ -403,13 +407,14 @@ class Known:
         f = self.arms.of(np.arange(store.n_arms))
         rest += np.einsum("kij,kj->ki", information, f @ self.arms.effects.mean[0])
         spread = np.diag(1.0 / (evidence.shared_scale[0] * squares))
-        messages = task_information(information, rest, spread, np.ones(len(rest)))
+        messages = task_information(back.T @ information @ back, rest @ back, spread, np.ones(len(rest)))
         whole = regression(np.column_stack([np.ones(len(f)), f]), *messages)
         base = np.diag(evidence.arm_precision)[None], np.zeros((1, d))
         levels = 1.0 / float(evidence.shared_scale[0]) / self.arms.sizes(np.arange(store.n_arms))
-        return learn_effects(
+        learned = learn_effects(
             whole[0][None], whole[1][None], *base, squares, self.arms.groups, levels, self.arms.effects.variance
         )
+        return learned.turned(back)
 
 
 def _with(side: Side, news: dict[str, Any]) -> Side:

@@ -265,10 +265,11 @@ class SiteStore(Store):
         changed += [field[slots] for field in belief.sums]
         changed += [rows.precision[places], rows.moment[places], rows.passes]
         before = [array.copy() for array in changed]
-        squares = self.sum_of_squares()
+        seen, sites = self._seen(), self.sites.parts
+        features = np.stack([sites.contexts[seen].sum(axis=0), self.sum_of_squares()])
         self.stale = True  # until all of it is done: whoever looks computes the posterior again
         try:
-            refresh_sites(belief, evidence, rows, squares, self.family.code, steps, settled, self.buffers)
+            refresh_sites(belief, evidence, rows, features, self.family.code, steps, settled, self.buffers)
             if not all(np.isfinite(getattr(belief, name)).all() for name in POPULATION):
                 raise InvalidValue(
                     "contexts of too different size were learned (1e20 beside 1, say): find such rows, forget their "

@@ -45,7 +45,7 @@ def effects_state(known: Known) -> dict[str, Any]:
         arrays |= {
             f"known_{name}_average": side.average,
             f"known_{name}_scatter": side.scatter,
-            f"known_{name}_squares": side.squares,
+            f"known_{name}_unit": side.unit,
             f"known_{name}_mean": effects.mean,
             f"known_{name}_covariance": effects.covariance,
             f"known_{name}_give": effects.give,
@@ -60,12 +60,12 @@ def effects_in(side: Side, name: str, n_units: int, array: Callable[[str, tuple[
 
     ``array`` returns an array by name, or raises if it has another shape.
     """
-    p, d = side.n_columns, side.squares.size
+    p, d = side.n_columns, len(side.unit)
     variance = array(f"known_{name}_variance", side.effects.variance.shape)
     return {
         "average": array(f"known_{name}_average", side.average.shape),
         "scatter": array(f"known_{name}_scatter", side.scatter.shape),
-        "squares": array(f"known_{name}_squares", side.squares.shape),
+        "unit": array(f"known_{name}_unit", side.unit.shape),
         "effects": Effects(
             array(f"known_{name}_mean", (n_units, p, d)),
             array(f"known_{name}_covariance", (n_units, p * d, p * d)),
@@ -114,5 +114,5 @@ def _restore_side(side: Side, reader: Reader, name: str, numbers: IntArray, plac
         commit(side.setting(np.array(there), side.encode(rows), rows))
     units = reader.whole(f"{name}_effects", place=reader.header["known"])
     side.__dict__.update(effects_in(side, name, units, reader.array))
-    if not (side.squares > 0).all():
-        raise reader.damaged(f"known_{name}_squares has numbers that are not greater than 0")
+    if not (np.diagonal(side.unit) > 0).all():
+        raise reader.damaged(f"known_{name}_unit has variances that are not greater than 0")

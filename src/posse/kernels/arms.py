@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from posse.kernels.centring import shift_coefficients, shift_moment, shift_precision
 from posse.kernels.compiler import inner_kernel, woven_kernel
 from posse.kernels.linalg import dot, factor, invert, log_determinant, multiply
 from posse.kernels.posterior import Buffers
@@ -81,6 +82,8 @@ def gather_arm(belief: Any, evidence: Any, arm: int, buffers: Buffers) -> None:
         for j in range(d):
             precision[i, j] -= belief.shared_precision[arm, i, j]
             moment[i] -= belief.shared_precision[arm, i, j] * belief.shared_location[arm, j]
+    shift_moment(moment, evidence.feature_mean, evidence.intercept, 1.0)
+    shift_precision(precision, evidence.feature_mean, evidence.intercept, 1.0)
 
 
 @woven_kernel
@@ -161,7 +164,6 @@ def pool_arms(evidence: Any, buffers: Buffers) -> None:
 def share_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
     """Set the prior of every arm's shared mean to what all other arms say about it."""
     n_arms, d = evidence.moment.shape
-    squares, scale = evidence.feature_square, evidence.shared_scale[0]
     before, others = buffers.matrices[4], buffers.matrices[5]
     prior_moment, moment = buffers.vectors[0], buffers.vectors[1]
     # Sums over the arms after each one, from the last on; those over the arms before it grow on the way back. No sum
@@ -184,7 +186,7 @@ def share_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
             moment[i] = prior_moment[i] + after[arm, i, d]
             for j in range(d):
                 others[i, j] = before[i, j] + after[arm, i, j]
-        set_shared_prior(belief, arm, others, moment, squares, scale, buffers, after[arm])
+        set_shared_prior(belief, evidence, arm, others, moment, buffers, after[arm])
         for i in range(d):
             prior_moment[i] += evidence.message[arm, i, d]
             for j in range(d):
@@ -194,16 +196,16 @@ def share_arms(belief: Any, evidence: Any, buffers: Buffers) -> None:
 @woven_kernel
 def set_shared_prior(
     belief: Any,
+    evidence: Any,
     arm: int,
     precision: Array,
     moment: Array,
-    squares: Array,
-    scale: float,
     buffers: Buffers,
     room: Array,
 ) -> None:
     """Set the prior of an arm's shared mean, given precision and moment of the common mean; ``room`` is (d, d + 1)."""
     d = moment.shape[0]
+    squares, scale = evidence.feature_square, evidence.shared_scale[0]
     pass_on(precision, moment, squares, scale, buffers, buffers.matrices[6], room)
     shared = belief.shared_precision[arm]
     for i in range(d):
@@ -221,3 +223,5 @@ def set_shared_prior(
         for k in range(i + 1, d):
             location[i] -= root[i, k] * location[k]
         location[i] /= root[i, i]
+    shift_precision(shared, evidence.feature_mean, evidence.intercept, -1.0)
+    shift_coefficients(location, evidence.feature_mean, evidence.intercept, -1.0)

@@ -9,7 +9,8 @@ Layers, from what is known first to what is known last:
 4. a covariance per arm: one EM step of its shape, drawn to the common one.
 
 Everything is relative to the scatter of the rewards and to the mean square of each feature, so units do not matter;
-and with an intercept among the features, neither does a constant that is added to all rewards.
+and with an intercept among the features, neither does a constant that is added to all rewards, nor one that is added to
+a feature: the population is then learned in features less their means (:mod:`posse.kernels.centring`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posse.kernels.arms import INFORMATION, POOLED, SLOPE, gather_arms, pool_arms, set_width
+from posse.kernels.centring import shift_coefficients, shift_covariance, shift_moment, shift_precision
 from posse.kernels.compiler import allocating_inner_kernel, inner_kernel, kernel, woven_kernel
 from posse.kernels.lanes import Pairs
 from posse.kernels.levels import (
@@ -76,6 +78,8 @@ GAUSSIAN = 50.0  # degrees of freedom, doubled, with which noise is believed to 
 FEWEST = 3  # rewards beyond the number of features from which on their scatter is known
 
 ROUNDING = 1e-13  # of sums of products, as a share of them
+CONSTANT = 1e-9  # by how much mean squares of a column may differ, as a share, for it to be the same in all pairs
+NO_VARIANCE = 1e-10  # of a column, as a share of its mean square: it is constant
 REGULAR = 1e-10  # the least share of a feature's variance in the population that other features leave unexplained
 
 
@@ -89,7 +93,8 @@ class Evidence(NamedTuple):
     """What the evidence prior remembers between refreshes, and room to work in.
 
     ``shared_scale[0]`` is the precision of the arms' shared means around their common mean, in standardised features;
-    ``robust`` the degrees of freedom of the population's Student law, 0 for a Gaussian one.
+    ``robust`` the degrees of freedom of the population's Student law, 0 for a Gaussian one. All about features is in
+    centred columns, but for ``second_moment`` and ``inverse``.
     """
 
     shared_scale: Array  # (1,)
@@ -101,7 +106,9 @@ class Evidence(NamedTuple):
     feature_seen: BoolArray  # (d,)
     reward_square: Array  # (1,) mean square of the rewards
     reward_scatter: Array  # (1,) their variance around what one regression for all arms and tasks explains
-    feature_square: Array  # (d,) mean squares of the features
+    feature_square: Array  # (d,) mean squares of the features, of those less their means where there is an intercept
+    feature_mean: Array  # (d,) their means beside the intercept, 0 without one
+    intercept: BoolArray  # (d,) the column that is constant, if there is one
     robust: float
     second_moment: Array  # (K, d, d)
     inverse: Array  # (K, d, d) inverse covariances
@@ -114,7 +121,7 @@ class Evidence(NamedTuple):
     )
     summaries: Array  # (K, 7)
     overdispersion: Array  # (2,) how much less squares say than Gaussian ones would: about noise, and tasks
-    measures: Array  # (d + 1, d + 1) sums of products of features and, last, rewards
+    measures: Array  # (d + 1, d + 1) sums of products of features and, last, rewards; see measure_rows
     arm_measures: Array  # (K, d + 1, d + 1) those of every arm
     constant: BoolArray  # (K,) arms whose rewards were all the same so far, two of them at least
     information: Array  # (K, d, d) what the tasks of an arm say about its shared mean
@@ -142,6 +149,8 @@ def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> E
         reward_square=np.zeros(1),
         reward_scatter=np.zeros(1),
         feature_square=np.ones(d),
+        feature_mean=np.zeros(d),
+        intercept=np.zeros(d, dtype=np.bool_),
         robust=float(robust),
         second_moment=np.zeros((n_arms, d, d)),
         inverse=np.zeros((n_arms, d, d)),
@@ -169,7 +178,11 @@ def new_evidence(n_arms: int, n_tasks: int, n_features: int, robust: float) -> E
 
 @kernel
 def measure_rows(sums: Sums, rows: IntArray, room: Array, measures: Array) -> None:
-    """Add products of all features and, last, rewards of some slots: the upper triangle. ``room`` is (d, d)."""
+    """Add products of all features and, last, rewards of some slots: the upper triangle. ``room`` is (d, d).
+
+    The last row has sums of squared mean squares of the features, weighted by rewards: where all pairs have the same
+    mean square of a feature, it is constant.
+    """
     d = sums.moment.shape[1]
     for position in range(rows.shape[0]):
         row = rows[position]
@@ -178,6 +191,7 @@ def measure_rows(sums: Sums, rows: IntArray, room: Array, measures: Array) -> No
             for j in range(i, d):
                 measures[i, j] += gram[i, j]
             measures[i, d] += sums.moment[row, i]
+            measures[d, i] += gram[i, i] * gram[i, i] / sums.counts[row]
         measures[d, d] += sums.sum_of_squares[row]
 
 
@@ -217,32 +231,75 @@ def balanced_scatter(arm_measures: Array, arm_rewards: Array, rewards: float) ->
     return scatter_of(balanced, rewards)
 
 
-@woven_kernel
-def set_measures(arm_rewards: Array, rewards: float, evidence: Evidence) -> None:
-    """Write the mean squares of rewards and features, and the scatter of the rewards, from the measures of all arms.
+@inner_kernel
+def is_same_everywhere(measures: Array, rewards: float, n_pairs: int, column: int) -> bool:
+    """Whether a column had the same mean square in all pairs, as only an intercept has.
 
-    A feature that was always zero gets the mean of the others.
+    One pair alone would say so of any column; there an intercept is a column of ones.
     """
-    measures, squares = evidence.measures, evidence.feature_square
+    d = measures.shape[0] - 1
+    total = measures[column, column]
+    if not total > 0.0 or (n_pairs < 2 and abs(total - rewards) > CONSTANT * rewards):
+        return False
+    return rewards * measures[d, column] - total * total <= CONSTANT * total * total
+
+
+@inner_kernel
+def set_features(rewards: float, column: int, evidence: Evidence) -> None:
+    """Write means and mean squares of the features from their measures; ``column`` is the intercept, -1 without one.
+
+    A feature that was always zero gets the mean square of the others; one that was always the same, besides an
+    intercept, its own, as if there were none.
+    """
+    measures, squares, mean = evidence.measures, evidence.feature_square, evidence.feature_mean
     d = squares.shape[0]
+    centre_again(evidence, -1.0)
+    for i in range(d):
+        evidence.intercept[i] = i == column
+        mean[i] = 0.0
+    known, total = 0, 0.0
+    for i in range(d):
+        squares[i] = measures[i, i] / rewards if rewards > 0.0 else 0.0
+        if column >= 0 and i != column:
+            beside = measures[min(i, column), max(i, column)]
+            centred = squares[i] - beside / measures[column, column] * beside / rewards
+            if centred > NO_VARIANCE * squares[i]:
+                squares[i], mean[i] = centred, beside / measures[column, column]
+        if squares[i] > 0.0:
+            total += squares[i]
+            known += 1
+    for i in range(d):
+        if not squares[i] > 0.0:
+            squares[i] = total / known if known > 0 else 1.0
+    centre_again(evidence, 1.0)
+
+
+@inner_kernel
+def centre_again(evidence: Evidence, sign: float) -> None:
+    """Turn what is kept from refresh to refresh into that of centred columns, or back with ``sign`` -1."""
+    shift_covariance(evidence.target, evidence.feature_mean, evidence.intercept, sign)
+    shift_covariance(evidence.arm_covariance, evidence.feature_mean, evidence.intercept, sign)
+    shift_coefficients(evidence.arm_mean, evidence.feature_mean, evidence.intercept, sign)
+
+
+@woven_kernel
+def set_measures(arm_rewards: Array, rewards: float, n_pairs: int, evidence: Evidence) -> None:
+    """Write the sizes of rewards and features, and the scatter of the rewards, from the measures of all arms."""
+    measures = evidence.measures
+    d = measures.shape[0] - 1
     any_constant = False
     measures[:] = 0.0
     for arm in range(arm_rewards.shape[0]):
         evidence.constant[arm] = is_constant(evidence.arm_measures[arm], arm_rewards[arm])
         any_constant = any_constant or evidence.constant[arm]
         for i in range(d + 1):
-            for j in range(i, d + 1):
+            for j in range(d + 1):
                 measures[i, j] += evidence.arm_measures[arm, i, j]
-    known = 0
-    mean = 0.0
+    column = -1
     for i in range(d):
-        squares[i] = measures[i, i] / rewards if rewards > 0.0 else 0.0
-        if squares[i] > 0.0:
-            mean += squares[i]
-            known += 1
-    for i in range(d):
-        if not squares[i] > 0.0:
-            squares[i] = mean / known if known > 0 else 1.0
+        if column < 0 and is_same_everywhere(measures, rewards, n_pairs, i):
+            column = i
+    set_features(rewards, column, evidence)
     evidence.reward_square[0] = measures[d, d] / rewards if rewards > 0.0 else 0.0
     evidence.reward_scatter[0] = scatter_of(measures, rewards)
     if any_constant:
@@ -292,11 +349,27 @@ def finish_arms(belief: Any, evidence: Evidence, buffers: Buffers) -> None:
     n_arms, d = belief.shared_mean.shape
     precision = buffers.matrices[5]
     for arm in range(n_arms):
-        for i in range(d):
-            belief.shared_moment[arm, i] = evidence.moment[arm, i]
-            for j in range(d):
-                precision[i, j] = evidence.information[arm, i, j]
+        said_of(evidence, arm, precision, belief.shared_moment[arm])
         finish(belief, arm, precision, buffers)
+
+
+@inner_kernel
+def said_of(evidence: Evidence, arm: int, precision: Array, moment: Array) -> None:
+    """Write what the tasks of an arm say about its shared mean, in the features as they came."""
+    d = moment.shape[0]
+    for i in range(d):
+        moment[i] = evidence.moment[arm, i]
+        for j in range(d):
+            precision[i, j] = evidence.information[arm, i, j]
+    shift_moment(moment, evidence.feature_mean, evidence.intercept, -1.0)
+    shift_precision(precision, evidence.feature_mean, evidence.intercept, -1.0)
+
+
+@inner_kernel
+def centre_said(evidence: Evidence, arm: int) -> None:
+    """Turn what the tasks of an arm say about its shared mean, as they came, into that of centred columns."""
+    shift_moment(evidence.moment[arm], evidence.feature_mean, evidence.intercept, 1.0)
+    shift_precision(evidence.information[arm], evidence.feature_mean, evidence.intercept, 1.0)
 
 
 @inner_kernel
@@ -323,6 +396,7 @@ def set_start(belief: Belief, evidence: Evidence) -> None:
         for i in range(d):
             for j in range(d):
                 belief.covariance[arm, i, j] = COVARIANCE_SHARE * size / d * evidence.target[i, j]
+        shift_covariance(belief.covariance[arm], evidence.feature_mean, evidence.intercept, -1.0)
 
 
 @kernel
@@ -341,16 +415,18 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
         evidence.feature_seen[i] = True
         any_new = True
         for arm in range(n_arms):
+            for j in range(d):
+                belief.covariance[arm, i, j] = 0.0
+                belief.covariance[arm, j, i] = 0.0
+            shift_covariance(belief.covariance[arm], evidence.feature_mean, evidence.intercept, 1.0)
             scale = 0.0
             for j in range(d):
                 if j != i:
                     scale += belief.covariance[arm, j, j] * evidence.feature_square[j] / (d - 1)
-            for j in range(d):
-                belief.covariance[arm, i, j] = 0.0
-                belief.covariance[arm, j, i] = 0.0
             if d == 1:
                 scale = COVARIANCE_SHARE * evidence.reward_scatter[0]
             belief.covariance[arm, i, i] = scale / evidence.feature_square[i]
+            shift_covariance(belief.covariance[arm], evidence.feature_mean, evidence.intercept, -1.0)
     return any_new
 
 
@@ -500,11 +576,26 @@ def overdispersion(summaries: Array) -> float:
 
 
 @inner_kernel
+def centre_arms(belief: Any, evidence: Evidence, sign: float) -> None:
+    """Turn covariances and second moments of all arms into those for centred columns, or back with ``sign`` -1.
+
+    Their inverses only on the way there: they are computed again when the population is in force.
+    """
+    mean, intercept = evidence.feature_mean, evidence.intercept
+    for arm in range(belief.n_seen.shape[0]):
+        shift_covariance(belief.covariance[arm], mean, intercept, sign)
+        shift_covariance(evidence.second_moment[arm], mean, intercept, sign)
+        if sign > 0.0:
+            shift_precision(evidence.inverse[arm], mean, intercept, sign)
+
+
+@inner_kernel
 def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
     """Improve the whole prior once from the summaries of all arms; return the largest relative move."""
     n_arms, d = belief.shared_mean.shape
     size = evidence.reward_scatter[0]
     gather_arms(belief, evidence, buffers)
+    centre_arms(belief, evidence, 1.0)
     set_width(evidence)
     pool_arms(evidence, buffers)
     held = 1.0 / (LOG_SD * LOG_SD)
@@ -539,6 +630,7 @@ def improve(belief: Belief, evidence: Evidence, buffers: Buffers) -> float:
         level = math.exp(evidence.slopes[arm, LOG_LEVEL])
         move = max(move, improve_arm(belief, evidence, arm, level, buffers))
         belief.noise_variance[arm] = math.exp(evidence.slopes[arm, LOG_NOISE])
+    centre_arms(belief, evidence, -1.0)
     evidence.shared_scale[0] *= math.exp(-move_mean)
     return move
 

@@ -31,7 +31,7 @@ class State(NamedTuple):
     belief: Belief
     evidence: Evidence
     rows: KeptRows
-    squares: Array  # (d,) sums of squares of the features
+    features: Array  # (2, d) sums of the contexts, and of their squares
     buffers: Buffers
     exploration: Exploration
     first_pulls: bool
@@ -44,7 +44,7 @@ STATE = Layout(
         belief=belief_layout(3),
         evidence=new_evidence(1, 1, 1, 0.0),
         rows=new_rows(1, 1, 1),
-        squares=floats(1),
+        features=floats(2),
         buffers=Buffers(floats(3), floats(2), Lanes(floats(2), 0)),
         exploration=Exploration(0.0, 0.0, False, False),
         first_pulls=False,
@@ -76,7 +76,8 @@ def learn_one(state: State, task: int, arm: int, x: Array, reward: float, vector
     seen_at = vectors[3]
     for i in range(x.shape[0]):
         seen_at[i] = root * x[i]
-        state.squares[i] += x[i] * x[i]
+        state.features[0, i] += x[i]
+        state.features[1, i] += x[i] * x[i]
     observe(state.belief, arm, task, seen_at, h / root, state.buffers)
     keep_row(state.rows, state.belief.slot[task, arm], x, reward, w, h)
 
@@ -114,7 +115,7 @@ def learn(handle: int, task: int, arm: int, x: Array, reward: float) -> bool:
 
 def _refresh(handle: int, _arm: int) -> None:
     state = open_state(handle)
-    refresh_family(state.belief, state.evidence, state.rows, state.squares, state.family, state.buffers)
+    refresh_family(state.belief, state.evidence, state.rows, state.features, state.family, state.buffers)
 
 
 REFRESH = CompiledCallback(_refresh)
@@ -147,7 +148,7 @@ def play(handle: int, steps: int, refresh_at: int) -> None:
 def learn_rows(handle: int, lesson: int, refresh_at: int) -> None:
     """Learn rows one after another."""
     state, rows = open_state(handle), open_reward_batch(lesson)
-    vectors = room(4, state.squares.shape[0])
+    vectors = room(4, state.features.shape[1])
     for row in range(rows.tasks.shape[0]):
         learn_one(state, rows.tasks[row], rows.arms[row], rows.contexts[row], rows.rewards[row], vectors)
         if due(state):

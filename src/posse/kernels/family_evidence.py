@@ -23,12 +23,17 @@ from posse.kernels.arms import (
 )
 from posse.kernels.compiler import allocating_inner_kernel, allocating_kernel, inner_kernel, kernel, woven_kernel
 from posse.kernels.evidence import (
+    CONSTANT,
     Evidence,
     admit_features,
+    centre_arms,
+    centre_said,
     finish_arms,
     improve_arm,
     level_of,
     pairs_of,
+    said_of,
+    set_features,
     set_population,
     set_start,
     set_target,
@@ -64,20 +69,27 @@ COMMON_SQUARE = 16.0  # of a common predictor: rates from 1 in 3,000 on are ordi
 
 
 @kernel
-def measure_features(squares: Array, rewards: float, family: int, evidence: Evidence) -> None:
-    """Write the mean squares of the features, from their sums, and the size of the family."""
-    d = squares.shape[0]
-    known, mean = 0, 0.0
+def measure_features(features: Array, rewards: float, family: int, evidence: Evidence) -> None:
+    """Write means and mean squares of the features, and the size of the family; see :func:`set_features`.
+
+    The two rows of ``features`` have the sums of the contexts of all rewards and of their squares.
+    """
+    measures, d = evidence.measures, features.shape[1]
+    column = -1
     for i in range(d):
-        evidence.measures[i, i] = squares[i]
-        if squares[i] > 0.0:
-            mean += squares[i] / rewards
-            known += 1
+        total, square = features[0, i], features[1, i]
+        if column < 0 and square > 0.0 and rewards * square - total * total <= CONSTANT * rewards * square:
+            column = i
     for i in range(d):
-        if squares[i] > 0.0:
-            evidence.feature_square[i] = squares[i] / rewards
-        else:
-            evidence.feature_square[i] = mean / known if known > 0 else 1.0
+        for j in range(i, d):
+            measures[i, j] = 0.0
+        measures[i, i] = features[1, i]
+    if column >= 0:
+        value = features[0, column] / rewards
+        for i in range(d):
+            if i != column:
+                measures[min(i, column), max(i, column)] = value * features[0, i]
+    set_features(rewards, column, evidence)
     evidence.reward_square[0], evidence.reward_scatter[0] = COMMON_SQUARE, SIZES[family]
 
 
@@ -159,6 +171,7 @@ def improve_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> floa
     for arm in range(n_arms):
         summarise(belief, evidence, arm, buffers)
     gather_arms(belief, evidence, buffers)
+    centre_arms(belief, evidence, 1.0)
     set_family_width(evidence)
     pool_arms(evidence, buffers)
     held = 1.0 / (LOG_SD * LOG_SD)
@@ -178,6 +191,7 @@ def improve_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> floa
     for arm in range(n_arms):
         level = math.exp(evidence.slopes[arm, LOG_LEVEL])
         move = max(move, improve_arm(belief, evidence, arm, level, buffers))
+    centre_arms(belief, evidence, -1.0)
     evidence.shared_scale[0] *= math.exp(-move_mean)
     return move
 
@@ -194,6 +208,7 @@ def rebuild_family(belief: Belief, evidence: Evidence, buffers: Buffers) -> None
             buffers.lanes, information,
         )  # fmt: skip
         unwhiten(root, information, evidence.information[arm], evidence.moment[arm])
+        centre_said(evidence, arm)
     share_family(belief, evidence, buffers)
 
 
@@ -232,13 +247,10 @@ def make_all_again(
         total -= message
         for i in range(d):
             moment[i] = total[i, d]
-            belief.shared_moment[arm, i] = evidence.moment[arm, i]
             for j in range(d):
                 others[i, j] = total[i, j]
-        set_shared_prior(belief, arm, others, moment, squares, scale, buffers, room)
-        for i in range(d):
-            for j in range(d):
-                others[i, j] = evidence.information[arm, i, j]
+        set_shared_prior(belief, evidence, arm, others, moment, buffers, room)
+        said_of(evidence, arm, others, belief.shared_moment[arm])
         finish(belief, arm, others, buffers)
         move = max(move, make_sites_again(belief, rows, arm, family, turns, buffers))
         gather_arm(belief, evidence, arm, buffers)
@@ -255,7 +267,7 @@ def improve_to_rest(
     belief: Belief,
     evidence: Evidence,
     rows: KeptRows,
-    squares: Array,
+    features: Array,
     family: int,
     steps: int,
     settled: float,
@@ -269,7 +281,7 @@ def improve_to_rest(
         turns = 1
     elif settled < SETTLED and total > evidence.refreshed_at[0]:
         turns = FIT_TURNS
-    measure_features(squares, total, family, evidence)
+    measure_features(features, total, family, evidence)
     evidence.refreshed_at[0] = total
     evidence.steps[0] = 0.0
     admit_features(belief, evidence)
@@ -293,7 +305,7 @@ def improve_to_rest(
 
 @woven_kernel
 def refresh_family(
-    belief: Belief, evidence: Evidence, rows: KeptRows, squares: Array, family: int, buffers: Buffers
+    belief: Belief, evidence: Evidence, rows: KeptRows, features: Array, family: int, buffers: Buffers
 ) -> None:
     """Make sites again and improve the prior of all arms, by a few steps."""
-    improve_to_rest(belief, evidence, rows, squares, family, STEPS, SETTLED, buffers)
+    improve_to_rest(belief, evidence, rows, features, family, STEPS, SETTLED, buffers)

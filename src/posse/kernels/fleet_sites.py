@@ -114,14 +114,14 @@ def refresh_sites(
     belief: Belief,
     evidence: Evidence,
     rows: KeptRows,
-    squares: Array,
+    features: Array,
     family: int,
     steps: int,
     settled: float,
     buffers: Buffers,
 ) -> None:
     """Make sites again and improve the prior of all arms; every posterior is up to date afterwards."""
-    improve_to_rest(belief, evidence, rows, squares, family, steps, settled, buffers)
+    improve_to_rest(belief, evidence, rows, features, family, steps, settled, buffers)
 
 
 @kernel

@@ -20,7 +20,7 @@ class KnownSide(NamedTuple):
     give: Array  # (n_units, d, p d)
     scatter: Array  # (p, p)
     columns: Array  # (p,)
-    squares: Array  # (d,)
+    unit: Array  # (d, d) covariance of effects of size 1 in all standardised columns
     learned: bool
 
 
@@ -124,7 +124,8 @@ def add_known(
             for p in range(z.shape[0]):
                 of_columns += z[p] * z[p] * of_task.columns[p]
             for i in range(d):
-                size += leaning[i] * leaning[i] / of_task.squares[i]
+                for j in range(d):
+                    size += leaning[i] * of_task.unit[i, j] * leaning[j]
             variance += of_columns * size
         mean[k] += offset_of(of_arms, 0, f[k], x)
         if of_arms.learned:

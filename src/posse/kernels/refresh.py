@@ -25,6 +25,7 @@ from posse.kernels.evidence import (
     Evidence,
     add_distances,
     admit_features,
+    centre_said,
     finish_arms,
     improve,
     measure_rows,
@@ -156,7 +157,7 @@ def after_measures(loop: Loop) -> None:
     total = 0.0
     for arm in range(population.rewards.shape[0]):
         total += population.rewards[arm]
-    set_measures(population.rewards, total, evidence)
+    set_measures(population.rewards, total, population.n_seen.sum(), evidence)
     now[LAST], now[ZEROS] = 0, 0
     if evidence.reward_square[0] > 0.0:
         fresh = starts_again(population.rewards, evidence.refreshed_at, evidence.reward_scatter, loop.numbers[SCATTER])
@@ -183,6 +184,7 @@ def after_information(loop: Loop) -> None:
     population, evidence, now = loop.population, loop.evidence, loop.now
     for arm in range(population.rewards.shape[0]):
         unwhiten(loop.root[arm], loop.information[arm], evidence.information[arm], evidence.moment[arm])
+        centre_said(evidence, arm)
     if now[SHARED]:
         pool_arms(evidence, loop.buffers)
         share_arms(population, evidence, loop.buffers)

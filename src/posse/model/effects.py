@@ -7,7 +7,8 @@ covariance of the tasks and the noise held fixed, a task's rewards say about tha
 
 say, so :math:`(m_k, W_k)` is one regression with precision :math:`\sum_j z_j z_j^\top \otimes G_j`. Effects of arms'
 features on the arms' means are the same regression one level up. How large effects are is learned by evidence, one
-variance per feature, in units in which every column of the context has mean square 1.
+variance per feature, in units in which every column of the context has mean square 1; where the population is learned
+in columns less their means (:mod:`posse.kernels.centring`), so are effects.
 """
 
 from __future__ import annotations
@@ -52,6 +53,16 @@ class Effects(NamedTuple):
             through = np.einsum("ui,uij->uj", direction, self.covariance[units])
         result: Array = np.einsum("ui,ui->u", through, direction)
         return result
+
+    def turned(self, back: Array) -> Effects:
+        """Return the same effects on other coefficients, ``back`` times those they are on here."""
+        whole = np.kron(np.eye(self.mean.shape[1]), back)
+        return Effects(
+            self.mean @ back.T,
+            whole @ self.covariance @ whole.T,
+            self.variance,
+            back @ self.give @ np.kron(np.eye(self.mean.shape[1]), np.linalg.inv(back)),
+        )
 
 
 def no_effects(n_units: int, n_columns: int, n_features: int, n_groups: int) -> Effects:
@@ -106,6 +117,12 @@ def regression(design: Array, information: Array, moment: Array) -> tuple[Array,
     products = (design[:, :, None] * design[:, None, :]).reshape(n, p * p)
     precision = (products.T @ information.reshape(n, d * d)).reshape(p, p, d, d).transpose(0, 2, 1, 3)
     return precision.reshape(p * d, p * d), (design.T @ moment).reshape(p * d)
+
+
+def centred(precision: Array, moment: Array, back: Array) -> tuple[Array, Array]:
+    """Return what :func:`regression` says of other coefficients, those that ``back`` turns into the ones it is of."""
+    whole = np.kron(np.eye(moment.shape[1] // len(back)), back)
+    return whole.T @ precision @ whole, moment @ whole
 
 
 def learn_effects(

@@ -11,6 +11,7 @@ from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.kernels.refresh import INFORMATION
 from posse.model.belief import new_belief, prior_of
 from posse.model.findings import Seen, Unusual, data_findings, unusual_findings
+from posse.model.posterior import symmetric
 from posse.model.prior import Prior
 from posse.model.refresh import LiveReader, Refresh
 from posse.model.report import PriorEstimate, PriorReport, eigenvalues
@@ -44,10 +45,14 @@ def estimate_evidence(
             evidence.refreshed_at[0] = K  # as if it had been estimated before: it is not started from anew
         refresh.begin(source, steps=iterations + 1, settled=0.0)
         if start is not None:
-            _lift(belief.covariance, evidence.feature_square, float(evidence.reward_scatter[0]))
-            variances = np.diagonal(np.linalg.inv(start.shared_precisions), axis1=1, axis2=2)
-            evidence.shared_scale[0] = 1 / float(np.mean(variances * evidence.feature_square))
-            level = np.einsum("kii,i->k", belief.covariance, evidence.feature_square) / d
+            back = centring(evidence)
+            there = np.linalg.inv(back)
+            covariance = there @ belief.covariance @ there.T
+            _lift(covariance, evidence.feature_square, float(evidence.reward_scatter[0]))
+            belief.covariance[:] = back @ covariance @ back.T
+            spread = there @ np.linalg.inv(start.shared_precisions) @ there.T
+            evidence.shared_scale[0] = 1 / float(np.mean(np.diagonal(spread, axis1=1, axis2=2) * evidence.feature_square))
+            level = np.einsum("kii,i->k", covariance, evidence.feature_square) / d
             evidence.centre[:] = np.log(belief.noise_variance).mean(), np.log(level).mean()
         refresh.look_from(source, shared=True, steps=iterations + 1)
         first = kernels.log_evidence_of(belief, evidence, buffers)
@@ -67,13 +72,21 @@ def estimate_evidence(
 
 def expected_arm(evidence: kernels.Evidence) -> Prior:
     """Return the prior of an arm that nothing is known about: arms are a population, and it is one of them."""
-    spread = np.diag(1 / (evidence.shared_scale[0] * evidence.feature_square))
+    back = centring(evidence)
+    spread = np.diag(1 / (evidence.shared_scale[0] * evidence.feature_square)) + evidence.arm_covariance
     return Prior(
-        covariance=np.exp(evidence.centre[levels.LEVEL]) * evidence.target[None],
+        covariance=np.exp(evidence.centre[levels.LEVEL]) * symmetric(back @ evidence.target @ back.T)[None],
         noise_variance=np.exp(evidence.centre[levels.NOISE]),
-        shared_precision=np.linalg.inv(spread + evidence.arm_covariance)[None],
-        shared_location=evidence.arm_mean[None],
+        shared_precision=symmetric(np.linalg.inv(back @ spread @ back.T))[None],
+        shared_location=(back @ evidence.arm_mean)[None],
     )
+
+
+def centring(evidence: kernels.Evidence) -> Array:
+    """Return the matrix that turns coefficients for centred columns into those for features as they came."""
+    back = np.eye(evidence.feature_mean.size)
+    back[evidence.intercept] -= evidence.feature_mean
+    return back
 
 
 def evidence_report(
@@ -123,7 +136,8 @@ def unusual(belief: Belief, evidence: kernels.Evidence, *, settled: bool) -> Unu
     quiet = (belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least))
     quiet &= silent | (belief.noise_variance < 0.5 * np.exp(centre))
     spread = 1 / np.sqrt(evidence.shared_scale[0] * evidence.feature_square)
-    apart = np.abs(belief.shared_mean - evidence.arm_mean) / spread
+    centred = np.linalg.solve(centring(evidence), belief.shared_mean.T).T
+    apart = np.abs(centred - evidence.arm_mean) / spread
     far = (belief.rewards > 0) & (apart.max(axis=1) > FAR)
     rewards, leverage = evidence.summaries[:, REWARDS].sum(), evidence.summaries[:, LEVERAGE].sum()
     return Unusual(

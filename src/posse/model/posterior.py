@@ -86,7 +86,7 @@ def posterior(stats: Statistics, prior: Prior, task_weight: Array | None = None)
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
     parts = _parts(stats, prior, task_weight)
     s2 = prior.noise_variance[:, None, None, None]
-    shared_covariance = _symmetric(np.asarray(inv(parts.precision), dtype=np.float64))
+    shared_covariance = symmetric(np.asarray(inv(parts.precision), dtype=np.float64))
     shared_mean = np.einsum("kab,kb->ka", shared_covariance, parts.moment)
     leaning = np.eye(stats.n_features) - parts.local_covariance @ stats.gram
     mean = np.einsum("knab,kb->kna", leaning, shared_mean)
@@ -95,7 +95,7 @@ def posterior(stats: Statistics, prior: Prior, task_weight: Array | None = None)
     covariance += leaning @ shared_covariance[:, None] @ np.swapaxes(leaning, -1, -2)
     return Posterior(
         mean=mean,
-        covariance=_symmetric(covariance),
+        covariance=symmetric(covariance),
         shared_mean=shared_mean,
         shared_covariance=shared_covariance,
     )
@@ -150,7 +150,7 @@ def _parts(stats: Statistics, prior: Prior, task_weight: Array | None) -> _Parts
         root = root / np.sqrt(_checked_weight(task_weight, stats.n_tasks))[None, :, None, None]
     root_t = np.swapaxes(root, -1, -2)
     # M = s2 I + L'AL is at least s2 I, so its Cholesky factor always exists.
-    lower = cholesky(s2 * np.eye(d) + _symmetric(root_t @ stats.gram @ root))
+    lower = cholesky(s2 * np.eye(d) + symmetric(root_t @ stats.gram @ root))
     whitened = solve(lower, np.broadcast_to(root_t, stats.gram.shape))
     local_covariance = np.swapaxes(whitened, -1, -2) @ whitened
     # With A = B'B: G = B' (s2 I + B Sigma B')^-1 B, and b = B'z gives g. The textbook's (A - A Ct A) / s2 is a
@@ -165,7 +165,7 @@ def _parts(stats: Statistics, prior: Prior, task_weight: Array | None) -> _Parts
     moment += np.einsum("kab,kb->ka", prior.shared_precisions, prior.shared_location)
     diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
     log_determinant = 2 * np.log(diagonal).sum(axis=-1) - d * np.log(prior.noise_variance)[:, None]
-    return _Parts(local_covariance, _symmetric(precision), moment, log_determinant)
+    return _Parts(local_covariance, symmetric(precision), moment, log_determinant)
 
 
 def _checked_weight(task_weight: Array, n_tasks: int) -> Array:
@@ -180,7 +180,7 @@ def _checked_weight(task_weight: Array, n_tasks: int) -> Array:
 def _half(stats: Statistics) -> tuple[Array, Array]:
     """Return B and z with A = B'B and b = B'z for every (arm, task), also where A is singular."""
     scale = _scale(stats.gram)
-    values, vectors = np.linalg.eigh(_symmetric(stats.gram / (scale[..., :, None] * scale[..., None, :])))
+    values, vectors = np.linalg.eigh(symmetric(stats.gram / (scale[..., :, None] * scale[..., None, :])))
     values = np.where(values > stats.n_features * np.finfo(np.float64).eps * values[..., -1:], values, 0.0)
     root = np.sqrt(values)
     half = root[..., :, None] * np.swapaxes(vectors, -1, -2) * scale[..., None, :]
@@ -194,7 +194,7 @@ def _scale(matrices: Array) -> Array:
     return np.where(scale > 0, scale, 1.0)
 
 
-def _symmetric(matrices: Array) -> Array:
+def symmetric(matrices: Array) -> Array:
     """Average with the transpose, so that rounding leaves no asymmetry."""
     result: Array = (matrices + np.swapaxes(matrices, -1, -2)) / 2
     return result

@@ -46,7 +46,7 @@ class Fading:
         That of a policy of clicks or counts.
     rows : KeptRows, optional
         Likewise.
-    squares : ndarray of shape (n_features,), optional
+    features : ndarray of shape (2, n_features), optional
         Likewise.
     """
 
@@ -60,7 +60,7 @@ class Fading:
         memory: Memory | None = None,
         family: LinkedFamily | None = None,
         rows: KeptRows | None = None,
-        squares: Array | None = None,
+        features: Array | None = None,
     ) -> None:
         n_arms, d = belief.shared_mean.shape
         n_tasks = belief.task_weight.size
@@ -68,7 +68,7 @@ class Fading:
         self.drift = engine.Drift(half_life, [visits * n_tasks for visits in VISITS], n_arms, d, family)
         self.steps = 0
         self._belief, self._evidence, self._buffers = belief, evidence, buffers
-        self._memory, self._rows, self._squares = memory, rows, squares
+        self._memory, self._rows, self._features = memory, rows, features
         self._believe = kernels.believe if family is None else family_kernels.believe
         self._out = np.empty((2, n_arms))
 
@@ -113,8 +113,8 @@ class Fading:
         if self._memory is not None:
             for at in (self._memory.refreshed_at, self._memory.threshold_rewards):
                 at *= belief.rewards / np.maximum(before, engine.LEAST)
-        if self._squares is not None:
-            self._squares *= left
+        if self._features is not None:
+            self._features *= left
         self._evidence.refreshed_at[0] *= left
         for arm in range(before.size):
             rebuild(belief, arm, self._buffers)

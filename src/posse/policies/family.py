@@ -61,13 +61,13 @@ class _Family(Drifting, FamilyPolicy):
         self._belief = new_belief(stats, start, self._buffers)
         self._evidence = new_evidence(self.n_arms, self.n_tasks, self.n_features, 0.0)
         self._rows = new_rows(self.n_arms * self.n_tasks, self.kept_rows, self.n_features)
-        self._squares = np.zeros(self.n_features)
+        self._features = np.zeros((2, self.n_features))
         self.drift = drift
         self._fading = None
         if drift is not None:
             self._fading = Fading(
                 drift, self._belief, self._evidence, self._buffers, family=self.family, rows=self._rows,
-                squares=self._squares,
+                features=self._features,
             )  # fmt: skip
         self._link()
 
@@ -112,7 +112,7 @@ class _Family(Drifting, FamilyPolicy):
             belief=self._belief,
             evidence=self._evidence,
             rows=self._rows,
-            squares=self._squares,
+            features=self._features,
             buffers=self._buffers,
             exploration=self._exploration,
             first_pulls=self.first_pulls,
