@@ -42,7 +42,6 @@ REBUILT = (  # what may hold anything: it is computed again if it does not follo
     "evidence_inverse", "evidence_last_move", "evidence_second_moment", "evidence_summaries", "arm_shared_covariance",
     "arm_shared_mean", "arm_shared_moment", "pair_local_covariance", "pair_local_mean",
 )  # fmt: skip
-CENTRING = ("feature_mean", "intercept")  # older files have none: their population is that of features as they came
 BUFFERS = (
     "estimates",
     "order",

@@ -14,7 +14,6 @@ from posse.features import FeatureSpec
 from posse.fleet.fading_file import drift_in, restore_fading
 from posse.fleet.file_format import (
     BUFFERS,
-    CENTRING,
     MOST_TASKS,
     OF_SITES,
     PER_ARM,
@@ -225,7 +224,7 @@ def _restore_arms(fleet: Fleet, reader: Reader) -> None:
     parts: tuple[tuple[str, Any], ...] = (("memory", memory), ("evidence", memory.evidence))
     for prefix, part in parts:
         for name, target in zip(part._fields, part, strict=True):
-            if name not in BUFFERS and not (name in CENTRING and f"{prefix}_{name}" not in reader.box.names):
+            if name not in BUFFERS:
                 target[...] = reader.array(f"{prefix}_{name}", target.shape, target.dtype.type)
 
 

@@ -1,4 +1,4 @@
-"""Features measured from their means: what is believed about a slope must not depend on where the zero of its feature is.
+"""Measure features from their means, so that a belief about a slope does not depend on the zero of its feature.
 
 Temperatures near 290 and prices near 100 leave intercept and slopes entangled: at feature 0, far outside the data, the
 reward may be anything, and a prior that knows nothing of it believes that it lies near the other rewards. So where a
@@ -6,8 +6,8 @@ column of the contexts is constant (an intercept) the population is learned in c
 
     z = T x,  z_i = x_i - m_i x_c        c the constant column, m_i the mean of column i beside it, m_c = 0
 
-Coefficients follow: ``theta_x = T' theta_z``. Sums and beliefs stay as they came, in x. Means move while data come in; nothing
-that is kept depends on them but what an :class:`posse.kernels.evidence.Evidence` says of it.
+Coefficients follow: ``theta_x = T' theta_z``. Sums and beliefs stay as they came, in x. Means move while data come in;
+only what an :class:`posse.kernels.evidence.Evidence` holds depends on them.
 
 Precisions and sums of products change like the contexts, covariances and coefficients the other way round.
 """

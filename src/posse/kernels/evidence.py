@@ -346,9 +346,8 @@ def set_population(covariance: Array, inverse: Array, root: Array, room: Array) 
 @woven_kernel
 def finish_arms(belief: Any, evidence: Evidence, buffers: Buffers) -> None:
     """Compute the posterior of every arm's shared mean from what its tasks say and its prior in force."""
-    n_arms, d = belief.shared_mean.shape
     precision = buffers.matrices[5]
-    for arm in range(n_arms):
+    for arm in range(belief.shared_mean.shape[0]):
         said_of(evidence, arm, precision, belief.shared_moment[arm])
         finish(belief, arm, precision, buffers)
 
@@ -399,6 +398,14 @@ def set_start(belief: Belief, evidence: Evidence) -> None:
         shift_covariance(belief.covariance[arm], evidence.feature_mean, evidence.intercept, -1.0)
 
 
+@inner_kernel
+def clear_row(matrix: Array, i: int) -> None:
+    """Set a row of a symmetric matrix, and its column, to 0."""
+    for j in range(matrix.shape[0]):
+        matrix[i, j] = 0.0
+        matrix[j, i] = 0.0
+
+
 @kernel
 def admit_features(belief: Belief, evidence: Evidence) -> bool:
     """Give features that were zero so far a start of the size of the others; True if there were any.
@@ -415,10 +422,9 @@ def admit_features(belief: Belief, evidence: Evidence) -> bool:
         evidence.feature_seen[i] = True
         any_new = True
         for arm in range(n_arms):
-            for j in range(d):
-                belief.covariance[arm, i, j] = 0.0
-                belief.covariance[arm, j, i] = 0.0
+            clear_row(belief.covariance[arm], i)
             shift_covariance(belief.covariance[arm], evidence.feature_mean, evidence.intercept, 1.0)
+            clear_row(belief.covariance[arm], i)  # an intercept's has the other features' again
             scale = 0.0
             for j in range(d):
                 if j != i:

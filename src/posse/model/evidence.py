@@ -51,7 +51,9 @@ def estimate_evidence(
             _lift(covariance, evidence.feature_square, float(evidence.reward_scatter[0]))
             belief.covariance[:] = back @ covariance @ back.T
             spread = there @ np.linalg.inv(start.shared_precisions) @ there.T
-            evidence.shared_scale[0] = 1 / float(np.mean(np.diagonal(spread, axis1=1, axis2=2) * evidence.feature_square))
+            evidence.shared_scale[0] = 1 / float(
+                np.mean(np.diagonal(spread, axis1=1, axis2=2) * evidence.feature_square)
+            )
             level = np.einsum("kii,i->k", covariance, evidence.feature_square) / d
             evidence.centre[:] = np.log(belief.noise_variance).mean(), np.log(level).mean()
         refresh.look_from(source, shared=True, steps=iterations + 1)

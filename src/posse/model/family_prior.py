@@ -112,9 +112,11 @@ def estimate_family_prior(
     evidence = new_evidence(n_arms, n_tasks, X.shape[1], 0.0)
     done, settled = 0, tasks.size == 0
     if tasks.size:
-        kernels.measure_features(np.stack([X.sum(axis=0), (X**2).sum(axis=0)]), float(tasks.size), family.code, evidence)
-        kernels.set_family_start(belief, evidence)
+        kernels.measure_features(
+            np.stack([X.sum(axis=0), (X**2).sum(axis=0)]), float(tasks.size), family.code, evidence
+        )
         admit_features(belief, evidence)
+        kernels.set_family_start(belief, evidence)
         kernels.rebuild_family(belief, evidence, buffers)
         done, settled = _climb(belief, evidence, rows, family.code, passes)
     return FamilyEstimate(prior_of(belief), _report(belief, evidence, stats, done, settled), stats)
