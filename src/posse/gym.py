@@ -18,7 +18,7 @@ from posse.errors import InvalidValue, MissingDependency, PosseError, UnknownArm
 try:
     import gymnasium
 except ImportError as error:
-    raise MissingDependency('posse.gym needs Gymnasium: pip install "posse[gym]"') from error
+    raise MissingDependency("posse.gym needs Gymnasium: pip install gymnasium") from error
 
 Observation = dict[str, Any]
 """``task``, a whole number, and ``context``, an array of shape (n_features,)."""

@@ -454,7 +454,7 @@ def test_without_ray_the_error_says_what_to_install():
         "import sys; sys.modules['ray'] = None\n"
         "from posse.distributed import ShardedPosse\n"
         "try: ShardedPosse(arms=['a'], features=['x'])\n"
-        "except ImportError as error: assert 'posse[ray]' in str(error), error\n"
+        "except ImportError as error: assert 'ray[data]' in str(error), error\n"
         "else: raise SystemExit(1)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -119,4 +119,4 @@ def _service(module: str) -> Any:
     except ImportError as error:
         if isinstance(error, MissingDependency) or (error.name or "").startswith("posse"):
             raise
-        raise MissingDependency(f'the service needs {error.name}: pip install "posse[serve]"') from None
+        raise MissingDependency(f'the service needs {error.name}: pip install ".[serve]" in posse\'s folder') from None

@@ -5,7 +5,7 @@ from posse.errors import MissingDependency
 try:
     import httpx as _httpx  # noqa: F401 -- so that its absence is said here, in one way
 except ImportError as error:
-    raise MissingDependency('posse.client needs httpx: pip install "posse[client]"') from error
+    raise MissingDependency("posse.client needs httpx: pip install httpx") from error
 
 from posse.client.asynchronous import AsyncClient
 from posse.client.errors import ServiceError, ServiceUnavailable

@@ -22,7 +22,7 @@ def require_ray() -> ModuleType:
         import ray
     except ImportError:
         raise MissingDependency(
-            "expected Ray for more than one machine, got none: install it with: pip install 'posse[ray]'"
+            "expected Ray for more than one machine, got none: install it with: pip install 'ray[data]' pyarrow"
         ) from None
     return ray
 

@@ -233,9 +233,7 @@ def _mixture(points: Array, n_components: int) -> tuple[Array, Array]:
     try:
         from sklearn.mixture import GaussianMixture  # type: ignore[import-untyped]  # it ships no types
     except ImportError:
-        raise MissingDependency(
-            'a Gaussian mixture of films needs scikit-learn: pip install "posse[reproduce]"'
-        ) from None
+        raise MissingDependency("a Gaussian mixture of films needs scikit-learn: pip install scikit-learn") from None
     mixture = GaussianMixture(n_components, covariance_type="full", max_iter=1000, random_state=MIXTURE_SEED)
     # One thread: the systems of each component are tiny, and the number of cores must not change a result.
     from threadpoolctl import threadpool_limits

@@ -27,7 +27,7 @@ def pyplot() -> ModuleType:
     try:
         import matplotlib
     except ImportError:
-        raise MissingDependency('figures need matplotlib: pip install "posse[plot]"') from None
+        raise MissingDependency("figures need matplotlib: pip install matplotlib") from None
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 

@@ -34,7 +34,7 @@ def open_storage(url_or_path: str | os.PathLike[str], *, migrate: bool = True) -
         try:
             from posse.storage.postgres import PostgresStorage
         except ImportError:
-            raise MissingDependency('PostgreSQL needs psycopg: pip install "posse[postgres]"') from None
+            raise MissingDependency('PostgreSQL needs psycopg: pip install "psycopg[binary]"') from None
         return PostgresStorage(address, migrate=migrate)
     if address.startswith("sqlite:///"):
         address = address.removeprefix("sqlite:///")
