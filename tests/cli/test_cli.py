@@ -144,20 +144,29 @@ def test_the_command_reports_an_error_in_one_line_and_status_2():
 def test_a_folder_that_cannot_be_made_is_one_clear_error(run, tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(ResultFileError, match="cannot make the folder"):
-        run("demo", "--out", tmp_path / "taken", "--seeds", "1")
+        run("paper", "--out", tmp_path / "taken", "--seeds", "1")
+
+
+def test_the_demo_sells_more_than_the_stores_and_as_much_as_the_log_promised(run, tmp_path):
+    found = json.loads(run("demo", "--out", tmp_path, "--visitors", "3000", "--json").stdout)
+
+    assert found["by_rule"] < found["promised"]["low"] < found["learned"] < found["promised"]["high"] + 0.02
+    assert found["learned"] < found["best"]
+    assert {file.name for file in tmp_path.iterdir()} == {"report.html", "sales.png", "sales.svg", "stores.posse"}
 
 
 @pytest.mark.slow
-def test_demo_writes_table_and_pictures(run, tmp_path):
-    output = run("demo", "--out", tmp_path / "demo", "--seeds", "2", "--workers", "1").stdout
+def test_paper_writes_table_and_pictures(run, tmp_path):
+    output = run("paper", "--out", tmp_path / "paper", "--seeds", "2", "--workers", "1").stdout
 
     for name in ("posse", "ebmUCB", "ebmTS", "LinUCB", "LinTS", "OLSBandit", "RMBandit"):
         assert name in output
-    assert {file.name for file in (tmp_path / "demo").iterdir()} == {"regret.parquet", "regret.png", "regret.svg"}
+    assert {file.name for file in (tmp_path / "paper").iterdir()} == {"regret.parquet", "regret.png", "regret.svg"}
 
 
-def test_demo_says_which_exploration_the_rivals_used(run, tmp_path):
-    said = json.loads(run("demo", "--out", tmp_path, "--seeds", "2", "--workers", "1", "--json").stdout)
+@pytest.mark.slow
+def test_paper_says_which_exploration_the_rivals_used(run, tmp_path):
+    said = json.loads(run("paper", "--out", tmp_path, "--seeds", "2", "--workers", "1", "--json").stdout)
     settings = {row["policy"]: row["settings"] for row in said["policies"]}
 
     assert settings["LinUCB"].startswith("exploration 1, constant")

@@ -26,6 +26,12 @@ class Home(NamedTuple):
 
 # A test compares each sentence with the first one of the command's own help.
 COMMANDS = {
+    "demo": Home(
+        "demo",
+        "demo",
+        DECIDE,
+        "Let 60 stores learn from 20,000 visitors which offer sells, then decide for 10,000 new ones.",
+    ),
     "fit": Home(
         "fit",
         "fit",
@@ -94,9 +100,9 @@ COMMANDS = {
         SERVE,
         "Compile and cache every kernel, on two cores: afterwards nothing that starts waits for the compiler.",
     ),
-    "demo": Home(
-        "demo",
-        "demo",
+    "paper": Home(
+        "paper",
+        "paper",
         RESEARCH,
         "Compare posse with the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 seeds.",
     ),

@@ -1,4 +1,4 @@
-"""``posse demo``: posse and the paper's six methods on its base world."""
+"""``posse paper``: posse and the paper's six methods on its base world."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from posse.errors import MissingDependency
 TUNING_GRID = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the result file and the pictures.")] = Path("demo"),
+def paper(
+    out: Annotated[Path, typer.Option(help="Folder for the result file and the pictures.")] = Path("paper"),
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 100,
     workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,

@@ -79,7 +79,7 @@ def expected_arm(evidence: kernels.Evidence) -> Prior:
     return Prior(
         covariance=np.exp(evidence.centre[levels.LEVEL]) * symmetric(back @ evidence.target @ back.T)[None],
         noise_variance=np.exp(evidence.centre[levels.NOISE]),
-        shared_precision=symmetric(np.linalg.inv(back @ spread @ back.T))[None],
+        shared_precision=symmetric(np.asarray(np.linalg.inv(back @ spread @ back.T), dtype=np.float64))[None],
         shared_location=(back @ evidence.arm_mean)[None],
     )
 
