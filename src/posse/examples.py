@@ -64,7 +64,7 @@ def load_retailer(n_decisions: int = 20_000, seed: int = 0) -> Log:
     """
     import polars as pl
 
-    from posse.logs import Log
+    from posse.logs import Log, Names
 
     n = whole_number(n_decisions, "n_decisions", at_least=1)
     _, rng = _streams(seed)
@@ -102,7 +102,7 @@ def load_retailer(n_decisions: int = 20_000, seed: int = 0) -> Log:
             "policy": ["by hand"] * n,
         }
     )
-    return Log(frame)
+    return Log(frame, names=Names(task="store", arm="offer", reward="sale"))
 
 
 def retailer_rates(tasks: Any, contexts: Any, seed: int = 0) -> Array:

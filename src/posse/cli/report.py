@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ def report(
         typer.Option(
             "--log",
             "-l",
-            help="Its log (.jsonl, .parquet) or a table (.parquet, .csv), to say what deciding has gained.",
+            help="Its log (.jsonl, .parquet) or a table (.parquet, .csv), to say what is gained.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
@@ -29,6 +30,11 @@ def report(
         typer.Option(metavar="TARGET", help="Another way to decide to compare with, as for `posse evaluate --policy`."),
     ] = None,
     unit: Annotated[str, typer.Option(help="The unit of rewards, such as €.")] = "",
+    task_name: Annotated[
+        str | None, typer.Option(metavar="NOUN", help="What a task is, such as store, or person/people.")
+    ] = None,
+    arm_name: Annotated[str | None, typer.Option(metavar="NOUN", help="What an arm is, such as offer.")] = None,
+    reward_name: Annotated[str | None, typer.Option(metavar="NOUN", help="What a reward is, such as sale.")] = None,
     title: Annotated[str, typer.Option(help="The title of the page.")] = "",
     decisions: Annotated[
         float | None,
@@ -57,10 +63,10 @@ def report(
     csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
     seed: Annotated[int, typer.Option(help="Of resamples and folds.")] = 0,
 ) -> None:
-    """Write one page for people who decide: which arm is best where, what deciding gained, when to stop exploring.
+    """Write one page for people who decide: what is gained, which arm is best where, when exploring stops paying.
 
-    From a fleet, a log, or both. The page is one file that needs no server and no network; it can be mailed and
-    printed. What the log cannot tell is said on the page.
+    From a fleet, a log, or both. The page is one file that needs no server and no network. If the log cannot say what
+    is gained, the page says why and what would help.
     """
     from posse.cli.stages import stages
 
@@ -70,6 +76,7 @@ def report(
         raise InvalidValue("expected a log to compare the rule by, got none; pass --log")
     with stages() as begin:
         begin("loading")
+        from posse.logs import Names
         from posse.report import make_report
 
         posse = decided = target = None
@@ -85,12 +92,21 @@ def report(
             from posse.cli.evaluate import target_option
 
             target = target_option(rule, decided)
+        names = replace(
+            Names() if decided is None else decided.names,
+            **{
+                key: noun
+                for key, noun in {"task": task_name, "arm": arm_name, "reward": reward_name}.items()
+                if noun is not None
+            },
+        )
         made = make_report(
             posse,
             decided,
             rule=target,
             coming=decisions,
             unit=unit,
+            names=names,
             title=title,
             absent_reward=absent_reward,
             rewards=rewards,  # type: ignore[arg-type]  # checked there
@@ -101,6 +117,7 @@ def report(
         made.save(out)
         if csv is not None:
             made.save_table(csv)
+    typer.echo(str(made))
     typer.echo(f"wrote {out}")
     if csv is not None:
         typer.echo(f"wrote {csv}")

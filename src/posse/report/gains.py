@@ -1,4 +1,4 @@
-"""What deciding has gained, from a log; or the reasons why the log cannot tell."""
+"""What the policy learned from a log would earn, what the log earned, and the best single arm; or why nobody can say."""
 
 from __future__ import annotations
 
@@ -9,169 +9,167 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.fleet.expecting import CONFIDENCE
-from posse.model import Prior
-from posse.offline import Always, Estimate, Evaluation, Learned, Logged, LoggedBandit, Refusal, Uniform, evaluate
+from posse.offline import Estimate, Evaluation, Learned, Logged, LoggedBandit, Refusal, Uniform, evaluate
+from posse.offline.folds import FOLDS, deal_folds
 from posse.offline.targets import as_target
 
 if TYPE_CHECKING:
     from posse.families import Rewards
     from posse.logs import Log
+    from posse.types import Array
 
 ESTIMATOR = "dr"
-ON_ITS_OWN = 1e12  # precision of a mean that no task may move
-RANDOM, ONE_ARM, RULE, ALONE = "random", "one-arm", "rule", "alone"
-NOTHING = Estimate(math.nan, math.nan)
-SHARED_NAME, ALONE_NAME = "learned together", "learned alone"
+CONFIDENCE = 0.95
+POLICY = "ebm-rand-ucb"
+LEARNED, ONE_ARM, RULE, RANDOM = "learned", "one-arm", "rule", "random"
+UNKNOWN = Estimate(math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
-    """What deciding gained per decision over one other way to decide.
+class Way:
+    """One way to choose, and what it would have earned per decision of the log.
 
     Parameters
     ----------
-    over : {"random", "one-arm", "rule", "alone"}
+    way : {"learned", "one-arm", "rule", "random"}
     name : str
-        Of the other way: its arm, or the rule's name.
-    gain : Estimate
-        NaN if the log cannot tell. Without an interval where there are too few tasks.
+        Of the policy, the arm or the rule.
+    value, uplift : Estimate
+        What it would earn, and how much more than the log did; NaN where the log cannot tell.
     refusals : tuple of Refusal
         Why it cannot.
     """
 
-    over: str
+    way: str
     name: str
-    gain: Estimate
+    value: Estimate = UNKNOWN
+    uplift: Estimate = UNKNOWN
     refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a number."""
+        return math.isfinite(self.value.value) and math.isfinite(self.uplift.value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gains:
-    """What a log says about what deciding has gained.
+    """What a log says about ways to choose.
 
     Parameters
     ----------
     earned : Estimate
-        Mean reward per decision.
+        Mean reward per decision of the log; without an interval where the log as a whole cannot be evaluated.
+    variance : float
+        Of its rewards.
     rows, rows_in_log : int
         Decisions that count, and those there are.
-    gains : tuple of Gain
+    ways : tuple of Way
+        What was learned, the best single arm, the rule if there is one, and random choice.
     notes : tuple of str
     """
 
     earned: Estimate
+    variance: float
     rows: int
     rows_in_log: int
-    gains: tuple[Gain, ...]
+    ways: tuple[Way, ...]
     notes: tuple[str, ...]
 
+    @property
+    def learned(self) -> Way:
+        """The policy learned from the log."""
+        return self.ways[0]
 
-def gains_of(
-    log: Log, *, one_arm: Any = None, rule: Any = None, rewards: Rewards | None = None, seed: int = 0
-) -> Gains:
-    """Return what the decisions of a log gained over random play, one arm for all, a rule and no sharing.
 
-    The first three compare what was earned with what the other would have earned in the same contexts. The last
-    compares two ways to learn from this log, both judged by rows that they did not learn from: all tasks together, and
-    each task alone.
+class BestArm:
+    """Choose the arm that earns most if all decisions have to take the same one, cross-fitted.
+
+    In every fold it is the arm with the highest weighted mean reward (SNIPS) in the other folds; where that one is not
+    eligible, the next best that is. So nothing is judged by a reward that it was picked by.
+    """
+
+    name = "best single arm"
+
+    def __init__(self) -> None:
+        self.picked: tuple[str, ...] = ()
+
+    def probabilities(self, data: LoggedBandit) -> Array:
+        """Return 1 for the arm that the other folds would pick."""
+        folds, result, picked = deal_folds(data.tasks), np.zeros((data.n_rows, data.n_arms)), []
+        for fold in range(FOLDS):
+            seen, rows = folds != fold, np.flatnonzero(folds == fold)
+            weights = 1 / data.propensities[seen]
+            total = np.bincount(data.arms[seen], weights, minlength=data.n_arms)
+            earned = np.bincount(data.arms[seen], weights * data.rewards[seen], minlength=data.n_arms)
+            worth = np.divide(earned, total, out=np.full(data.n_arms, -1e300), where=total > 0)
+            picked.append(str(data.arm_labels[worth.argmax()]))
+            result[rows, np.where(data.eligible[rows], worth, -np.inf).argmax(axis=1)] = 1.0
+        self.picked = tuple(dict.fromkeys(picked))
+        return result
+
+
+def gains_of(log: Log, *, rule: Any = None, rewards: Rewards | None = None, seed: int = 0) -> Gains:
+    """Return what was earned, and what the learned policy, one arm for all, a rule and random choice would earn.
+
+    The numbers are those of ``evaluate(log, Learned("ebm-rand-ucb"), against=Logged(), estimators=["dr"])``.
 
     Parameters
     ----------
     log : Log
-    one_arm : str or int, optional
-        The arm to compare with, taken everywhere; left out where the log does not have it.
     rule : Target or function, optional
         As for :func:`posse.offline.evaluate`.
     rewards : {"number", "binary", "count"}, optional
         What rewards are. Default: what the log says.
     seed : int
-        Of resamples and folds.
+        Of resamples and of the folds of the reward model.
     """
-    settings: dict[str, Any] = {"estimators": (ESTIMATOR,), "confidence": CONFIDENCE, "rewards": rewards, "seed": seed}
-    others: list[tuple[str, Any]] = [(RANDOM, Uniform())]
+    best = BestArm()
+    asked: dict[str, Any] = {LEARNED: Learned(POLICY), ONE_ARM: best}
     if rule is not None:
-        others.append((RULE, as_target(rule)))
-    if one_arm is not None and one_arm in log.arms:
-        others.append((ONE_ARM, Always(one_arm)))
-    # A rule may be one of the others.
-    others = [one for i, one in enumerate(others) if one[1].name not in {other.name for _, other in others[:i]}]
-    names = [str(one_arm) if over == ONE_ARM else str(target.name) for over, target in others]
+        asked[RULE] = as_target(rule)
+    if rule is None or asked[RULE].name != Uniform().name:
+        asked[RANDOM] = Uniform()
+    known = log.frame["reward"].drop_nulls().to_numpy().astype(np.float64)
+    mean, variance = (float(known.mean()), float(known.var())) if known.size else (math.nan, math.nan)
+    settings: dict[str, Any] = {"estimators": (ESTIMATOR,), "confidence": CONFIDENCE, "rewards": rewards, "seed": seed}
     try:
-        found = evaluate(log, [target for _, target in others], against=Logged(), **settings)
+        found = evaluate(log, list(asked.values()), against=Logged(), **settings)
     except InvalidValue:
-        return _nothing(log, others, names)
-    gains = [_over(found, over, target.name, name) for (over, target), name in zip(others, names, strict=True)]
-    sharing = _sharing(log, found, settings)
-    return Gains(found.on_policy, found.rows, found.rows_in_log, (*gains, sharing), found.notes)
+        why = _unreadable(log)
+        if why is None:
+            raise
+        ways = tuple(Way(way, target.name, refusals=(why,)) for way, target in asked.items())
+        return Gains(Estimate(mean, math.nan), variance, 0, log.n_rows, ways, ())
+    ways = tuple(
+        _way(found, way, target.name, " or ".join(best.picked) if way == ONE_ARM else target.name)
+        for way, target in asked.items()
+    )
+    earned = found.on_policy if math.isfinite(found.on_policy.value) else Estimate(mean, math.nan)
+    return Gains(earned, variance, found.rows, found.rows_in_log, ways, found.notes)
 
 
-def _nothing(log: Log, others: list[tuple[str, Any]], names: list[str]) -> Gains:
-    """Return why a log that cannot be read as decisions says nothing; whatever else is wrong is raised again."""
+def _unreadable(log: Log) -> Refusal | None:
+    """Return why a log cannot be read as decisions: no row with reward and propensity, or rows that contradict."""
     try:
         LoggedBandit.from_log(log)
     except InvalidValue as error:
-        # Not one row with both a reward and a propensity, or rows that contradict themselves.
-        why = (Refusal("log", str(error), "posse log check says more about the log"),)
-    else:
-        raise
-    refused = [Gain(over, name, NOTHING, why) for (over, _), name in zip(others, names, strict=True)]
-    return Gains(NOTHING, 0, log.n_rows, (*refused, Gain(ALONE, ALONE_NAME, NOTHING, why)), ())
+        return Refusal("log", str(error), "posse log check says more about the log")
+    return None
 
 
-def _over(found: Evaluation, over: str, target: str, name: str) -> Gain:
-    """Return the gain of the log over a target: the difference the other way round."""
+def _way(found: Evaluation, way: str, target: str, name: str) -> Way:
     report = next(one for one in found.targets if one.name == target)
-    if report.refusals:
-        return Gain(over, name, NOTHING, report.refusals)
-    for row in found.differences.iter_rows(named=True):
-        if row["target"] == target:
-            value, se, low, high, positive = _numbers(row)
-            return Gain(over, name, Estimate(-value, se, -high, -low, 1 - positive))
-    return Gain(over, name, NOTHING, _logged_refusals(found))
-
-
-def _numbers(row: dict[str, Any]) -> list[float]:
-    return [math.nan if row[part] is None else row[part] for part in ("value", "se", "low", "high", "positive")]
-
-
-def _logged_refusals(found: Evaluation) -> tuple[Refusal, ...]:
-    return next((target.refusals for target in found.targets if target.name == Logged().name), ())
-
-
-def _sharing(log: Log, found: Evaluation, settings: dict[str, Any]) -> Gain:
-    """Return what learning together gains over learning alone."""
-    refused = [target.refusals for target in found.targets]
-    if found.table.is_empty() and refused:
-        return Gain(ALONE, ALONE_NAME, NOTHING, refused[0])
-    if found.tasks < 2:
-        nobody = Refusal("one-task", "there is one task only, so there is nothing to share", "more tasks")
-        return Gain(ALONE, ALONE_NAME, NOTHING, (nobody,))
-    data = LoggedBandit.from_log(log)
-    # Clicks as numbers, as those who learn alone learn them: what is compared is sharing, not the model of a reward.
-    together = Learned("ebm-rand-ucb", exploration=0.0, rewards="number", label=SHARED_NAME)
-    alone = Learned("ebm-rand-ucb", exploration=0.0, prior=_own_prior(data), label=ALONE_NAME)
-    both = evaluate(log, together, against=alone, **settings)
-    why = tuple(dict.fromkeys(refusal for target in both.targets for refusal in target.refusals))
-    if why:
-        return Gain(ALONE, ALONE_NAME, NOTHING, why)
-    for row in both.differences.iter_rows(named=True):
-        return Gain(ALONE, ALONE_NAME, Estimate(*_numbers(row)))
-    return Gain(ALONE, ALONE_NAME, NOTHING)
-
-
-def _own_prior(data: LoggedBandit) -> Prior:
-    """Return what a task alone starts from: the mean reward of all, and no idea of what differs from it.
-
-    Its spread is that of the rewards, so units do not matter; numbers were scaled when the log was read.
-    """
-    d, K = data.contexts.shape[1], data.n_arms
-    spread = max(float(data.rewards.var()), 1e-12)
-    location = np.zeros((K, d))
-    location[:, 0] = data.rewards.mean()  # the intercept comes first
-    return Prior(
-        covariance=np.tile(spread * np.eye(d), (K, 1, 1)),
-        noise_variance=spread,
-        shared_precision=ON_ITS_OWN / spread,
-        shared_location=location,
+    logged = next((one for one in found.targets if one.name == Logged().name), report)
+    if report.refusals or logged.refusals:
+        return Way(way, name, refusals=report.refusals or logged.refusals)
+    value, uplift = (
+        [row for row in table.iter_rows(named=True) if row["target"] == target]
+        for table in (found.table, found.differences)
     )
+    return Way(way, name, *(_estimate(rows[0]) if rows else UNKNOWN for rows in (value, uplift)))
+
+
+def _estimate(row: dict[str, Any]) -> Estimate:
+    parts = (row.get(part) for part in ("value", "se", "low", "high", "positive"))
+    return Estimate(*(math.nan if part is None else part for part in parts))

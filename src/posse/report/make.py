@@ -14,11 +14,13 @@ import numpy as np
 from posse.checks import number
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import average_contexts, rewards_of_tasks, rewards_vary
+from posse.logs import Names
 from posse.report.best import Best, best_of
 from posse.report.gains import gains_of
 from posse.report.report import Report
 from posse.report.stopping import Stopping, stopping_of
 from posse.report.unusual import Unusual, unusual_tasks
+from posse.report.words import one
 
 if TYPE_CHECKING:
     from posse.families import Rewards
@@ -40,6 +42,7 @@ def make_report(
     rule: Any = None,
     coming: float | None = None,
     unit: str = "",
+    names: Names | None = None,
     title: str = "",
     absent_reward: float | None = None,
     rewards: Rewards | None = None,
@@ -53,21 +56,23 @@ def make_report(
     fleet : Fleet, optional
         Default: one that learns from the log.
     log : Log or path, optional
-        Decisions and rewards. Without it the report does not say what deciding has gained.
+        Decisions and rewards. Without it the report does not say what choosing by what was learned gains.
     rule : Target or function, optional
-        Another way to decide that the log is compared with; as for :func:`posse.offline.evaluate`.
+        Another way to choose that is compared; as for :func:`posse.offline.evaluate`.
     coming : float, optional
         Decisions to look ahead when it is asked whether exploration still pays, over all tasks, which get them in
         proportion to their rewards. Default: as many as there are rewards.
     unit : str
-        Of rewards, shown behind their numbers.
+        Of rewards that are numbers, shown behind them.
+    names : Names, optional
+        The words for task, arm and reward; "person/people" gives a plural. Default: those of the log.
     title : str
     absent_reward : float, optional
         The reward of rows of the log without one. Default: what the fleet counts them as, or they are left out.
     rewards : {"number", "binary", "count"}, optional
         What rewards of the log are, for a fleet that learns from it. Default: what the log says.
     seed : int
-        Of resamples, folds and the contexts that are looked at.
+        Of resamples, of the folds of the reward model, and of the contexts that are looked at.
     progress : callable, optional
         Called with the name of every stage before it starts.
 
@@ -120,13 +125,13 @@ def make_report(
             log = log.with_rewards(absent)
         begin("checking the log")
         log_findings = check_log(log)
-        begin("comparing with other ways to decide")
-        gains = gains_of(
-            log, one_arm=best.arms[_best_for_all(best)], rule=rule, rewards=cast("Any", fleet.rewards), seed=seed
-        )
+        begin("estimating what was gained")
+        gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed)
+    names = names or (Names() if log is None else log.names)
     return Report(
-        title=title or "What the bandits have learned",
+        title=title or f"Which {one(names.arm)} in which {one(names.task)}",
         made=datetime.datetime.now(datetime.UTC),
+        names=names,
         unit=unit,
         overview=overview,
         best=best,
@@ -223,11 +228,6 @@ def _listed(best: Best, unusual: list[Unusual]) -> IntArray:
     room = LISTED - len(odd)
     kept = set(order[:room].tolist()) | odd
     return np.array([task for task in order.tolist() if task in kept], dtype=np.int64)
-
-
-def _best_for_all(best: Best) -> int:
-    """Return the arm that earns most if every task must take the same one."""
-    return int((best.rewards @ best.mean).argmax()) if best.rewards.any() else int(best.mean.mean(axis=0).argmax())
 
 
 def _table(best: Best) -> Any:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from posse.fleet import Overview
     from posse.fleet.labels import Label
+    from posse.logs import Names
     from posse.logs.findings import Finding
     from posse.report.best import Best
     from posse.report.gains import Gains
@@ -32,6 +33,8 @@ class Report:
     ----------
     title : str
     made : datetime
+    names : Names
+        The words for task, arm and reward.
     unit : str
         Of rewards, behind their numbers; may be empty.
     overview : Overview
@@ -58,6 +61,7 @@ class Report:
 
     title: str
     made: datetime.datetime
+    names: Names
     unit: str
     overview: Overview
     best: Best
@@ -75,6 +79,12 @@ class Report:
     def __repr__(self) -> str:
         log = "without a log" if self.gains is None else f"a log of {self.gains.rows_in_log:,} decisions"
         return f"<Report {self.title!r}: {len(self.best.tasks):,} tasks, {len(self.best.arms)} arms, {log}>"
+
+    def __str__(self) -> str:
+        """Return the sentence that the page opens with."""
+        from posse.report.lead import lead_of
+
+        return lead_of(self).headline
 
     def html(self) -> str:
         """Return the page: one HTML document that needs nothing else."""

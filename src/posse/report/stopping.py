@@ -16,10 +16,10 @@ same expectation with :math:`r_k` in place of :math:`s_k` is the expected value 
 
 .. math:: (N - n)\, \mathrm{EVSI}(n) - n\, c, \qquad c = \sum_k p_k (\max_j m_j - m_k),
 
-and the best :math:`n` is what the report says. Two ways to explore are weighed: as the fleet does now, and a trial that
-takes arms as often as they are likely to be best (Thompson sampling), since a fleet that has all but settled on an arm
-may have stopped too early. Both are lower bounds: a task also learns from the others, and a policy explores less as it
-learns.
+and the best :math:`n` is what the report says. Two ways to explore are weighed, as the fleet does now and by taking arms
+as often as they are likely to be best (Thompson sampling), since a fleet that has all but settled on an arm may have
+stopped too early; the better one counts. Both are lower bounds: a task also learns from the others, and a policy
+explores less as it learns.
 
 References
 ----------
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from posse.types import Array, BoolArray, IntArray
 
 SHARES = (1 / 256, 1 / 64, 1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the coming decisions that exploration may take
-NEGLIGIBLE = 0.01  # of what deciding gains over random play: exploration that gains less does not pay
+NEGLIGIBLE = 0.01  # of what the best arm gains over random choice: exploration that gains less does not pay
 MOST_RIVALS = 10  # arms of a row that may turn out best; others hardly ever do
 REACH = 6.0
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
@@ -58,51 +58,22 @@ class Stopping:
     ----------
     coming : ndarray of shape (n_tasks,)
         Decisions that are looked ahead.
-    cost : ndarray of shape (n_tasks,)
-        What exploration costs per decision now.
-    ceiling : ndarray of shape (n_tasks,)
-        What knowing every arm would gain per decision: exploration cannot gain more.
     advantage : ndarray of shape (n_tasks,)
-        What deciding gains per decision over random play, by what is believed.
+        What taking the best arm gains per decision over random choice, by what is believed.
     explore, gain : ndarray of shape (n_tasks,)
-        For how many of the coming decisions to go on exploring as now before stopping, and what that gains over
-        stopping now, in all of the coming decisions; 0: stop now.
-    trial, trial_gain : ndarray of shape (n_tasks,)
-        The same for a trial of the arms that may be best.
-    contexts : bool
-        Whether contexts of a log were looked at, rather than average ones.
+        For how many of the coming decisions to explore before stopping, and what that gains over stopping now, in all
+        of the coming decisions; 0: stop now.
     """
 
     coming: Array
-    cost: Array
-    ceiling: Array
     advantage: Array
     explore: Array
     gain: Array
-    trial: Array
-    trial_gain: Array
-    contexts: bool
-
-    @property
-    def noticeable(self) -> Array:
-        """What a gain must exceed to count: a hundredth of what deciding gains over random play in that task."""
-        return NEGLIGIBLE * self.coming * self.advantage
 
     @property
     def pays(self) -> BoolArray:
-        """Whether going on as now pays, and a trial would not pay more."""
-        return (self.gain > self.noticeable) & ~self.trial_pays
-
-    @property
-    def trial_pays(self) -> BoolArray:
-        """Whether a trial gains noticeably more than going on as now."""
-        return self.trial_gain - self.gain > self.noticeable
-
-    @property
-    def per_decision(self) -> tuple[float, float]:
-        """Cost of exploration now and ceiling of its gain, per decision, over all tasks."""
-        total = float(self.coming.sum())
-        return float(self.coming @ self.cost) / total, float(self.coming @ self.ceiling) / total
+        """Whether exploring gains more than a hundredth of what the best arm gains over random choice."""
+        return np.asarray(self.gain > NEGLIGIBLE * self.coming * self.advantage)
 
 
 def stopping_of(
@@ -135,11 +106,10 @@ def stopping_of(
     noise = _noise(fleet)
     leverage = _leverage(encoded) if contexts else np.ones(len(encoded))
 
-    def weighed(chance: Array) -> tuple[Array, Array, Array]:
-        """Return the cost per decision of taking arms so often, for how long it is best to do so, and its gain."""
+    explore, gain = np.zeros(n_tasks), np.zeros(n_tasks)
+    for chance in (beliefs.probabilities, probability_best(mean, sd)):
         cost = per_task((chance * (best[:, None] - mean)).sum(axis=1))
         shares = np.stack([per_task(column) for column in chance.T], axis=1)
-        explore, gain = np.zeros(n_tasks), np.zeros(n_tasks)
         for share in SHARES:
             n = share * coming
             pulls = (n[:, None] * shares)[codes]
@@ -148,21 +118,8 @@ def stopping_of(
             worth = (coming - n) * per_task(improvement(mean, np.where(pulls > 0, moved, 0.0))) - n * cost
             better = worth > gain
             explore, gain = np.where(better, n, explore), np.where(better, worth, gain)
-        return cost, explore, gain
-
-    cost, explore, gain = weighed(beliefs.probabilities)
-    _, trial, trial_gain = weighed(probability_best(mean, sd))
-    return Stopping(
-        coming=coming,
-        cost=cost,
-        ceiling=per_task(improvement(mean, sd)),
-        advantage=per_task(best - mean.mean(axis=1)),
-        explore=explore,
-        gain=gain,
-        trial=trial,
-        trial_gain=trial_gain,
-        contexts=contexts,
-    )
+    advantage = per_task(best - mean.mean(axis=1))
+    return Stopping(coming=coming, advantage=advantage, explore=explore, gain=gain)
 
 
 def improvement(mean: Array, sd: Array) -> Array:

@@ -1,42 +1,40 @@
-"""Numbers as people say them."""
+"""Numbers and names as people say them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.fleet.expecting import CONFIDENCE
-
 if TYPE_CHECKING:
-    from posse.fleet.labels import Label
+    from posse.logs import Names
     from posse.types import Array
 
 SPACE = "\N{NO-BREAK SPACE}"  # a number and its unit stay together
-PERCENT = f"{100 * CONFIDENCE:g}{SPACE}%"
 MOST_DECIMALS = 8
-ROOM = 16  # characters of a name in a drawing
-WORTH = 6  # characters from which on leaving them out is worth it
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How one page writes rewards: so many decimals, and a unit.
+    """How rewards are written: so many decimals, in per cent or with a unit.
 
     Parameters
     ----------
     decimals : int
     unit : str
+    percent : bool
+        Whether rewards are probabilities, written in per cent.
     """
 
     decimals: int
     unit: str = ""
+    percent: bool = False
 
     @classmethod
-    def for_widths(cls, half_widths: Array, unit: str = "") -> Words:
+    def for_widths(cls, half_widths: Array, unit: str = "", percent: bool = False) -> Words:
         """Return as many decimals as two digits of a typical interval need.
 
         Examples
@@ -44,15 +42,13 @@ class Words:
         >>> Words.for_widths(np.array([0.2, 0.31, 0.5])).decimals
         2
         """
-        wide = half_widths[np.isfinite(half_widths) & (half_widths > 0)]
-        if not wide.size:
-            return cls(2, unit)
-        digits = 1 - math.floor(math.log10(float(np.median(wide))))
-        return cls(min(max(digits, 0), MOST_DECIMALS), unit)
+        wide = half_widths[np.isfinite(half_widths) & (half_widths > 0)] * (100 if percent else 1)
+        digits = 1 - math.floor(math.log10(float(np.median(wide)))) if wide.size else 1 if percent else 2
+        return cls(min(max(digits, 0), MOST_DECIMALS), unit, percent)
 
     def plain(self, value: float) -> str:
         """Return a reward without its unit; what rounds to 0 has no sign."""
-        shown = f"{value:,.{self.decimals}f}"
+        shown = f"{100 * value if self.percent else value:,.{self.decimals}f}"
         return shown.lstrip("-") if not any(digit in shown for digit in "123456789") else shown.replace("-", "−")
 
     def reward(self, value: float) -> str:
@@ -60,89 +56,96 @@ class Words:
 
         Examples
         --------
-        >>> Words(2, "€").reward(-0.5)
-        '−0.50\xa0€'
+        >>> Words(2, "€").reward(-0.5), Words(1, percent=True).reward(0.153)
+        ('−0.50\xa0€', '15.3\xa0%')
         """
-        return f"{self.plain(value)}{SPACE}{self.unit}".rstrip()
+        return f"{self.plain(value)}{SPACE}{'%' if self.percent else self.unit}".rstrip()
+
+    def difference(self, value: float) -> str:
+        r"""Return by how much one reward is more than another.
+
+        Examples
+        --------
+        >>> Words(1, percent=True).difference(0.068), Words(2, "€").difference(-0.5)
+        ('+6.8\xa0points', '−0.50\xa0€')
+        """
+        return f"{self.signed(value)}{SPACE}{'points' if self.percent else self.unit}".rstrip()
+
+    def signed(self, value: float) -> str:
+        """Return a difference without its unit."""
+        shown = self.plain(value)
+        return f"+{shown}" if value > 0 and any(digit in shown for digit in "123456789") else shown
 
     def interval(self, low: float, high: float) -> str:
         """Return the ends of an interval."""
         return f"{self.plain(low)} to {self.plain(high)}"
 
-    def total(self, value: float) -> str:
-        """Return a sum over many decisions, or a small part of one: three digits that count.
 
-        Examples
-        --------
-        >>> [Words(2).total(value) for value in (31415.9, 0.0568, 0.000052)]
-        ['31,416', '0.0568', 'under 0.001']
-        """
-        least = 10.0 ** -(self.decimals + 1)
-        if 0 < abs(value) < least:
-            shown = f"under {least:.{self.decimals + 1}f}"
-        elif abs(value) >= 100:
-            shown = f"{value:,.0f}"
-        else:
-            shown = f"{float(f'{value:.3g}'):.12f}".rstrip("0").rstrip(".")
-        return f"{shown.replace('-', '−')}{SPACE}{self.unit}".rstrip()
-
-
-def sureness(probability: float, brief: bool = False) -> str:
-    """Return how sure something is; never wholly. In a table, ``brief``, with a sign instead of a word.
+def sureness(probability: float) -> str:
+    """Return how sure something is; never wholly.
 
     Examples
     --------
     >>> [sureness(p).replace(SPACE, " ") for p in (0.934, 0.993, 0.99999, 0.0001)]
-    ['93 %', '99.3 %', 'over 99.9 %', 'under 0.1 %']
+    ['93 %', '99.3 %', '> 99.9 %', '< 0.1 %']
     """
-    if probability > 0.999:
-        return f"{f'>{SPACE}' if brief else 'over '}99.9{SPACE}%"
-    if probability < 0.001:
-        return f"{f'<{SPACE}' if brief else 'under '}0.1{SPACE}%"
+    if not 0.001 <= probability <= 0.999:
+        return f">{SPACE}99.9{SPACE}%" if probability > 0.5 else f"<{SPACE}0.1{SPACE}%"
     percent = 100 * probability
     return f"{percent:.1f}{SPACE}%" if percent > 99 or percent < 1 else f"{percent:.0f}{SPACE}%"
 
 
-def share(part: float) -> str:
-    """Return a part of a whole in percent."""
-    return f"{100 * part:.0f}{SPACE}%"
+def one(noun: str) -> str:
+    """Return a noun for one thing: of "person/people" the first."""
+    return noun.partition("/")[0]
 
 
-def count(number: float, one: str, many: str = "") -> str:
+def many(noun: str) -> str:
+    """Return a noun for several things.
+
+    Examples
+    --------
+    >>> [many(noun) for noun in ("store", "city", "day", "branch", "person/people")]
+    ['stores', 'cities', 'days', 'branches', 'people']
+    """
+    single, slash, several = noun.partition("/")
+    if slash:
+        return several
+    if single.endswith("y") and single[-2:-1] not in tuple("aeiou"):
+        return single[:-1] + "ies"
+    return single + ("es" if single.endswith(("s", "x", "z", "ch", "sh")) else "s")
+
+
+def count(number: float, noun: str) -> str:
     """Return a number with its noun.
 
     Examples
     --------
-    >>> count(1, "task"), count(1200, "task")
-    ('1 task', '1,200 tasks')
+    >>> count(1, "store"), count(1200, "store")
+    ('1 store', '1,200 stores')
     """
-    return f"{number:,.0f} {one if round(number) == 1 else many or one + 's'}"
+    return f"{number:,.0f}{SPACE}{one(noun) if round(number) == 1 else many(noun)}"
 
 
-def short_names(labels: Sequence[Label]) -> list[str]:
-    """Return names without the long beginning and end that all of them share, for where there is little room.
+def article(noun: str) -> str:
+    """Return a noun with its article.
 
     Examples
     --------
-    >>> short_names(["special offer: coffee for you today", "special offer: cake for you today"])
-    ['…offer: coffee…', '…offer: cake…']
-    >>> short_names(["coffee", "cake"])
-    ['coffee', 'cake']
+    >>> article("sale"), article("order")
+    ('a sale', 'an order')
     """
-    names = [str(label) for label in labels]
-    if len(names) < 2 or max(map(len, names)) <= ROOM:
-        return names
-    start = _alike(names)
-    end = _alike([name[start:][::-1] for name in names])
-    # Whole words stay whole, and the last one before the difference says what differs.
-    start = names[0].rfind(" ", 0, max(names[0].rfind(" ", 0, start), 0)) + 1
-    while end and names[0][len(names[0]) - end].isalnum():
-        end -= 1
-    start, end = (start if start >= WORTH else 0), (end if end >= WORTH else 0)
-    return [("…" if start else "") + name[start : len(name) - end].strip() + ("…" if end else "") for name in names]
+    return f"{'an' if noun[:1].lower() in tuple('aeiou') else 'a'} {one(noun)}"
 
 
-def _alike(names: list[str]) -> int:
-    """Return how many characters all names begin with; the first and the last in order differ first."""
-    first, last = min(names), max(names)
-    return next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+def in_their_words(text: str, names: Names) -> str:
+    """Return a message of the library with the owner's words for tasks and arms.
+
+    Examples
+    --------
+    >>> from posse.logs import Names
+    >>> in_their_words("3 tasks never took arm 'arm'", Names(task="store", arm="offer"))
+    "3 stores never took offer 'arm'"
+    """
+    words = {"task": one(names.task), "tasks": many(names.task), "arm": one(names.arm), "arms": many(names.arm)}
+    return re.sub(r"(?<![\w'\"-])(tasks?|arms?)(?![\w'\"-])", lambda found: words[found[0]], text)

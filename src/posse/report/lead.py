@@ -1,0 +1,205 @@
+"""What the page opens with: one sentence about the gain and one picture, or why there is none and what is needed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.offline import Limits
+from posse.report.gains import CONFIDENCE, LEARNED, ONE_ARM, RANDOM
+from posse.report.words import SPACE, Words, article, count, in_their_words, many, one
+
+if TYPE_CHECKING:
+    from posse.offline import Estimate
+    from posse.report.gains import Gains
+    from posse.report.report import Report
+
+PROBABLY = 0.75  # from which on an arm that is probably best may be preferred
+# Rows of each of two arms that show a difference of half the mean, at 95 % and with a power of 80 %, per squared
+# coefficient of variation: 2 (1.96 + 0.84)^2 / 0.5^2.
+ROWS_PER_ARM = 62.7
+MULTIPLE = 1.5  # ratio from which on it is said as "times"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of the picture.
+
+    Parameters
+    ----------
+    label, name : str
+        The name of an arm or of a rule may be empty.
+    value : Estimate
+    learned : bool
+    """
+
+    label: str
+    name: str
+    value: Estimate
+    learned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What the page opens with.
+
+    Parameters
+    ----------
+    headline : str
+    more : tuple of str
+        Sentences that follow.
+    bars : tuple of Bar
+    words : Words
+        For the numbers of the bars.
+    prefers : bool
+        Whether the data prefer any arm anywhere.
+    """
+
+    headline: str
+    more: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    words: Words
+    prefers: bool
+
+
+def lead_of(report: Report) -> Lead:
+    """Return the opening of a page."""
+    gains = report.gains
+    words = _words(report)
+    if not report.varies:
+        headline = f"There are no {many(report.names.reward)} yet"
+        if report.overview.n_rewards:
+            headline = f"All {many(report.names.reward)} so far are equal"
+        which = f"so no {one(report.names.arm)} can be told from another."
+        return Lead(f"{headline}, {which}", (), (), words, False)
+    prefers = _prefers(report)
+    if gains is None:
+        headline = "What choosing by what was learned gains cannot be said without a log of the decisions."
+        need = "Let the fleet write one, Posse(..., log=…), and pass it: posse report FLEET --log LOG."
+        return Lead(headline if prefers else _too_few(report), (need,), (), words, prefers)
+    if not gains.learned.known:
+        return Lead(*_cannot_say(report, gains, words), _bars(report, gains), words, prefers)
+    headline, more = _gain(report, gains, words)
+    if prefers:
+        return Lead(headline, more, _bars(report, gains), words, True)
+    if not math.isfinite(gains.learned.uplift.low):
+        return Lead(_too_few(report), (*_needed(report, gains), _logged(report, gains, words)), (), words, False)
+    return Lead(_too_few(report), (*_needed(report, gains), headline, *more), _bars(report, gains), words, False)
+
+
+def _words(report: Report) -> Words:
+    percent = report.overview.rewards == "binary"
+    if report.gains is None:
+        return Words.for_widths((report.best.high - report.best.low).ravel() / 2, report.unit, percent)
+    estimates = [report.gains.earned, *(way.value for way in report.gains.ways)]
+    widths = [one.high - one.low for one in estimates if math.isfinite(one.high - one.low)]
+    typical = widths[1:2] or widths or [0.5 * abs(report.gains.earned.value)]
+    return Words.for_widths(np.array(typical) / 2, report.unit, percent)
+
+
+def _prefers(report: Report) -> bool:
+    """Return whether the data prefer any arm: by a gain above zero, for sure in a task, or probably in the average."""
+    gains, best = report.gains, report.best
+    if gains is not None and gains.learned.known and gains.learned.uplift.low > 0:
+        return True
+    weights = best.rewards + 1e-9
+    return bool(best.sure.any() or ((weights / weights.sum()) @ best.probability).max() >= PROBABLY)
+
+
+def _too_few(report: Report) -> str:
+    arm, rewards = one(report.names.arm), many(report.names.reward)
+    gains = report.gains
+    if gains is None or report.overview.rewards == "number" or not math.isfinite(gains.earned.value):
+        return f"Too few {rewards} to prefer any {arm}: {report.overview.n_rewards:,.0f} so far."
+    rows = gains.rows or gains.rows_in_log
+    total = count(gains.earned.value * rows, report.names.reward)
+    return f"Too few {rewards} to prefer any {arm}: {total} in {count(rows, 'decision')}."
+
+
+def _needed(report: Report, gains: Gains) -> tuple[str, ...]:
+    """Return how many rewards would show an arm that is half as good again as the others."""
+    mean = gains.earned.value
+    if not mean > 0:
+        return ()
+    arm, rows = report.names.arm, ROWS_PER_ARM * gains.variance / mean**2
+    if report.overview.rewards == "number":
+        each, what = rows, "decision"
+    else:
+        each, what = rows * mean, report.names.reward
+    each, total = (math.ceil(float(f"{n:.2g}")) for n in (each, each * len(report.best.arms)))
+    return (
+        f"It takes about {count(each, what)} per {one(arm)}, {total:,} in all, to show {article(arm)} that earns half "
+        "as much again as the others.",
+    )
+
+
+def _cannot_say(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, ...]]:
+    why = [
+        f"{in_their_words(refusal.reason, report.names)}. What helps: {in_their_words(refusal.remedy, report.names)}."
+        for refusal in gains.learned.refusals
+    ]
+    headline = "The log cannot say what choosing by what was learned would earn."
+    more = [text[:1].upper() + text[1:] for text in why or ["there is too little to compare."]]
+    return headline, (*more, *([_logged(report, gains, words)] if math.isfinite(gains.earned.value) else []))
+
+
+def _logged(report: Report, gains: Gains, words: Words) -> str:
+    return f"The log {_earns(report, 'earned', 'brought', 'was rewarded', words, gains.earned)}."
+
+
+def _earns(report: Report, earn: str, bring: str, be: str, words: Words, value: Estimate) -> str:
+    """Return that something earns so much: in per cent of decisions, as a number of rewards, or in their unit."""
+    reward, family = report.names.reward, report.overview.rewards
+    between = f" ({words.interval(value.low, value.high)})" if math.isfinite(value.low) else ""
+    if family == "binary":
+        what = be if reward == "reward" else f"{bring} {article(reward)}"
+        return f"{what} in {words.reward(value.value)} of decisions{between}"
+    if family == "count" and not report.unit:
+        return f"{bring} {words.plain(value.value)} {many(reward)} per decision{between}"
+    return f"{earn} {words.reward(value.value)} per decision{between}"
+
+
+def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, ...]]:
+    value, uplift = gains.learned.value, gains.learned.uplift
+    would = _earns(report, "would earn", "would bring", "would be rewarded", words, value)
+    headline = f"Choosing by what was learned {would} instead of {words.reward(gains.earned.value)}"
+    if not math.isfinite(uplift.low):
+        tasks, least = count(len(report.best.tasks), report.names.task), Limits().min_tasks
+        headline += f": {words.difference(uplift.value)}, but {tasks} cannot say how sure that is."
+        more = [f"An interval takes at least {count(least, report.names.task)} of similar size."]
+    else:
+        ends = f"{words.signed(uplift.low)} to {words.difference(uplift.high)}"
+        more = [f"The {100 * CONFIDENCE:g}{SPACE}% interval of the difference is {ends}."]
+        if uplift.low <= 0 <= uplift.high:
+            headline += ": the difference may be chance."
+        else:
+            headline += f": {words.difference(uplift.value)}{_relative(value.value, gains.earned.value)}."
+    if any(way.way == ONE_ARM and way.known and way.value.value >= value.value for way in gains.ways):
+        more.append(f"The best single {one(report.names.arm)} everywhere would earn no less.")
+    return headline, tuple(more)
+
+
+def _relative(new: float, old: float) -> str:
+    """Return how much more that is, in words: nothing where it has no meaning."""
+    if not (new > 0 and old > 0):
+        return ""
+    ratio = new / old
+    if ratio >= MULTIPLE:
+        return f", or {ratio:.1f} times"
+    share = 100 * abs(ratio - 1)
+    return f", or {share:.{0 if share >= 1 else 1}f}{SPACE}% {'more' if ratio > 1 else 'less'}"
+
+
+def _bars(report: Report, gains: Gains) -> tuple[Bar, ...]:
+    labels = {LEARNED: "What was learned", ONE_ARM: f"Best single {one(report.names.arm)}"}
+    found = [
+        Bar(labels.get(way.way, "The rule"), "" if way.way == LEARNED else way.name, way.value, way.way == LEARNED)
+        for way in gains.ways
+        if way.known and way.way != RANDOM
+    ]
+    if math.isfinite(gains.earned.value):
+        found.append(Bar("The log", "", gains.earned))
+    return tuple(found) if len(found) > 1 else ()
