@@ -85,9 +85,10 @@ def test_evaluation_finds_the_truth():
     assert better > 0
 
 
-def test_a_report_is_written_and_knows_what_sharing_is_worth():
+def test_a_report_opens_with_the_gain():
     said = run("report.py")
 
-    assert "When may I stop exploring?" in Path(re.search(r"wrote (\S+)", said)[1]).read_text("utf-8")
-    assert float(re.search(r"gained over random: ([+-][\d.]+) €", said)[1]) > 0.1
+    headline = said.splitlines()[0]
+    assert "What helps" in said or "Choosing by what was learned would earn" in headline
+    assert headline in Path(re.search(r"wrote (\S+)", said)[1]).read_text("utf-8")
     assert re.search(r"one offer is clearly best in \d+ of 40 stores", said)

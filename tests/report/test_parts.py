@@ -1,17 +1,20 @@
-"""Which arm is best, which task is unusual, and what deciding has gained: each beside another way to the number."""
+"""Which arm is best, which task is unusual, and what is gained: each beside another way to the number."""
+
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-from posse import Posse
+from posse import Posse, load_retailer
 from posse.errors import InvalidValue
 from posse.features import one_hot
+from posse.fleet.rates import expected_rates
 from posse.logs import Log
-from posse.offline import Always, Logged, Uniform, evaluate
+from posse.offline import Always, Learned, Logged, LoggedBandit, Uniform, evaluate
 from posse.report.best import best_of
-from posse.report.gains import gains_of
+from posse.report.gains import BestArm, gains_of
 from posse.report.unusual import unusual_tasks
 from posse.report.words import Words
 
@@ -73,51 +76,90 @@ def test_few_tasks_have_no_population_to_be_far_from(fleet_of, log_of):
     assert unusual_tasks(fleet, best_of(fleet)) == []
 
 
-def test_gains_are_differences_of_the_evaluation(log):
-    found = gains_of(log, one_arm="tea", rule=Always("cake"))
+def test_what_a_new_task_may_expect_is_what_inspect_says():
+    log = load_retailer(1500)
+    fleet = Posse(log.arms, log.features, rewards="binary", seed=1)
+    fleet.learn_many(log)
+    best = best_of(fleet)
 
-    raw_route = evaluate(
-        log, [Uniform(), Always("tea"), Always("cake")], against=Logged(), estimators=("dr",), confidence=0.9
-    )
-    gains = {gain.over: gain for gain in found.gains}
-    for over, target in (("random", "uniform"), ("one-arm", "always tea"), ("rule", "always cake")):
-        row = raw_route.differences.filter(target=target).to_dicts()[0]
-        assert gains[over].gain.value == pytest.approx(-row["value"])
-        assert (gains[over].gain.low, gains[over].gain.high) == pytest.approx((-row["high"], -row["low"]))
-        assert gains[over].gain.positive == pytest.approx(1 - row["positive"])
+    rates = expected_rates(fleet)
+
+    for place, arm in enumerate(best.arms):
+        found = best.new_mean[place], best.new_low[place], best.new_high[place]
+        assert found == pytest.approx(tuple(rates[arm]), rel=1e-9)
+
+
+def test_gains_are_those_of_an_evaluation(log):
+    found = gains_of(log, rule=Always("cake"), seed=3)
+
+    targets = {
+        "learned": Learned("ebm-rand-ucb"), "rule": Always("cake"), "random": Uniform(), "one-arm": Always("tea")
+    }  # fmt: skip
+    asked = evaluate(log, list(targets.values()), against=Logged(), estimators=("dr",), seed=3)
+    ways = {way.way: way for way in found.ways}
+    for way, target in targets.items():
+        for told, table in ((ways[way].value, asked.table), (ways[way].uplift, asked.differences)):
+            row = table.filter(target=target.name).to_dicts()[0]
+            assert (told.value, told.low, told.high) == pytest.approx((row["value"], row["low"], row["high"]))
     assert found.earned.value == pytest.approx(log.frame["reward"].mean())
+    assert ways["one-arm"].name == "tea"
     # Played at random, so random play is the same, and the best arm for all would have earned more.
-    assert gains["random"].gain.value == pytest.approx(0.0, abs=1e-9)
-    assert gains["one-arm"].gain.high < 0
+    assert ways["random"].uplift.value == pytest.approx(0.0, abs=1e-9)
+    assert ways["one-arm"].uplift.low > 0
+
+
+def test_the_best_of_many_equal_arms_is_not_judged_by_the_rewards_it_was_picked_by():
+    cheated, uplifts = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        n, arms = 2400, [f"arm {k}" for k in range(20)]
+        log = Log(
+            {
+                "task": [f"t{j}" for j in rng.integers(15, size=n)],
+                "arm": [arms[k] for k in rng.integers(20, size=n)],
+                "reward": rng.normal(size=n),
+                "propensity": [0.05] * n,
+            }
+        )
+        cheated.append(log.frame.group_by("arm").agg(pl.col("reward").mean())["reward"].max())
+        uplifts.append(next(way for way in gains_of(log).ways if way.way == "one-arm").uplift.value)
+
+    assert np.mean(cheated) > 0.14
+    assert np.mean(uplifts) < 0.07  # the truth is 0, with a standard error of 0.04
+
+
+def test_where_the_best_arm_is_not_eligible_the_next_best_is_taken(log):
+    data = LoggedBandit.from_log(log)
+    tea = data.arm_labels.index("tea")
+    eligible = np.ones((data.n_rows, 3), dtype=bool)
+    eligible[::7, tea] = data.arms[::7] == tea
+
+    taken = BestArm().probabilities(replace(data, eligible=eligible, probabilities=None)).argmax(axis=1)
+
+    assert (taken[eligible[:, tea]] == tea).all()
+    assert (taken[~eligible[:, tea]] == data.arm_labels.index("cake")).all()
 
 
 def test_a_rule_may_be_a_function_of_the_log(log):
     def take_cake(data):
         return np.tile([label == "cake" for label in data.arm_labels], (data.n_rows, 1)).astype(float)
 
-    by_function, by_target = gains_of(log, rule=take_cake), gains_of(log, rule=Always("cake"))
+    by_function, by_target = (
+        next(way for way in gains_of(log, rule=rule).ways if way.way == "rule") for rule in (take_cake, Always("cake"))
+    )
 
-    assert [gain.name for gain in by_function.gains] == ["uniform", "take_cake", "learned alone"]
-    assert by_function.gains[1].gain == by_target.gains[1].gain
-
-
-def test_learning_together_gains_where_tasks_have_few_rows(log_of):
-    # Eight arms, three rows each: alone, a task hardly knows its arms.
-    arms = tuple(f"arm {k}" for k in range(8))
-
-    found = gains_of(log_of(1500, n_tasks=60, arms=arms, seed=4))
-
-    assert found.gains[-1].over == "alone"
-    assert found.gains[-1].gain.low > 0
+    assert by_function.name == "take_cake"
+    assert by_function.uplift == by_target.uplift
 
 
 def test_a_log_without_propensities_is_refused_with_the_reason(log_of):
-    found = gains_of(log_of(300, propensities=False), one_arm="tea")
+    log = log_of(300, propensities=False)
+    found = gains_of(log)
 
-    assert [gain.over for gain in found.gains] == ["random", "one-arm", "alone"]
-    for gain in found.gains:
-        assert np.isnan(gain.gain.value)
-        assert any("no propensities" in refusal.reason for refusal in gain.refusals)
+    assert found.earned.value == pytest.approx(log.frame["reward"].mean())
+    for way in found.ways:
+        assert not way.known
+        assert any("no propensities" in refusal.reason for refusal in way.refusals)
 
 
 def test_a_log_without_rewards_is_refused(log_of):
@@ -125,7 +167,7 @@ def test_a_log_without_rewards_is_refused(log_of):
 
     found = gains_of(empty)
 
-    assert all(gain.refusals for gain in found.gains)
+    assert all(way.refusals for way in found.ways)
 
 
 def test_a_rule_that_is_no_rule_is_an_error(log):
@@ -137,4 +179,4 @@ def test_numbers_have_as_many_decimals_as_their_intervals_need():
     assert Words.for_widths(np.array([0.0042])).plain(0.01131) == "0.0113"
     assert Words.for_widths(np.array([250.0])).plain(1234.56) == "1,235"
     assert Words.for_widths(np.array([np.inf, 0.0])).plain(-0.001) == "0.00"
-    assert Words(2, "€").total(-0.0568) == "−0.0568\N{NO-BREAK SPACE}€"
+    assert Words.for_widths(np.array([0.023]), percent=True).reward(0.15298) == "15.3\N{NO-BREAK SPACE}%"

@@ -76,8 +76,8 @@ def test_the_story_is_there_to_be_found(tmp_path):
     storage.close()
     # 4.4 to 5.2 usual differences away in four histories; chance would put one of 20 stores at 3.2.
     assert [one.task for one in report.unusual] == [UNUSUAL]
-    (gain,) = [one.gain for one in report.gains.gains if one.over == "random"]
-    assert gain.low > 0
+    (random,) = [way for way in report.gains.ways if way.way == "random"]
+    assert random.uplift.high < 0
 
 
 def test_a_history_that_fails_half_way_leaves_nothing(tmp_path, monkeypatch):

@@ -181,7 +181,7 @@ def test_the_report_is_a_tab_with_its_styles_and_script(api, visit, tmp_path):
     open_tab(page, "Report")
     page.locator("iframe.report").wait_for()
     inside = page.frame_locator("iframe.report")
-    inside.get_by_role("heading", name="What deciding has gained").wait_for()
+    inside.locator(".headline").wait_for()
     assert inside.locator("body").evaluate("body => getComputedStyle(body).maxWidth") != "none"
     widths = inside.locator(".meter i").evaluate_all("bars => bars.map((bar) => bar.style.width)")
     assert any(width.endswith("%") for width in widths)

@@ -37,8 +37,10 @@ class Best:
     tasks, arms : tuple
     rewards : ndarray of shape (n_tasks,)
     mean, low, high, probability : ndarray of shape (n_tasks, n_arms)
-    typical_mean, typical_low, typical_high : ndarray of shape (n_tasks, n_arms)
+    typical_mean : ndarray of shape (n_tasks, n_arms)
         What the population says of a task with that context.
+    new_mean, new_low, new_high : ndarray of shape (n_arms,)
+        What to expect in a new task, at the average context of all.
     predictor, typical_predictor : Beliefs
         Both on the scale on which tasks are a population: the rewards' own for numbers, logits for clicks, logarithms
         for counts.
@@ -54,8 +56,9 @@ class Best:
     high: Array
     probability: Array
     typical_mean: Array
-    typical_low: Array
-    typical_high: Array
+    new_mean: Array
+    new_low: Array
+    new_high: Array
     predictor: Beliefs
     typical_predictor: Beliefs
     loss: Array
@@ -74,8 +77,8 @@ class Best:
     def own_share(self) -> Array:
         """How much of what is believed about that arm comes from the task's own rewards, from 0 to 1.
 
-        The part of the population's variance that they have taken away: the weight that a Gaussian posterior gives to
-        its data, for this arm in this context. The rest is borrowed.
+        The weight of own data: the part of the population's variance that they have taken away, which is the weight
+        that a Gaussian posterior gives to its data, for this arm in this context. The rest is borrowed.
         """
         at = np.arange(len(self.tasks)), self.arm
         sd, before = self.predictor.sd[at], self.typical_predictor.sd[at]
@@ -108,7 +111,9 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
     low, high = family.interval(predictor.mean, predictor.sd, CONFIDENCE)
     stranger = [unused_task(fleet.tasks)]
     typical_predictor = predictors_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at)
-    typical_low, typical_high = family.interval(typical_predictor.mean, typical_predictor.sd, CONFIDENCE)
+    average = average_contexts(fleet, stranger) if fleet.features.intercept else at[:1]
+    new_predictor = predictors_at(fleet, stranger, np.zeros(1, dtype=np.int64), average)
+    new_low, new_high = family.interval(new_predictor.mean, new_predictor.sd, CONFIDENCE)
     return Best(
         tasks=tuple(tasks),
         arms=fleet.arms,
@@ -118,8 +123,9 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
         high=high,
         probability=probability_best(predictor.mean, predictor.sd),
         typical_mean=expected_rewards(fleet, typical_predictor).mean,
-        typical_low=typical_low,
-        typical_high=typical_high,
+        new_mean=expected_rewards(fleet, new_predictor).mean[0],
+        new_low=new_low[0],
+        new_high=new_high[0],
         predictor=predictor,
         typical_predictor=typical_predictor,
         loss=improvement(beliefs.mean, beliefs.sd),

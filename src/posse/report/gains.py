@@ -1,4 +1,4 @@
-"""What the policy learned from a log would earn, what the log earned, and the best single arm; or why nobody can say."""
+"""What the policy learned from a log would earn, what the log and the best single arm earn; or why nobody can say."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from posse.offline.folds import FOLDS, deal_folds
 from posse.offline.targets import as_target
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from posse.families import Rewards
     from posse.logs import Log
     from posse.types import Array
@@ -163,13 +165,10 @@ def _way(found: Evaluation, way: str, target: str, name: str) -> Way:
     logged = next((one for one in found.targets if one.name == Logged().name), report)
     if report.refusals or logged.refusals:
         return Way(way, name, refusals=report.refusals or logged.refusals)
-    value, uplift = (
-        [row for row in table.iter_rows(named=True) if row["target"] == target]
-        for table in (found.table, found.differences)
-    )
-    return Way(way, name, *(_estimate(rows[0]) if rows else UNKNOWN for rows in (value, uplift)))
+    return Way(way, name, _estimate(found.table, target), _estimate(found.differences, target))
 
 
-def _estimate(row: dict[str, Any]) -> Estimate:
+def _estimate(table: pl.DataFrame, target: str) -> Estimate:
+    row = next((row for row in table.iter_rows(named=True) if row["target"] == target), {})
     parts = (row.get(part) for part in ("value", "se", "low", "high", "positive"))
     return Estimate(*(math.nan if part is None else part for part in parts))

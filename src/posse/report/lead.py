@@ -75,19 +75,18 @@ def lead_of(report: Report) -> Lead:
             headline = f"All {many(report.names.reward)} so far are equal"
         which = f"so no {one(report.names.arm)} can be told from another."
         return Lead(f"{headline}, {which}", (), (), words, False)
-    prefers = _prefers(report)
+    prefers, (undecided, needed) = _prefers(report), _undecided(report)
     if gains is None:
         headline = "What choosing by what was learned gains cannot be said without a log of the decisions."
         need = "Let the fleet write one, Posse(..., log=…), and pass it: posse report FLEET --log LOG."
-        return Lead(headline if prefers else _too_few(report), (need,), (), words, prefers)
-    if not gains.learned.known:
-        return Lead(*_cannot_say(report, gains, words), _bars(report, gains), words, prefers)
-    headline, more = _gain(report, gains, words)
+        return Lead(headline if prefers else undecided, (need,), (), words, prefers)
+    known, bars = gains.learned.known, _bars(report, gains)
+    headline, more = (_gain if known else _cannot_say)(report, gains, words)
     if prefers:
-        return Lead(headline, more, _bars(report, gains), words, True)
-    if not math.isfinite(gains.learned.uplift.low):
-        return Lead(_too_few(report), (*_needed(report, gains), _logged(report, gains, words)), (), words, False)
-    return Lead(_too_few(report), (*_needed(report, gains), headline, *more), _bars(report, gains), words, False)
+        return Lead(headline, more, bars, words, True)
+    if known and not math.isfinite(gains.learned.uplift.low):
+        headline, more, bars = _logged(report, gains, words), (), ()
+    return Lead(undecided, (*needed, headline, *more), bars, words, False)
 
 
 def _words(report: Report) -> Words:
@@ -109,31 +108,22 @@ def _prefers(report: Report) -> bool:
     return bool(best.sure.any() or ((weights / weights.sum()) @ best.probability).max() >= PROBABLY)
 
 
-def _too_few(report: Report) -> str:
-    arm, rewards = one(report.names.arm), many(report.names.reward)
-    gains = report.gains
-    if gains is None or report.overview.rewards == "number" or not math.isfinite(gains.earned.value):
-        return f"Too few {rewards} to prefer any {arm}: {report.overview.n_rewards:,.0f} so far."
-    rows = gains.rows or gains.rows_in_log
-    total = count(gains.earned.value * rows, report.names.reward)
-    return f"Too few {rewards} to prefer any {arm}: {total} in {count(rows, 'decision')}."
-
-
-def _needed(report: Report, gains: Gains) -> tuple[str, ...]:
-    """Return how many rewards would show an arm that is half as good again as the others."""
-    mean = gains.earned.value
-    if not mean > 0:
-        return ()
-    arm, rows = report.names.arm, ROWS_PER_ARM * gains.variance / mean**2
-    if report.overview.rewards == "number":
-        each, what = rows, "decision"
-    else:
-        each, what = rows * mean, report.names.reward
-    each, total = (math.ceil(float(f"{n:.2g}")) for n in (each, each * len(report.best.arms)))
-    return (
-        f"It takes about {count(each, what)} per {one(arm)}, {total:,} in all, to show {article(arm)} that earns half "
-        "as much again as the others.",
-    )
+def _undecided(report: Report) -> tuple[str, tuple[str, ...]]:
+    """Return that no arm is preferred, and how many rewards would show one that is half as good again as the others."""
+    names, gains, arm = report.names, report.gains, one(report.names.arm)
+    too_few = f"Too few {many(names.reward)} to prefer any {arm}"
+    if gains is None or not gains.earned.value > 0:
+        return f"{too_few}: {report.overview.n_rewards:,.0f} so far.", ()
+    rows, mean = gains.rows or gains.rows_in_log, gains.earned.value
+    each, n_arms = ROWS_PER_ARM * gains.variance / mean**2, len(report.best.arms)
+    if rows >= each * n_arms:
+        return f"No {arm} earns clearly more than the others in {count(rows, 'decision')}.", ()
+    what, so_far = "decision", count(rows, "decision")
+    if report.overview.rewards != "number":
+        what, each, so_far = names.reward, each * mean, f"{count(rows * mean, names.reward)} in {so_far}"
+    each, total = (math.ceil(float(f"{n:.2g}")) for n in (each, each * n_arms))
+    needed = f"It takes about {count(each, what)} per {arm}, {total:,} in all, to show {article(arm)} that earns half "
+    return f"{too_few}: {so_far}.", (f"{needed}as much again as the others.",)
 
 
 def _cannot_say(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, ...]]:

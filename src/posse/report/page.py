@@ -103,7 +103,13 @@ def _bars(bars: tuple[Bar, ...]) -> list[dict[str, Any]]:
         start, stop = sorted((at(0.0) if from_zero else at(bar.value.value), at(bar.value.value)))
         ranged = math.isfinite(bar.value.low)
         left, right = (at(bar.value.low), at(bar.value.high)) if ranged else (stop, stop)
-        place = {"start": start, "width": stop - start, "at": at(bar.value.value), "ranged": ranged}
+        place = {
+            "start": start,
+            "width": stop - start,
+            "at": at(bar.value.value),
+            "ranged": ranged,
+            "dot": ranged or not from_zero,
+        }
         rows.append({"bar": bar, **place, "left": left, "reach": right - left})
     return rows
 
@@ -144,14 +150,14 @@ def _open(report: Report) -> dict[str, Any]:
 
 
 def _arm_rows(report: Report) -> list[dict[str, Any]]:
-    """Return every arm: in how many tasks it is best, and what to expect of it in a typical task, or in the only one."""
+    """Return every arm: in how many tasks it is best, and what to expect of it in a new task or the only one."""
     best, n_arms = report.best, len(report.best.arms)
     wins = np.bincount(best.arm, minlength=n_arms)
     sure = np.bincount(best.arm[best.sure], minlength=n_arms)
     rewards = {arm.arm: arm.rewards for arm in report.overview.arms}
-    alone = len(best.tasks) == 1
-    expected = (best.mean, best.low, best.high) if alone else (best.typical_mean, best.typical_low, best.typical_high)
-    mean, low, high = (part.mean(axis=0) for part in expected)
+    mean, low, high = best.new_mean, best.new_low, best.new_high
+    if len(best.tasks) == 1:
+        mean, low, high = best.mean[0], best.low[0], best.high[0]
     return [
         {
             "arm": best.arms[arm],
@@ -178,4 +184,9 @@ def _stopping(report: Report) -> dict[str, Any]:
     else:
         worth = f"{words.plain(gain)}{SPACE}{many(report.names.reward)}"
     coming = float(found.coming.sum())
-    return {"coming": coming, "pays": int(pays.sum()), "worth": worth, "explore": float(f"{found.explore[pays].sum():.2g}")}
+    return {
+        "coming": coming,
+        "pays": int(pays.sum()),
+        "worth": worth,
+        "explore": float(f"{found.explore[pays].sum():.2g}"),
+    }

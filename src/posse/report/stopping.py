@@ -16,9 +16,9 @@ same expectation with :math:`r_k` in place of :math:`s_k` is the expected value 
 
 .. math:: (N - n)\, \mathrm{EVSI}(n) - n\, c, \qquad c = \sum_k p_k (\max_j m_j - m_k),
 
-and the best :math:`n` is what the report says. Two ways to explore are weighed, as the fleet does now and by taking arms
-as often as they are likely to be best (Thompson sampling), since a fleet that has all but settled on an arm may have
-stopped too early; the better one counts. Both are lower bounds: a task also learns from the others, and a policy
+and the best :math:`n` is what the report says. Two ways to explore are weighed, as the fleet does now and by taking
+arms as often as they are likely to be best (Thompson sampling), since a fleet that has all but settled on an arm may
+have stopped too early; the better one counts. Both are lower bounds: a task also learns from the others, and a policy
 explores less as it learns.
 
 References

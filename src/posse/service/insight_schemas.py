@@ -48,9 +48,9 @@ class Access(Answer):
 
 
 class GainOver(Answer):
-    """What deciding gained per decision over another way to decide."""
+    """What deciding gained per decision over another way to decide, with a 95 % interval."""
 
-    over: Literal["random", "one-arm", "rule", "alone"] = Field(examples=["random"])
+    over: Literal["random", "one-arm"] = Field(examples=["random"])
     name: str = Field(description="The arm, where it is one arm for all.", examples=["uniform"])
     gain: Estimate | None = Field(description="null if the log cannot tell.")
     probability: float | None = Field(description="The probability that deciding earns more.", examples=[0.99])

@@ -10,6 +10,7 @@ import polars as pl
 
 from posse.fleet.expecting import CONFIDENCE
 from posse.logs.writer import moment
+from posse.report.gains import ONE_ARM, RANDOM
 from posse.report.over_time import over_time
 from posse.report.segments import Segment, segments_of
 from posse.report.unusual import distances
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from posse.logs import Log
     from posse.offline import Estimate
     from posse.report import Report
-    from posse.report.gains import Gain
+    from posse.report.gains import Way
 
 AS_EXPECTED = ("reward-censored",)  # findings of logs that every log has that still grows
 SHARES = 4  # digits of shares and of numbers in long lists
@@ -63,7 +64,9 @@ def report_as_json(fleet: Fleet, log: Log, report: Report, counts: dict[str, tup
 def _gained(report: Report) -> dict[str, Any]:
     if report.gains is None:
         return {"earned": None, "gains": []}
-    return {"earned": _estimate(report.gains.earned), "gains": [_gain(one) for one in report.gains.gains]}
+    ways = {one.way: one for one in report.gains.ways}
+    others = [ways[way] for way in (RANDOM, ONE_ARM) if way in ways]
+    return {"earned": _estimate(report.gains.earned), "gains": [_gain(one) for one in others]}
 
 
 def _estimate(found: Estimate) -> dict[str, Any] | None:
@@ -72,13 +75,16 @@ def _estimate(found: Estimate) -> dict[str, Any] | None:
     return {"value": found.value, "low": _number(found.low), "high": _number(found.high)}
 
 
-def _gain(gain: Gain) -> dict[str, Any]:
+def _gain(way: Way) -> dict[str, Any]:
+    """Return by how much the log earned more than another way to choose would have."""
+    more = way.uplift
+    known = math.isfinite(more.value)
     return {
-        "over": gain.over,
-        "name": gain.name,
-        "gain": _estimate(gain.gain),
-        "probability": _number(gain.gain.positive) if math.isfinite(gain.gain.value) else None,
-        "refusals": [f"{one.reason}; what helps: {one.remedy}" for one in gain.refusals],
+        "over": way.way,
+        "name": way.name,
+        "gain": {"value": -more.value, "low": _number(-more.high), "high": _number(-more.low)} if known else None,
+        "probability": _number(1 - more.positive) if known else None,
+        "refusals": [f"{one.reason}; what helps: {one.remedy}" for one in way.refusals],
     }
 
 

@@ -7,9 +7,9 @@ import { domainOf, intervals, legend } from "./intervals.js";
 const OVER = {
   random: () => "choosing at random",
   "one-arm": (name) => `always ${name}`,
-  rule: (name) => `the rule ${name}`,
-  alone: () => "each task learning alone",
 };
+
+const LEVEL = "95%"; // of intervals from the log
 
 function words({ over, name }) {
   return OVER[over](name);
@@ -55,12 +55,12 @@ export function answerCard() {
     unit: "gained per decision",
     columns: [
       ["Gain", (row) => number(row.value), "short"],
-      [`${CONFIDENCE} interval`, (row) => between(row.low, row.high), "long wide-only"],
+      [`${LEVEL} interval`, (row) => between(row.low, row.high), "long wide-only"],
     ],
   });
   const key = legend([
     ["dot", "estimate"],
-    ["inner", `${CONFIDENCE} interval`],
+    ["inner", `${LEVEL} interval`],
   ]);
   const refused = h("ul", { class: "findings" });
   const basis = h("p", { class: "hint" });
@@ -122,7 +122,7 @@ export function answerCard() {
     setText(
       basis,
       `Estimated from ${sampled} decisions of the log, of which ${count(found.rewards)} have a reward, as of ` +
-        `${moment(timeOf(found.made), false)}. Intervals hold the truth with ${CONFIDENCE} probability, on every tab.`,
+        `${moment(timeOf(found.made), false)}. Here are ${LEVEL} intervals, elsewhere on this page ${CONFIDENCE} intervals.`,
     );
     setHidden(basis, false);
     return undefined;
