@@ -127,3 +127,22 @@ def test_a_difference_that_may_be_chance_is_called_that(log_of):
     assert report.gains.learned.uplift.low <= 0 <= report.gains.learned.uplift.high
     lead = lead_of(report)
     assert any("may be chance" in text for text in (lead.headline, *lead.more))
+
+
+def test_a_fleet_that_made_its_log_is_credited_with_what_it_gained_over_random_choice(tmp_path):
+    rng = np.random.default_rng(0)
+    fleet = Posse(["a", "b", "c"], [], seed=3, evaluation_budget=0.05, log=tmp_path / "log.jsonl")
+    effects = rng.normal(0, 1, size=(15, 3))
+    for _ in range(30):
+        tasks = rng.integers(15, size=50)
+        made = fleet.decide_many([f"t{task}" for task in tasks], [[]] * 50)
+        fleet.reward_many(made.ids, (5 + effects[tasks, made.chosen] + rng.normal(size=50)).tolist())
+
+    report = make_report(fleet, tmp_path / "log.jsonl")
+
+    random = next(way for way in report.gains.ways if way.way == "random")
+    lead = lead_of(report)
+    (told,) = [text for text in (lead.headline, *lead.more) if "over random choice" in text]
+    assert f"{lead.words.signed(-random.uplift.value)} (" in told
+    assert random.uplift.high < 0
+    assert [bar.label for bar in lead.bars] == ["What was learned", "Best single arm", "The log", "Random choice"]

@@ -50,7 +50,7 @@ COMMANDS = {
         "report",
         "report",
         LOOK,
-        "Write one page for people who decide: which arm is best where, what deciding gained, when to stop exploring.",
+        "Write one page for people who decide: what is gained, which arm is best where, when exploring stops paying.",
     ),
     "evaluate": Home(
         "evaluate",

@@ -503,14 +503,14 @@ class Fleet(FleetBase):
         return overview_of(self, n_tasks)
 
     def report(self, log: Any = None, **settings: Any) -> Report:
-        """Return one page for people who decide: which arm is best where, what deciding has gained, what looks wrong.
+        """Return one page for people who decide: what is gained, which arm is best where, when exploring stops paying.
 
         Parameters
         ----------
         log : Log or path, default None
-            The decisions and rewards of this fleet. Without it the page does not say what deciding has gained.
+            The decisions and rewards of this fleet. Without it the page does not say what is gained.
         **settings
-            ``rule``, ``coming``, ``unit``, ``title``, ``absent_reward``, ``seed`` and ``progress``, as in
+            ``rule``, ``coming``, ``unit``, ``names``, ``title``, ``absent_reward``, ``seed`` and ``progress``, as in
             :func:`posse.report.make_report`.
 
         Returns

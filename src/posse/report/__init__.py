@@ -1,4 +1,4 @@
-"""One page for people who decide: which arm is best where, what deciding has gained, and when to stop exploring."""
+"""One page for people who decide: what is gained, which arm is best where, and when exploring stops paying."""
 
 from posse.report.make import make_report
 from posse.report.report import Report

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.offline import Limits
-from posse.report.gains import CONFIDENCE, LEARNED, ONE_ARM, RANDOM
+from posse.report.gains import CONFIDENCE, LEARNED, ONE_ARM, RANDOM, RULE
 from posse.report.words import SPACE, Words, article, count, in_their_words, many, one
 
 if TYPE_CHECKING:
     from posse.offline import Estimate
-    from posse.report.gains import Gains
+    from posse.report.gains import Gains, Way
     from posse.report.report import Report
 
 PROBABLY = 0.75  # from which on an arm that is probably best may be preferred
@@ -169,7 +169,22 @@ def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, .
             headline += f": {words.difference(uplift.value)}{_relative(value.value, gains.earned.value)}."
     if any(way.way == ONE_ARM and way.known and way.value.value >= value.value for way in gains.ways):
         more.append(f"The best single {one(report.names.arm)} everywhere would earn no less.")
-    return headline, tuple(more)
+    random = next((way for way in gains.ways if way.way == RANDOM and way.known), None)
+    if random is None or not report.overview.n_decisions:
+        return headline, tuple(more)
+    # The log is of the fleet itself, which learned as it went: what it gained is its uplift over random choice.
+    over_random = _over_random(report, gains, random, words)
+    if random.uplift.high < 0 and not uplift.low > 0:
+        return over_random, (headline, *more)
+    return headline, (*more, over_random)
+
+
+def _over_random(report: Report, gains: Gains, random: Way, words: Words) -> str:
+    """Return the uplift of the logged policy."""
+    uplift = words.difference(-random.uplift.value)
+    if math.isfinite(random.uplift.low):
+        uplift += f" ({words.signed(-random.uplift.high)} to {words.signed(-random.uplift.low)})"
+    return f"{_logged(report, gains, words)[:-1]}, {uplift} over random choice."
 
 
 def _relative(new: float, old: float) -> str:
@@ -184,12 +199,13 @@ def _relative(new: float, old: float) -> str:
 
 
 def _bars(report: Report, gains: Gains) -> tuple[Bar, ...]:
-    labels = {LEARNED: "What was learned", ONE_ARM: f"Best single {one(report.names.arm)}"}
+    labels = {LEARNED: "What was learned", ONE_ARM: f"Best single {one(report.names.arm)}", RANDOM: "Random choice"}
+    named = (ONE_ARM, RULE)
     found = [
-        Bar(labels.get(way.way, "The rule"), "" if way.way == LEARNED else way.name, way.value, way.way == LEARNED)
+        Bar(labels.get(way.way, "The rule"), way.name if way.way in named else "", way.value, way.way == LEARNED)
         for way in gains.ways
-        if way.known and way.way != RANDOM
+        if way.known and (way.way != RANDOM or report.overview.n_decisions)
     ]
     if math.isfinite(gains.earned.value):
-        found.append(Bar("The log", "", gains.earned))
+        found.insert(-1 if report.overview.n_decisions else len(found), Bar("The log", "", gains.earned))
     return tuple(found) if len(found) > 1 else ()
