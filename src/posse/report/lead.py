@@ -94,7 +94,7 @@ def _words(report: Report) -> Words:
     if report.gains is None:
         return Words.for_widths((report.best.high - report.best.low).ravel() / 2, report.unit, percent)
     estimates = [report.gains.earned, *(way.value for way in report.gains.ways)]
-    widths = [one.high - one.low for one in estimates if math.isfinite(one.high - one.low)]
+    widths = [found.high - found.low for found in estimates if math.isfinite(found.high - found.low)]
     typical = widths[1:2] or widths or [0.5 * abs(report.gains.earned.value)]
     return Words.for_widths(np.array(typical) / 2, report.unit, percent)
 
@@ -157,8 +157,9 @@ def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, .
     would = _earns(report, "would earn", "would bring", "would be rewarded", words, value)
     headline = f"Choosing by what was learned {would} instead of {words.reward(gains.earned.value)}"
     if not math.isfinite(uplift.low):
-        tasks, least = count(len(report.best.tasks), report.names.task), Limits().min_tasks
-        headline += f": {words.difference(uplift.value)}, but {tasks} cannot say how sure that is."
+        n_tasks, least = len(report.best.tasks), Limits().min_tasks
+        who = count(n_tasks, report.names.task) if n_tasks < least else "the log"
+        headline += f": {words.difference(uplift.value)}, but {who} cannot say how sure that is."
         more = [f"An interval takes at least {count(least, report.names.task)} of similar size."]
     else:
         ends = f"{words.signed(uplift.low)} to {words.difference(uplift.high)}"
@@ -199,13 +200,15 @@ def _relative(new: float, old: float) -> str:
 
 
 def _bars(report: Report, gains: Gains) -> tuple[Bar, ...]:
-    labels = {LEARNED: "What was learned", ONE_ARM: f"Best single {one(report.names.arm)}", RANDOM: "Random choice"}
-    named = (ONE_ARM, RULE)
+    labels = {LEARNED: "What was learned", ONE_ARM: f"Best single {one(report.names.arm)}", RULE: "The rule"}
     found = [
-        Bar(labels.get(way.way, "The rule"), way.name if way.way in named else "", way.value, way.way == LEARNED)
+        Bar(labels[way.way], "" if way.way == LEARNED else way.name, way.value, way.way == LEARNED)
         for way in gains.ways
-        if way.known and (way.way != RANDOM or report.overview.n_decisions)
+        if way.known and way.way in labels
     ]
-    if math.isfinite(gains.earned.value):
-        found.insert(-1 if report.overview.n_decisions else len(found), Bar("The log", "", gains.earned))
-    return tuple(found) if len(found) > 1 else ()
+    if not found or not math.isfinite(gains.earned.value):
+        return ()
+    found.append(Bar("The log", "", gains.earned))
+    if report.overview.n_decisions:
+        found += [Bar("Random choice", "", way.value) for way in gains.ways if way.way == RANDOM and way.known]
+    return tuple(found)

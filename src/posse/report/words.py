@@ -117,12 +117,12 @@ def many(noun: str) -> str:
 
 
 def count(number: float, noun: str) -> str:
-    """Return a number with its noun.
+    r"""Return a number with its noun.
 
     Examples
     --------
     >>> count(1, "store"), count(1200, "store")
-    ('1 store', '1,200 stores')
+    ('1\xa0store', '1,200\xa0stores')
     """
     return f"{number:,.0f}{SPACE}{one(noun) if round(number) == 1 else many(noun)}"
 
