@@ -74,7 +74,7 @@ def text_of(report):
 @browser_needed
 def test_the_first_screen_is_the_gain_and_its_picture(visit, report):
     page = visit(report)
-    learned, logged = report.gains.learned, report.gains.earned
+    learned, logged = report.gains.learned, report.gains.logged
 
     assert page.locator(".headline").bounding_box()["y"] < 200
     shown = page.locator(".bar .value strong").all_inner_texts()

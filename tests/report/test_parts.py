@@ -102,6 +102,7 @@ def test_gains_are_those_of_an_evaluation(log):
             row = table.filter(target=target.name).to_dicts()[0]
             assert (told.value, told.low, told.high) == pytest.approx((row["value"], row["low"], row["high"]))
     assert found.earned.value == pytest.approx(log.frame["reward"].mean())
+    assert found.logged.value + found.learned.uplift.value == pytest.approx(found.learned.value.value)
     assert ways["one-arm"].name == "tea"
     # Played at random, so random play is the same, and the best arm for all would have earned more.
     assert ways["random"].uplift.value == pytest.approx(0.0, abs=1e-9)

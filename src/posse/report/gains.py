@@ -62,6 +62,9 @@ class Gains:
     ----------
     earned : Estimate
         Mean reward per decision of the log; without an interval where the log as a whole cannot be evaluated.
+    logged : Estimate
+        What the policy that made the log earns: its mean reward less the luck of its draws, by the same estimator as
+        the other ways, so that their uplifts are differences to it.
     variance : float
         Of its rewards.
     rows, rows_in_log : int
@@ -72,6 +75,7 @@ class Gains:
     """
 
     earned: Estimate
+    logged: Estimate
     variance: float
     rows: int
     rows_in_log: int
@@ -142,13 +146,23 @@ def gains_of(log: Log, *, rule: Any = None, rewards: Rewards | None = None, seed
         if why is None:
             raise
         ways = tuple(Way(way, target.name, refusals=(why,)) for way, target in asked.items())
-        return Gains(Estimate(mean, math.nan), variance, 0, log.n_rows, ways, ())
+        earned = Estimate(mean, math.nan)
+        return Gains(earned, earned, variance, 0, log.n_rows, ways, ())
     ways = tuple(
         _way(found, way, target.name, " or ".join(best.picked) if way == ONE_ARM else target.name)
         for way, target in asked.items()
     )
     earned = found.on_policy if math.isfinite(found.on_policy.value) else Estimate(mean, math.nan)
-    return Gains(earned, variance, found.rows, found.rows_in_log, ways, found.notes)
+    logged = _estimate(found.table, Logged().name)
+    return Gains(
+        earned,
+        logged if math.isfinite(logged.value) else earned,
+        variance,
+        found.rows,
+        found.rows_in_log,
+        ways,
+        found.notes,
+    )
 
 
 def _unreadable(log: Log) -> Refusal | None:

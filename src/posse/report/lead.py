@@ -93,7 +93,7 @@ def _words(report: Report) -> Words:
     percent = report.overview.rewards == "binary"
     if report.gains is None:
         return Words.for_widths((report.best.high - report.best.low).ravel() / 2, report.unit, percent)
-    estimates = [report.gains.earned, *(way.value for way in report.gains.ways)]
+    estimates = [report.gains.logged, *(way.value for way in report.gains.ways)]
     widths = [found.high - found.low for found in estimates if math.isfinite(found.high - found.low)]
     typical = widths[1:2] or widths or [0.5 * abs(report.gains.earned.value)]
     return Words.for_widths(np.array(typical) / 2, report.unit, percent)
@@ -133,11 +133,11 @@ def _cannot_say(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[
     ]
     headline = "The log cannot say what choosing by what was learned would earn."
     more = [text[:1].upper() + text[1:] for text in why or ["there is too little to compare."]]
-    return headline, (*more, *([_logged(report, gains, words)] if math.isfinite(gains.earned.value) else []))
+    return headline, (*more, *([_logged(report, gains, words)] if math.isfinite(gains.logged.value) else []))
 
 
 def _logged(report: Report, gains: Gains, words: Words) -> str:
-    return f"The log {_earns(report, 'earned', 'brought', 'was rewarded', words, gains.earned)}."
+    return f"The log {_earns(report, 'earned', 'brought', 'was rewarded', words, gains.logged)}."
 
 
 def _earns(report: Report, earn: str, bring: str, be: str, words: Words, value: Estimate) -> str:
@@ -155,7 +155,7 @@ def _earns(report: Report, earn: str, bring: str, be: str, words: Words, value: 
 def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, ...]]:
     value, uplift = gains.learned.value, gains.learned.uplift
     would = _earns(report, "would earn", "would bring", "would be rewarded", words, value)
-    headline = f"Choosing by what was learned {would} instead of {words.reward(gains.earned.value)}"
+    headline = f"Choosing by what was learned {would} instead of {words.reward(gains.logged.value)}"
     if not math.isfinite(uplift.low):
         n_tasks, least = len(report.best.tasks), Limits().min_tasks
         who = count(n_tasks, report.names.task) if n_tasks < least else "the log"
@@ -167,7 +167,7 @@ def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, .
         if uplift.low <= 0 <= uplift.high:
             headline += ": the difference may be chance."
         else:
-            headline += f": {words.difference(uplift.value)}{_relative(value.value, gains.earned.value)}."
+            headline += f": {words.difference(uplift.value)}{_relative(value.value, gains.logged.value)}."
     if any(way.way == ONE_ARM and way.known and way.value.value >= value.value for way in gains.ways):
         more.append(f"The best single {one(report.names.arm)} everywhere would earn no less.")
     random = next((way for way in gains.ways if way.way == RANDOM and way.known), None)
@@ -206,9 +206,9 @@ def _bars(report: Report, gains: Gains) -> tuple[Bar, ...]:
         for way in gains.ways
         if way.known and way.way in labels
     ]
-    if not found or not math.isfinite(gains.earned.value):
+    if not found:
         return ()
-    found.append(Bar("The log", "", gains.earned))
+    found.append(Bar("The log", "", gains.logged))
     if report.overview.n_decisions:
         found += [Bar("Random choice", "", way.value) for way in gains.ways if way.way == RANDOM and way.known]
     return tuple(found)
