@@ -25,10 +25,9 @@ class Sales(NamedTuple):
 
     Parameters
     ----------
-    learned, by_rule : ndarray of shape (n_visitors,)
-        True where the visitor bought, after the offer that posse chose and the one that the store's own rule chose.
-    best : ndarray of shape (n_visitors,)
-        The highest probability of buying after any offer.
+    learned, by_rule, best : ndarray of shape (n_visitors,)
+        True where the visitor bought: after the offer that posse chose, the one of the store's own rule, and the best
+        one for this visitor.
     """
 
     learned: Array
@@ -48,7 +47,7 @@ def demo(
     say: Callable[[str], None] = (lambda _text: None) if json else typer.echo
     say("60 stores showed one of 4 offers to each of 20,000 visitors, and logged who bought.")
     make_folder(out)
-    from posse.cli.progress import stages
+    from posse.cli.stages import stages
 
     with stages() as begin:
         begin("learning from the log")
@@ -111,7 +110,7 @@ def _open_the_stores(fleet: Posse, log: Log, n: int, begin: Callable[[str], None
         if row and not row % BATCH:
             begin(f"deciding for visitor {row:,} of {n:,}")
     by_rule = uniform < rates[np.arange(n), [place[arm] for arm in new["arm"]]]
-    return Sales(learned, by_rule, rates.max(axis=1))
+    return Sales(learned, by_rule, uniform < rates.max(axis=1))
 
 
 def _summary(found: dict[str, Any]) -> str:
@@ -123,7 +122,7 @@ def _summary(found: dict[str, Any]) -> str:
         f"rule {_percent(found['by_rule'])}: {100 * more:+.0f} %.\n"
         f"From the log alone posse had promised {_percent(promised['value'])} "
         f"({_percent(promised['low'])} to {_percent(promised['high'])}). "
-        f"Who knows everything would have sold to {_percent(found['best'])}.\n"
+        f"The best offer for every visitor would have sold to {_percent(found['best'])}.\n"
     )
 
 
@@ -138,24 +137,26 @@ def _draw(sales: Sales, paths: Sequence[Path]) -> None:
     from posse.plotting.style import COLOURS, GREY_INK, look
 
     with look() as plt:
-        figure, axes = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+        figure, axes = plt.subplots(figsize=(5.6, 3.4))
         visitors = np.arange(1, len(sales.learned) + 1)
+        step = -(-visitors.size // 400)
         lines = (
-            ("best possible", sales.best, GREY_INK, ":"),
-            ("posse", sales.learned, COLOURS[0], "-"),
-            ("the stores' own rule", sales.by_rule, COLOURS[1], "--"),
+            ("best offer for every visitor", sales.best, GREY_INK, ":", "bottom"),
+            ("posse", sales.learned, COLOURS[0], "-", "top"),
+            ("the stores' own rule", sales.by_rule, COLOURS[1], "--", "center"),
         )
-        for name, bought, colour, style in lines:
+        for name, bought, colour, style, place in lines:
             total = np.cumsum(bought)
-            axes.plot(visitors, total, style, color=colour, linewidth=2)
-            axes.annotate(
-                f" {name}: {total[-1]:,.0f}", (visitors[-1], total[-1]), color=colour, va="center", fontsize=10
-            )
-        axes.set(xlim=(0, visitors[-1] * 1.32), ylim=(0, None), xlabel="new visitors", ylabel="sales so far")
+            axes.plot(visitors[::step], total[::step], style, color=colour, linewidth=2)
+            label = f"  {name}: {total[-1]:,.0f}"
+            axes.annotate(label, (visitors[-1], total[-1]), color=colour, va=place, annotation_clip=False)
+        axes.set(xlim=(0, visitors[-1]), ylim=(0, None), xlabel="new visitors", ylabel="sales so far")
         axes.set_xticks(np.linspace(0, visitors[-1], 6))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_title("60 stores choose among 4 offers", loc="left")
         for path in paths:
-            figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+            figure.savefig(
+                path, dpi=160, bbox_inches="tight", metadata={"Date": None} if path.suffix == ".svg" else None
+            )
         plt.close(figure)
