@@ -164,3 +164,14 @@ def test_the_client_corrects_and_names_events(serve):
         other = client.decide("stores", "store-2", {"hour": 9.5, "weather": "rain"})
         assert client.reward_many([(other, 1.0, "a"), (other.id, 2.0, "b"), (other, 1.0, "a")]) == (2, 1)
         assert client.decision(other.id).reward == 3.0
+
+
+def test_an_arm_feature_called_drift_forbids_no_correction(service):
+    service.make_fleet(
+        arms={"coffee": {"drift": 1.0}, "cake": {"drift": 2.0}}, features=["hour"], arm_features=["drift"]
+    )
+    decision = service.decide(context={"hour": 9.5})
+    service.reward(decision, 3.0)
+    corrected = service.put(f"/v1/decisions/{decision['id']}/reward", json={"reward": 2.0})
+    assert corrected.status_code == 200, corrected.text
+    assert service.read(f"/v1/decisions/{decision['id']}")["reward"] == 2.0

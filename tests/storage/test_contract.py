@@ -29,7 +29,6 @@ from posse.storage import (
     digest_of,
     open_storage,
 )
-from posse.storage.migrations import migrations
 
 # Fleets.
 
@@ -715,10 +714,11 @@ def test_opening_again_finds_everything(open_one, make):
     first = open_one()
     first.create_fleet("stores", make.DEFINITION, 1.0)
     first.write([[make.decision("a"), make.reward("a")]])
+    version = first.schema_version()
     first.close()
     second = open_one(migrate=False)
     second.ping()
-    assert second.schema_version() == len(migrations("sqlite"))
+    assert second.schema_version() == version > 0
     assert second.decision("a").reward == 1.5
 
 

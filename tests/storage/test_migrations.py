@@ -1,15 +1,12 @@
 """Storages of older and newer versions."""
 
-import json
-
-import psycopg
 import pytest
 
 from posse.errors import StorageMismatch
+from posse.storage import ACCEPTED, SAME, open_storage
 from posse.storage import migrations as folder
-from posse.storage import open_storage
 
-LAST = len(folder.migrations("sqlite"))
+LAST = folder.FIRST + len(folder.migrations("sqlite")) - 1
 STEP = ["ALTER TABLE keys ADD COLUMN note TEXT", "UPDATE keys SET note = label"]
 
 
@@ -36,33 +33,16 @@ def test_older_storage_is_brought_up_to_date(storage, open_one, make, newer):
     assert open_one(migrate=False).schema_version() == LAST + 1
 
 
-def test_fleets_from_before_decisions_counted(address, open_one, make, monkeypatch):
-    """Their decisions did not count while they waited, so their rewards replace nothing; new ones do."""
-    known = folder.migrations
-    if address.startswith("postgres"):
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA posse CASCADE")
-    definition = make.DEFINITION | {"absent_reward": -0.25}
-    insert = "INSERT INTO fleets (name, definition, time_to_live, created, number, tasks, decisions, pending) VALUES "
-    decision = (
-        "INSERT INTO decisions (id, fleet, number, time, task, arm, propensity, policy, version, digest, body) "
-        "VALUES ('old', 1, 1, 100.0, 'north', 'cake', 0.25, 'ebm-ts', '0.7', '', '{}')"
-    )
-    with monkeypatch.context() as patched:
-        patched.setattr(folder, "migrations", lambda dialect: known(dialect)[:1])
-        before = open_one()
-        with before._writing() as session:
-            session.run(insert + "(?, ?, ?, ?, 1, 1, 1, 1)", "stores", json.dumps(definition), 1000.0, 12.5)
-            session.run(decision)
-        before.close()
-    storage = open_one()
-    assert storage.fleet("stores").definition == definition | {
-        "count_pending": True, "reward_events": "once", "reward_window": None,
-    }  # fmt: skip
-    storage.write([[make.decision("new")]])
-    storage.write([[make.reward("old", 1.0)], [make.reward("new", 2.0)]])
-    found = [(change.kind, change.reward, change.old) for change in storage.changes("stores", 0)]
-    assert found == [("decision", -0.25, None), ("reward", 1.0, None), ("reward", 2.0, -0.25)]
+@pytest.mark.parametrize("migrate", [True, False])
+def test_storage_of_an_unreleased_version_is_refused_and_left_alone(storage, open_one, make, migrate):
+    storage.write([[make.decision("a")]])
+    with storage._writing() as session:
+        session.run("PRAGMA user_version = 6" if storage.BINARY == "blob" else "UPDATE schema_version SET version = 6")
+    with pytest.raises(StorageMismatch, match="posse ingest") as caught:
+        open_one(migrate=migrate)
+    assert "\n" not in str(caught.value)
+    assert storage.schema_version() == 6
+    assert storage.decision("a").task == "north"
 
 
 def test_step_that_fails_leaves_the_storage_as_it_was(storage, open_one, monkeypatch, newer, make):
@@ -90,3 +70,21 @@ def test_empty_place_is_refused_without_migrating(tmp_path):
     with pytest.raises(StorageMismatch, match="migrate=True"):
         open_storage(tmp_path / "none.db", migrate=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_whoever_runs_goes_on_while_another_upgrades(storage, open_one, make, newer):
+    """A step adds; so processes can be replaced one after another."""
+    storage.write([[make.decision("a")], [make.decision("b")]])
+    assert storage.lead()
+    newer(["ALTER TABLE decisions ADD COLUMN later INTEGER", "CREATE TABLE later (id INTEGER)"])
+    new = open_one()
+    assert new.schema_version() == LAST + 1
+    for number, one in enumerate((storage, new, storage, new)):
+        written = one.write([[make.decision(f"n{number}")], [make.reward("ab"[number // 2], float(number // 2))]])
+        kinds = [outcome.kind for [outcome] in written.outcomes]
+        assert kinds == [ACCEPTED, SAME if number % 2 else ACCEPTED]
+    assert storage.changes("stores", 0) == new.changes("stores", 0)
+    assert storage.fleet("stores") == new.fleet("stores")
+    assert storage.lead()
+    storage.close()
+    assert new.lead()

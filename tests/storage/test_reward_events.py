@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posse.storage import ACCEPTED, CONFLICT, GONE, NAMELESS, SAME, UNKNOWN, UNREWARDED, WITHHELD, RewardEvent
+from posse.storage import ACCEPTED, CONFLICT, GONE, NAMELESS, SAME, UNFIT, UNKNOWN, UNREWARDED, WITHHELD, RewardEvent
 
 BODY = '{"context": {"hour": 9.5}}'
 
@@ -40,6 +40,21 @@ def learned(changes, start=None):
             found = [found[0] - change.old, found[1] - change.old**2, found[2] - 1]
         found = [found[0] + change.reward, found[1] + change.reward**2, found[2] + 1]
     return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "becomes"),
+    [
+        ({"known_arms": {"cake": {"drift": 1.0}}, "drift": None}, ACCEPTED),  # a feature or an arm of that name is none
+        ({"arms": ["drift", "catalogue"], "note": '"drift":'}, ACCEPTED),
+        ({"drift": 7.0}, UNFIT),
+        ({"rewards": "binary"}, UNFIT),
+        ({"kind": "catalogue"}, UNFIT),
+    ],
+)
+def test_what_a_fleet_is_says_whether_rewards_may_be_corrected(fleet, make, kinds, settings, becomes):
+    fleet(**settings)
+    assert kinds(make.reward("a", 1.0), make.reward("a", 0.0, corrects=True)) == [ACCEPTED, becomes]
 
 
 def test_a_reward_is_corrected_once(fleet, make, kinds):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,6 +108,7 @@ class Counters:
     reward_events: str = ONCE
     reward_window: float | None = None
     definition: str = "{}"
+    corrects: int = 1
 
     def takes(self, value: float, *, truth: bool = False) -> bool:
         """Whether a value is a reward of this fleet; ``truth`` says that it came as true or false."""
@@ -330,10 +331,6 @@ def _reward(entry: NewReward, found: LookupResult, accepted: list[AcceptedReward
     return Outcome(ACCEPTED, row)
 
 
-IN_ORDER = ('"drift":', '"kind":"catalogue"')
-"""What definitions say of fleets in which a reward depends on those before it."""
-
-
 @lru_cache
 def kind_of_rewards(definition: str) -> str:
     """Return what a definition says that rewards are; one that somebody broke by hand takes any number."""
@@ -342,6 +339,15 @@ def kind_of_rewards(definition: str) -> str:
     except (ValueError, AttributeError):
         return "number"
     return kind if isinstance(kind, str) else "number"
+
+
+def takes_corrections(definition: Mapping[str, Any]) -> bool:
+    """Return whether rewards of a fleet with this definition may be corrected.
+
+    What a click says depends on those before it, and what is old has faded: nothing could be taken out exactly.
+    """
+    plain = definition.get("rewards", "number") == "number" and definition.get("drift") is None
+    return plain and definition.get("kind") != "catalogue"
 
 
 def _reward_again(
@@ -366,8 +372,7 @@ def _correct(
     entry: NewReward, before: LoggedDecision, fleet: Counters, found: LookupResult, accepted: list[AcceptedReward]
 ) -> Outcome:
     """Decide about a reward that is to replace the one that a decision has."""
-    # What a click says depends on those before it, and what is old has faded: nothing could be taken out exactly.
-    if kind_of_rewards(fleet.definition) != "number" or any(word in fleet.definition for word in IN_ORDER):
+    if not fleet.corrects:
         return Outcome(UNFIT, before)
     if before.state == EXPIRED:
         return Outcome(GONE, before)

@@ -127,11 +127,12 @@ class PostgresStorage(SqlStorage):
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", MIGRATOR)
                 # Another process may have been faster.
-                for number, statements in steps_from(_version(connection), "postgres", "the database", migrate=True):
-                    if number == 1:
-                        connection.execute("CREATE SCHEMA IF NOT EXISTS posse")
-                        connection.execute("CREATE TABLE schema_version (version bigint NOT NULL)")
-                        connection.execute("INSERT INTO schema_version VALUES (0)")
+                version = _version(connection)
+                if version == 0:
+                    connection.execute("CREATE SCHEMA IF NOT EXISTS posse")
+                    connection.execute("CREATE TABLE schema_version (version bigint NOT NULL)")
+                    connection.execute("INSERT INTO schema_version VALUES (0)")
+                for number, statements in steps_from(version, "postgres", "the database", migrate=True):
                     for statement in statements:
                         connection.execute(statement)
                     connection.execute("UPDATE schema_version SET version = %s", (number,))

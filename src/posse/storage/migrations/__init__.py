@@ -1,10 +1,13 @@
-"""Steps from an empty database to the tables that this posse knows, numbered from 1; a released step never changes."""
+"""Steps from an empty database to the tables that this posse knows; a released step never changes."""
 
 from __future__ import annotations
 
 from importlib import resources
 
 from posse.errors import StorageMismatch
+
+FIRST = 7
+"""The number of the first step; versions 1 to 6 were never released, and are not read."""
 
 
 def migrations(dialect: str) -> list[list[str]]:
@@ -24,16 +27,22 @@ def migrations(dialect: str) -> list[list[str]]:
 
 
 def steps_from(version: int, dialect: str, where: str, *, migrate: bool) -> list[tuple[int, list[str]]]:
-    """Return the numbered steps that a storage of a version lacks; raise if it is newer, or older and must stay so."""
-    steps = migrations(dialect)
-    if version > len(steps):
+    """Return the numbered steps that a storage of a version lacks (0: it is empty); raise if it cannot be used."""
+    steps = dict(enumerate(migrations(dialect), FIRST))
+    last = max(steps)
+    if version > last:
         raise StorageMismatch(
-            f"{where} has schema version {version}, but this posse knows versions up to {len(steps)}; "
+            f"{where} has schema version {version}, but this posse knows versions up to {last}; "
             "it was written by a newer posse: install that one, or restore a backup"
         )
-    if version < len(steps) and not migrate:
+    if 0 < version < FIRST:
         raise StorageMismatch(
-            f"{where} has schema version {version}, but this posse needs {len(steps)}; "
+            f"expected {where} to have schema version {FIRST} or later, got version {version} of an unreleased posse; "
+            "export the logs with the posse that wrote it, and learn them again in a new database (posse ingest)"
+        )
+    if version < last and not migrate:
+        raise StorageMismatch(
+            f"{where} has schema version {version}, but this posse needs {last}; "
             "open it with migrate=True, as posse serve does when it starts"
         )
-    return list(enumerate(steps, 1))[version:]
+    return [(number, step) for number, step in steps.items() if number > version]

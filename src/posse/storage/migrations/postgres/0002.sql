@@ -1,9 +1,0 @@
--- A fleet with an absent reward counts a decision as that reward from the moment it is made, which is a change of its
--- own (counted), or holds rewards until the time to live is over (count_pending = 0): change stays NULL until then.
-ALTER TABLE fleets ADD COLUMN absent_reward double precision;
-ALTER TABLE fleets ADD COLUMN count_pending smallint NOT NULL DEFAULT 1;
-ALTER TABLE decisions ADD COLUMN counted bigint;
-CREATE INDEX decisions_counted ON decisions (fleet, counted) WHERE counted IS NOT NULL;
-CREATE INDEX decisions_held ON decisions (fleet, time, number) WHERE reward IS NOT NULL AND change IS NULL;
-UPDATE fleets SET absent_reward = (definition::json ->> 'absent_reward')::double precision,
-  definition = '{"count_pending":true,' || substr(definition, 2) WHERE definition <> '{}';
