@@ -58,6 +58,7 @@ every_policy = pytest.mark.parametrize("case", CASES)
 def test_the_methods_of_the_paper_learn_clicks_by_their_family(key, made, family, rewards):
     policy = made(**SIZES, rewards=rewards, prior="evidence", exploration=None, refresh_growth=None, drift=None)
     assert type(policy) is type(make_policy(key, **SIZES, rewards=rewards)) is family
+    assert isinstance(policy, made)
     assert policy.describe() == family(**SIZES, rewards=rewards).describe()
     assert made(**SIZES, rewards=rewards, exploration=0.7, refresh_growth=0.5, first_pulls=False).exploration == 0.7
     assert type(made(**SIZES)) is type(made(**SIZES, rewards="number")) is made

@@ -133,7 +133,6 @@ def _draw(n: int) -> tuple[Any, Any, Array, Array]:
 
 def _policy(key: str, **settings: Any) -> None:
     from posse.environments import SyntheticWorld
-    from posse.policies import EbmUCB
     from posse.policies.registry import POLICIES
     from posse.simulation import simulate
     from posse.simulation.factories import build
@@ -155,8 +154,7 @@ def _policy(key: str, **settings: Any) -> None:
     }.items():
         if hasattr(policy, name):
             getattr(policy, name)(*arguments)
-    if isinstance(policy, EbmUCB):
-        policy.prior_report  # noqa: B018 -- a property that computes
+    getattr(policy, "prior_report", None)  # a property that computes
     simulate(world, {key: factory}, horizon=20, seeds=1, appendix=True, progress=False)
 
 

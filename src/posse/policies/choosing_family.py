@@ -21,7 +21,8 @@ STANDARD: dict[str, Any] = {"prior": "evidence", "robust": False}
 class OfFamily(KnownKeywords):
     """Base of policies that are made as the policy of a family where ``rewards`` says so.
 
-    What is made then is no instance of the class that was called, so Python does not run its ``__init__``.
+    The class that is made then is registered as a subclass of the one that was called (in :mod:`posse.policies.ebm`),
+    but does not inherit from it, so Python does not run its ``__init__``.
     """
 
     def __new__(cls, *arguments: Any, **settings: Any) -> Any:

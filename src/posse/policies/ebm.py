@@ -8,7 +8,7 @@ from posse.families import Rewards
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING
 from posse.model import Prior
 from posse.model.estimation import PriorMethod
-from posse.policies.choosing_family import OfFamily
+from posse.policies.choosing_family import BY_LABEL, OfFamily
 from posse.policies.hierarchical import PAPER_SHARED_PRECISION, Hierarchical, PriorEstimator
 
 
@@ -43,9 +43,9 @@ class EbmUCB(Hierarchical, OfFamily):
         noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. A step is a reward
         that was learned. Without drift every reward counts the same for ever.
     rewards : {"number", "binary", "count"}, default "number"
-        What rewards are. Clicks and counts are learned by :class:`FamilyUCB`, and that is what is returned: with the
-        evidence prior and its own defaults of ``exploration`` and ``refresh_growth``, without ``shared_precision`` and
-        ``robust``.
+        What rewards are. Clicks and counts are learned by :class:`FamilyUCB`, and that is what is returned (an instance
+        of both): with the evidence prior and its own defaults of ``exploration`` and ``refresh_growth``, without
+        ``shared_precision`` and ``robust``.
 
     References
     ----------
@@ -172,3 +172,7 @@ class EbmRandUCB(Hierarchical, OfFamily):
             drift=drift,
             rewards=rewards,
         )
+
+
+for _policy in (EbmUCB, EbmTS, EbmRandUCB):
+    _policy.register(BY_LABEL[_policy.label])
