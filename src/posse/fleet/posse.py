@@ -77,8 +77,8 @@ class Posse(Fleet):
         A world that changes (``posse docs drift``). A number is the half-life in days with which coefficients return to
         the population: what is old counts less. ``"learn"`` learns it, and starts afresh where a sudden change is
         noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. Time is that of the
-        clock. :attr:`n_rewards` is then how many rewards of now the old ones are worth. Clicks and
-        counts need a half-life, and ``absent_reward`` needs ``count_pending=False``.
+        clock. :attr:`n_rewards` is then how many rewards of now the old ones are worth.
+        ``absent_reward`` needs ``count_pending=False`` then.
     time_to_live : float or None, default 2592000.0
         Seconds for which a decision may get its reward (the default is 30 days); a reward that comes again is
         recognised for as long. None is for ever, and keeps every decision in memory.
