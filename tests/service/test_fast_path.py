@@ -195,6 +195,23 @@ def test_what_is_unusual_takes_the_long_way(served, short, sent, answers, n_shor
     assert len(short) == n_short
 
 
+def test_a_body_has_the_same_limit_on_either_way(over_socket, stores, short):
+    service = over_socket(limits={"body": 1000})
+    assert service.client.put("/v1/fleets/stores", json=stores).status_code == 201
+    body = json.dumps(GOOD).encode()
+    for way in ("", LONG):
+        statuses = [
+            service.client.post(
+                f"/v1/fleets/stores/decisions{way}",
+                content=body.ljust(size),
+                headers={"content-type": "application/json"},
+            ).status_code
+            for size in (1000, 1001)
+        ]
+        assert statuses == [200, 413]
+    assert len(short) == 1
+
+
 def test_a_request_may_come_in_pieces(served, short):
     whole = request_bytes(headers=LAST)
     with socket.create_connection(served.address, timeout=10) as connection:

@@ -65,6 +65,7 @@ class FastPath:
 
     def __init__(self, engine: Engine, gate: Gate, routes: list[tuple[Any, Begin]]) -> None:
         self.engine, self.gate = engine, gate
+        self._largest_body = min(LARGEST_BODY, engine.settings.limits.body)
         self._routes = [
             (re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/?#%]+)", route.path).encode()), route, begin)
             for route, begin in routes
@@ -79,7 +80,12 @@ class FastPath:
             match = pattern.fullmatch(protocol.url)
             if match is not None:
                 length = headers_of(scope).get(b"content-length", b"")
-                if not length.isdigit() or len(length) > 6 or int(length) > LARGEST_BODY or parser.should_upgrade():
+                if (
+                    not length.isdigit()
+                    or len(length) > 6
+                    or int(length) > self._largest_body
+                    or parser.should_upgrade()
+                ):
                     return None
                 scope["path_params"] = {name: value.decode("ascii") for name, value in match.groupdict().items()}
                 scope["route"] = route
