@@ -43,6 +43,7 @@ def test_a_key_for_one_fleet_reaches_that_one(two, rainy):
     assert two.read(f"/v1/decisions/{decision['id']}", headers=two.mine)["reward"] == 1.0
     assert [fleet["name"] for fleet in two.read("/v1/fleets", headers=two.mine)["fleets"]] == ["mine"]
     assert len(two.read("/v1/fleets")["fleets"]) == 2
+    assert two.read("/v1/access", headers=two.mine)["scopes"] == list(SCOPES)  # the page asks what it may show
 
 
 def test_a_key_for_one_fleet_reaches_no_other(two, shape, list_routes):
@@ -68,7 +69,7 @@ def test_a_key_for_one_fleet_reaches_no_other(two, shape, list_routes):
 def test_every_route_without_a_fleet_is_closed_to_such_a_key_unless_it_sorts_out(two, list_routes):
     """A new route that forgets about fleets is refused, not open."""
     sorted_out = {"/v1/fleets", "/v1/decisions/{id}", "/v1/decisions/{id}/reward", "/v1/decisions/{id}/rewards"}
-    sorted_out |= {"/v1/rewards", "/v1/audit"}
+    sorted_out |= {"/v1/rewards", "/v1/audit", "/v1/access"}
     for method, path, route in list_routes(two.app):
         guarded = route is not None and any(
             hasattr(check, "scope") for check in [route.endpoint, *(each.dependency for each in route.dependencies)]

@@ -30,6 +30,7 @@ SORTED_OUT = frozenset(
         "/v1/decisions/{id}/rewards",
         "/v1/rewards",
         "/v1/audit",
+        "/v1/access",
     }
 )
 """Routes without a fleet in their path that look only at those which the key is for."""
