@@ -60,6 +60,9 @@ def test_a_jump_for_a_while_is_not_followed(times, clock, caplog, jump):
     assert clock.off == pytest.approx(jump)
     assert clock.leeway == math.inf
     assert "2027-01-15" in clock.problem  # noon
+    said = clock.problem
+    go(times, clock, 10)
+    assert clock.problem == said  # one jump is one finding
     times.wall -= jump
     clock.look()
     assert not clock.held
@@ -211,7 +214,7 @@ def test_a_jump_of_forty_days_harms_nothing(serve_here, ahead, wait_for, shape):
     let_go(service)
     assert states(service) == before
     assert "decisions do not expire" in service.read("/readyz")["clock"]
-    assert any("the clock says" in text for text in service.read("/v1/fleets/waits/population")["findings"])
+    assert any("the clock jumped" in text for text in service.read("/v1/fleets/waits/population")["findings"])
     assert "posse_clock_held 1.0" in service.get("/metrics").text
     for decisions in made.values():
         assert service.reward(decisions[0], 2.0)["new"] is True

@@ -75,17 +75,16 @@ class SteadyClock:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the clock and what that means, or None."""
-        if not self.held:
-            return None
+        """What is wrong with the clock and what that means, or None; the same words as long as it is wrong by that."""
         with self._lock:
-            elapsed = self._monotonic() - self._at
-            says, should = (_moment(self._expected + elapsed + off) for off in (self._off, 0.0))
-            left = max(self._since + SETTLE_SECONDS - self._monotonic(), 0.0)
+            if not self.held:
+                return None
+            elapsed = self._since - self._at
+            jumped, expected = (_moment(self._expected + elapsed + off) for off in (self._off, 0.0))
         return (
-            f"the clock says {says}, but {should} was expected: decisions do not expire and no rows leave the log "
-            f"until it is right again or has stayed there for {left:.0f} s more; check the time (NTP) of this machine, "
-            "or of the database if it is shared"
+            f"the clock jumped to {jumped} when {expected} was expected: decisions do not expire and no rows leave the "
+            f"log until it is right again or has gone on from there for {SETTLE_SECONDS / 60:.0f} minutes; check the "
+            "time (NTP) of this machine, or of the database if it is shared"
         )
 
     def allowance(self, lifetime: float) -> float:

@@ -708,7 +708,7 @@ class Ready(Answer):
     leading: bool = Field(description="Whether this process is the one that learns.")
     clock: str | None = Field(
         description="What is wrong with the clock, and what is held meanwhile; null if nothing is.",
-        examples=["the clock says 2026-03-12 09:30:00Z, but 2026-01-31 09:30:00Z was expected"],
+        examples=["the clock jumped to 2026-03-12 09:30:00Z when 2026-01-31 09:30:00Z was expected"],
     )
     checks: ReadyChecks
 
