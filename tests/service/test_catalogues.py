@@ -63,6 +63,13 @@ def without_snapshots(service, path):
     return str(path)
 
 
+def test_a_choice_is_counted_as_a_decision_for_its_arm(start):
+    service = start()
+    make(service)
+    (decision,) = choose(service, "t", 1.0, menu(np.random.default_rng(0)))
+    assert f'posse_arm_decisions_total{{arm="{decision["arm"]}",fleet="shop"}} 1.0' in service.get("/metrics").text
+
+
 def test_what_was_learned_comes_back_from_the_log_and_from_a_snapshot(start, wait_for, tmp_path):
     service = start()
     made = make(service)

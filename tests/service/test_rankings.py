@@ -37,6 +37,15 @@ def test_each_place_is_a_decision_with_its_own_reward(service, fleet, stores, ra
     assert log.frame["reward"].to_list()[:2] == [1.0, 0.0]
 
 
+def test_every_place_is_counted_as_a_decision_for_its_arm(service, fleet, rainy):
+    headers = {"Idempotency-Key": "page-8"}
+    for _ in range(2):  # the second is the same again
+        places = service.post(f"{fleet}/rankings", json=ask(rainy), headers=headers).json()["places"]
+    name, text = fleet.rsplit("/", 1)[1], service.get("/metrics").text
+    for place in places:
+        assert f'posse_arm_decisions_total{{arm="{place["arm"]}",fleet="{name}"}} 1.0' in text
+
+
 def test_the_same_key_again_gets_the_same_ranking(service, fleet, rainy, shape):
     headers = {"Idempotency-Key": "page-7"}
     made = [service.post(f"{fleet}/rankings", json=ask(rainy), headers=headers).json() for _ in range(3)]

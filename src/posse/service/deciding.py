@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import to_json
@@ -17,7 +18,7 @@ from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
 from posse.service.live_fleet import LiveFleet
 from posse.service.roster import unknown_fleet
-from posse.storage import CONFLICT, SAME, UNKNOWN, NewDecision, Outcome
+from posse.storage import ACCEPTED, CONFLICT, SAME, UNKNOWN, NewDecision, Outcome
 
 
 def new_decision(
@@ -78,6 +79,24 @@ def decided(live: LiveFleet, made: dict[str, Any], outcome: Outcome, field: str 
     if outcome.kind == UNKNOWN:
         raise unknown_fleet(live.name)
     return made
+
+
+def all_decided(
+    engine: Engine,
+    live: LiveFleet,
+    made: Sequence[tuple[dict[str, Any], NewDecision]],
+    outcomes: Sequence[Outcome],
+    field: str | None = None,
+) -> list[dict[str, Any]]:
+    """Return the answers to decisions that were written together, and count the new ones; raise if one is refused."""
+    answers = [
+        decided(live, value, outcome, None if field is None else f"{field}.{i}")
+        for i, ((value, _), outcome) in enumerate(zip(made, outcomes, strict=True))
+    ]
+    for (_, entry), outcome in zip(made, outcomes, strict=True):
+        if outcome.kind == ACCEPTED:
+            engine.measures.decided(live.name, entry.arm)
+    return answers
 
 
 def digest_of_request(ask: schemas.Ask, context: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from posse.service.answers import answer, decision_answer, decision_body
 from posse.service.bodies import json_body, json_request
 from posse.service.catalogues import CATALOGUE
 from posse.service.contexts import Contexts
-from posse.service.deciding import decided
+from posse.service.deciding import all_decided
 from posse.service.definition import require_label
 from posse.service.describing import WRITING, failures, with_example
 from posse.service.engine import Engine
@@ -24,7 +24,7 @@ from posse.service.errors import ApiError, api_error
 from posse.service.live_fleet import LiveFleet
 from posse.service.routes.common import Live, Ready, ask_fleet, live_of, new_router, scope
 from posse.service.routes.decisions import Key
-from posse.storage import CONFLICT, UNKNOWN, NewDecision
+from posse.storage import NewDecision
 
 router = new_router(tags=["decisions"])
 
@@ -55,12 +55,7 @@ async def choose(
         raise ApiError("batch_too_large", f"expected at most {most} places in a request, got {body.k}", "k")
     made = await ask_fleet(live, lambda: new_choice(engine, live, body, key), at_once=len(body.eligible) <= FEW)
     outcomes = await engine.writer.write([entry for _, entry in made])
-    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN)), None)
-    if refused is not None:
-        decided(live, made[refused][0], outcomes[refused], None)
-    return answer(
-        {"places": [decided(live, value, outcome, None) for (value, _), outcome in zip(made, outcomes, strict=True)]}
-    )
+    return answer({"places": all_decided(engine, live, made, outcomes)})
 
 
 def new_choice(

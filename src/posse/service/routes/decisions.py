@@ -13,7 +13,7 @@ from posse.service import schemas
 from posse.service.access import fleets_of
 from posse.service.answers import answer, log_row
 from posse.service.bodies import json_body, json_request, parse, require_json
-from posse.service.deciding import decided, new_decision
+from posse.service.deciding import all_decided, decided, new_decision
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.fast_path import Begun, NotFastPath
@@ -33,7 +33,7 @@ from posse.service.routes.common import (
     require_batch,
     scope,
 )
-from posse.storage import ACCEPTED, CONFLICT, UNKNOWN, NewDecision, Outcome
+from posse.storage import ACCEPTED, NewDecision, Outcome
 
 router = new_router(tags=["decisions"])
 
@@ -133,15 +133,7 @@ async def decide_many(
     if not made:
         return answer({"decisions": []})
     outcomes = await engine.writer.write([entry for _, entry in made])
-    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN)), None)
-    if refused is not None:
-        decided(live, made[refused][0], outcomes[refused], f"decisions.{refused}")
-    for (_, entry), outcome in zip(made, outcomes, strict=True):
-        if outcome.kind == ACCEPTED:
-            engine.measures.decided(live.name, entry.arm)
-    return answer(
-        {"decisions": [decided(live, value, outcome, None) for (value, _), outcome in zip(made, outcomes, strict=True)]}
-    )
+    return answer({"decisions": all_decided(engine, live, made, outcomes, "decisions")})
 
 
 @router.get(

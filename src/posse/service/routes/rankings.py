@@ -15,7 +15,7 @@ from posse.fleet.knowing import about_task
 from posse.service import schemas
 from posse.service.answers import answer, decision_answer, decision_body
 from posse.service.bodies import json_body, json_request
-from posse.service.deciding import decided, wrong_part
+from posse.service.deciding import all_decided, wrong_part
 from posse.service.definition import require_label
 from posse.service.describing import WRITING, failures, with_example
 from posse.service.engine import Engine
@@ -23,7 +23,7 @@ from posse.service.errors import ApiError, api_error
 from posse.service.live_fleet import LiveFleet
 from posse.service.routes.common import Live, Ready, ask_fleet, live_of, new_router, scope
 from posse.service.routes.decisions import Key
-from posse.storage import CONFLICT, UNKNOWN, NewDecision
+from posse.storage import NewDecision
 
 router = new_router(tags=["decisions"])
 
@@ -53,11 +53,7 @@ async def rank(
         raise ApiError("batch_too_large", f"expected at most {most} places in a request, got {body.k}", "k")
     made = await ask_fleet(live, lambda: new_ranking(engine, live, body, key))
     outcomes = await engine.writer.write([entry for _, entry in made])
-    refused = next((i for i, outcome in enumerate(outcomes) if outcome.kind in (CONFLICT, UNKNOWN)), None)
-    if refused is not None:
-        decided(live, made[refused][0], outcomes[refused], None)
-    places = [decided(live, value, outcome, None) for (value, _), outcome in zip(made, outcomes, strict=True)]
-    return answer({"places": places})
+    return answer({"places": all_decided(engine, live, made, outcomes)})
 
 
 def new_ranking(
