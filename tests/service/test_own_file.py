@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from posse.errors import InvalidValue, StorageMismatch
+from posse.storage import open_storage
 
 
 @pytest.mark.parametrize("what", ["removed", "replaced"])
@@ -41,3 +42,16 @@ def test_another_name_of_its_file_starts_no_second_service(start, tmp_path, link
     link(tmp_path / "posse.db", tmp_path / "other.db")
     with pytest.raises((InvalidValue, StorageMismatch), match=r"another posse serve|hard links"):
         start(tmp_path / "other.db")
+
+
+def test_a_start_that_fails_lets_go_of_its_file(start, tmp_path):
+    path = tmp_path / "posse.db"
+    storage = open_storage(path)
+    with storage._writing() as session:
+        session.run("ALTER TABLE clock RENAME TO another")
+    storage.close()
+    with pytest.raises(StorageMismatch):
+        start(path)
+    storage = open_storage(path)
+    assert storage.lead()
+    storage.close()

@@ -154,12 +154,15 @@ class Engine:
 
     def _open(self) -> None:
         storage = open_storage(self.settings.database)
+        try:
+            self._begin_with(storage)
+        except BaseException:
+            storage.close()
+            raise
+
+    def _begin_with(self, storage: Storage) -> None:
         if self.settings.embedded:
-            try:
-                require_alone(storage, self.settings)
-            except BaseException:
-                storage.close()
-                raise
+            require_alone(storage, self.settings)
         self.storage = storage
         self.steady.resume(storage.clock(), storage.now())
         self.keys.replace(storage.keys(revoked=True))
