@@ -1,7 +1,10 @@
-"""A service whose file is taken away, replaced, or given another name."""
+"""A service whose file is taken away, replaced, damaged, or given another name."""
 
 import os
+import sqlite3
 import subprocess
+import time
+from contextlib import closing
 
 import pytest
 
@@ -55,3 +58,38 @@ def test_a_start_that_fails_lets_go_of_its_file(start, tmp_path):
     storage = open_storage(path)
     assert storage.lead()
     storage.close()
+
+
+def damage(path, table):
+    """Overwrite the first page of a table."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(page,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
+        [(size,)] = connection.execute("PRAGMA page_size")
+    with open(path, "r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+
+
+def test_a_damaged_file_is_unavailable_not_ready_and_said_once(start, tmp_path, shape, caplog, rainy):
+    service = start()
+    service.make_fleet()
+    decision = service.decide()
+    service.stop()
+    damage(tmp_path / "posse.db", "tasks")
+    service = start()
+    ask = {"task": "another", "context": rainy}
+    for _ in range(3):
+        for answer in (
+            service.post("/v1/fleets/stores/decisions", json=ask),
+            service.post(f"/v1/decisions/{decision['id']}/reward", json={"reward": 1.0}),
+            service.get("/v1/fleets/stores/tasks"),
+        ):
+            message = shape(answer, 503, "storage_unavailable")["message"]
+            assert str(tmp_path) not in message
+            assert int(answer.headers["retry-after"]) >= 1
+        ready = service.get("/readyz")
+        assert (ready.status_code, "retry-after" in ready.headers) == (503, True)
+        assert "restore it from a backup" in ready.json()["checks"]["disk"]["detail"]
+        time.sleep(1.2)  # as long as it takes until something is written to try it out
+    assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1

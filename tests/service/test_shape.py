@@ -131,7 +131,8 @@ def test_every_error_of_the_library_has_a_code():
     assert {code for _, code in errors.CODES} <= set(STATUS)
     assert api_error(StorageUnavailable("x")).status == 503
     assert api_error(InvalidValue("x")).status == 422
-    assert api_error(StorageMismatch("the file of /some/place")).code == "internal"
+    assert api_error(StorageMismatch("the file of /some/place")).code == "storage_unavailable"
+    assert "/some/place" not in api_error(StorageMismatch("the file of /some/place")).message
     assert "/some/place" not in api_error(PosseError("/some/place")).message
 
 

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from posse._version import __version__
-from posse.errors import PosseError
+from posse.errors import PosseError, StorageMismatch
 from posse.service.access import Gate
 from posse.service.clock import SteadyClock
 from posse.service.describing import describe
@@ -136,6 +136,8 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 async def _error_response(request: Request, error: Exception) -> Response:
     """Return a failure in the one shape."""
+    if isinstance(error, StorageMismatch):  # met by a read; what is written is noted by whoever writes
+        request.app.state.engine.writer.disk.failed(error)
     found = _as_api_error(error)
     request.scope["posse.error"] = found.code
     headers = found.headers

@@ -268,7 +268,9 @@ class Engine:
                 self._pause(pause, rows)
                 continue
             except PosseError as error:
-                if str(error) != warned:
+                if self.opened and isinstance(error, StorageMismatch):
+                    self.writer.disk.failed(error)
+                elif str(error) != warned:
                     logger.warning("%s; trying again", error)
                 self.problem, warned = self.public(error), str(error)
                 self._stop.wait(0.5)

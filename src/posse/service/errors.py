@@ -11,6 +11,7 @@ from posse.errors import (
     InvalidValue,
     PosseError,
     RewardConflict,
+    StorageMismatch,
     StorageUnavailable,
     UnknownArm,
     UnknownDecision,
@@ -62,6 +63,7 @@ CODES: tuple[tuple[type[PosseError], str], ...] = (
     (UnknownPolicy, "invalid"),
     (RewardConflict, "reward_conflict"),
     (StorageUnavailable, "storage_unavailable"),
+    (StorageMismatch, "storage_unavailable"),
     (InvalidValue, "invalid"),
 )
 """The code of every error of the library that a request can cause; the first that fits."""
@@ -122,6 +124,10 @@ def api_error(error: PosseError, field: str | None = None) -> ApiError:
     """Return what is told about an error of the library."""
     for kind, code in CODES:
         if isinstance(error, kind):
+            if kind is StorageMismatch:  # its words name files and tables
+                error = StorageMismatch(
+                    "the storage is damaged, or not that of this posse; the log of the service says more"
+                )
             return ApiError(code, str(error), field, retry_after=1 if code == "storage_unavailable" else None)
     return ApiError("internal", "something went wrong here; the log of the service says what")
 

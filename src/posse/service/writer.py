@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from posse.errors import InvalidValue, PosseError, StorageUnavailable
+from posse.errors import InvalidValue, PosseError, StorageError, StorageUnavailable
 from posse.service.disk import DiskHealth
 from posse.storage import NewDecision, NewReward, Outcome, Storage, Written
 
@@ -86,7 +86,7 @@ class Writer:
 
     def probe(self) -> None:
         """Find out whether something can be written, if nothing else is; nothing is raised if it cannot."""
-        with suppress(StorageUnavailable):
+        with suppress(StorageError):
             self.run(self._storage.try_write)
             self.disk.succeeded()
 
@@ -143,7 +143,7 @@ class Writer:
             if not isinstance(error, PosseError):
                 logger.exception("writing failed")
                 error = StorageUnavailable("the storage failed; the log of the service says why")
-            if isinstance(error, StorageUnavailable):
+            if isinstance(error, StorageError):
                 self._measure(None)
                 self.disk.failed(error, len(items))
             answers = [error] * len(items)
@@ -178,7 +178,7 @@ class Writer:
         try:
             done.put((False, job()))
         except BaseException as error:
-            if isinstance(error, StorageUnavailable):
+            if isinstance(error, StorageError):
                 self.disk.failed(error)
             done.put((True, error))
 
