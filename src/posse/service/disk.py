@@ -53,8 +53,8 @@ class DiskHealth:
         if self.problem is None:
             return
         with self._lock:
-            now = self._clock()
-            if isinstance(self.problem, StorageMismatch) and now < self._failed + AGAIN:
+            now, damaged = self._clock(), isinstance(self.problem, StorageMismatch)
+            if self.problem is None or (damaged and now < self._failed + AGAIN):
                 return
             self.problem = None
             logger.warning(
