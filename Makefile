@@ -1,51 +1,62 @@
-# make demo   run the paper's six methods and draw the README's picture
-# make test   lint, types, tests
-# make serve  the decision service with a small simulated fleet, and its page
-# make bench  how fast it is, beside what was promised, in bench/ (ten minutes, 10 GB of memory)
-# make docs   the documentation site, in docs/_build/
-# make dist   wheel and source archive in dist/, and the README's example run from the wheel in a fresh environment
-# make report every figure and claim of the paper, in report/ (half an hour)
+# make demo        60 stores learn which offer sells, then decide for 10,000 visitors; a report and a picture in demo/
+# make test        lint, types and tests (five minutes)
+# make check       lint, types and the fast core of the tests (one minute)
+# make test-slow   the tests that take minutes each: kills, soaks, browsers, clusters, coverage
+# make serve       the decision service with simulated stores, and its page
+# make paper       the methods of the paper, compared
+# make docs        the documentation site, in docs/_build/site
+# make dist        wheel and source archive in dist/, tried in a fresh environment
+# make bench       how fast it is, beside what was promised, in bench/ (ten minutes, 10 GB of memory)
+# make report      every figure and claim of the paper, in report/ (half an hour)
+# Each installs what it needs into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 8080
 # Tests start hundreds of processes; without kept bytecode each would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve test pytest test-slow lint format bench report picture docs dist clean
+.PHONY: demo paper serve check test pytest compile test-slow lint format bench report picture docs dist clean
 
-.venv/ready: pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "posse needs Python 3.11 or newer; try make PYTHON=python3.12")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
-	touch $@
+.venv/%.installed: pyproject.toml constraints.txt
+	@scripts/install $* $(PYTHON)
 
-demo: .venv/ready
-	$(BIN)/posse demo
+demo: .venv/plot.installed
+	@$(BIN)/posse demo
 
-serve: .venv/ready
+paper: .venv/plot.installed
+	$(BIN)/posse paper
+
+serve: .venv/serve.installed
 	mkdir -p demo
 	$(BIN)/posse serve --demo --database demo/posse.db --port $(PORT)
 
-lint: .venv/ready
+lint: .venv/test.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Linters take one core, so tests begin beside them.
-test: .venv/ready
-	$(MAKE) --no-print-directory -j 2 lint pytest
-
-pytest: .venv/ready
+# Linters take one core while the other compiles; afterwards nothing that a test starts waits for the compiler.
+test: .venv/test.installed
+	@$(MAKE) --no-print-directory -j 2 lint compile
 	$(BIN)/python -m pytest -m 'not slow'
 
-test-slow: .venv/ready
+compile: .venv/test.installed
+	$(BIN)/posse warmup
+
+check: .venv/test.installed
+	@$(MAKE) --no-print-directory -j 2 lint core
+
+core: .venv/test.installed
+	$(BIN)/python -m pytest -m 'not slow' $(CORE)
+
+test-slow: .venv/dev.installed
 	$(BIN)/python -m pytest -m slow
 
-format: .venv/ready
+format: .venv/test.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/ready
+bench: .venv/dev.installed
 	$(BIN)/posse warmup
 	$(BIN)/posse bench step
 	$(BIN)/posse bench simulate
@@ -53,23 +64,23 @@ bench: .venv/ready
 	$(BIN)/posse bench serve --postgres
 	$(BIN)/posse bench scale
 
-report: .venv/ready
+report: .venv/dev.installed
 	$(BIN)/posse reproduce all
 	cp report/claims.md docs/claims.md
 	cp report/figures/balanced.svg docs/images/balanced.svg
 
 picture: demo
-	cp demo/regret.svg docs/images/regret.svg
+	cp demo/sales.svg docs/images/sales.svg
 
-docs: .venv/ready
+docs: .venv/docs.installed
 	$(BIN)/python -m sphinx -q -W --keep-going -d docs/_build/trees docs docs/_build/site
 	@echo "open docs/_build/site/index.html"
 
 # The test builds once more, and runs the README's example from that wheel outside this folder.
-dist: .venv/ready
+dist: .venv/dev.installed
 	rm -rf dist
 	$(BIN)/python -m hatchling build -d dist
-	$(BIN)/python -m pytest -n 0 tests/test_dist.py
+	$(BIN)/python -m pytest -n 0 -m slow tests/test_dist.py
 
 clean:
 	rm -rf .venv dist docs/_build demo bench report report-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis

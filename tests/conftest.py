@@ -4,8 +4,7 @@ import fcntl
 import itertools
 import logging
 import os
-import subprocess
-import sys
+import signal
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,38 +25,6 @@ settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
 
 
-LONG = (
-    "faults/test_kill.py",
-    "distributed/test_kills.py",
-    "distributed/test_ray.py",
-    "test_schemathesis.py",
-    "faults/test_learner.py",
-    "test_page.py",
-    "faults/test_stop.py",
-    "faults/test_disk.py",
-    "faults/test_workers.py",
-    "faults/test_database_away.py",
-)
-"""Files with few tests that take long: they go first, or one worker would have them all at the end."""
-
-
-WHOLE_SUITE = 5_000
-"""Tests from which on all kernels are compiled before the first, rather than by and by."""
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session):
-    """Let one worker collect before the others: the bytecode that it writes takes as long as all the rest of it."""
-    if not hasattr(session.config, "workerinput"):
-        return (yield)
-    with open(__file__) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(lock, fcntl.LOCK_SH)
-        return (yield)
-
-
 @contextmanager
 def compiler_of_tests():
     """Yield a file that says which run of tests compiled everything; other workers wait meanwhile."""
@@ -66,28 +33,8 @@ def compiler_of_tests():
         yield lock
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _compiled_first(request):
-    """Where all tests run everything is compiled before them, once and on two cores.
-
-    By and by each worker would compile what it needs next, and much of it at the same time as another one.
-    """
-    if request.session.testscollected < WHOLE_SUITE:
-        return
-    run = getattr(request.config, "workerinput", {}).get("testrunuid", str(os.getpid()))
-    with compiler_of_tests() as done:
-        done.seek(0)
-        if done.read() != run:
-            subprocess.run(
-                [sys.executable, "-c", "from posse.cli.main import main; main()", "warmup"],
-                check=True, stdout=subprocess.DEVNULL,
-            )  # fmt: skip
-            done.truncate(0)
-            done.write(run)
-
-
 @pytest.fixture(scope="session")
-def compiled(_compiled_first):
+def compiled():
     """What a service needs is compiled, so that those which tests start are ready in seconds; one worker does it."""
     from posse.service.warming import Warming
 
@@ -95,17 +42,17 @@ def compiled(_compiled_first):
         Warming().run(lambda: None)  # on two cores
 
 
-def pytest_collection_modifyitems(items):
-    place = {name: number for number, name in enumerate(LONG)}
-
-    def order(item):
-        path = item.path.as_posix()
-        return next((place[name] for name in LONG if path.endswith(name)), len(LONG))
-
-    items.sort(key=order)
+def _be_an_ordinary_process() -> None:
+    """Undo what a caller may have set: a job in the background ignores Ctrl-C, and the tests' children with it."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    os.umask(0o022)
 
 
 def pytest_configure() -> None:
+    _be_an_ordinary_process()
     # Whether a machine has compiled before is not what tests of messages are about.
     announcement.made = True
     # Numba recompiles a kernel when its own file changed, but not when a kernel it calls in another file did. A cache

@@ -9,10 +9,8 @@ import sys
 import warnings
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env, data_equivalence
 from numpy.testing import assert_array_equal
 
 from posse.environments import SyntheticWorld
@@ -21,6 +19,9 @@ from posse.errors import InvalidValue, MissingDependency, PosseError, UnknownArm
 from posse.gym import ANY_WORLD, SYNTHETIC, ResetNeeded, WorldEnv, register
 from posse.policies import make_policy
 from posse.simulation import simulate
+
+gymnasium = pytest.importorskip("gymnasium")
+from gymnasium.utils.env_checker import check_env, data_equivalence  # noqa: E402
 
 
 def neighbour(name):
@@ -268,5 +269,5 @@ def test_posse_does_not_import_gymnasium():
 def test_without_gymnasium_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.delitem(sys.modules, "posse.gym")
-    with pytest.raises(MissingDependency, match=r'needs Gymnasium: pip install gymnasium'):
+    with pytest.raises(MissingDependency, match=r"needs Gymnasium: pip install gymnasium"):
         importlib.import_module("posse.gym")

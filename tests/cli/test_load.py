@@ -101,11 +101,11 @@ def test_without_matplotlib_the_rest_is_done(command, planned, tmp_path, monkeyp
     from posse.lab.plots import serve as drawing
 
     def missing(*_):
-        raise MissingDependency('figures need matplotlib: pip install matplotlib')
+        raise MissingDependency("figures need matplotlib: pip install matplotlib")
 
     monkeypatch.setattr(drawing, "plot_serve", missing)
     done = command()
-    assert 'no picture: figures need matplotlib: pip install matplotlib' in done.stdout
+    assert "no picture: figures need matplotlib: pip install matplotlib" in done.stdout
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["serve.json"]
 
 

@@ -82,7 +82,7 @@ def test_every_policy_of_the_simulator_is_in_the_table(run):
 
 def test_without_matplotlib_the_rest_is_done(run, tmp_path, monkeypatch):
     def refuse(_name):
-        raise MissingDependency('figures need matplotlib: pip install matplotlib')
+        raise MissingDependency("figures need matplotlib: pip install matplotlib")
 
     monkeypatch.setattr(speed, "_drawing", refuse)
     done = run("simulate", "--quick")

@@ -206,4 +206,4 @@ def test_importing_the_client_loads_neither_numpy_nor_the_service():
 def test_without_httpx_it_says_what_to_install():
     program = "import sys; sys.modules['httpx'] = None\nimport posse.client"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert 'MissingDependency: posse.client needs httpx: pip install httpx' in done.stderr
+    assert "MissingDependency: posse.client needs httpx: pip install httpx" in done.stderr

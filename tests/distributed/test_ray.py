@@ -35,6 +35,7 @@ from posse.fleet.task_keys import buckets_of
 pytest.importorskip("ray")
 # Ray closes its own sockets when it pleases.
 pytestmark = [
+    pytest.mark.slow,  # processes of Ray take seconds to start
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
@@ -61,12 +62,7 @@ def one(files):
     return fleet
 
 
-SLOW = pytest.mark.slow  # processes of Ray take seconds to start
-
-
-@pytest.mark.parametrize(
-    ("workers", "shards"), [(2, 2), pytest.param(1, 1, marks=SLOW), pytest.param(4, 3, marks=SLOW)]
-)
+@pytest.mark.parametrize(("workers", "shards"), [(2, 2), (1, 1), (4, 3)])
 def test_sums_are_those_of_one_machine_to_the_last_bit(ray, files, one, pair_sums, monkeypatch, workers, shards):
     monkeypatch.setattr(posse.distributed.fit, "ROWS", 250)
     fleet = ShardedPosse(arms=ARMS, features=FEATURES, seed=1, shards=shards)
@@ -245,7 +241,6 @@ def test_scaling_that_is_learned_from_the_first_table_is_known_to_shards_and_fol
         fleet.close()
 
 
-@SLOW
 def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pair_sums, monkeypatch):
     waiting = [fleet.decide(f"t{number}", CONTEXT) for number in range(10)]
     fleet.refresh()
@@ -292,7 +287,6 @@ def test_shards_are_saved_loaded_moved_and_opened_again(ray, fleet, tmp_path, pa
         Posse.load(tmp_path / "m.posse")
 
 
-@SLOW
 def test_an_actor_that_is_killed_comes_back_with_everything(ray, fleet, pair_sums):
     decisions = [fleet.decide(f"t{number % 20}", CONTEXT) for number in range(10)]
     for decision in decisions[:5]:
@@ -308,7 +302,6 @@ def test_an_actor_that_is_killed_comes_back_with_everything(ray, fleet, pair_sum
     fleet.refresh()
 
 
-@SLOW
 def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
     out = tmp_path / "fleet.posse"
     result = CliRunner().invoke(
@@ -323,7 +316,6 @@ def test_fit_from_the_shell_on_ray(ray, files, one, tmp_path, pair_sums):
     assert loaded.n_rewards == 3000
 
 
-@SLOW
 def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sums, monkeypatch):
     monkeypatch.setattr(posse.distributed.fit, "ROWS", 250)
     out, folder, seen = tmp_path / "fleet.posse", tmp_path / "fleet.posse.checkpoint", []
@@ -377,7 +369,6 @@ def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sum
     assert not folder.exists()
 
 
-@SLOW
 def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
     from posse.environments import SyntheticWorld
     from posse.simulation import simulate
@@ -392,7 +383,6 @@ def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
         simulate(SyntheticWorld(), ["random"], horizon=3, seeds=1, engine="spark")
 
 
-@SLOW
 @pytest.mark.parametrize("command", ["simulate", "bench", "reproduce"])
 def test_sweeps_from_the_shell(ray, tmp_path, command):
     arguments = {

@@ -6,6 +6,8 @@ from statsmodels.regression.mixed_linear_model import MixedLM
 from posse.model import Statistics, estimate_prior, posterior
 from posse.model.reml import fit_reml
 
+MixedLM = pytest.importorskip("statsmodels.regression.mixed_linear_model").MixedLM
+
 
 def draw(n_tasks, n_rows, covariance, seed, noise=1.1):
     rng = np.random.default_rng(seed)

@@ -13,6 +13,8 @@ from posse.errors import InvalidValue, ResultFileError
 from posse.logs import Log, Names
 from posse.report import make_report
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 CONTRAST = (Path(__file__).parents[1] / "service" / "page_contrast.js").read_text()

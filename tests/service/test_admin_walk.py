@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow
+
 STEPS = 14
 ARMS = ["a", "b", "c", "d"]
 FLEETS = ["one", "two"]
@@ -159,7 +161,6 @@ def test_any_sequence_of_calls_leaves_a_service_that_starts(kinds, folder):
         Walk(kinds, folder, seed).run()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 2000, 100))
 def test_thousands_of_sequences_leave_a_service_that_starts(kinds, folder, first):
     for seed in range(first, first + 100):

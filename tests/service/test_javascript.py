@@ -11,6 +11,8 @@ import pytest
 
 from posse.service.app import create_app
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent / "javascript"
 CLIENT = Path(__file__).parents[2] / "clients" / "javascript"
 
@@ -128,7 +130,6 @@ def test_what_may_pass_is_tried_again_under_one_key():
     assert told["deadline"]["ms"] < 5000
 
 
-@pytest.mark.slow
 def test_chromium_against_a_real_service(serve):
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -21,6 +21,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
     "--no-sandbox",
@@ -324,7 +326,6 @@ def test_fleets_and_counts_are_those_of_the_api(api, visit):
     assert page.title() == "stores · posse"
 
 
-@pytest.mark.slow
 @browser_needed
 def test_activity_adds_up_and_can_be_read_by_keyboard(api, visit):
     page = visit(api.address, "#/stores")
@@ -390,7 +391,6 @@ def test_an_arm_shows_its_population(api, visit):
     assert texts(page.locator("table.heat tbody tr").first.locator("td"))[0] == "1"
 
 
-@pytest.mark.slow
 @browser_needed
 def test_colours_of_the_heat_map_follow_sign_and_size(api, visit):
     page = visit(api.address, "#/stores/arms/coffee")
@@ -404,7 +404,6 @@ def test_colours_of_the_heat_map_follow_sign_and_size(api, visit):
         assert share == pytest.approx(100 * abs(value) / most, abs=0.06)  # it is written with one digit
 
 
-@pytest.mark.slow
 @browser_needed
 def test_tasks_are_found_by_name_and_page_by_page(api, visit):
     page = visit(api.address, "#/stores/tasks")
@@ -510,7 +509,6 @@ def test_pending_rewards_the_oldest_first(api, visit):
     page.get_by_role("heading", name=waiting["pending"][0]["task"]).wait_for()
 
 
-@pytest.mark.slow
 @browser_needed
 def test_the_page_says_what_pending_decisions_count_as(api, visit):
     for name, counted in (("counting", True), ("holding", False)):
@@ -594,7 +592,6 @@ def verdict(difference, than):
     return f"{start} {interval}."
 
 
-@pytest.mark.slow
 @browser_needed
 def test_value_against_a_baseline_and_why_there_is_none(api, visit):
     page = visit(api.address, "#/stores/value")
@@ -657,7 +654,6 @@ def test_what_is_not_there_is_said(api, visit):
 # How it behaves.
 
 
-@pytest.mark.slow
 @browser_needed
 def test_it_is_live_and_keeps_what_the_reader_does(api, visit):
     api.send("PUT", "/v1/fleets/living", {"arms": ["a", "b"], "features": ["x"]})
@@ -693,7 +689,6 @@ def test_it_is_live_and_keeps_what_the_reader_does(api, visit):
     assert page.evaluate("window.kept") is True
 
 
-@pytest.mark.slow
 @browser_needed
 def test_it_rests_while_it_is_not_seen(api, visit):
     page = visit(api.address, "#/stores")
@@ -718,7 +713,6 @@ def test_it_rests_while_it_is_not_seen(api, visit):
         page.evaluate(HIDE, False)
 
 
-@pytest.mark.slow
 @browser_needed
 def test_a_service_that_goes_away_and_comes_back(tmp_path, visit):
     with served(tmp_path) as (address, process):
@@ -744,7 +738,6 @@ def test_a_service_that_goes_away_and_comes_back(tmp_path, visit):
         api.client.close()
 
 
-@pytest.mark.slow
 @browser_needed
 def test_a_fleet_that_is_set_aside_says_so_and_the_others_do_not(tmp_path, visit):
     with served(tmp_path) as (address, _), closing(Api(address)) as api:
@@ -774,7 +767,6 @@ def test_a_fleet_that_is_set_aside_says_so_and_the_others_do_not(tmp_path, visit
         assert page.locator("[data-trouble]:visible").count() == 0
 
 
-@pytest.mark.slow
 @browser_needed
 def test_a_service_that_compiles_says_how_far_it_is(tmp_path, visit):
     with served(tmp_path, ready=False, env={"NUMBA_CACHE_DIR": str(tmp_path / "cold")}) as (address, process):
@@ -790,7 +782,6 @@ def test_a_service_that_compiles_says_how_far_it_is(tmp_path, visit):
         process.kill()
 
 
-@pytest.mark.slow
 @browser_needed
 def test_the_key_is_asked_for_kept_in_the_tab_and_forgotten(tmp_path, visit, keys):
     database = tmp_path / "posse.db"
@@ -849,7 +840,6 @@ def test_labels_are_text_and_nothing_else(api, visit):
     picture(page, "labels")
 
 
-@pytest.mark.slow
 @browser_needed
 def test_on_a_phone_nothing_is_wider_than_the_screen(api, visit):
     page = visit(api.address, width=360, height=740, has_touch=True, is_mobile=True)
@@ -869,7 +859,6 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(api, visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-@pytest.mark.slow
 @browser_needed
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_light_and_dark(api, visit, scheme):
@@ -891,7 +880,6 @@ def test_text_can_be_read_in_light_and_dark(api, visit, scheme):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
 
 
-@pytest.mark.slow
 @browser_needed
 def test_everything_can_be_reached_by_keyboard(api, visit):
     page = visit(api.address)

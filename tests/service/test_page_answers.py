@@ -29,7 +29,7 @@ from .test_page import (
     wait_for,
 )
 
-pytestmark = browser_needed
+pytestmark = [pytest.mark.slow, browser_needed]
 
 
 def insights_of(api, fleet="stores"):
@@ -125,7 +125,6 @@ def test_arms_are_those_of_the_api_and_set_up_is_in_words(api, visit):
     assert texts(page.get_by_role("tab"))[:2] == ["Overview", "Report"]
 
 
-@pytest.mark.slow
 def test_tasks_are_sorted_by_what_is_known_about_them(api, visit):
     found = insights_of(api)
     page = visit(api.address, "#/stores/tasks")
@@ -174,7 +173,6 @@ def test_a_context_is_tried_and_nothing_is_decided(api, visit):
     assert api.read("/v1/fleets/stores")["decisions"] == before
 
 
-@pytest.mark.slow
 def test_the_report_is_a_tab_with_its_styles_and_script(api, visit, tmp_path):
     insights_of(api)
     page = visit(api.address, "#/stores")
@@ -199,7 +197,6 @@ def test_the_report_is_a_tab_with_its_styles_and_script(api, visit, tmp_path):
     page.get_by_text("Nothing to report yet").wait_for()
 
 
-@pytest.mark.slow
 def test_what_the_log_cannot_tell_is_said_in_words(api, visit):
     api.send("PUT", "/v1/fleets/certain", {"arms": ["a", "b"], "features": ["x"], "policy": "ebm-ucb"})
     for k in range(30):
@@ -281,14 +278,15 @@ def test_an_admin_makes_a_fleet_changes_its_arms_and_erases_a_task(tmp_path, vis
             one.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
         (360, "dark"),
         (1280, "light"),
-        pytest.param(360, "light", marks=pytest.mark.slow),
-        pytest.param(1280, "dark", marks=pytest.mark.slow),
+        360,
+        "light",
+        1280,
+        "dark",
     ],
 )
 def test_answers_fit_and_can_be_read_in_both_colours(api, visit, scheme, width):
@@ -305,7 +303,6 @@ def test_answers_fit_and_can_be_read_in_both_colours(api, visit, scheme, width):
         picture(page, f"answers{hash_.replace('/', '-')}-{width}-{scheme}")
 
 
-@pytest.mark.slow
 def test_odd_names_and_many_arms_fit_and_stay_text(api, visit):
     arms = [*HOSTILE, *(f"arm {k}" for k in range(6))]
     weather = {"kind": "one_hot", "name": HOSTILE[1], "categories": [*HOSTILE[2:]]}

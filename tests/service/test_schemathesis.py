@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LONG = "POSSE_LONG"
 CHECKS = (
     "not_a_server_error",
@@ -42,19 +44,16 @@ def attack(served, folder, seconds, seed):
     return done.stdout
 
 
-@pytest.mark.slow
 def test_some_seconds_of_requests_find_nothing(serve, tmp_path):
     attack(serve(), tmp_path, 15, seed=6)
 
 
-@pytest.mark.slow
 def test_a_minute_of_requests_finds_nothing(serve, tmp_path):
     served = serve()
     said = attack(served, tmp_path, 55, seed=7)
     assert f"Tested: {len(list(operations(served.read('/openapi.json'))))}" in said
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not os.environ.get(LONG), reason=f"takes ten minutes; set {LONG}=1")
 def test_ten_minutes_of_requests_find_nothing(serve, tmp_path):
     attack(serve(), tmp_path, 600, seed=int(os.environ.get("POSSE_SEED", "8")))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+pytestmark = pytest.mark.slow
+
 SOON = 1.0  # seconds in which one that decides follows one that learns
 
 

@@ -19,6 +19,8 @@ from posse.service.routes import log as log_route
 from posse.service.routes.common import MOST_STREAMS
 from posse.service.worker_process import WorkerProcess, run_in_process, stream_from_process
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("fastapi")
 
 LOG = "/v1/fleets/stores/log"

@@ -14,6 +14,8 @@ from numpy.testing import assert_array_equal
 
 from posse.kernels.llvm.handle import Handle, Layout, flags, floats, ints
 
+pytestmark = pytest.mark.slow
+
 # Not kept: a cached kernel would test code that is no longer there.
 compiled = njit(error_model="numpy")
 

@@ -11,6 +11,8 @@ from .checking import check_all, decide, make_fleet, task_path
 from .load import FLEET
 from .serving import BROKEN, Connection, settle
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 20.0  # seconds a request may take while the database is away: time-outs of a connection and of a statement
 ASK = {"task": "task-0", "context": {"hour": 1.0, "rain": 0.0}}
 
@@ -56,9 +58,8 @@ def refused(connection):
         assert connection.ask("GET", "/healthz").status == 200
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("end", [pytest.param(stop, marks=pytest.mark.slow), crash])
-@pytest.mark.parametrize("seconds", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("end", [stop, crash])
+@pytest.mark.parametrize("seconds", [2, 10])
 def test_a_database_that_goes_away_is_waited_out(services, loads, postgres_server, database, end, seconds):
     service = services(database=database, snapshot_seconds=0.5)
     service.start()
@@ -102,7 +103,6 @@ def processes_of(server):
     return [main, *children]
 
 
-@pytest.mark.slow
 def test_a_database_that_stands_still_is_waited_out(services, loads, postgres_server, database):
     """Connections stay open and nobody answers, as when a virtual machine is paused."""
     service = services(database=database)
@@ -158,7 +158,6 @@ def test_a_service_that_is_started_first_waits_for_its_database(services, postgr
     assert service.stop() == 0
 
 
-@pytest.mark.slow
 def test_a_service_ends_while_its_database_is_away(services, loads, postgres_server, database):
     service = services(database=database)
     service.start()

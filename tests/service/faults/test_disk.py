@@ -13,6 +13,8 @@ from .load import FLEET
 from .serving import settle
 from .test_workers import workers_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small_disk(tmp_path):
@@ -37,8 +39,7 @@ def fill(folder):
                     break
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("temporary", ["elsewhere", pytest.param("there", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("temporary", ["elsewhere", "there"])
 def test_a_full_disk_is_said_and_waited_out(services, loads, small_disk, tmp_path, temporary):
     scratch = small_disk / "tmp" if temporary == "there" else tmp_path / "tmp"
     scratch.mkdir()
@@ -99,7 +100,6 @@ def test_a_full_disk_is_said_and_waited_out(services, loads, small_disk, tmp_pat
     assert service.complaints() == []
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_told_by_readiness_and_by_the_log_until_there_is_room(services, small_disk, tmp_path):
     service = services(database=str(small_disk / "posse.db"), environment={"TMPDIR": str(tmp_path)})
     service.start()
@@ -127,7 +127,6 @@ def test_a_full_disk_is_told_by_readiness_and_by_the_log_until_there_is_room(ser
     assert service.stop() == 0
 
 
-@pytest.mark.slow
 def test_it_ends_cleanly_while_the_disk_is_full(services, loads, small_disk):
     (small_disk / "tmp").mkdir()
     service = services(database=str(small_disk / "posse.db"), environment={"TMPDIR": str(small_disk / "tmp")})
@@ -145,7 +144,6 @@ def test_it_ends_cleanly_while_the_disk_is_full(services, loads, small_disk):
     assert service.complaints() == []
 
 
-@pytest.mark.slow
 def test_a_full_temporary_folder_stops_snapshots_and_nothing_else(services, loads, small_disk):
     service = services(snapshot_seconds=0.2, environment={"TMPDIR": str(small_disk)})
     service.start()
@@ -162,7 +160,6 @@ def test_a_full_temporary_folder_stops_snapshots_and_nothing_else(services, load
     assert service.complaints() == []
 
 
-@pytest.mark.slow
 def test_workers_do_not_die_of_a_full_temporary_folder(services, small_disk, postgres_url):
     """What they count is in files that are mapped into memory: a page without room on the disk is a signal."""
     arms = [f"{number}-" + "x" * 100 for number in range(60)]  # each is counted by itself: more than a page of names
@@ -179,7 +176,6 @@ def test_workers_do_not_die_of_a_full_temporary_folder(services, small_disk, pos
     assert service.stop() == 0
 
 
-@pytest.mark.slow
 def test_a_disk_that_does_not_write_is_waited_out(services, loads):
     """Every write fails with an error, and then none does; this needs no disk of its own."""
     service = services(snapshot_seconds=0.3)

@@ -27,6 +27,8 @@ from .checking import (
 from .load import DEFINITION, FLEET
 from .serving import BROKEN, Connection, settle
 
+pytestmark = pytest.mark.slow
+
 
 def describe(what, seconds):
     ordered = sorted(seconds)
@@ -38,8 +40,7 @@ def describe(what, seconds):
 
 @pytest.mark.parametrize(
     ("kills", "silence"),
-    [(4, {"absent_reward": -0.5})]
-    + [pytest.param(*case, marks=pytest.mark.slow) for case in [(20, {}), (20, {"absent_reward": -0.5}), (200, {})]],
+    [(4, {"absent_reward": -0.5}), (20, {}), (20, {"absent_reward": -0.5}), (200, {})],
     ids=["4, pending counts", "20", "20, pending counts", "200"],
 )
 def test_nothing_acknowledged_is_lost_or_counted_twice_however_often_it_is_killed(services, loads, kills, silence):
@@ -107,7 +108,6 @@ def filled(path, n_decisions, n_tasks, definition=DEFINITION, rewarded=0.9):
             storage.write(groups)
 
 
-@pytest.mark.slow
 def test_a_long_log_is_back_in_seconds_with_and_without_a_snapshot(services):
     service = services(snapshot_seconds=3600)
     filled(service.database, 100_000, 1000)  # as many tasks as one page of a list may have
@@ -138,7 +138,6 @@ def unfinished(database):
         return connection.execute("SELECT count(*) FROM snapshots WHERE finished = 0").fetchone()[0]
 
 
-@pytest.mark.slow
 def test_a_snapshot_that_was_being_written_is_no_snapshot(services, loads):
     service = services(snapshot_seconds=0.05)
     filled(service.database, 6000, 3000)
@@ -171,8 +170,6 @@ def test_a_snapshot_that_was_being_written_is_no_snapshot(services, loads):
     assert service.complaints() == []  # such as of a snapshot that cannot be read
 
 
-@pytest.mark.slow
-@pytest.mark.slow
 def test_an_erasure_is_done_or_not_done_and_never_comes_back(services):
     rng = random.Random(11)
     service = services(snapshot_seconds=0.2)
@@ -231,8 +228,6 @@ def on_disk(service, text):
     return any(text in file.read_bytes() for file in service.folder.glob("posse.db*"))
 
 
-@pytest.mark.slow
-@pytest.mark.slow
 def test_an_erasure_reaches_snapshots_at_once(services):
     service = services(snapshot_seconds=3600)
     service.start()
@@ -247,7 +242,6 @@ def test_an_erasure_reaches_snapshots_at_once(services):
     assert on_disk(service, b"person-who-stays")
 
 
-@pytest.mark.slow
 def test_an_erasure_does_not_lose_what_the_log_does_not_hold_any_more(services):
     service = services(snapshot_seconds=0.3)
     service.start()

@@ -21,6 +21,8 @@ from .checking import (
 from .load import FLEET
 from .serving import settle
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def pair(services, postgres_url):
@@ -110,7 +112,6 @@ def test_what_one_is_told_the_other_knows(pair):
     settle(lambda: decide(other.connection).status == 404)
 
 
-@pytest.mark.slow
 def test_two_deciders_do_not_disturb_each_other(pair, loads):
     make_fleet(pair[0].connection)
     load = loads(*pair, seed=21, clients=4, erasing=True)
@@ -127,8 +128,7 @@ def test_two_deciders_do_not_disturb_each_other(pair, loads):
         assert service.complaints() == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, 20])
 def test_another_learns_when_the_learner_is_killed(pair, loads, kills):
     rng = random.Random(kills)
     make_fleet(pair[0].connection)
@@ -168,7 +168,6 @@ def test_another_learns_when_the_learner_is_killed(pair, loads, kills):
         assert service.complaints() == []
 
 
-@pytest.mark.slow
 def test_another_learns_when_the_learner_stands_still(pair, loads):
     """Its connection stays open, so the database has to end it; when it goes on it follows."""
     make_fleet(pair[0].connection)
@@ -196,7 +195,6 @@ def test_another_learns_when_the_learner_stands_still(pair, loads):
     same_beliefs(pair, [f"task-{number}" for number in range(5)])
 
 
-@pytest.mark.slow
 def test_a_decider_that_stood_still_knows_what_the_log_has_let_go_since(pair):
     make_fleet(pair[0].connection, time_to_live=1.0, retention=1.0)
     for service in pair:

@@ -12,6 +12,8 @@ from .checking import check_all, make_fleet
 from .load import FLEET
 from .serving import BROKEN, Connection
 
+pytestmark = pytest.mark.slow
+
 
 def snapshots(database):
     """Numbers of finished snapshots, and the number of the last change."""
@@ -21,8 +23,7 @@ def snapshots(database):
     return finished, changes
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_in_order_under_load(services, loads, number):
     service = services(snapshot_seconds=3600)
     service.start()
@@ -86,7 +87,6 @@ def test_requests_that_are_open_are_answered(services):
     print(f"{len(answered)} of 6 were answered")
 
 
-@pytest.mark.slow
 def test_a_second_service_on_the_same_file_is_refused(services):
     one = services("one")
     one.start()

@@ -10,6 +10,8 @@ import pytest
 from .checking import check_all, check_learned, decide, make_fleet, read_log, settle_learned
 from .serving import BROKEN, Connection, settle
 
+pytestmark = pytest.mark.slow
+
 
 def is_gone(process):
     """Whether a process has ended, even if nobody has asked for its status."""
@@ -34,8 +36,6 @@ def workers_of(service):
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.slow
 def test_workers_share_a_port_and_outlive_each_other(services, loads, postgres_url):
     service = services("service", "--workers", "2", database=postgres_url)
     service.start()
@@ -86,7 +86,6 @@ def test_workers_share_a_port_and_outlive_each_other(services, loads, postgres_u
     assert service.complaints() == []
 
 
-@pytest.mark.slow
 def test_workers_end_when_their_parent_is_gone(services, loads, postgres_url):
     """Nobody would start them again when they die, and they would hold the port."""
     service = services("service", "--workers", "2", database=postgres_url)
