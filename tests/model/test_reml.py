@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from statsmodels.regression.mixed_linear_model import MixedLM
 
 from posse.model import Statistics, estimate_prior, posterior
 from posse.model.reml import fit_reml
