@@ -9,8 +9,10 @@ import sys
 import warnings
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
 from numpy.testing import assert_array_equal
 
 from posse.environments import SyntheticWorld
@@ -19,9 +21,6 @@ from posse.errors import InvalidValue, MissingDependency, PosseError, UnknownArm
 from posse.gym import ANY_WORLD, SYNTHETIC, ResetNeeded, WorldEnv, register
 from posse.policies import make_policy
 from posse.simulation import simulate
-
-gymnasium = pytest.importorskip("gymnasium")
-from gymnasium.utils.env_checker import check_env, data_equivalence  # noqa: E402
 
 
 def neighbour(name):

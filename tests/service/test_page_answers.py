@@ -5,7 +5,6 @@
 from contextlib import closing
 
 import pytest
-from playwright.sync_api import expect
 
 from .test_page import (
     BUSY,
@@ -29,6 +28,7 @@ from .test_page import (
     wait_for,
 )
 
+expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = [pytest.mark.slow, browser_needed]
 
 

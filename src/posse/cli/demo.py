@@ -14,7 +14,7 @@ from posse.errors import MissingDependency
 if TYPE_CHECKING:
     from posse.fleet import Posse
     from posse.logs import Log
-    from posse.types import Array
+    from posse.types import BoolArray
 
 NEW_VISITORS = 10_000
 BATCH = 100  # visitors between two updates of the progress bar
@@ -30,9 +30,9 @@ class Sales(NamedTuple):
         one for this visitor.
     """
 
-    learned: Array
-    by_rule: Array
-    best: Array
+    learned: BoolArray
+    by_rule: BoolArray
+    best: BoolArray
 
 
 def demo(
@@ -69,6 +69,7 @@ def demo(
         files.insert(1, out / "sales.png")
     except MissingDependency as error:
         missing = f"no picture: {error}"
+    assert report.gains is not None  # the log has propensities
     promised = report.gains.learned.value
     result = {
         "visitors": visitors,

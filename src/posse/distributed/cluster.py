@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from posse.errors import MissingDependency, PosseError
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from importlib import import_module
+from types import ModuleType
 
 SECONDS = 10.0  # in which a cluster must answer
 
@@ -19,12 +20,11 @@ SECONDS = 10.0  # in which a cluster must answer
 def require_ray() -> ModuleType:
     """Return the module ``ray``, or raise an error that says what to install."""
     try:
-        import ray
+        return import_module("ray")
     except ImportError:
         raise MissingDependency(
             "expected Ray for more than one machine, got none: install it with: pip install 'ray[data]' pyarrow"
         ) from None
-    return ray
 
 
 def start(address: str | None = None, *, num_cpus: int | None = None) -> ModuleType:
