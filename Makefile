@@ -1,7 +1,8 @@
 # make demo        60 stores learn which offer sells, then decide for 10,000 visitors; a report and a picture in demo/
 # make test        lint, types and tests (five minutes)
 # make check       lint, types and the fast core of the tests (one minute)
-# make test-slow   the tests that take minutes each: kills, soaks, browsers, clusters, coverage
+# make test-slow   every test, also those that take minutes: kills, soaks, browsers, clusters, coverage
+# make test-lab    the fast tests of the laboratory: benchmarks, data sets, the reproduction
 # make serve       the decision service with simulated stores, and its page
 # make paper       the methods of the paper, compared
 # make docs        the documentation site, in docs/_build/site
@@ -15,7 +16,7 @@ PORT ?= 8080
 # Tests start hundreds of processes; without kept bytecode each would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo paper serve check test pytest compile test-slow lint format bench report picture docs dist clean
+.PHONY: demo paper serve check core test compile test-lab test-slow lint format bench report picture docs dist clean
 
 .venv/%.installed: pyproject.toml constraints.txt
 	@scripts/install $* $(PYTHON)
@@ -23,8 +24,8 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/plot.installed
 	@$(BIN)/posse demo
 
-paper: .venv/plot.installed
-	$(BIN)/posse paper
+paper: .venv/test.installed
+	$(BIN)/posse lab paper
 
 serve: .venv/serve.installed
 	mkdir -p demo
@@ -49,8 +50,11 @@ check: .venv/test.installed
 core: .venv/test.installed
 	$(BIN)/python -m pytest -m 'not slow' $(CORE)
 
+test-lab: .venv/test.installed
+	$(BIN)/python -m pytest -m 'not slow' lab/tests
+
 test-slow: .venv/dev.installed
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest src tests lab/tests
 
 format: .venv/test.installed
 	$(BIN)/ruff check --fix .
@@ -58,14 +62,14 @@ format: .venv/test.installed
 
 bench: .venv/dev.installed
 	$(BIN)/posse warmup
-	$(BIN)/posse bench step
-	$(BIN)/posse bench simulate
-	$(BIN)/posse bench peers
-	$(BIN)/posse bench serve --postgres
-	$(BIN)/posse bench scale
+	$(BIN)/posse lab bench step
+	$(BIN)/posse lab bench simulate
+	$(BIN)/posse lab bench peers
+	$(BIN)/posse lab bench serve --postgres
+	$(BIN)/posse lab bench scale
 
 report: .venv/dev.installed
-	$(BIN)/posse reproduce all
+	$(BIN)/posse lab reproduce all
 	cp report/claims.md docs/claims.md
 	cp report/figures/balanced.svg docs/images/balanced.svg
 

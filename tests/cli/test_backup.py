@@ -1,4 +1,4 @@
-"""``posse backup``: whole copies, for their owner alone."""
+"""``posse service backup``: whole copies, for their owner alone."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""``posse doctor``: what is wrong is found, and what is right is not called wrong."""
+"""``posse service doctor``: what is wrong is found, and what is right is not called wrong."""
 
 import json
 import os

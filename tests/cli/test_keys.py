@@ -1,4 +1,4 @@
-"""``posse keys``: keys are made, listed and revoked, and shown once."""
+"""``posse service keys``: keys are made, listed and revoked, and shown once."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_a_revoked_key_is_gone(run, tmp_path):
     done = run("revoke", one.split("_")[1])
     assert "is revoked" in done.stdout
     assert [row.id for row in stored()] == [other.split("_")[1]]
-    with pytest.raises(UnknownLabel, match="posse keys list"):
+    with pytest.raises(UnknownLabel, match="posse service keys list"):
         run("revoke", one.split("_")[1])
     with sqlite3.connect(tmp_path / "posse.db") as connection:
         assert connection.execute("SELECT count(*) FROM keys WHERE digest <> ''").fetchone() == (1,)
@@ -87,7 +87,7 @@ def test_a_key_is_rotated(run):
     assert rows[new.split("_")[1]][1:3] == ("me", ("read",))
     assert rows[new.split("_")[1]].fleets == ("stores",)
     assert rows[old].expires - rows[new.split("_")[1]].created == pytest.approx(7200, abs=5)
-    with pytest.raises(UnknownLabel, match="posse keys list"):
+    with pytest.raises(UnknownLabel, match="posse service keys list"):
         run("rotate", "none")
 
 
@@ -104,7 +104,7 @@ def test_what_was_done_to_keys_is_in_the_audit_log(run):
 
 
 def test_without_keys_it_says_how_to_make_one(run):
-    assert "posse keys create" in run("list").stdout
+    assert "posse service keys create" in run("list").stdout
 
 
 def test_the_database_may_be_named_in_three_ways(run, tmp_path):

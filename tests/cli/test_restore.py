@@ -1,4 +1,4 @@
-"""``posse restore``: a copy takes the place of a database that nobody uses, whole or not at all."""
+"""``posse service restore``: a copy takes the place of a database that nobody uses, whole or not at all."""
 
 import os
 import sqlite3

@@ -116,7 +116,7 @@ def test_help_says_what_can_be_set(invoke):
 
 def test_others_than_this_machine_are_served_with_keys_only(invoke, tmp_path):
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
-        with pytest.raises(InvalidValue, match=r"without API keys .* this machine only.*posse keys create"):
+        with pytest.raises(InvalidValue, match=r"without API keys .* this machine only.*posse service keys create"):
             invoke("--host", host)
     storage = open_storage(tmp_path / "posse.db")
     storage.add_key(new_key(["read"], "", 0.0)[1])
@@ -254,7 +254,7 @@ def test_it_says_how_to_make_a_key_if_the_last_was_revoked(launch, tmp_path):
     launched.end()
     said = "".join(launched.said)
     assert "the last was revoked" in said
-    assert "posse keys create --scope admin --database posse.db" in said
+    assert "posse service keys create --scope admin --database posse.db" in said
 
 
 def test_a_password_is_not_printed():

@@ -12,8 +12,8 @@ import pytest
 
 from posse import FeatureSpec
 from posse.client import Client, Health, ServiceError, ServiceUnavailable
-from posse.lab.benchmarks.started import services
 from posse.logs import read_log
+from posse_lab.benchmarks.started import services
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")

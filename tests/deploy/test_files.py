@@ -92,7 +92,7 @@ def test_the_first_keys_are_made_before_the_service_starts():
     steps = [line.strip("# \n") for line in text.splitlines() if line.startswith("#   kubectl")]
     (pod,) = manifests("keys.yml").values()
     (container,) = pod["spec"]["containers"]
-    create = f"exec {pod['metadata']['name']} -- posse keys create"
+    create = f"exec {pod['metadata']['name']} -- posse service keys create"
     order = ("apply -f deploy/kubernetes/keys.yml", create, "apply -f deploy/kubernetes/posse.yml")
     places = [next(i for i, step in enumerate(steps) if words in step) for words in order]
     assert places == sorted(places)

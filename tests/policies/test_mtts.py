@@ -59,24 +59,6 @@ def test_with_an_intercept_alone_it_is_hier_ts():
         assert_allclose(one.predict(task, [0.3, 0.4]).sd, other.predict(task, [0.3, 0.4]).sd)
 
 
-@pytest.mark.slow
-def test_the_ordering_of_the_figures_holds():
-    """Tasks in turn, Gaussian rewards, no contexts; 8 arms, 5 task features, tasks 0.5 from what these say.
-
-    As in the paper's Figure 2: who knows the effects < MTTS < no metadata < every task alone, and metadata taken for
-    all there is loses most in the end.
-    """
-    from posse.lab.benchmarks.features import mtts_regret
-
-    def regret(name, **sizes):
-        return np.mean([mtts_regret(name, seed, **sizes) for seed in range(3)])
-
-    order = ["oracle-TS", "MTTS", "meta-TS", "individual-TS"]
-    by_name = {name: regret(name, n_tasks=40, rounds=40) for name in order}
-    assert sorted(order, key=by_name.get) == order
-    assert regret("MTTS", n_tasks=20, rounds=150) < regret("linear-TS", n_tasks=20, rounds=150)
-
-
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ShapeError, match="task_features to have shape"):
         MTTS(n_tasks=N, n_arms=K, n_features=D, task_features=Z[:2])

@@ -83,7 +83,7 @@ def test_a_key_expires(two, shape, wait_for):
     wait_for(lambda: two.get("/v1/fleets", headers=bearer(short)).status_code == 200, 1.4)
     wait_for(lambda: two.get("/v1/fleets", headers=bearer(short)).status_code == 401, 5)
     error = shape(two.get("/v1/fleets", headers=bearer(short)), 401, "key_expired")
-    assert "posse keys rotate" in error["message"]
+    assert "posse service keys rotate" in error["message"]
 
 
 @pytest.mark.parametrize("rule", ["once-made", "always", "while-any"])

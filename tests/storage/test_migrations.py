@@ -38,7 +38,7 @@ def test_storage_of_an_unreleased_version_is_refused_and_left_alone(storage, ope
     storage.write([[make.decision("a")]])
     with storage._writing() as session:
         session.run("PRAGMA user_version = 6" if storage.BINARY == "blob" else "UPDATE schema_version SET version = 6")
-    with pytest.raises(StorageMismatch, match="posse ingest") as caught:
+    with pytest.raises(StorageMismatch, match="posse service ingest") as caught:
         open_one(migrate=migrate)
     assert "\n" not in str(caught.value)
     assert storage.schema_version() == 6

@@ -1,4 +1,4 @@
-"""``posse backup``: a copy of a service's database, while it runs."""
+"""``posse service backup``: a copy of a service's database, while it runs."""
 
 from __future__ import annotations
 

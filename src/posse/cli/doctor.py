@@ -1,4 +1,4 @@
-"""``posse doctor``: what is wrong with a deployment, and what to do about it."""
+"""``posse service doctor``: what is wrong with a deployment, and what to do about it."""
 
 from __future__ import annotations
 
@@ -201,23 +201,26 @@ def _keys(storage: Storage, settings: Settings) -> Iterator[Finding]:
     good = [row for row in rows if row.expires is None or row.expires > now]
     if not good and settings.host not in LOOPBACK:
         yield Finding(
-            ERROR, "keys", "there are none in force, and it listens to others", "posse keys create --scope admin"
+            ERROR,
+            "keys",
+            "there are none in force, and it listens to others",
+            "posse service keys create --scope admin",
         )
     elif not rows and not storage.keys(revoked=True):
         yield Finding(OK, "keys", "none: it answers this machine only")
     else:
         yield Finding(OK, "keys", f"{len(good)} in force")
     if good and not any("admin" in row.scopes for row in good):
-        yield Finding(WARNING, "keys", "none of them has the scope admin", "posse keys create --scope admin")
+        yield Finding(WARNING, "keys", "none of them has the scope admin", "posse service keys create --scope admin")
     for row in rows:
         if row.expires is not None and row.expires <= now:
-            yield Finding(WARNING, f"key {row.id}", "has expired", f"posse keys revoke {row.id}")
+            yield Finding(WARNING, f"key {row.id}", "has expired", f"posse service keys revoke {row.id}")
         elif row.expires is not None and row.expires - now < SOON:
             yield Finding(
                 WARNING,
                 f"key {row.id}",
                 f"expires in {(row.expires - now) / 86400:.1f} days",
-                f"posse keys rotate {row.id}",
+                f"posse service keys rotate {row.id}",
             )
 
 

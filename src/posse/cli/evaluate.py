@@ -202,7 +202,7 @@ def target_option(text: str, log: Log) -> Any:
             raise UnknownArm(f"no arm {rest!r} in the log; its arms are {', '.join(map(repr, log.arms))}")
         return Always(found[0])
     if kind in ("learned", "replay") and rest:
-        # A factory with its settings, checked as for posse simulate.
+        # A factory with its settings, checked as for posse lab simulate.
         factory = next(iter(policy_options([rest]).values()))
         settings = dict(factory.keywords) if isinstance(factory, partial) else {}
         label = f"{kind} {rest.partition(':')[0]}" + (f" ({rest.partition(':')[2]})" if ":" in rest else "")

@@ -1,4 +1,4 @@
-"""``posse ingest``: files of decisions and rewards into the log of a running service."""
+"""``posse service ingest``: files of decisions and rewards into the log of a running service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posse keys``: who may use a service."""
+"""``posse service keys``: who may use a service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPIRES = Annotated[
     str | None,
     typer.Option(help="After how long it is good for nothing: 90d, 12h.  [default: never]", show_default=False),
 ]
-KEY_ID = Annotated[str, typer.Argument(help="The id of the key, as `posse keys list` shows it.")]
+KEY_ID = Annotated[str, typer.Argument(help="The id of the key, as `posse service keys list` shows it.")]
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def list_keys(config: CONFIG = None, database: DATABASE = None) -> None:
     with _opened(config, database) as storage:
         rows = storage.keys()
     if not rows:
-        print("there are no keys; make one with `posse keys create --scope admin`")
+        print("there are no keys; make one with `posse service keys create --scope admin`")
         return
     columns = ["id", "label", "scopes", "fleets", "made", "last used", "expires"]
     table = titled_table("1 key" if len(rows) == 1 else f"{len(rows)} keys", columns, [])
@@ -175,4 +175,4 @@ def _when(seconds: float) -> str:
 
 
 def _unknown(key_id: str) -> UnknownLabel:
-    return UnknownLabel(f"no key {key_id!r}; `posse keys list` shows which there are")
+    return UnknownLabel(f"no key {key_id!r}; `posse service keys list` shows which there are")

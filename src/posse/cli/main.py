@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from posse._version import __version__
-from posse.cli.commands import Commands
+from posse.cli.commands import Root
 from posse.errors import PosseError
 
 EXIT_STATUS = (
@@ -19,7 +19,7 @@ EXIT_STATUS = (
 
 app = typer.Typer(
     name="posse",
-    cls=Commands,
+    cls=Root,
     help="Many related contextual bandits that learn from each other.",
     epilog=EXIT_STATUS,
     no_args_is_help=True,

@@ -1,4 +1,4 @@
-"""``posse restore``: a copy in the place of a service's database."""
+"""``posse service restore``: a copy in the place of a service's database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from posse.errors import InvalidValue
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A copy that `posse backup` made.")],
+    file: Annotated[Path, typer.Argument(help="A copy that `posse service backup` made.")],
     replace: Annotated[bool, typer.Option("--replace", help="Move the database that is there aside.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="Compare what its snapshots have learned with its log.")
@@ -32,7 +32,7 @@ def restore(
         raise InvalidValue("expected an SQLite file, got the address of a PostgreSQL database; use pg_restore")
     target = Path(settings.database.removeprefix("sqlite:///"))
     if not file.is_file():
-        raise InvalidValue(f"there is no copy {file}; name one that `posse backup` made")
+        raise InvalidValue(f"there is no copy {file}; name one that `posse service backup` made")
     aside = restore_database(file, target, replace=replace)
     if aside is not None:
         print(f"what was there is {aside} now")

@@ -73,7 +73,7 @@ def _tell(settings: Settings, keys: KeyRing | None, address: str, demo: bool) ->
     print(f"posse serves {address} (the page is there, too)", flush=True)
     print(f"the log is in {_without_password(settings.database)}", flush=True)
     if keys is not None and not len(keys):
-        create = f"`posse keys create --scope admin --database {_without_password(settings.database)}`"
+        create = f"`posse service keys create --scope admin --database {_without_password(settings.database)}`"
         if keys.needed:
             why = "the last was revoked" if settings.require_keys != "always" else 'require_keys is "always"'
             print(f"it asks for API keys ({why}) and there are none, so it answers nobody;", flush=True)

@@ -1,4 +1,4 @@
-"""``posse verify``: whether what a service has learned is what its log says."""
+"""``posse service verify``: whether what a service has learned is what its log says."""
 
 from __future__ import annotations
 

@@ -159,8 +159,6 @@ def _policy(key: str, **settings: Any) -> None:
 
 
 def _model() -> None:
-    from posse.environments.from_dataset import regress
-    from posse.lab.benchmarks.peak import peak_operations, read_bandwidth
     from posse.model import Statistics, estimate_prior, log_evidence, posterior
     from posse.model.estimation import METHODS
 
@@ -173,9 +171,6 @@ def _model() -> None:
         log_evidence(stats, estimate.prior)
     robust = estimate_prior(stats, method="evidence", robust=True, passes=2)
     posterior(stats, robust.prior, robust.task_weight)
-    regress(contexts, rewards[:, None])
-    peak_operations(rounds=1, at_least=0.0)
-    read_bandwidth(64, rounds=1, at_least=0.0)
 
 
 def _table(n: int, *, numbered: bool = False) -> Any:

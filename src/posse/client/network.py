@@ -58,7 +58,9 @@ def headers_of(key: str | None) -> dict[str, str]:
     headers = {"User-Agent": f"posse/{__version__}", "Accept": "*/*"}
     if key is not None:
         if not (isinstance(key, str) and key and key.isascii() and key.isprintable() and " " not in key):
-            raise InvalidValue("key must be a key that posse keys has made: printable ASCII text without spaces")
+            raise InvalidValue(
+                "key must be a key that posse service keys has made: printable ASCII text without spaces"
+            )
         headers["Authorization"] = f"Bearer {key}"
     return headers
 

@@ -133,16 +133,19 @@ class Gate:
         kind, _, key = given.partition(" ")
         row = self._engine.keys.find(key.strip()) if kind.lower() == "bearer" else None
         if row is None:
-            raise ApiError("key_invalid", "this API key is not valid here; ask for one made with `posse keys create`")
+            raise ApiError(
+                "key_invalid", "this API key is not valid here; ask for one made with `posse service keys create`"
+            )
         if row.expires is not None and self._engine.clock() >= row.expires:
             raise ApiError(
-                "key_expired", f"this API key expired at {moment(row.expires)}; ask for another (`posse keys rotate`)"
+                "key_expired",
+                f"this API key expired at {moment(row.expires)}; ask for another (`posse service keys rotate`)",
             )
         if scope not in row.scopes:
             raise ApiError(
                 "scope_missing",
                 f"this key may {', '.join(row.scopes)}, but this needs the scope {scope}; "
-                f"make one with `posse keys create --scope {scope}`",
+                f"make one with `posse service keys create --scope {scope}`",
             )
         return row
 
@@ -158,7 +161,7 @@ def _require_fleet(row: KeyRow, request: Scope) -> None:
         asked = "all of them together" if fleet is None else f"{fleet[:64]}"
         raise ApiError(
             "fleet_forbidden",
-            f"this key is for the fleets {', '.join(row.fleets)}, not for {asked}; make one with `posse keys create`",
+            f"this key is for the fleets {', '.join(row.fleets)}, not for {asked}; posse service keys create",
         )
 
 
@@ -184,7 +187,7 @@ def _for_this_machine() -> ApiError:
     return ApiError(
         "host_refused",
         "this service has no keys and answers this machine only; ask http://127.0.0.1, or create keys with "
-        "`posse keys create`",
+        "`posse service keys create`",
     )
 
 

@@ -168,7 +168,7 @@ class Engine:
         self.keys.replace(storage.keys(revoked=True))
         if not self.settings.embedded and not len(self.keys):
             who = "nobody" if self.keys.needed else "this machine only"
-            logger.warning("there are no API keys, so this service answers %s; see `posse keys create`", who)
+            logger.warning("there are no API keys, so this service answers %s; see `posse service keys create`", who)
         self._ahead = taken_ahead(self.settings.database) if self.settings.embedded else None
         self.roster = Roster(storage, self.settings.limits.number, self.public, self._ahead)
         self.writer = Writer(storage, self._written, self.settings.limits.waiting, self.measures.wrote)

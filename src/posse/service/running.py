@@ -64,7 +64,7 @@ def require_safe(settings: Settings) -> KeyRing | None:
     if not len(keys) and not loopback:
         raise InvalidValue(
             f"without API keys this service may listen to this machine only, not to {settings.host}: create one with "
-            "`posse keys create --scope admin`, or leave out --host"
+            "`posse service keys create --scope admin`, or leave out --host"
         )
     return keys
 

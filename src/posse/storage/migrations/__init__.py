@@ -38,7 +38,7 @@ def steps_from(version: int, dialect: str, where: str, *, migrate: bool) -> list
     if 0 < version < FIRST:
         raise StorageMismatch(
             f"expected {where} to have schema version {FIRST} or later, got version {version} of an unreleased posse; "
-            "export the logs with the posse that wrote it, and learn them again in a new database (posse ingest)"
+            "export its logs with that posse, and learn them in a new database (posse service ingest)"
         )
     if version < last and not migrate:
         raise StorageMismatch(

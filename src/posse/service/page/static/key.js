@@ -26,7 +26,7 @@ export function keyView(error, entered) {
     h("div", { class: "field" }, h("label", { for: "key" }, "Key with the scope read"), field),
     h("div", null, h("button", { type: "submit", class: "main" }, "Continue")),
     h("p", { class: "hint" }, "The key stays in this tab until it is closed. Make one on the machine of the service:"),
-    code("posse keys create --scope read"),
+    code("posse service keys create --scope read"),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();

@@ -1,0 +1,355 @@
+"""What tasks, rows and messages cost on one machine and on Ray, and what a large cluster would take at that.
+
+Wall time is what somebody waits for; processor time is what the work takes, whatever else the machine does. The model
+of a cluster uses the latter.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.fleet import Posse
+from posse.types import Settings
+from posse_lab.benchmarks.machine import machine, memory_in_use
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BATCH = 1 << 19  # rows of a table that is learned at once
+MANY = 10_000  # rows of decide_many
+MESSAGES = 300  # to time
+SWEPT = {"ebmUCB": "ebm-ucb", "linUCB": "lin-ucb"}  # policies of a simulation
+LARGE = {"tasks": 10**8, "machines": 16, "cores": 32, "round_trip": 1e-3, "bytes_per_second": 1e9}
+"""The cluster that the model is about; a round trip of a message in seconds if none was measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to measure.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features : int
+        Encoded features, the intercept among them.
+    rows : int
+        That are learned by streaming on one machine.
+    sharded_tasks, sharded_rows : int
+        Of the fleet on Ray, and of the one beside it on this machine.
+    shards, nodes : int
+    decisions : int
+        To time, one by one.
+    sweep_seeds, sweep_horizon : int
+        Of a simulation, in one process and on Ray.
+    """
+
+    n_tasks: int = 10**6
+    n_arms: int = 5
+    n_features: int = 10
+    rows: int = 50_000_000
+    sharded_tasks: int = 10**6
+    sharded_rows: int = 10_000_000
+    shards: int = 2
+    nodes: int = 2
+    decisions: int = 2000
+    sweep_seeds: int = 24
+    sweep_horizon: int = 10_000
+
+
+QUICK = Plan(
+    n_tasks=2000, rows=200_000, sharded_tasks=2000, sharded_rows=100_000, decisions=100, nodes=1, sweep_seeds=2,
+    sweep_horizon=50,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class DistributedReport:
+    """What was measured, in seconds and bytes, and the model."""
+
+    plan: Plan
+    streaming: dict[str, float] = field(default_factory=dict)
+    one: dict[str, float] = field(default_factory=dict)
+    sharded: dict[str, float] = field(default_factory=dict)
+    agreement: dict[str, float] = field(default_factory=dict)
+    sweep: dict[str, float] = field(default_factory=dict)
+    model: dict[str, float] = field(default_factory=dict)
+    assumptions: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> Settings:
+        """Return everything as plain values."""
+        return asdict(self)
+
+
+def measure_distributed(plan: Plan, begin: Callable[[str], None]) -> DistributedReport:
+    """Measure streaming, one process and Ray, and compute the model; ``begin`` is told what comes next."""
+    report = DistributedReport(plan)
+    begin(f"streaming {plan.rows:,} rows of {plan.n_tasks:,} tasks")
+    report.streaming = _streaming(plan)
+    begin(f"one process, {plan.sharded_tasks:,} tasks")
+    fleet = _fleet(plan)
+    report.one = _learned(fleet, plan) | _decided(fleet, plan)
+    begin(f"{plan.shards} shards on {plan.nodes} nodes of Ray, {plan.sharded_tasks:,} tasks")
+    with _cluster(plan.nodes):
+        from posse.distributed import ShardedPosse
+
+        sharded = ShardedPosse(**_settings(plan), shards=plan.shards)
+        sharded.probabilities([0], np.zeros((1, plan.n_features - 1)))  # compiled code is loaded
+        empty = _resident_of(sharded)
+        report.sharded = _learned(sharded, plan) | _decided(sharded, plan) | _of_shards(sharded, plan, empty)
+        report.agreement = {
+            "covariance": _gap(sharded.prior.covariance, fleet.prior.covariance),
+            "noise_variance": _gap(sharded.prior.noise_variance, fleet.prior.noise_variance),
+        }
+        sharded.close()
+        begin(f"a simulation of {plan.sweep_seeds} seeds")
+        report.sweep = _sweep(plan)
+    report.model, report.assumptions = model(report)
+    return report
+
+
+def rows_of(plan: Plan, n_tasks: int, rows: int, seed: int = 0) -> Iterator[pl.DataFrame]:
+    """Yield tables of so many rows in all; contexts come again, tasks and arms are drawn anew."""
+    import polars as pl
+
+    rng = np.random.default_rng(seed)
+    size, d = min(BATCH, rows), plan.n_features - 1
+    contexts = rng.standard_normal((size, d))
+    columns = {f"x{i}": np.ascontiguousarray(contexts[:, i]) for i in range(d)}
+    means = rng.standard_normal((plan.n_arms, d))
+    for first in range(0, rows, size):
+        count = min(size, rows - first)
+        tasks, arms = rng.integers(n_tasks, size=count), rng.integers(plan.n_arms, size=count)
+        own = np.sin(tasks * (1.0 + arms))  # tasks differ, and need no memory to do so
+        rewards = np.einsum("ni,ni->n", contexts[:count], means[arms]) + own + rng.standard_normal(count)
+        yield pl.DataFrame(
+            {"task": tasks, "arm": arms, "reward": rewards} | {name: column[:count] for name, column in columns.items()}
+        )
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    return {"arms": list(range(plan.n_arms)), "features": [f"x{i}" for i in range(plan.n_features - 1)], "seed": 1}
+
+
+def _fleet(plan: Plan) -> Posse:
+    return Posse(**_settings(plan))
+
+
+def _streaming(plan: Plan) -> dict[str, float]:
+    fleet = _fleet(plan)
+    for table in rows_of(plan, 10, 5000):  # what has to be compiled or loaded is not counted
+        Posse(**_settings(plan)).learn_many(table, refresh=False)
+    wall = processor = best = 0.0
+    learned = 0
+    for table in rows_of(plan, plan.n_tasks, plan.rows):
+        started, used = time.perf_counter(), time.process_time()
+        learned += fleet.learn_many(iter([table]), refresh=False)
+        took = time.perf_counter() - started
+        wall, best = wall + took, max(best, table.height / took)
+        processor += time.process_time() - used
+    before = memory_in_use()[1]
+    started, used = time.perf_counter(), time.process_time()
+    fleet.refresh()
+    refresh, refresh_processor = time.perf_counter() - started, time.process_time() - used
+    return {
+        "rows": learned,
+        "rows_per_second": learned / wall,
+        "rows_per_second_of_the_best_batch": best,
+        "rows_per_processor_second": learned / processor,
+        "refresh_seconds": refresh,
+        "refresh_processor_seconds": refresh_processor,
+        "pairs": float(fleet._engine.store.belief.n_seen.sum()),
+        "peak_bytes_learning": before or 0.0,
+        "peak_bytes": memory_in_use()[1] or 0.0,
+    }
+
+
+def _learned(fleet: Any, plan: Plan) -> dict[str, float]:
+    tables = list(rows_of(plan, plan.sharded_tasks, plan.sharded_rows, seed=2))
+    started = time.perf_counter()
+    for table in tables:
+        fleet.learn_many(table, refresh=False)
+    learning = time.perf_counter() - started
+    started = time.perf_counter()
+    told = fleet.refresh() or {}
+    return {
+        "learn_rows_per_second": plan.sharded_rows / learning,
+        "refresh_seconds": time.perf_counter() - started,
+        "refresh_messages": float(told.get("messages", 0)),
+        "refresh_steps": float(told.get("steps", 0)),
+    }
+
+
+def _decided(fleet: Any, plan: Plan) -> dict[str, float]:
+    rng = np.random.default_rng(3)
+    tasks = rng.integers(plan.sharded_tasks, size=plan.decisions + 50).tolist()
+    contexts = rng.standard_normal((plan.decisions + 50, plan.n_features - 1))
+    took = []
+    for number, (task, context) in enumerate(zip(tasks, contexts, strict=True)):
+        started = time.perf_counter()
+        fleet.decide(task, context)
+        if number >= 50:
+            took.append(time.perf_counter() - started)
+    many = rng.integers(plan.sharded_tasks, size=MANY)
+    X = rng.standard_normal((MANY, plan.n_features - 1))
+    fleet.decide_many(many, X)
+    started = time.perf_counter()
+    fleet.decide_many(many, X)
+    return {
+        "decide_p50": float(np.quantile(took, 0.5)),
+        "decide_p99": float(np.quantile(took, 0.99)),
+        "decide_many_rows_per_second": MANY / (time.perf_counter() - started),
+    }
+
+
+def _of_shards(fleet: Any, plan: Plan, empty: float) -> dict[str, float]:
+    """Return what shards take: memory over that of empty ones, and bytes and time of a message."""
+    X = np.random.default_rng(4).standard_normal((10 * MANY, plan.n_features - 1))
+    for first in range(0, plan.sharded_tasks, len(X)):  # from now on everything has been decided for
+        some = np.arange(first, min(first + len(X), plan.sharded_tasks))
+        fleet.probabilities(some, X[: some.size])
+    states = fleet._states()
+    tasks, pairs = (sum(state[name] for state in states) for name in ("tasks", "pairs"))
+    resident = _resident_of(fleet)
+    K, d = fleet.prior.covariance.shape[:2]
+    return {
+        "tasks": float(tasks),
+        "pairs": float(pairs),
+        "resident_bytes": resident,
+        "resident_bytes_per_task": max(resident - empty, 0.0) / max(tasks, 1),
+        "round_trip_seconds": _round_trip(fleet),
+        "message_bytes": 8.0 * K * (3 * d * d + 2 * d + 1),  # roots and means there, moments or information back
+    }
+
+
+def _round_trip(fleet: Any) -> float:
+    """Return the seconds that a message to a shard and its answer take, the median of many."""
+    from posse.distributed.cluster import gather
+
+    took = []
+    for number in range(MESSAGES):
+        shard = fleet._shards[number % len(fleet._shards)]
+        started = time.perf_counter()
+        gather([shard.knows.remote([])])
+        took.append(time.perf_counter() - started)
+    return float(np.median(took))
+
+
+def _sweep(plan: Plan) -> dict[str, float]:
+    """Return how long a simulation takes in one process and on Ray with two, and whether the files are the same."""
+    from posse.environments import SyntheticWorld
+    from posse.simulation import simulate
+
+    took: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {engine: Path(folder) / f"{engine}.parquet" for engine in ("processes", "ray")}
+        for engine, path in paths.items():
+            given: dict[str, Any] = {"workers": 2 if engine == "ray" else 1, "engine": engine, "progress": False}
+            simulate(SyntheticWorld(), SWEPT, horizon=20, seeds=4, **given)  # processes start, kernels are loaded
+            started = time.perf_counter()
+            simulate(SyntheticWorld(), SWEPT, horizon=plan.sweep_horizon, seeds=plan.sweep_seeds, out=path, **given)
+            took[engine] = time.perf_counter() - started
+        same = paths["processes"].read_bytes() == paths["ray"].read_bytes()
+    return {
+        "one_process_seconds": took["processes"],
+        "ray_seconds": took["ray"],
+        "speed_up": took["processes"] / took["ray"],
+        "same_bytes": float(same),
+    }
+
+
+def _resident_of(fleet: Any) -> float:
+    """Return the bytes that all shards have in memory; 0 if they are not all on this machine."""
+    from posse.distributed.cluster import has_several_machines
+
+    return 0.0 if has_several_machines() else sum(_resident(state["pid"]) for state in fleet._states())
+
+
+def _resident(pid: int) -> float:
+    """Return the bytes that a process of this machine has in memory; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return float(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0.0
+
+
+def _gap(found: Any, wanted: Any) -> float:
+    return float(np.abs(found / wanted - 1.0).max())
+
+
+@contextmanager
+def _cluster(nodes: int) -> Iterator[None]:
+    """Have nodes of Ray on this machine, unless a cluster is connected already or one node is enough."""
+    from posse.distributed.cluster import require_ray, start
+
+    ray = require_ray()
+    if ray.is_initialized() or os.environ.get("RAY_ADDRESS") or nodes == 1:
+        start()
+        yield
+        return
+    from ray.cluster_utils import Cluster
+
+    made: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        for _ in range(nodes - 1):
+            made.add_node(num_cpus=1)
+        start(made.address)
+        yield
+    finally:
+        ray.shutdown()
+        made.shutdown()
+
+
+def model(report: DistributedReport) -> tuple[dict[str, float], list[str]]:
+    """Return what a large cluster takes, from what was measured here, and what that assumes."""
+    plan, large = report.plan, LARGE
+    pairs_of_task = report.streaming["pairs"] / plan.n_tasks
+    # Sums, a Gram matrix as its triangle, and beliefs of the same size once a task is decided for.
+    d = plan.n_features
+    triangle = d * (d + 1) // 2
+    pair_bytes = 8.0 * ((triangle + d + 2) + (triangle + d) + 3)
+    # Slots, weights, and a name that is a number in two dicts.
+    task_bytes = 8.0 * (2 * plan.n_arms + 2) + 200.0 + pairs_of_task * pair_bytes
+    memory = f"{task_bytes / 1e3:.2f} kB of memory per task, counted from the sizes of arrays, not measured"
+    if measured := report.sharded.get("resident_bytes_per_task"):
+        task_bytes = measured
+        memory = (
+            f"{measured / 1e3:.2f} kB of memory per task that has been decided for, as measured in shards of "
+            f"{report.sharded['tasks']:,.0f} tasks with {report.sharded['pairs'] / report.sharded['tasks']:.1f} arms "
+            "each"
+        )
+    round_trip = report.sharded.get("round_trip_seconds", large["round_trip"])
+    how = "as measured between processes here" if "round_trip_seconds" in report.sharded else "not measured"
+    tasks = large["tasks"] / large["machines"]
+    steps = max(report.sharded["refresh_steps"], 1.0)
+    messages = max(report.sharded["refresh_messages"] / plan.shards, 1.0)
+    pass_seconds = report.streaming["refresh_processor_seconds"] / report.streaming["pairs"] * pairs_of_task
+    exchange = round_trip + large["machines"] * report.sharded["message_bytes"] / large["bytes_per_second"]
+    found = {
+        "memory_per_machine_bytes": tasks * task_bytes,
+        "refresh_seconds": tasks * pass_seconds / large["cores"] + messages * exchange,
+        "refresh_message_seconds": messages * exchange,
+        "fit_rows_per_second": large["machines"] * large["cores"] * report.streaming["rows_per_processor_second"],
+        "decisions_per_second": large["machines"] * large["cores"] / max(report.one["decide_p50"], 1e-9),
+        "decide_many_rows_per_second": large["machines"] * report.sharded["decide_many_rows_per_second"] / plan.shards,
+    }
+    return found, [
+        f"{large['tasks']:,.0f} tasks on {large['machines']:.0f} machines of {large['cores']:.0f} cores like these: "
+        f"{machine().processor}",
+        f"{plan.n_arms} arms, {plan.n_features} features, {pairs_of_task:.1f} arms with rewards in every task, "
+        "names that are whole numbers",
+        f"an estimate of {steps:.0f} steps, which is {messages:.0f} messages to every shard of "
+        f"{report.sharded['message_bytes'] / 1e3:.1f} kB, {round_trip * 1e3:.2f} ms each {how}, "
+        f"and a network that carries {large['bytes_per_second'] / 1e9:g} GB per second and adds no more",
+        memory,
+        "sums over pairs as fast on every core as here, and nothing lost by sharing memory between cores",
+        "decisions one by one in as many actors as there are cores; what HTTP or Ray add to a call is not in it",
+    ]

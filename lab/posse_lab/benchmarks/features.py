@@ -1,0 +1,343 @@
+"""What features of tasks and arms gain where they matter, and cost where they do not; catalogues; MTTS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit, ndtr
+
+from posse.features import FeatureSpec, one_hot
+from posse.fleet import Catalogue, Posse
+from posse.model import Prior
+from posse.policies import MTTS, HierTS, Policy
+from posse_lab.benchmarks.bars import Bar
+from posse_lab.benchmarks.turnover_truth import GivenTruth
+
+if TYPE_CHECKING:
+    from posse.families import Rewards
+    from posse.types import Array, IntArray, Settings
+
+D = 3  # columns of a context: an intercept and two features
+RESAMPLES = 2000
+METHODS = ("oracle-TS", "MTTS", "meta-TS", "individual-TS", "linear-TS")
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Stores in regions; the last ones are new, and their first decisions count.
+
+    Parameters
+    ----------
+    region_sd, own_sd, arm_sd : float
+        How far regions are from each other, stores from their region, and arms from each other, in every coefficient.
+    clicks : float, optional
+        The logit of the average click rate: rewards are clicks, and coefficients those of the logit. Default: numbers.
+    """
+
+    region_sd: float
+    own_sd: float
+    arm_sd: float = 0.5
+    clicks: float | None = None
+    n_tasks: int = 200
+    n_old: int = 150
+    n_regions: int = 8
+    n_arms: int = 5
+    history: int = 30  # random decisions of every old store
+    decisions: int = 20  # of every new one
+
+
+@dataclass(frozen=True, slots=True)
+class Turnover:
+    """Offers in categories, all of which are replaced by new ones; as many decisions as 20 for each follow.
+
+    Parameters
+    ----------
+    category_sd, own_sd, task_sd : float
+        How far categories are from each other, arms from their category, and tasks from their arm.
+    clicks : float, optional
+        As above.
+    """
+
+    category_sd: float
+    own_sd: float
+    task_sd: float
+    clicks: float | None = None
+    n_arms: int = 100
+    n_old: int = 60
+    n_categories: int = 5
+    n_tasks: int = 20
+    history: int = 3000
+    pulls: int = 20
+
+
+MATTER, USELESS = Regions(0.5, 0.25), Regions(0.0, 0.5)
+CATEGORIES, MIXED, NO_CATEGORIES = Turnover(0.9, 0.15, 0.1), Turnover(0.7, 0.3, 0.25), Turnover(0.0, 0.76, 0.25)
+# A click says as much about a logit as a number with noise 2 does, so all is twice as large.
+CLICKS, CLICKS_USELESS = Regions(1.0, 0.5, 1.0, 0.0), Regions(0.0, 1.0, 1.0, 0.0)
+RARE = Regions(1.0, 0.5, 1.0, -4.0)
+CLICKS_CATEGORIES, CLICKS_NO_CATEGORIES = Turnover(1.8, 0.3, 0.2, 0.0), Turnover(0.0, 1.52, 0.5, 0.0)
+
+
+def region_regret(world: Regions, seed: int, fleets: str) -> float:
+    """Return the regret of the new stores: one fleet that knows regions ("known"), or not, or one "per region"."""
+    rng = np.random.default_rng([seed, 11])
+    region = rng.integers(world.n_regions, size=world.n_tasks)
+    theta = world.arm_sd * rng.normal(size=(world.n_arms, 1, D))
+    theta = theta + world.region_sd * rng.normal(size=(world.n_arms, world.n_regions, D))[:, region]
+    theta = theta + world.own_sd * rng.normal(size=(world.n_arms, world.n_tasks, D))
+    names = [f"r{place}" for place in range(world.n_regions)]
+    known: Settings = {"task_features": FeatureSpec([one_hot("region", names)])} if fleets == "known" else {}
+    known["rewards"] = _family(world)
+    n_fleets = world.n_regions if fleets == "per region" else 1
+    made = [Posse(arms=list(range(world.n_arms)), features=["x1", "x2"], seed=seed, **known) for _ in range(n_fleets)]
+    fleet_of = [made[region[task] % n_fleets] for task in range(world.n_tasks)]
+    if fleets == "known":
+        made[0].set_task_features({task: {"region": names[region[task]]} for task in range(world.n_tasks)})
+    rng = np.random.default_rng([seed, 12])
+    tasks = np.repeat(np.arange(world.n_old), world.history)
+    arms = rng.integers(world.n_arms, size=tasks.size)
+    for place, fleet in enumerate(made):
+        here = region[tasks] % n_fleets == place
+        if here.any():
+            _teach(fleet, theta, tasks, arms, np.random.default_rng([seed, 13]), here, world.clicks)
+    lost = 0.0
+    for _ in range(world.decisions):
+        for task in range(world.n_old, world.n_tasks):
+            lost += _decide(fleet_of[task], theta, task, rng, clicks=world.clicks)[1]
+    return lost
+
+
+def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
+    """Return the regret of the first pulls of every new offer; "truth" is given all about their population."""
+    rng = np.random.default_rng([seed, 21])
+    category = rng.integers(world.n_categories, size=world.n_arms)
+    centre = world.category_sd * rng.normal(size=(world.n_categories, D))[category]
+    mean = centre + world.own_sd * rng.normal(size=(world.n_arms, D))
+    theta = mean[:, None] + world.task_sd * rng.normal(size=(world.n_arms, world.n_tasks, D))
+    names = [f"c{place}" for place in range(world.n_categories)]
+    about = [{"category": names[place]} for place in category]
+    old = range(world.n_old)
+    if known:
+        spec = FeatureSpec([one_hot("category", names)])
+        fleet = Posse(
+            arms={arm: about[arm] for arm in old},
+            features=["x1", "x2"], seed=seed, arm_features=spec, rewards=_family(world),
+        )  # fmt: skip
+    else:
+        fleet = Posse(arms=list(old), features=["x1", "x2"], seed=seed, rewards=_family(world))
+    rng = np.random.default_rng([seed, 22])
+    tasks, arms = rng.integers(world.n_tasks, size=world.history), rng.integers(world.n_old, size=world.history)
+    if known == "truth":
+        new = centre[world.n_old :]
+        truth = GivenTruth(new, world.own_sd, world.task_sd, world.n_tasks, world.history, seed)
+        return _truth_regret(world, truth, theta[world.n_old :], np.random.default_rng([seed, 23]))
+    _teach(fleet, theta, tasks, arms, rng, np.ones(world.history, dtype=np.bool_), world.clicks)
+    for arm in range(world.n_old, world.n_arms):
+        fleet.add_arm(arm, about[arm] if known else None)
+    for arm in old:
+        fleet.retire_arm(arm)
+    pulls, lost = np.zeros(world.n_arms, dtype=np.int64), 0.0
+    for _ in range(world.pulls * (world.n_arms - world.n_old)):
+        task = int(rng.integers(world.n_tasks))
+        arm, regret = _decide(fleet, theta, task, rng, first=world.n_old, clicks=world.clicks)
+        pulls[arm] += 1
+        lost += regret if pulls[arm] <= world.pulls else 0.0
+    return lost
+
+
+def _truth_regret(world: Turnover, truth: GivenTruth, theta: Array, rng: np.random.Generator) -> float:
+    pulls, lost = np.zeros(len(theta), dtype=np.int64), 0.0
+    for _ in range(world.pulls * len(theta)):
+        task, x, noise = int(rng.integers(world.n_tasks)), np.array([1.0, *rng.normal(size=D - 1)]), rng.normal()
+        means = theta[:, task] @ x
+        arm = truth.decide(task, x)
+        truth.reward(arm, task, x, float(means[arm] + noise))
+        pulls[arm] += 1
+        lost += float(means.max() - means[arm]) if pulls[arm] <= world.pulls else 0.0
+    return lost
+
+
+def _family(world: Regions | Turnover) -> Rewards:
+    return "number" if world.clicks is None else "binary"
+
+
+def _expected(predictors: Array, clicks: float | None) -> Array:
+    """Return what is expected of arms: the predictor itself, or the click rate."""
+    return predictors if clicks is None else np.asarray(expit(clicks + predictors))
+
+
+def _rewards(expected: Array, noise: Array, clicks: float | None) -> Array:
+    """Return rewards from standard normal noise."""
+    return expected + noise if clicks is None else (ndtr(noise) < expected).astype(np.float64)
+
+
+def _teach(
+    fleet: Posse, theta: Array, tasks: IntArray, arms: IntArray, rng: np.random.Generator, here: Array,
+    clicks: float | None,
+) -> None:  # fmt: skip
+    X = np.column_stack([np.ones(tasks.size), rng.normal(size=(tasks.size, D - 1))])
+    expected = _expected(np.einsum("ni,ni->n", X, theta[arms, tasks]), clicks)
+    rewards = _rewards(expected, rng.normal(size=tasks.size), clicks)
+    rows = {"task": tasks, "arm": arms, "x1": X[:, 1], "x2": X[:, 2], "reward": rewards}
+    fleet.learn_many({name: values[here] for name, values in rows.items()})
+
+
+def _decide(
+    fleet: Posse, theta: Array, task: int, rng: np.random.Generator, first: int = 0, clicks: float | None = None
+) -> tuple[int, float]:
+    """Decide, reward, and return the arm with its regret among arms from ``first`` on."""
+    x, noise = np.array([1.0, *rng.normal(size=D - 1)]), rng.normal(size=1)
+    means = _expected(theta[:, task] @ x, clicks)
+    decision = fleet.decide(task, x[1:])
+    arm = int(decision.arm)
+    fleet.reward(decision, float(_rewards(means[[arm]], noise, clicks)[0]))
+    return arm, float(means[first:].max() - means[arm])
+
+
+def mtts_regret(method: str, seed: int, *, n_tasks: int = 40, rounds: int = 150, own_sd: float = 0.5) -> float:
+    """Return the regret of tasks that come one after another, as in the study of Wan, Ge and Song (2021).
+
+    Gaussian bandits without contexts, 8 arms, 5 task features, noise 1; tasks are ``own_sd`` from what features say.
+    """
+    K, p = 8, 5
+    rng = np.random.default_rng([seed, 31])
+    Z = np.column_stack([np.ones(n_tasks), rng.normal(size=(n_tasks, p - 1))])
+    W = rng.normal(size=(K, p, 1)) / np.sqrt(p)
+    theta = np.einsum("np,kpi->kni", Z, W)[:, :, 0] + own_sd * rng.normal(size=(K, n_tasks))
+    policy = _method(method, Z, W, own_sd)
+    rng = np.random.default_rng([seed, 32])
+    one, lost = np.ones(1), 0.0
+    for task in range(n_tasks):
+        noise = rng.normal(size=(rounds, K))
+        for step in range(rounds):
+            arm = policy.choose(task, one, task * rounds + step + 1, rng)
+            lost += theta[:, task].max() - theta[arm, task]
+            policy.update(task, arm, one, float(theta[arm, task] + noise[step, arm]))
+    return float(lost)
+
+
+def _method(method: str, Z: Array, W: Array, own_sd: float) -> Policy:
+    """Return a policy by what it takes as known."""
+    n_tasks, (K, p, _) = len(Z), W.shape
+    sizes = {"n_tasks": n_tasks, "n_arms": K, "n_features": 1}
+    around = float((Z**2).sum(axis=1).mean()) / p  # the variance of what features say, over tasks
+
+    def prior(variance: float, precision: float) -> Prior:
+        covariance = np.full((K, 1, 1), variance)
+        return Prior(covariance=covariance, noise_variance=1.0, shared_precision=precision)
+
+    if method == "oracle-TS":
+        return MTTS(**sizes, task_features=Z, prior=prior(own_sd**2, 1e9), effects=W)
+    if method == "MTTS":
+        return MTTS(**sizes, task_features=Z, prior=prior(own_sd**2, float(p)))
+    if method == "linear-TS":  # metadata are taken for all there is
+        return MTTS(**sizes, task_features=Z, prior=prior(1e-9, float(p)))
+    if method == "meta-TS":  # a shared mean without metadata
+        return HierTS(**sizes, prior=prior(around * (p - 1) / p + own_sd**2, float(p)))
+    return HierTS(**sizes, prior=prior(around + own_sd**2, 1e9))  # every task alone
+
+
+def catalogue_milliseconds(n_arms: int = 2000, repeats: int = 200) -> dict[str, float]:
+    """Return the median time of a decision among many arms with 20 joint features, from a menu and from a table."""
+    import polars as pl
+
+    rng = np.random.default_rng(0)
+    shop = Catalogue(["x1", "x2", "x3"], ["a", "b", "c", "d"], seed=1)
+    F = rng.normal(size=(n_arms, 4))
+    table = pl.DataFrame({"arm": [f"arm{k}" for k in range(n_arms)], **dict(zip("abcd", F.T, strict=True))})
+    for _ in range(50):
+        shop.reward(shop.decide(int(rng.integers(5)), rng.normal(size=3), table), float(rng.normal()))
+    menu, found = shop.menu(table), {}
+    for name, eligible in (("menu", menu), ("table", table)):
+        taken = []
+        for _ in range(repeats):
+            x = rng.normal(size=3)
+            start = time.perf_counter()
+            shop.decide(3, x, eligible)
+            taken.append(time.perf_counter() - start)
+        found[name] = 1e3 * float(np.median(taken))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A ratio of regrets with its 95 % interval over seeds, held against a bar."""
+
+    bar: Bar
+    low: float
+    high: float
+    regrets: tuple[float, float]
+
+    def to_dict(self) -> Settings:
+        """Return everything as plain values."""
+        return self.bar.to_dict() | {"low": self.low, "high": self.high, "regrets": list(self.regrets)}
+
+
+RATIOS: dict[str, tuple[str, Callable[[int], float], Callable[[int], float], float | None]] = {}
+
+
+def _ratio(name: str, what: str, first: tuple[object, ...], second: tuple[object, ...], at_most: float | None) -> None:
+    RATIOS[name] = (what, _Run(first), _Run(second), at_most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A function of a seed that can be sent to another process."""
+
+    call: tuple[object, ...]
+
+    def __call__(self, seed: int) -> float:
+        kind, setting, mode = self.call
+        if kind == "regions":
+            return region_regret(setting, seed, mode)  # type: ignore[arg-type]
+        if kind == "arms":
+            return arm_regret(setting, seed, mode)  # type: ignore[arg-type]
+        return mtts_regret(mode, seed)  # type: ignore[arg-type]
+
+
+_ratio("regions", "new stores, regions matter: known over not", ("regions", MATTER, "known"),
+       ("regions", MATTER, "none"), 0.6)  # fmt: skip
+_ratio("regions-each", "new stores, regions matter: known over one fleet per region", ("regions", MATTER, "known"),
+       ("regions", MATTER, "per region"), 1.05)  # fmt: skip
+_ratio("regions-useless", "new stores, regions do not matter: known over not", ("regions", USELESS, "known"),
+       ("regions", USELESS, "none"), 1.03)  # fmt: skip
+_ratio("categories", "new offers, categories matter: known over not", ("arms", CATEGORIES, True),
+       ("arms", CATEGORIES, False), 0.5)  # fmt: skip
+_ratio("categories-mixed", "new offers, half of it in categories: known over not", ("arms", MIXED, True),
+       ("arms", MIXED, False), None)  # fmt: skip
+_ratio("categories-mixed-truth", "new offers, half of it in categories: known over the truth given",
+       ("arms", MIXED, True), ("arms", MIXED, "truth"), None)  # fmt: skip
+_ratio("categories-useless", "new offers, categories do not matter: known over not", ("arms", NO_CATEGORIES, True),
+       ("arms", NO_CATEGORIES, False), 1.03)  # fmt: skip
+_ratio("clicks-regions", "clicks of new stores, regions matter: known over not", ("regions", CLICKS, "known"),
+       ("regions", CLICKS, "none"), 0.6)  # fmt: skip
+_ratio("clicks-regions-rare", "clicks of about 2 %, regions matter: known over not", ("regions", RARE, "known"),
+       ("regions", RARE, "none"), None)  # fmt: skip
+_ratio("clicks-regions-useless", "clicks of new stores, regions do not matter: known over not",
+       ("regions", CLICKS_USELESS, "known"), ("regions", CLICKS_USELESS, "none"), 1.03)  # fmt: skip
+_ratio("clicks-categories", "clicks on new offers, categories matter: known over not",
+       ("arms", CLICKS_CATEGORIES, True), ("arms", CLICKS_CATEGORIES, False), 0.5)  # fmt: skip
+_ratio("clicks-categories-useless", "clicks on new offers, categories do not matter: known over not",
+       ("arms", CLICKS_NO_CATEGORIES, True), ("arms", CLICKS_NO_CATEGORIES, False), 1.03)  # fmt: skip
+_ratio("mtts-oracle", "MTTS: oracle-TS over MTTS", ("mtts", None, "oracle-TS"), ("mtts", None, "MTTS"), 1.0)
+_ratio("mtts-meta", "MTTS over meta-TS", ("mtts", None, "MTTS"), ("mtts", None, "meta-TS"), 1.0)
+_ratio("mtts-individual", "meta-TS over individual-TS", ("mtts", None, "meta-TS"), ("mtts", None, "individual-TS"), 1.0)
+_ratio("mtts-linear", "MTTS over linear-TS", ("mtts", None, "MTTS"), ("mtts", None, "linear-TS"), 1.0)
+
+
+def measure_ratio(name: str, seeds: range, pool: ProcessPoolExecutor | None = None) -> Row:
+    """Return the ratio of two mean regrets over the same seeds."""
+    what, first, second, at_most = RATIOS[name]
+    run: Callable[..., object] = map if pool is None else pool.map
+    regrets = np.array([list(run(one, seeds)) for one in (first, second)])  # type: ignore[call-overload]
+    rng = np.random.default_rng(0)
+    drawn = regrets[:, rng.integers(len(seeds), size=(RESAMPLES, len(seeds)))].mean(axis=2)
+    low, high = np.quantile(drawn[0] / drawn[1], [0.025, 0.975])
+    mean = regrets.mean(axis=1)
+    bar = Bar(what=what, measured=float(mean[0] / mean[1]), unit="", at_most=at_most)
+    return Row(bar, float(low), float(high), (float(mean[0]), float(mean[1])))

@@ -1,0 +1,1 @@
+"""``posse lab``, one file per command."""

@@ -1,0 +1,216 @@
+"""``posse lab data``: list, fetch and verify the datasets."""
+
+from __future__ import annotations
+
+import contextlib
+import json as json_module
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from posse.cli.console import table_console
+from posse.errors import InvalidValue, MissingData, PosseError
+
+if TYPE_CHECKING:
+    from posse_lab.datasets.catalogue import Dataset
+    from posse_lab.datasets.download import Progress
+
+app = typer.Typer(no_args_is_help=True)
+
+LONGEST_NAME = 13  # of a dataset: names are typed, so they are never cut
+EVERYTHING = "all"
+
+Folder = Annotated[Path | None, typer.Option("--data", help="The data folder. Default: the one that POSSE_DATA names.")]
+
+
+@app.callback()
+def _data() -> None:
+    """List, fetch and verify the datasets."""
+
+
+@app.command("list")
+def list_datasets(
+    data: Folder = None,
+    json: Annotated[bool, typer.Option("--json", help="Print everything that is known as JSON.")] = False,
+) -> None:
+    """Show every dataset: its size, its terms, and whether it is in the data folder."""
+    from posse_lab.datasets.catalogue import DATASETS
+    from posse_lab.datasets.folder import data_folder
+
+    root = data_folder(data)
+    states = {name: entry.status(root) if root is not None else None for name, entry in DATASETS.items()}
+    if json:
+        rows = [_described(entry) | {"status": states[name]} for name, entry in DATASETS.items()]
+        typer.echo(json_module.dumps({"folder": str(root) if root is not None else None, "datasets": rows}, indent=2))
+        return
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    console = table_console()
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("name", min_width=LONGEST_NAME)
+    table.add_column("title")
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("terms")
+    for name, entry in DATASETS.items():
+        table.add_row(name, entry.title, _bytes(entry.size), states[name] or "-", entry.licence)
+    console.print(table)
+    where = f"in {root}" if root is not None else "no data folder was named: pass --data DIR or set POSSE_DATA=DIR"
+    console.print(where, highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Datasets of `posse lab data list`, or `all`.")],
+    data: Folder = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Download from here, e.g. a mirror; what comes must be the official file all the same."),
+    ] = None,
+) -> None:
+    """Download datasets into the data folder, check them and put them into place."""
+    from posse_lab.datasets.fetch import fetch as run
+
+    chosen = _chosen(names)
+    root = _folder(data, f"posse lab data fetch {' '.join(names)}")
+    if address is not None and len(chosen) > 1:
+        raise InvalidValue("--address is for one dataset, but several were named")
+    failed = 0
+    for entry in chosen:
+        try:
+            with _progress(entry.name) as progress:
+                result = run(entry.name, root, progress=progress, address=address)
+        except PosseError as error:
+            if len(chosen) == 1:
+                raise
+            typer.echo(f"posse: {error}", err=True)
+            failed += 1
+            continue
+        except KeyboardInterrupt:
+            typer.echo("posse: stopped; what came is kept, and the same command continues", err=True)
+            raise typer.Exit(130) from None
+        for file in result.set_aside:
+            typer.echo(f"{entry.name}: what was in its place is now {file}")
+        word = "fetched" if result.downloaded else "already there"
+        for file in result.files:
+            typer.echo(f"{entry.name}: {word}, {file}")
+        if result.downloaded:
+            typer.echo(f"{entry.name}: {entry.terms} Cite: {entry.citation}")
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]", help="Default: every dataset, where it is there.")
+    ] = None,
+    data: Folder = None,
+) -> None:
+    """Compare every file with its published checksum; status 1 if one is damaged, or named and missing."""
+    chosen = _chosen(names or [EVERYTHING])
+    named = {entry.name for entry in chosen} if names and EVERYTHING not in names else set()
+    root = _folder(data, "posse lab data verify")
+    if not root.is_dir():
+        raise MissingData(f"no folder {root}; posse lab data fetch makes it")
+    bad = False
+    for entry in chosen:
+        for found in entry.check(root):
+            line: str = found.state
+            if found.state == "damaged":
+                line = f"damaged: {found.complaint}"
+            elif found.state == "ok" and found.kind is None:
+                line = "there, but no checksum of it is known"
+            typer.echo(f"{entry.name}: {found.path}: {line}")
+            bad = bad or found.state == "damaged" or (found.state == "missing" and entry.name in named)
+    if bad:
+        raise typer.Exit(1)
+
+
+def _chosen(names: Sequence[str]) -> list[Dataset]:
+    """Return the datasets that go by these names, each once."""
+    from posse_lab.datasets.catalogue import DATASETS, dataset
+
+    wanted = {name: dataset(name) for name in names if name != EVERYTHING}
+    return list(DATASETS.values()) if EVERYTHING in names else list(wanted.values())
+
+
+def _folder(data: Path | None, command: str) -> Path:
+    from posse_lab.datasets.folder import DATA_VARIABLE, data_folder
+
+    root = data_folder(data)
+    if root is None:
+        raise MissingData(f"no data folder was named: {command} --data DIR, or set {DATA_VARIABLE}=DIR")
+    return root
+
+
+def _described(entry: Dataset) -> dict[str, object]:
+    """Return what the catalogue knows as plain values."""
+    return {
+        "name": entry.name,
+        "title": entry.title,
+        "home": entry.home,
+        "addresses": list(entry.addresses),
+        "size": entry.size,
+        "licence": entry.licence,
+        "terms": entry.terms,
+        "citation": entry.citation,
+        "files": [
+            {
+                "path": file.path,
+                "archive": file.archive,
+                "sha256": file.sha256,
+                "md5": file.md5,
+                "git_blob": file.git_blob,
+            }
+            for file in entry.files
+        ],
+    }
+
+
+@contextlib.contextmanager
+def _progress(name: str) -> Iterator[Progress]:
+    """Yield what to call as bytes come: a bar with bytes and speed on a terminal, a line per quarter elsewhere."""
+    if not sys.stderr.isatty():
+        yield _lines(name)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _lines(name: str) -> Callable[[int, int | None], None]:
+    """Return what says a line at the start and after every quarter."""
+    said = -1
+
+    def say(done: int, total: int | None) -> None:
+        nonlocal said
+        quarter = 4 * done // total if total else 0
+        if quarter < said:  # started again
+            said = -1
+        if quarter > said:
+            said = quarter
+            typer.echo(f"{name}: {_bytes(done)} of {_bytes(total) if total else 'unknown size'}", err=True)
+
+    return say
+
+
+def _bytes(count: int) -> str:
+    """Return a size in words.
+
+    Examples
+    --------
+    >>> _bytes(712_565), _bytes(65_570_000), _bytes(2_048), _bytes(7)
+    ('0.7 MB', '65.6 MB', '2 kB', '7 B')
+    """
+    if count >= 100_000:
+        return f"{count / 1e6:.1f} MB"
+    return f"{count / 1e3:.0f} kB" if count >= 1000 else f"{count} B"

@@ -1,0 +1,170 @@
+"""Box plots over a grid of one size of the world: what tasks, arms and features have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from posse.environments import SyntheticWorld
+from posse.plotting.intervals import Interval
+from posse.types import Array
+from posse_lab.reproduction.bootstrap import interval
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
+from posse_lab.reproduction.experiment import Figure, Results, Run, Section, Simulated
+from posse_lab.reproduction.lineup import lineup
+from posse_lab.reproduction.pieces import box_figure, grid_table, interval_figure
+from posse_lab.reproduction.reading import Reading
+from posse_lab.reproduction.verdicts import lowest
+
+LETTERS = {"n_tasks": "N", "n_arms": "K", "n_features": "d"}
+KEPT = 1.05  # an advantage is kept if the ratio of regrets rises by less than this
+WORDS = {"n_tasks": "tasks", "n_arms": "arms", "n_features": "features"}
+
+
+def grid_runs(size: str, values: Sequence[int], horizon: int, base: dict[str, int]) -> list[Run]:
+    """Return a run for every value of one size of the world."""
+    return [
+        Simulated(
+            key=f"{LETTERS[size].lower()}-{value}",
+            world=SyntheticWorld(**{**base, size: value}),  # type: ignore[arg-type]  # all sizes are whole numbers
+            policies=lineup(),
+            horizon=horizon,
+            checkpoints=20,
+        )
+        for value in values
+    ]
+
+
+def grid_readings(results: Results, letter: str) -> list[Reading]:
+    """Return the results by growing size."""
+
+    def value(key: str) -> int:
+        return int(re.sub(r"\D", "", key))
+
+    return [Reading(results[key], key, f"{letter} = {value(key)}") for key in sorted(results, key=value)]
+
+
+def grid_section(results: Results, size: str, experiment: str, claim: str) -> Section:
+    """Return box plots, the advantage of ebm over the grid, and the claims about them."""
+    readings = grid_readings(results, LETTERS[size])
+    word = WORDS[size]
+    advantage = advantage_figure(experiment, readings, word)
+    trend = advantage_kept(readings, experiment, word)
+    first, last = readings[0], readings[-1]
+    ratios = [reading.compare("ebmUCB", "LinUCB tuned") for reading in (first, last)]
+    evidence = [reading.compare("evidence UCB", "LinUCB tuned").ratio for reading in (first, last)]
+    return Section(
+        found=(
+            f"From {first.label} to {last.label} the regret of ebmUCB goes from {ratios[0].ratio:.2f} to "
+            f"{ratios[1].ratio:.2f} times that of tuned LinUCB, and that of the evidence prior from {evidence[0]:.2f} "
+            f"to {evidence[1]:.2f} times.",
+        ),
+        figures=(
+            box_figure(
+                f"{experiment}-boxes",
+                readings,
+                x_label=f"number of {word}",
+                about=f"Cumulative regret at {first.horizon:,} steps by the number of {word}.",
+            ),
+            advantage,
+        ),
+        tables=(grid_table(readings, f"Mean cumulative regret at {first.horizon:,} steps", word),),
+        claims=(
+            lowest(f"{experiment}-lowest", claim, experiment, [(reading, None) for reading in readings]),
+            trend,
+            varies_less(readings, experiment, word),
+        ),
+    )
+
+
+def advantage_figure(experiment: str, readings: Sequence[Reading], word: str) -> Figure:
+    """Return the ratio of regret to LinUCB, default and tuned, over the grid."""
+    rows = []
+    for rival in ("LinUCB", "LinUCB tuned"):
+        for method in ("ebmUCB", "ebmTS", "evidence UCB"):
+            for reading in readings:
+                pair = reading.compare(method, rival)
+                low, high = pair.ratio_interval
+                label = f"{method}, {reading.label}"
+                rows.append(Interval(label=label, value=pair.ratio, low=low, high=high, group=f"over {rival}"))
+    return interval_figure(
+        f"{experiment}-advantage",
+        rows,
+        [reading.source for reading in readings],
+        x_label="ratio of mean regret",
+        about=f"Regret of the hierarchical methods over that of LinUCB by the number of {word}; left of 1 they are "
+        "ahead.",
+    )
+
+
+def advantage_kept(readings: Sequence[Reading], experiment: str, word: str) -> Claim:
+    """Test that the ratio of ebmUCB's regret to LinUCB's does not rise from the first to the last value of the grid."""
+    first, last = readings[0], readings[-1]
+    seeds = min(first.n_seeds, last.n_seeds)
+
+    def change(rival: str) -> tuple[float, tuple[float, float]]:
+        # The worlds at both ends are different draws, but a seed's two worlds may be resampled together.
+        columns = [reading.regret(role)[:seeds] for reading in (last, first) for role in ("ebmUCB", rival)]
+        return interval(lambda a, b, c, d: float((a.mean() / b.mean()) / (c.mean() / d.mean())), *columns)
+
+    value, bounds = change("LinUCB")
+    tuned, tuned_bounds = change("LinUCB tuned")
+    if bounds[1] < KEPT and tuned_bounds[1] < KEPT:
+        verdict = HOLDS
+    elif bounds[1] < KEPT:
+        verdict = only_if(f"LinUCB is not tuned: the ratio to it changes by a factor {tuned:.2f} otherwise")
+    elif bounds[0] <= 1 and tuned_bounds[0] <= 1:
+        verdict = only_if(f"a rise within the noise of {seeds} seeds is allowed for")
+    else:
+        verdict = FAILS
+    return Claim(
+        id=f"{experiment}-advantage-kept",
+        claim=f"ebm keeps its advantage over methods that do not share as the number of {word} grows.",
+        experiment=experiment,
+        verdict=verdict,
+        value=value,
+        interval=bounds,
+        seeds=seeds,
+        measure=f"ratio of the regret of ebmUCB to that of LinUCB at {last.label}, divided by the same at "
+        f"{first.label}; against tuned LinUCB {tuned:.2f} ({tuned_bounds[0]:.2f} to {tuned_bounds[1]:.2f})",
+        sources=(first.source, last.source),
+    )
+
+
+def spread(values: Array) -> Array:
+    """Return the distance between the quartiles of every column."""
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    return np.asarray(high - low)
+
+
+def varies_less(readings: Sequence[Reading], experiment: str, word: str) -> Claim:
+    """Test that ebmUCB's boxes are narrower than ebmTS's."""
+    seeds = min(reading.n_seeds for reading in readings)
+    ucb = np.stack([reading.regret("ebmUCB")[:seeds] for reading in readings], axis=1)
+    ts = np.stack([reading.regret("ebmTS")[:seeds] for reading in readings], axis=1)
+
+    def ratio(a: Array, b: Array) -> float:
+        return float(np.exp(np.mean(np.log(spread(a)) - np.log(spread(b)))))
+
+    value, bounds = interval(ratio, ucb, ts)
+    narrower = spread(ucb) < spread(ts)
+    if bounds[1] < 1:
+        verdict = HOLDS
+    elif value < 1 and 2 * narrower.sum() > narrower.size:
+        verdict = only_if(f"a difference within the noise of {seeds} seeds counts")
+    else:
+        verdict = FAILS
+    return Claim(
+        id=f"{experiment}-ucb-varies-less",
+        claim=f"ebmUCB varies less between seeds than ebmTS, over the number of {word}.",
+        experiment=experiment,
+        verdict=verdict,
+        value=value,
+        interval=bounds,
+        seeds=seeds,
+        measure=f"interquartile range of ebmUCB over that of ebmTS, geometric mean over the grid; narrower at "
+        f"{narrower.sum()} of {narrower.size} values",
+        sources=tuple(reading.source for reading in readings),
+    )

@@ -1,0 +1,57 @@
+"""The experiments by name, in the order of the report."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from posse.errors import InvalidValue
+from posse_lab.reproduction import (
+    ablation,
+    activity,
+    arms,
+    balanced,
+    bounds,
+    contexts,
+    coverage,
+    data_poor,
+    features,
+    letter,
+    movielens,
+    oracle_regret,
+    sarcos,
+    sparse,
+    tasks,
+)
+from posse_lab.reproduction.experiment import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (
+        balanced,
+        data_poor,
+        sparse,
+        contexts,
+        tasks,
+        arms,
+        features,
+        oracle_regret,
+        sarcos,
+        activity,
+        movielens,
+        letter,
+        coverage,
+        bounds,
+        ablation,
+    )
+}
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments that were named, in the order of the report; ``"all"`` names every one."""
+    for name in names:
+        if name != "all" and name not in EXPERIMENTS:
+            close = difflib.get_close_matches(name, EXPERIMENTS, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            raise InvalidValue(f"no experiment {name!r}{hint} They are {', '.join(EXPERIMENTS)}, and all")
+    return [each for name, each in EXPERIMENTS.items() if name in names or "all" in names]
