@@ -24,13 +24,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 RUN = {"README.md", "own-rule.md"}
-LONG_RUNNING = {"serve", "warmup", "demo", "paper", "simulate", "reproduce", "data", "bench"}
+LONG_RUNNING = {"serve", "warmup", "demo", "lab"}
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>\w+) -->\n)?```(?P<kind>python|sh|\{code-cell\}[^\n]*)\n(?P<code>.*?)^```$"
     r"|^<!-- run first:\n(?P<first>.*?)-->$",
@@ -116,17 +117,17 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch, request):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_line_is_understood(page):
-    from posse.cli.commands import load
+    from posse.cli.commands import commands_below
+    from posse.cli.main import app
 
     for kind, code, _ in blocks(page):
         for arguments in commands(code) if kind == "sh" else ():
             if arguments[0].startswith("-"):
                 continue
-            name, *rest = arguments
-            command = load(name)
-            while getattr(command, "commands", None):
-                command, rest = command.commands[rest[0]], rest[1:]
-            command.make_context(name, rest)  # raises at an option that is not there
+            command, rest = typer.main.get_command(app), arguments
+            while below := commands_below(command):
+                command, rest = below[rest[0]], rest[1:]
+            command.make_context(command.name, rest)  # raises at an option that is not there
 
 
 def anchors(page):

@@ -7,7 +7,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -22,23 +21,10 @@ from posse.gym import ANY_WORLD, SYNTHETIC, ResetNeeded, WorldEnv, register
 from posse.policies import make_policy
 from posse.simulation import simulate
 
-
-def neighbour(name):
-    """Load a module of the tests of the worlds, which know how to make every one of them without its data."""
-    path = Path(__file__).parent / "environments" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"worlds_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MAKERS = neighbour("test_contract").MAKERS
-DATA = neighbour("conftest")
 WORLDS = {
     "synthetic": SyntheticWorld,
     "synthetic, sparse": lambda: SyntheticWorld(n_tasks=3, n_arms=2, n_features=4, heterogeneity="sparse"),
     "synthetic, one arm of each": lambda: SyntheticWorld(n_tasks=1, n_arms=1, n_features=1),
-    **{name: lambda make=make: make(lambda data: getattr(DATA, f"make_{data}")) for name, make in MAKERS.items()},
 }
 
 

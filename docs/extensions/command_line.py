@@ -16,8 +16,8 @@ class CommandLine(Directive):
         from posse.cli.commands import COMMANDS, load
 
         lines: list[str] = []
-        for name in COMMANDS:
-            lines += _described(f"posse {name}", load(name))
+        for name, home in COMMANDS.items():
+            lines += _described(f"posse {name}", load(name, home))
         section = nodes.section()
         section.document = self.state.document
         self.state.nested_parse(StringList(lines, source="posse --help"), self.content_offset, section, match_titles=1)
@@ -25,9 +25,10 @@ class CommandLine(Directive):
 
 
 def _described(name: str, command: Any) -> list[str]:
+    from posse.cli.commands import commands_below
+
     lines = [f"## {name}", "", (command.help or "").strip(), ""]
-    below = getattr(command, "commands", None)
-    if below:
+    if below := commands_below(command):
         for part in below.values():
             lines += _described(f"{name} {part.name}", part)
         return lines

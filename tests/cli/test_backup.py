@@ -17,7 +17,7 @@ def back_up(tmp_path, monkeypatch):
     monkeypatch.delenv("POSSE_DATABASE", raising=False)
 
     def call(*arguments):
-        return CliRunner().invoke(app, ["backup", *map(str, arguments)], catch_exceptions=False)
+        return CliRunner().invoke(app, ["service", "backup", *map(str, arguments)], catch_exceptions=False)
 
     return call
 

@@ -4,9 +4,10 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from posse.cli.commands import COMMANDS, load
+from posse.cli.commands import COMMANDS, commands_below
 from posse.cli.main import app
 
 HEAVY = ("numba", "numpy", "scipy", "polars", "pandas", "matplotlib", "fastapi", "posse.policies", "posse.fleet")
@@ -31,18 +32,34 @@ def test_the_help_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert "Decide and learn" in done.stdout
+    assert "Learn from data" in done.stdout
     assert done.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_what_the_list_says_is_what_the_command_says(name):
-    said = " ".join((load(name).help or "").split("\n\n")[0].split())
+def below(command, name="posse"):
+    """Yield every command, and those below it, with its sentence in the list of its group if it has one."""
+    for part, inner in commands_below(command).items():
+        listed = command.table[part].says if hasattr(command, "table") else None
+        yield f"{name} {part}", inner, listed
+        yield from below(inner, f"{name} {part}")
 
-    assert said == COMMANDS[name].says
+
+def test_what_a_list_says_is_what_the_command_says():
+    for name, command, listed in below(typer.main.get_command(app)):
+        said = " ".join((command.help or "").split("\n\n")[0].split())
+        assert said, name
+        assert listed in (None, said), name
 
 
-@pytest.mark.parametrize("arguments", [["fit"], ["bench", "step"], ["log", "check"], ["keys"]])
+def test_a_command_of_the_laboratory_says_what_to_install_where_it_is_not(monkeypatch):
+    monkeypatch.setattr("posse.cli.commands.entry_points", lambda **_: [])
+    shown = CliRunner().invoke(app, ["lab", "bench"], env={"COLUMNS": "200"})
+
+    assert shown.exit_code == 2
+    assert "pip install ./lab" in shown.output
+
+
+@pytest.mark.parametrize("arguments", [["fit"], ["lab", "bench", "step"], ["log", "check"], ["service", "keys"]])
 def test_flags_have_no_type(arguments):
     shown = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "200"})
 
@@ -59,26 +76,14 @@ def test_a_misspelt_command_is_answered_with_the_nearest():
 
 
 def test_options_have_one_meaning_everywhere():
-    import typer
-
-    from posse.cli.commands import COMMANDS, load
-
-    def commands(command, name):
-        below = getattr(command, "commands", {})
-        yield from (
-            ((name, command),)
-            if not below
-            else (pair for part, inner in below.items() for pair in commands(inner, f"{name} {part}"))
-        )
-
-    found = [pair for name in COMMANDS for pair in commands(load(name), name)]
-    assert len(found) > 20
-    for name, command in found:
+    leaves = [pair for pair in below(typer.main.get_command(app)) if not commands_below(pair[1])]
+    assert len(leaves) > 20
+    for name, command, _ in leaves:
         for option in command.get_params(typer.Context(command)):
             if "--json" in option.opts:
                 assert option.is_flag, name
             if "--task" in option.opts:
-                assert name in ("inspect", "decide"), f"{name}: --task names a task; a column is --task-column"
+                assert name == "posse inspect", f"{name}: --task names a task; a column is --task-column"
 
 
 def test_the_help_lists_the_exit_statuses():

@@ -19,7 +19,7 @@ def doctor(tmp_path, monkeypatch):
     monkeypatch.delenv("POSSE_DATABASE", raising=False)
 
     def call(*arguments, status=0):
-        done = CliRunner().invoke(app, ["doctor", "--json", *map(str, arguments)], catch_exceptions=False)
+        done = CliRunner().invoke(app, ["service", "doctor", "--json", *map(str, arguments)], catch_exceptions=False)
         assert done.exit_code == status, done.output
         return {finding["what"]: finding for finding in json.loads(done.stdout)}
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from posse import Posse, load_retailer
 from posse.cli.main import app
-from posse.errors import ExpiredDecision, InvalidValue, PosseError, RewardConflict, UnknownDecision, UnknownTask
+from posse.errors import ExpiredDecision, InvalidValue, PosseError, UnknownDecision, UnknownTask
 from posse.fleet.knowing import about_task
 from posse.fleet.rates import expected_rates
 from posse.logs import write_log
@@ -241,45 +241,9 @@ def test_names_from_a_fleet_are_shown_as_text(run, tmp_path):
     assert all(name in said for name in ("[red]", "[/bold]", "[link]"))
 
 
-def test_decide_is_what_the_fleet_would_decide(run, fleet):
-    context = {"age": 0.1, "weather": "sun"}
-    result = run("decide", fleet, "--task", "store-1", "--context", json.dumps(context))
-
-    expected = Posse.load(fleet).decide("store-1", context)
-    said = json.loads(result.stdout)
-    assert said["id"] is None
-    assert {**said, "id": expected.id} == expected._asdict()
-
-
-def test_saved_decision_can_be_rewarded_once(run, fleet):
-    options = ["--task", "store-new", "--context", '{"age": 1, "weather": "rain"}', "--save"]
-    said = json.loads(run("decide", fleet, *options, "--eligible", "coffee").stdout)
-
-    assert said["arm"] == "coffee"
-    assert run("reward", fleet, said["id"], "0.5").stdout == "learned\n"
-    assert run("reward", fleet, said["id"], "0.5").stdout.startswith("known already")
-    with pytest.raises(RewardConflict):
-        run("reward", fleet, said["id"], "0.7")
-    loaded = Posse.load(fleet)
-    assert (loaded.n_rewards, loaded.n_decisions, len(loaded.pending())) == (ROWS, 1, 0)
-
-
-def test_decide_without_save_leaves_the_file(run, fleet):
-    before = fleet.read_bytes()
-
-    run("decide", fleet, "--task", "store-1", "--context", '[1, "sun"]', "--no-explore")
-
-    assert fleet.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["decide", "FLEET", "-t", "a", "-c", "{"], "--context to be JSON"),
-        (["decide", "FLEET", "-t", "a", "-c", '{"age": NaN}'], "finite"),
-        (["decide", "FLEET", "-t", "a", "-c", '{"agee": 1}'], "agee"),
-        (["reward", "FLEET", "x-1", "1"], "no decision 'x-1'"),
-        (["reward", "FLEET", "x-1", "nan"], "finite"),
         (["inspect", "nowhere.posse"], "nowhere.posse"),
         (["inspect", "FLEET", "--plot", "a.txt"], "to end in"),
     ],

@@ -19,7 +19,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.delenv("POSSE_DATABASE", raising=False)
 
     def call(*arguments, **rest):
-        return CliRunner().invoke(app, ["keys", *map(str, arguments)], catch_exceptions=False, **rest)
+        return CliRunner().invoke(app, ["service", "keys", *map(str, arguments)], catch_exceptions=False, **rest)
 
     return call
 

@@ -386,9 +386,9 @@ def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
 @pytest.mark.parametrize("command", ["simulate", "bench", "reproduce"])
 def test_sweeps_from_the_shell(ray, tmp_path, command):
     arguments = {
-        "simulate": ["simulate", "-p", "random", "--horizon", "20", "--seeds", "2", "--out"],
-        "bench": ["bench", "regret", "--only", "balanced", "--seeds", "1", "--out"],
-        "reproduce": ["reproduce", "balanced", "--quick", "--seeds", "1", "--set", "horizon=20", "--out"],
+        "simulate": ["lab", "simulate", "-p", "random", "--horizon", "20", "--seeds", "2", "--out"],
+        "bench": ["lab", "bench", "regret", "--only", "balanced", "--seeds", "1", "--out"],
+        "reproduce": ["lab", "reproduce", "balanced", "--quick", "--seeds", "1", "--set", "horizon=20", "--out"],
     }[command]
     out = tmp_path / "out"
     runner = CliRunner()

@@ -288,7 +288,7 @@ def test_a_comparison_that_fails_is_said_and_disturbs_nobody(logged, live, caplo
 
 
 def run(*arguments):
-    done = CliRunner().invoke(app, ["verify", *arguments])
+    done = CliRunner().invoke(app, ["service", "verify", *arguments])
     if isinstance(done.exception, PosseError):
         return 2, str(done.exception)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception

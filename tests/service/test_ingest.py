@@ -123,7 +123,7 @@ def test_an_id_of_another_decision_is_refused(service, shape):
 
 
 def run(served, *arguments):
-    command = ["ingest", *map(str, arguments), "--url", served.url]
+    command = ["service", "ingest", *map(str, arguments), "--url", served.url]
     return CliRunner().invoke(app, command, catch_exceptions=False)
 
 

@@ -283,10 +283,8 @@ def test_an_admin_makes_a_fleet_changes_its_arms_and_erases_a_task(tmp_path, vis
     [
         (360, "dark"),
         (1280, "light"),
-        360,
-        "light",
-        1280,
-        "dark",
+        (360, "light"),
+        (1280, "dark"),
     ],
 )
 def test_answers_fit_and_can_be_read_in_both_colours(api, visit, scheme, width):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posse.cli.console import table_console
-from posse.cli.options import AddressOption, EngineOption, available_cores, make_folder
+from posse.cli.options import make_folder
 from posse.errors import InvalidValue
 from posse_lab.cli.calibration import calibration
 from posse_lab.cli.distributed import distributed
@@ -18,6 +18,7 @@ from posse_lab.cli.drift import drift
 from posse_lab.cli.features import features
 from posse_lab.cli.load import serve
 from posse_lab.cli.neighbours import neighbours
+from posse_lab.cli.options import AddressOption, EngineOption, available_cores
 from posse_lab.cli.peers import peers
 from posse_lab.cli.soak import soak
 from posse_lab.cli.speed import scale, simulate, step

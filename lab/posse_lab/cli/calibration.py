@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posse.cli.console import table_console, titled_table
-from posse.cli.options import available_cores, make_folder
+from posse.cli.options import make_folder
 from posse.errors import InvalidValue
+from posse_lab.cli.options import available_cores
 
 if TYPE_CHECKING:
     from rich.console import Console

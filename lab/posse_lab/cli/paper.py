@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.options import available_cores, make_folder
+from posse.cli.options import make_folder
 from posse.errors import MissingDependency
+from posse_lab.cli.options import available_cores
 
 TUNING_GRID = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 

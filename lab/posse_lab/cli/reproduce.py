@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posse.cli.console import table_console
-from posse.cli.options import AddressOption, EngineOption, available_cores, make_folder
+from posse.cli.options import make_folder
 from posse.errors import InvalidValue
+from posse_lab.cli.options import AddressOption, EngineOption, available_cores
 
 if TYPE_CHECKING:
     from posse_lab.reproduction.chapters import Report

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from posse.cli.options import (
+from posse.cli.options import policy_options
+from posse.errors import InvalidValue
+from posse_lab.cli.options import (
     AddressOption,
     EngineOption,
     available_cores,
     covariance_option,
     number_or_numbers,
     numbers,
-    policy_options,
 )
-from posse.errors import InvalidValue
 
 PAPER = ["ebm-ts", "ebm-ucb", "rm-bandit", "ols-bandit", "lin-ts", "lin-ucb"]
 

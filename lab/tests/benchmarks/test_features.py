@@ -52,7 +52,7 @@ def test_catalogues_are_timed():
 
 
 def test_a_wrong_row_lists_them():
-    result = CliRunner().invoke(app, ["bench", "features", "--only", "nothing"])
+    result = CliRunner().invoke(app, ["lab", "bench", "features", "--only", "nothing"])
     assert result.exit_code == 2 or result.exception is not None
     assert set(RATIOS) >= {"regions", "regions-useless", "categories", "categories-useless", "mtts-meta"}
 

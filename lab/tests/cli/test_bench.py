@@ -18,7 +18,7 @@ def run(monkeypatch):
     runner = CliRunner()
 
     def call(*arguments):
-        fixed = ["bench", "regret", "--seeds", "2", "--workers", "1"]
+        fixed = ["lab", "bench", "regret", "--seeds", "2", "--workers", "1"]
         return runner.invoke(app, [*fixed, *map(str, arguments)], catch_exceptions=False)
 
     return call
@@ -83,6 +83,6 @@ def test_the_commands_explain_themselves():
     runner = CliRunner()
 
     assert "bench" in runner.invoke(app, ["--help"]).stdout
-    assert "regret" in runner.invoke(app, ["bench", "--help"]).stdout
+    assert "regret" in runner.invoke(app, ["lab", "bench", "--help"]).stdout
     for option in ("--seeds", "--workers", "--data", "--only", "--out", "--markdown"):
-        assert option in runner.invoke(app, ["bench", "regret", "--help"], env={"COLUMNS": "160"}).stdout
+        assert option in runner.invoke(app, ["lab", "bench", "regret", "--help"], env={"COLUMNS": "160"}).stdout

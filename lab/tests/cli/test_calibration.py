@@ -8,7 +8,7 @@ from posse.errors import InvalidValue
 
 
 def run(*arguments):
-    fixed = ["bench", "calibration", "--seeds", "2", "--workers", "1"]
+    fixed = ["lab", "bench", "calibration", "--seeds", "2", "--workers", "1"]
     return CliRunner().invoke(app, [*fixed, *map(str, arguments)], catch_exceptions=False)
 
 
@@ -41,6 +41,6 @@ def test_bad_input_is_one_clear_error(arguments, words):
 def test_the_command_explains_itself():
     runner = CliRunner()
 
-    assert "calibration" in runner.invoke(app, ["bench", "--help"]).stdout
+    assert "calibration" in runner.invoke(app, ["lab", "bench", "--help"]).stdout
     for option in ("--seeds", "--first-seed", "--workers", "--only", "--out", "--markdown"):
-        assert option in runner.invoke(app, ["bench", "calibration", "--help"], env={"COLUMNS": "160"}).stdout
+        assert option in runner.invoke(app, ["lab", "bench", "calibration", "--help"], env={"COLUMNS": "160"}).stdout

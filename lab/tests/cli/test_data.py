@@ -8,8 +8,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from typer.testing import CliRunner
 
-from posse.cli import data as command
 from posse.errors import DamagedData, FetchFailed, InvalidValue, MissingData, UnknownDataset
+from posse_lab.cli import data as command
 from posse_lab.datasets import fetch as fetching
 from posse_lab.datasets.catalogue import DATASETS
 

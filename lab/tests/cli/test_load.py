@@ -5,11 +5,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from posse.cli import load
 from posse.errors import InvalidValue, MissingDependency
 from posse_lab.benchmarks import serve as benchmark
 from posse_lab.benchmarks.load import Latencies, LoadResult
 from posse_lab.benchmarks.serve import QUICK, Plan, ServeReport, ServeRun
+from posse_lab.cli import load
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

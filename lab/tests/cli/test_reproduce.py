@@ -23,7 +23,7 @@ def run(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
     return lambda *arguments: runner.invoke(
-        app, ["reproduce", *(str(part) for part in arguments)], catch_exceptions=False, env={"COLUMNS": "200"}
+        app, ["lab", "reproduce", *(str(part) for part in arguments)], catch_exceptions=False, env={"COLUMNS": "200"}
     )
 
 
@@ -194,7 +194,9 @@ def test_folders_with_brackets_are_named_as_they_are(run):
 
 def test_names_of_claims_are_never_cut(run, tmp_path):
     run("features", "--set", "n_features=[1, 2]", *TINY)
-    shown = CliRunner().invoke(app, ["reproduce", "--redraw"], catch_exceptions=False, env={"COLUMNS": "80"}).stdout
+    shown = (
+        CliRunner().invoke(app, ["lab", "reproduce", "--redraw"], catch_exceptions=False, env={"COLUMNS": "80"}).stdout
+    )
 
     for claim in json.loads((tmp_path / "report" / "claims.json").read_text()):
         assert claim["id"] in shown
@@ -217,7 +219,7 @@ def test_the_command_reports_an_error_in_one_line_and_status_2(tmp_path):
 
 def test_the_command_explains_itself():
     runner = CliRunner()
-    shown = runner.invoke(app, ["reproduce", "--help"], env={"COLUMNS": "160"}).stdout
+    shown = runner.invoke(app, ["lab", "reproduce", "--help"], env={"COLUMNS": "160"}).stdout
 
     assert "reproduce" in runner.invoke(app, ["--help"]).stdout
     for option in ("--seeds", "--workers", "--out", "--data", "--quick", "--redraw", "--set", "NAME=VALUE", "all"):

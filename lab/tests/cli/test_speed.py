@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from posse.cli import speed
 from posse.cli.main import app
 from posse.errors import InvalidValue, MissingDependency
 from posse_lab.benchmarks import calls, scale, simulate, step
 from posse_lab.benchmarks.workload import Size
+from posse_lab.cli import speed
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def run(monkeypatch, tmp_path):
     def call(*arguments, columns=80):
         monkeypatch.setattr(speed, "table_console", lambda: console(columns))
         return CliRunner().invoke(
-            app, ["bench", *map(str, arguments), "--out", str(tmp_path / "out")], catch_exceptions=False
+            app, ["lab", "bench", *map(str, arguments), "--out", str(tmp_path / "out")], catch_exceptions=False
         )
 
     return call
@@ -94,16 +94,16 @@ def test_without_matplotlib_the_rest_is_done(run, tmp_path, monkeypatch):
 def test_too_small_a_fleet_is_one_clear_error(tmp_path):
     with pytest.raises(InvalidValue, match="--largest must be at least 1000"):
         CliRunner().invoke(
-            app, ["bench", "scale", "--largest", "10", "--out", str(tmp_path / "out")], catch_exceptions=False
+            app, ["lab", "bench", "scale", "--largest", "10", "--out", str(tmp_path / "out")], catch_exceptions=False
         )
     assert not (tmp_path / "out").exists()
 
 
 def test_the_commands_explain_themselves():
     runner = CliRunner()
-    said = runner.invoke(app, ["bench", "--help"]).stdout
+    said = runner.invoke(app, ["lab", "bench", "--help"]).stdout
     for name in ("step", "scale", "simulate", "peers", "regret"):
         assert name in said
-    options = runner.invoke(app, ["bench", "scale", "--help"], env={"COLUMNS": "160"}).stdout
+    options = runner.invoke(app, ["lab", "bench", "scale", "--help"], env={"COLUMNS": "160"}).stdout
     for option in ("--out", "--quick", "--largest"):
         assert option in options

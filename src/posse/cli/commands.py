@@ -91,6 +91,13 @@ def load(name: str, home: Home) -> TyperCommand | TyperGroup:
     return command  # type: ignore[no-any-return]
 
 
+def commands_below(command: Any) -> dict[str, Any]:
+    """Return the commands of a group, imported; none below a command."""
+    if isinstance(command, Group):
+        return {name: load(name, home) for name, home in command.table.items()}
+    return dict(getattr(command, "commands", {}))
+
+
 def _without_types_of_flags(options: list[Any]) -> list[Any]:
     """Have the help show ``--json`` rather than ``--json <bool>``."""
     for option in options:

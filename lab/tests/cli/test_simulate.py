@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from posse.cli.main import app
 from posse.errors import InvalidValue, PosseError, ResultFileError, SettingsDiffer, UnknownPolicy
 
-SMALL = ["simulate", "-N", "3", "-K", "2", "-d", "2", "-n", "40", "--seeds", "3", "--workers", "1"]
+SMALL = ["lab", "simulate", "-N", "3", "-K", "2", "-d", "2", "-n", "40", "--seeds", "3", "--workers", "1"]
 
 
 @pytest.fixture
@@ -30,7 +30,6 @@ def test_simulate_prints_every_policy_with_its_settings(run):
     assert "3 tasks, 2 arms, 2 features, 40 steps, 3 seeds" in output
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_simulate_compares_policies_for_clicks_where_the_world_pays_clicks(run):
     done = run(*SMALL, "--rewards", "binary", "--contexts", "intercept", "--base-rate", "0.2", "--json")
@@ -130,7 +129,7 @@ def test_other_settings_do_not_overwrite_a_result(run, tmp_path):
 
 def test_the_command_reports_an_error_in_one_line_and_status_2():
     done = subprocess.run(
-        [sys.executable, "-m", "posse", "simulate", "--seeds", "0"],
+        [sys.executable, "-m", "posse", "lab", "simulate", "--seeds", "0"],
         capture_output=True,
         text=True,
         check=False,
@@ -144,20 +143,12 @@ def test_the_command_reports_an_error_in_one_line_and_status_2():
 def test_a_folder_that_cannot_be_made_is_one_clear_error(run, tmp_path):
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(ResultFileError, match="cannot make the folder"):
-        run("paper", "--out", tmp_path / "taken", "--seeds", "1")
-
-
-def test_the_demo_sells_more_than_the_stores_and_as_much_as_the_log_promised(run, tmp_path):
-    found = json.loads(run("demo", "--out", tmp_path, "--visitors", "3000", "--json").stdout)
-
-    assert found["by_rule"] < found["promised"]["low"] < found["learned"] < found["promised"]["high"] + 0.02
-    assert found["learned"] < found["best"]
-    assert {file.name for file in tmp_path.iterdir()} == {"report.html", "sales.png", "sales.svg", "stores.posse"}
+        run("lab", "paper", "--out", tmp_path / "taken", "--seeds", "1")
 
 
 @pytest.mark.slow
 def test_paper_writes_table_and_pictures(run, tmp_path):
-    output = run("paper", "--out", tmp_path / "paper", "--seeds", "2", "--workers", "1").stdout
+    output = run("lab", "paper", "--out", tmp_path / "paper", "--seeds", "2", "--workers", "1").stdout
 
     for name in ("posse", "ebmUCB", "ebmTS", "LinUCB", "LinTS", "OLSBandit", "RMBandit"):
         assert name in output
@@ -166,7 +157,7 @@ def test_paper_writes_table_and_pictures(run, tmp_path):
 
 @pytest.mark.slow
 def test_paper_says_which_exploration_the_rivals_used(run, tmp_path):
-    said = json.loads(run("paper", "--out", tmp_path, "--seeds", "2", "--workers", "1", "--json").stdout)
+    said = json.loads(run("lab", "paper", "--out", tmp_path, "--seeds", "2", "--workers", "1", "--json").stdout)
     settings = {row["policy"]: row["settings"] for row in said["policies"]}
 
     assert settings["LinUCB"].startswith("exploration 1, constant")
@@ -175,12 +166,6 @@ def test_paper_says_which_exploration_the_rivals_used(run, tmp_path):
         assert settings.get(f"{rival} tuned", settings[rival]).startswith("exploration ")
     # What a fleet does by default.
     assert "evidence" in settings["posse"]
-
-
-def test_every_command_explains_itself(run):
-    assert "demo" in run("--help").stdout
-    for command in ("demo", "simulate"):
-        assert "Usage" in run(command, "--help").stdout
 
 
 def test_simulate_lets_worlds_change(run):
