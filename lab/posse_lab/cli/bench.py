@@ -17,11 +17,10 @@ from posse_lab.cli.distributed import distributed
 from posse_lab.cli.drift import drift
 from posse_lab.cli.features import features
 from posse_lab.cli.load import serve
-from posse_lab.cli.neighbours import neighbours
 from posse_lab.cli.options import AddressOption, EngineOption, available_cores
 from posse_lab.cli.peers import peers
 from posse_lab.cli.soak import soak
-from posse_lab.cli.speed import scale, simulate, step
+from posse_lab.cli.speed import scale, step
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,9 +31,7 @@ app = typer.Typer(no_args_is_help=True)
 app.command()(step)
 app.command()(scale)
 app.command()(peers)
-app.command()(simulate)
 app.command()(serve)
-app.command()(neighbours)
 app.command()(soak)
 app.command()(calibration)
 app.command()(distributed)

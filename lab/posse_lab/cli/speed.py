@@ -1,4 +1,4 @@
-"""``posse lab bench step``, ``scale`` and ``simulate``: how fast, and how far from the promises."""
+"""``posse lab bench step`` and ``scale``: how fast, and how far from the promises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from posse.types import Settings
     from posse_lab.benchmarks.bars import Bar
     from posse_lab.benchmarks.scale import ScaleReport
-    from posse_lab.benchmarks.simulate import SimulateReport
     from posse_lab.benchmarks.step import StepReport
 
 Out = Annotated[Path, typer.Option(help="Folder for the report and the picture.")]
@@ -28,7 +27,7 @@ Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: see that it r
 
 
 def step(out: Out = Path("bench"), quick: Quick = False) -> None:
-    """Time decide, update and refresh against tasks, arms and features, and the compiled step against its floor."""
+    """Time decide, update and refresh against tasks, arms and features."""
     from posse_lab.benchmarks.step import QUICK, Plan, measure_step
 
     make_folder(out)
@@ -59,20 +58,6 @@ def scale(
     for note in report.notes:
         console.print(f"note: {note}", highlight=False, soft_wrap=True)
     _leave(console, out, "scale", report.to_dict(), picture=bool(report.results))
-
-
-def simulate(out: Out = Path("bench"), quick: Quick = False) -> None:
-    """Count the steps per second of every policy in the simulator, on one core."""
-    from posse_lab.benchmarks.simulate import COURSES, QUICK, all_policies, measure_simulate
-
-    make_folder(out)
-    courses = QUICK if quick else COURSES
-    with stages(len(courses) * len(all_policies())) as begin:
-        report = measure_simulate(courses, rounds=1 if quick else 7, budget=0.05 if quick else 3.0, begin=begin)
-    console = _console()
-    _print_simulate(console, report)
-    _print_bars(console, report.bars)
-    _leave(console, out, "simulate", report.to_dict())
 
 
 def _console() -> Console:
@@ -115,48 +100,6 @@ def _print_step(console: Console, report: StepReport) -> None:
         row = report.row(what)
         many.add_row(what, row.size.words, quantity(1 / row.best), quantity(1 / row.median), quantity(row.best * 1e6))
     _show(console, many)
-    _print_floors(console, report)
-
-
-def _print_floors(console: Console, report: StepReport) -> None:
-    from posse_lab.benchmarks.bars import quantity
-    from posse_lab.benchmarks.floor import bytes_of_task, parts_of_step, working_set
-
-    columns = ["N", "d", "flops", "G/s", "µs", "bytes", "set\nMB", "GB/s", "µs", "floor\nµs", "step\nµs", "times"]
-    table = titled_table("The compiled step (decide and learn) and its floor", [], columns)
-    for floor in report.floors:
-        table.add_row(
-            f"{floor.size.n_tasks:,}",
-            str(floor.size.n_features),
-            f"{floor.operations:,}",
-            quantity(floor.peak.best / 1e9),
-            quantity(floor.arithmetic_seconds * 1e6),
-            f"{floor.bytes:,}",
-            quantity(working_set(floor.size) / 1e6),
-            quantity(floor.bandwidth.best / 1e9),
-            quantity(floor.traffic_seconds * 1e6),
-            quantity(floor.seconds * 1e6),
-            quantity(floor.kernel.best * 1e6),
-            quantity(floor.ratio),
-        )
-    _show(console, table)
-    parts = "; ".join(
-        f"{part.what}: {part.arithmetic} operations, {part.traffic} numbers" for part in parts_of_step(1, 1)
-    )
-    base = report.base
-    console.print(
-        f"K={base.n_arms}, s = d (d + 1) / 2 entries of a symmetric matrix, 8 bytes a number. {parts}. The floor is "
-        "the longer of operations / peak and bytes / bandwidth. The peak is that of multiplications and additions in "
-        "double precision on numbers in registers, measured in this run; no fused multiply-add, since kernels are "
-        "compiled without, so that results are the same on every machine. The bandwidth is that of reading a set as "
-        "large as all that the steps go over.",
-        highlight=False,
-    )
-    console.print(
-        f"From main memory ({quantity(report.memory.best / 1e9)} GB/s) what a step needs of one task alone, "
-        f"{bytes_of_task(base):,} bytes at d={base.n_features}, takes {quantity(report.memory_floor * 1e6)} µs.",
-        highlight=False,
-    )
 
 
 def _print_scale(console: Console, report: ScaleReport) -> None:
@@ -201,24 +144,6 @@ def _print_scale(console: Console, report: ScaleReport) -> None:
         _show(console, files)
 
 
-def _print_simulate(console: Console, report: SimulateReport) -> None:
-    from posse_lab.benchmarks.bars import quantity
-
-    for course in report.courses:
-        columns = ["steps", "µs a step", "median", "steps a second"]
-        table = titled_table(f"{course.size.words}, one core", ["policy"], columns)
-        for row in report.rows:
-            if row.size == course.size:
-                times = (quantity(row.best * 1e6), quantity(row.median * 1e6), quantity(1 / row.best))
-                table.add_row(row.policy, f"{row.steps:,}", *times)
-        _show(console, table)
-    console.print(
-        "Processor time, drawing the world and counting regret included: the best of the rounds, and their median. A "
-        "slow policy makes fewer steps than the others; the first ones are its cheapest. Direct: plain array code.",
-        highlight=False,
-    )
-
-
 def _print_bars(console: Console, bars: Sequence[Bar]) -> None:
     from posse_lab.benchmarks.markdown import verdict
 
@@ -261,4 +186,4 @@ def _leave(console: Console, out: Path, name: str, data: Settings, *, picture: b
 def _drawing(name: str) -> Callable[[Any, Sequence[Path]], None]:
     from posse_lab.plotting import bench
 
-    return {"step": bench.plot_step, "scale": bench.plot_scale, "simulate": bench.plot_simulate}[name]
+    return {"step": bench.plot_step, "scale": bench.plot_scale}[name]
