@@ -23,7 +23,7 @@ def test_nothing_needs_to_be_set():
 def test_everything_can_be_set_in_a_file(tmp_path):
     settings = Settings(
         database="other.db", host="::1", port=9000, workers=3, snapshot_seconds=5.5, follow_seconds=0.1,
-        require_keys="always", log_format="json", access_log=True, webhook="https://x/y",
+        require_keys="always", log_format="json", access_log=True,
         limits=Limits(**{entry.name: getattr(Limits(), entry.name) + 1 for entry in dataclasses.fields(Limits)}),
     )  # fmt: skip
     values = dataclasses.asdict(settings)
@@ -59,7 +59,6 @@ def test_postgres_is_not_embedded(database):
         ("host = 7", "host"),
         ("require_keys = true", "require_keys to be text"),
         ("log_format = 'xml'", "log_format"),
-        ("webhook = 'x.example'", "webhook to be an address"),
         ("access_log = 1", "access_log to be true or false"),
         ("require_keys = 'never'", "require_keys to be one of 'once-made', 'always', 'while-any'"),
         ("host = ''", "host"),

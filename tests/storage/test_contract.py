@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
+from posse.errors import InvalidValue, StorageMismatch
 from posse.storage import (
     ACCEPTED,
     CONFLICT,
@@ -398,27 +398,6 @@ def test_changes_come_in_pages_of_all_kinds(storage, make, write):
 
 
 # Erasing, expiring, pruning.
-
-
-def test_an_erasure_that_is_written_is_answered_though_what_comes_after_fails(storage, make, write, sweep, monkeypatch):
-    """Whoever is told that it failed would ask again, and be told that there is no such task."""
-    write(make.decision("a"), make.decision("b", task="south"))
-    real, left = storage._writing, [1]
-
-    def full():
-        left[0] -= 1
-        if left[0] < 0:
-            raise StorageUnavailable("the disk is full; free some space")
-        return real()
-
-    with monkeypatch.context() as broken:
-        broken.setattr(storage, "_writing", full)
-        assert storage.erase("stores", "north") == storage.fleet("stores").changes
-    assert [row.id for row in storage.decisions("stores")] == ["b"]
-    assert storage._read("SELECT count(*) FROM erasures") == [(1,)]
-    storage._look_at.clear()  # a minute later
-    sweep(storage)
-    assert storage._read("SELECT count(*) FROM erasures") == [(0,)]
 
 
 def test_erased_task_is_gone_and_does_not_count(storage, make, write):

@@ -329,5 +329,5 @@ def test_server_that_is_not_there_is_unavailable():
 def test_missing_psycopg_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     monkeypatch.delitem(sys.modules, "posse.storage.postgres", raising=False)
-    with pytest.raises(MissingDependency, match=r"posse\[postgres\]"):
+    with pytest.raises(MissingDependency, match=r"psycopg\[binary\]"):
         open_storage("postgresql://127.0.0.1:1/none")

@@ -1,8 +1,6 @@
 """What only a file can do wrong."""
 
 import os
-import random
-import signal
 import sqlite3
 import stat
 import subprocess
@@ -15,7 +13,6 @@ import pytest
 from posse.errors import StorageMismatch, StorageUnavailable
 from posse.storage import ACCEPTED, open_storage
 from posse.storage.checkpoints import PAGE
-from posse.storage.residue import Residue, _unused, in_unused_space
 from posse.storage.sqlite import SqliteStorage
 from posse.storage.statements import DELETE_OF_FLEET, OF_A_FLEET
 
@@ -89,185 +86,6 @@ def test_folder_that_is_not_there_is_named(tmp_path):
         open_storage(tmp_path / "nowhere" / "posse.db")
     with pytest.raises(StorageUnavailable):
         open_storage(tmp_path)
-
-
-def test_erased_task_is_in_no_byte_of_the_files(storage, address, make):
-    """SQLite leaves copies of rows that it moved: with this seed, one of the second task that is erased."""
-    rng = random.Random(4)
-    names = [f"customer-{rng.randbytes(rng.choice([4, 30])).hex()}" for _ in range(400)]
-    ids = []
-    for _ in range(50):
-        tasks = rng.choices(names, k=50)
-        new = [
-            make.decision(task=task, body=f'{{"who": "{task}", "x": "{"x" * rng.randrange(900)}"}}') for task in tasks
-        ]
-        ids += [one.id for one in new]
-        storage.write([[one] for one in new] + [[make.reward(one)] for one in rng.choices(ids, k=30)])
-    for row in storage.tasks("stores", limit=8):
-        assert row.task.encode() in bytes_of(address)
-        storage.erase("stores", row.task)
-        assert row.task.encode() not in bytes_of(address)
-    assert storage.fleet("stores").decisions == len(storage.decisions("stores", limit=10_000))
-
-
-def test_copies_are_told_from_rows(storage, address, make):
-    storage.write([[make.decision(task="customer-17")]])
-    storage.close()
-    assert not in_unused_space(storage._path, "customer-17")
-    with open(address, "r+b") as file:
-        content = file.read()
-        page = content.index(b"customer-17") // 4096 * 4096
-        cells = int.from_bytes(content[page + 3 : page + 5], "big")
-        file.seek(page + 8 + 2 * cells)
-        file.write(b"customer-18")
-    assert in_unused_space(storage._path, "customer-18")
-    assert not in_unused_space(storage._path, "customer-17")
-
-
-@pytest.fixture
-def with_copies(storage, address, make):
-    """A storage of 300 tasks that was opened again after copies of one's name were left on 80 pages."""
-    for n in range(0, 1200, 200):
-        storage.write([[make.decision(task=f"customer-{i % 300:04}", body="x" * 700)] for i in range(n, n + 200)])
-    storage.close()
-    left = 0
-    with open(address, "r+b") as file:
-        content = file.read()
-        for page in range(4096, len(content), 4096):
-            cells = int.from_bytes(content[page + 3 : page + 5], "big")
-            low, high = 8 + 2 * cells, int.from_bytes(content[page + 5 : page + 7], "big")
-            if content[page] in (10, 13) and high - low >= 40 and left < 80:
-                file.seek(page + low + 15)
-                file.write(b"..customer-0017..")
-                left += 1
-    assert left == 80
-    again = open_storage(address)
-    yield again
-    again.close()
-
-
-def intact(address):
-    """Whether SQLite finds nothing wrong with a file."""
-    found = subprocess.run(["cat", address], capture_output=True, check=True).stdout
-    connection = sqlite3.connect(":memory:")
-    connection.deserialize(found[:18] + b"\1\1" + found[20:])  # a database in memory has no write-ahead log
-    answer = connection.execute("PRAGMA integrity_check").fetchall()
-    connection.close()
-    return answer == [("ok",)]
-
-
-def test_copies_on_many_pages_are_overwritten_while_others_write(with_copies, address, make, monkeypatch):
-    storage, held, writes = with_copies, [], []
-    overwrite = Residue.overwrite
-
-    def noting(residue):
-        held.append(storage._write_lock._is_owned())
-        return overwrite(residue)
-
-    monkeypatch.setattr(Residue, "overwrite", noting)
-    # Whoever searches does not keep others from writing, whose pages are in the connection's memory then.
-    find = Residue.find
-
-    def writing(residue):
-        found = find(residue)
-        writes.append(found)
-        other = threading.Thread(target=lambda: storage.write([[make.decision(task=f"new-{len(writes)}")]]))
-        other.start()
-        other.join(20)
-        assert not other.is_alive()
-        return found
-
-    monkeypatch.setattr(Residue, "find", writing)
-    before = {row.number: row for row in storage.decisions("stores", limit=10_000) if row.task != "customer-0017"}
-    assert storage.erase("stores", "customer-0017")
-    assert (writes[0], writes[-1]) == (64, 0), "no more pages at a time, and looked for again until there is none"
-    assert held == [True] * (len(writes) - 1)
-    for n in range(300):  # pages that have been in memory are written again
-        storage.write([[make.decision(task=f"customer-{n:04}x")]])
-    assert b"customer-0017." not in bytes_of(address)
-    after = {row.number: row for row in storage.decisions("stores", limit=10_000)}
-    assert before.items() <= after.items()
-    storage._forget()
-    assert intact(address)
-
-
-def test_copies_that_could_not_be_overwritten_go_after_the_next_start(with_copies, address, monkeypatch, sweep):
-    def refuse(residue):
-        raise OSError("no")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Residue, "overwrite", refuse)
-        assert with_copies.erase("stores", "customer-0017"), "it is erased, whatever is left of it"
-    assert with_copies.task("stores", "customer-0017") is None
-    assert not with_copies.sweep(), "it is not tried again at once"
-    assert b"customer-0017" in bytes_of(address)
-    with_copies.close()
-    again = open_storage(address)
-    assert sweep(again) == 1
-    assert b"customer-0017" not in bytes_of(address)
-    assert again._read("SELECT * FROM erasures") == []
-    again.close()
-
-
-def test_whoever_overwrites_keeps_other_processes_from_writing_and_waits_for_them(with_copies, address):
-    other = sqlite3.connect(address, isolation_level=None, timeout=0)
-    other.execute("BEGIN IMMEDIATE")
-    with Residue(with_copies._path, "customer-0017") as residue:
-        assert residue.find() == 64
-        assert not residue.overwrite(), "somebody writes"
-        other.execute("ROLLBACK")
-        with_copies._forget()
-        assert residue.overwrite()
-    other.close()
-
-
-def test_a_process_that_does_not_answer_is_dead_before_others_write(with_copies, monkeypatch):
-    """What is unused space now need not be when it goes on."""
-    monkeypatch.setattr("posse.storage.residue.PATIENCE", 0.2)
-    with Residue(with_copies._path, "customer-0017") as residue:
-        residue.find()
-        residue._process.send_signal(signal.SIGSTOP)
-        with pytest.raises(OSError, match=r"took more than 0.2 s"):
-            residue.overwrite()
-        assert residue._process.returncode is not None
-
-
-def test_whoever_closes_does_not_wait_for_a_search(with_copies, address, sweep):
-    """The file may have gigabytes, and it goes on after the next start."""
-    with_copies.ending = True
-    with Residue(with_copies._path, "customer-0017", lambda: with_copies.ending) as residue:
-        residue._process.send_signal(signal.SIGSTOP)
-        with pytest.raises(OSError, match="given up"):
-            residue.find()
-    assert with_copies.erase("stores", "customer-0017")
-    assert with_copies._read("SELECT count(*) FROM erasures") == [(1,)]
-    with_copies.close()
-    again = open_storage(address)
-    assert sweep(again) == 1
-    assert b"customer-0017" not in bytes_of(address)
-    again.close()
-
-
-def test_what_is_found_for_ever_is_let_go_of(storage, make, monkeypatch, caplog):
-    """A short name stands in other text, too."""
-    monkeypatch.setattr("posse.storage.sql.ERASE_PAUSE", 0.0)
-    for name in ("find", "overwrite", "flush"):
-        monkeypatch.setattr(Residue, name, lambda _residue: 1)
-    storage.write([[make.decision(task="1")]])
-    assert storage.erase("stores", "1")
-    for _ in range(10):
-        storage.sweep()
-    assert storage._read("SELECT * FROM erasures") == []
-    assert "looks like a copy" in caplog.text
-
-
-def test_pages_that_may_be_of_another_kind_are_left_alone():
-    page = bytes([13, 0, 0, 0, 0, 16, 0]).ljust(4096, b"x")
-    assert _unused(page, 1000, is_first=False) == (8, 4096)
-    # Where there are so many pages, the first byte may be part of a page's number.
-    assert _unused(page, 13 << 24, is_first=False) == (0, 0)
-    assert _unused(bytes([1]) + page[1:], 1000, is_first=False) == (0, 0)
-    assert _unused(bytes([13, 0, 0, 255, 255, 16, 0]).ljust(4096, b"x"), 1000, is_first=False) == (0, 0)
 
 
 def test_a_task_that_goes_in_slices_is_in_no_byte_of_the_files(storage, address, make, sweep, monkeypatch):

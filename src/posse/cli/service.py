@@ -24,6 +24,11 @@ COMMANDS = {
         DATA,
         "Put a copy in the place of a service's SQLite file, whole and verified; stop the service first.",
     ),
+    "vacuum": Home(
+        "posse.cli.vacuum:vacuum",
+        DATA,
+        "Rewrite the SQLite file of a stopped service: erased names leave its unused space, and the file gets smaller.",
+    ),
     "keys": Home("posse.cli.keys:keys_app", CHECKS, "API keys of a service: made, listed, rotated and revoked."),
     "verify": Home(
         "posse.cli.verify:verify",

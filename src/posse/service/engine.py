@@ -21,7 +21,6 @@ from posse.service.roster import BUSY_SECONDS, Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.slices import Slices
 from posse.service.warming import Warming
-from posse.service.webhooks import Webhooks
 from posse.service.writer import Writer
 from posse.storage import Change, NewReward, Progress, Storage, Written, digest_of, open_storage
 
@@ -73,7 +72,6 @@ class Engine:
         self._clock_kept_at = -KEEP_CLOCK_SECONDS
         self.checker = Checker()
         self.measures = Measures()
-        self.webhooks = Webhooks(self, settings.webhook) if settings.webhook else None
         self.keys = KeyRing(rule=settings.require_keys)
         self.ready = False
         self.leading, self.leader_known = False, False
@@ -106,8 +104,6 @@ class Engine:
             self.problem = AWAY
             logger.warning("%s; trying again", error)
         self._maintenance.start()
-        if self.webhooks is not None:
-            self.webhooks.start()
 
     @property
     def stopping(self) -> bool:
@@ -117,10 +113,6 @@ class Engine:
     def stop(self) -> None:
         """Write what waits and a last snapshot, and close."""
         self._stop.set()
-        if self.opened:
-            self.storage.ending = True
-        if self.webhooks is not None:
-            self.webhooks.stop()
         if self._maintenance.ident is not None:
             self._maintenance.join(STOP_SECONDS)
         if self._repairer is not None:

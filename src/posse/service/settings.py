@@ -12,7 +12,6 @@ from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
 from posse.service.keys import RULES
 from posse.service.log_lines import FORMATS
-from posse.service.webhooks import require_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,6 @@ class Settings:
         Lines of the log: "text", for people, or "json", an object each.
     access_log : bool
         Whether every request is a line of the log.
-    webhook : str
-        An address that is told what is new about fleets; empty: nobody is.
     limits : Limits
     """
 
@@ -100,7 +97,6 @@ class Settings:
     require_keys: str = RULES[0]
     log_format: str = FORMATS[0]
     access_log: bool = False
-    webhook: str = ""
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -162,8 +158,6 @@ def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
         raise InvalidValue(f"expected port to be at most 65535, got {checked['port']}")
     if "require_keys" in checked:
         one_of(checked["require_keys"], "require_keys", RULES)
-    if "webhook" in checked:
-        require_address(checked["webhook"])
     if "log_format" in checked:
         one_of(checked["log_format"], "log_format", FORMATS)
     for name in ("snapshot_seconds", "follow_seconds"):

@@ -1,4 +1,4 @@
-"""A whole copy of an SQLite storage, while others write to it."""
+"""Copy, restore and rewrite the SQLite file of a service."""
 
 from __future__ import annotations
 
@@ -109,6 +109,30 @@ def restore_database(copy: Path, target: Path, *, replace: bool = False) -> Path
             new.unlink(missing_ok=True)
             raise
     return aside
+
+
+def vacuum_database(path: Path) -> int:
+    """Rewrite a storage that nobody uses, without its unused space; return its size in bytes.
+
+    Copies of deleted rows that SQLite left in unused space of its pages are gone afterwards.
+
+    Raises
+    ------
+    InvalidValue
+        If there is no such storage, or a service uses it.
+    StorageUnavailable
+        If there is no room for a second copy, say; then the file is as it was.
+    """
+    if not path.is_file():
+        raise InvalidValue(f"expected the SQLite file of a service, got {path}; name it with --database")
+    path = path.resolve()
+    with _held(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        try:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.DatabaseError as error:
+            raise StorageUnavailable(f"{path} could not be rewritten: {error}; it is as it was") from None
+    return path.stat().st_size
 
 
 @contextmanager

@@ -52,9 +52,6 @@ class Storage(ABC):
     would take turns ten thousand times, which costs twice what either does.
     """
 
-    ending = False
-    """Set to True before it is closed: what takes long and goes on after the next start is given up."""
-
     # Fleets.
 
     @abstractmethod

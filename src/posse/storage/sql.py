@@ -13,10 +13,9 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from time import monotonic
 from typing import Any, Protocol
 
-from posse.errors import InvalidValue, StorageError, StorageUnavailable
+from posse.errors import InvalidValue, StorageUnavailable
 from posse.storage.entries import Change, RewardRun
 from posse.storage.naming import digest_of
 from posse.storage.outcomes import ONCE, takes_corrections
@@ -64,9 +63,6 @@ Row = tuple[Any, ...]
 AT_ONCE = 500
 """Rows of a task that are deleted in the transaction that erases it; others go in slices."""
 
-ERASE_TRIES, ERASE_PAUSE, ERASE_ROUNDS = 5, 60.0, 3
-"""How often copies of an erased task are looked for in a row, seconds until the next round, and how many rounds."""
-
 
 class Session(Protocol):
     """A transaction that is open."""
@@ -86,10 +82,6 @@ class SqlStorage(SqlKeys):
 
     BINARY = "blob"
     """The type of bytes."""
-
-    def __init__(self) -> None:
-        self._look_at: dict[tuple[int, str, int], float] = {}  # when copies of what was erased are looked for again
-        self._looked: dict[tuple[int, str, int], int] = {}  # and how often they were
 
     @abstractmethod
     def _read(self, statement: str, *values: Any) -> list[Row]:
@@ -152,40 +144,19 @@ class SqlStorage(SqlKeys):
         return self._sweep_task(limit) or self._sweep_snapshot() or self._sweep_fleet(limit)
 
     def _sweep_task(self, limit: int) -> bool:
-        now = monotonic()
-        found = self._read("SELECT fleet, task, number FROM erasures")
-        due = [row for row in found if self._look_at.get(row, now) <= now]
-        if not due:
+        found = self._read("SELECT fleet, task, number FROM erasures LIMIT 1")
+        if not found:
             return False
-        fleet, task, last = due[0]
+        fleet, task, last = found[0]
         with self._writing() as session:
             session.rows("SELECT id FROM fleets WHERE id = ?" + self.LOCK, fleet)
             gone, pending = self._delete_of_task(session, fleet, task, last, limit)
             session.run("UPDATE fleets SET pending = pending - ? WHERE id = ?", pending, fleet)
-        if gone < limit:
-            self._finish_erasure(fleet, task, last)
-        return True
-
-    def _finish_erasure(self, fleet: int, task: str, last: int) -> None:
-        """Let go of an erasure whose rows are gone once no copy of them is left; until then it is tried again."""
-        erasure = (fleet, task, last)
-        self._look_at[erasure] = monotonic() + ERASE_PAUSE
-        self._looked[erasure] = self._looked.get(erasure, 0) + 1
-        try:
-            if not any(not self.ending and self._erased(task) for _ in range(ERASE_TRIES)):
-                if self._looked[erasure] < ERASE_ROUNDS or self.ending:
-                    return
-                # A short name, or the beginning of another, is found in other text too, which moves while others write.
-                logger.warning("what looks like a copy of an erased task stays in unused space of the database")
-            with self._writing() as session:
+            if gone < limit:
                 session.run("DELETE FROM erasures WHERE fleet = ? AND task = ? AND number = ?", fleet, task, last)
-        except StorageError as error:
-            # Whoever erases is answered all the same: it is written.
-            logger.warning("copies of an erased task may be left, and are looked for again: %s", error)
-            return
-        self._forget()
-        self._look_at.pop(erasure, None)
-        self._looked.pop(erasure, None)
+        if gone < limit:
+            self._forget()
+        return True
 
     def _delete_of_task(self, session: Session, fleet: int, task: str, last: int, limit: int) -> tuple[int, int]:
         """Delete rows of a task up to a number; return how many, and how many of them were pending."""
@@ -330,11 +301,11 @@ class SqlStorage(SqlKeys):
                 return None
             [(last,)] = session.rows("SELECT number FROM fleets WHERE id = ?", number)
             gone, pending = self._delete_of_task(session, number, task, last, AT_ONCE)
-            session.run(
-                "INSERT INTO erasures (fleet, task, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", number, task, last
-            )
-            if gone < AT_ONCE:
-                self._look_at[number, task, last] = monotonic() + ERASE_PAUSE  # here, and not by whoever sweeps
+            if gone == AT_ONCE:
+                session.run(
+                    "INSERT INTO erasures (fleet, task, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    number, task, last,
+                )  # fmt: skip
             session.run("DELETE FROM tasks WHERE fleet = ? AND task = ?", number, task)
             # The task had its part in them; the process that learns publishes another.
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", number)
@@ -346,13 +317,8 @@ class SqlStorage(SqlKeys):
             )  # fmt: skip
             change = _note(session, locked, "erase", digest_of(fleet, task))
         if gone < AT_ONCE:
-            self._finish_erasure(number, task, last)
+            self._forget()
         return change
-
-    def _erased(self, task: str) -> bool:  # noqa: ARG002 -- a file may have copies of its name
-        """Remove copies of a task whose last row was just deleted; return whether none was left to be removed."""
-        self._forget()
-        return True
 
     @abstractmethod
     def _forget(self) -> None:

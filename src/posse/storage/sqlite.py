@@ -9,7 +9,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from posse.storage.migrations import steps_from
 from posse.storage.outcomes import LookupKeys, resolve
 from posse.storage.own_file import OwnFile
 from posse.storage.pool import Pool
-from posse.storage.residue import Residue
 from posse.storage.sql import Row, Session, SqlStorage
 from posse.storage.sqlite_rows import apply, look_up
 
@@ -265,32 +264,6 @@ class SqliteStorage(SqlStorage):
         finally:
             writer.execute(f"PRAGMA busy_timeout = {round(1000 * BUSY_TIMEOUT)}")
         return not busy
-
-    def _erased(self, task: str) -> bool:
-        super()._erased(task)
-        with self._translated(), Residue(self._path, task, lambda: self.ending) as residue:
-            if not residue.find():
-                return True
-            self._in_empty_log(residue.overwrite)
-            residue.flush()
-        return False  # looked for again: a copy may have moved to another page after its own was read
-
-    def _in_empty_log(self, work: Callable[[], bool]) -> None:
-        """Do something to the file when all that was written is in it, unless others read all the time.
-
-        ``work`` takes the lock of whoever writes and returns whether it did what it should.
-        """
-        for _ in range(FORGET_TRIES):
-            with self._write_lock:
-                if self._writer is None:
-                    self._writer = self._connect_writer()
-                if self._empty_log(self._writer):
-                    # Another connection: what this one keeps of pages in memory it would write with the next change.
-                    old, self._writer = self._writer, self._connect_writer()
-                    old.close()
-                    if work():
-                        return
-            time.sleep(FORGET_PAUSE)
 
     # Who learns, and whether it is there.
 
