@@ -57,6 +57,7 @@ def require_direct_model(rows, prior, predict, bound):
             assert (np.abs(mean - post.mean[:, task] @ x) < bound * size).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "hard"])
 @pytest.mark.parametrize("d", [3, 8])
 @pytest.mark.parametrize("prior", [pytest.param("full", marks=pytest.mark.slow), "singular", "evidence"])
@@ -112,6 +113,7 @@ def test_a_table_of_a_million_rows_is_learned_one_by_one():
     require_direct_model(rows, fleet.prior, predict, BOUNDS["plain"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "hard"])
 @pytest.mark.parametrize("d", [3, 8])
 def test_a_policy_that_is_never_refreshed(d, kind):

@@ -44,6 +44,7 @@ def test_late_rewards_are_all_accounted_for():
     assert int(re.search(r"earned (\d+)%", said)[1]) > 60
 
 
+@pytest.mark.slow
 def test_the_worse_offer_does_not_win_by_being_new():
     said = run("delayed_feedback.py")
 
@@ -85,6 +86,7 @@ def test_evaluation_finds_the_truth():
     assert better > 0
 
 
+@pytest.mark.slow
 def test_a_report_opens_with_the_gain():
     said = run("report.py")
 

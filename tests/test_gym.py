@@ -217,6 +217,7 @@ def test_registered_environments_are_made_by_name():
         gymnasium.make(SYNTHETIC, n_arms=0)
 
 
+@pytest.mark.slow
 def test_gymnasium_finds_the_environments_through_the_module_name():
     program = 'import gymnasium; print(gymnasium.make("posse.gym:posse/Synthetic-v0", n_arms=3).action_space)'
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -778,6 +778,7 @@ def test_cross_validation_over_groups_and_within():
     assert known.mean() > new.mean() + 0.1
 
 
+@pytest.mark.slow
 def test_scikit_learn_is_not_needed():
     program = """
         import sys, warnings

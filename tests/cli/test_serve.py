@@ -195,6 +195,7 @@ def test_it_starts_with_nothing_said_and_tells_where(launch, tmp_path):
     assert "Traceback" not in "".join(first.errors)
 
 
+@pytest.mark.slow
 def test_a_connection_right_after_the_address_was_printed_is_taken(launch):
     host, port = launch("--port", "0").url().removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=5):
@@ -243,6 +244,7 @@ def test_a_start_away_from_this_machine_waits_for_its_database(launch, postgres_
         assert answer.status == 200
 
 
+@pytest.mark.slow
 def test_it_says_how_to_make_a_key_if_the_last_was_revoked(launch, tmp_path):
     storage = open_storage(tmp_path / "posse.db")
     _, row = new_key(["read"], "", 0.0)

@@ -47,9 +47,9 @@ table = table.with_columns(
     who=pl.Series(rng.integers(200, size=n)), arm=pl.Series([f"a{i % 3}" for i in range(n)]),
     reward=pl.Series(rng.standard_normal(n)),
 )
-for policy in ("ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ts"):
+for policy in ("ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ucb"):
     names = [f"f{i}" for i in range(5)]
-    fleet = Posse(arms=["a0", "a1", "a2"], features=FeatureSpec(names, intercept=policy != "lin-ts"), policy=policy)
+    fleet = Posse(arms=["a0", "a1", "a2"], features=FeatureSpec(names, intercept=policy != "lin-ucb"), policy=policy)
     fleet.reward(fleet.decide(1, rng.standard_normal(5)).id, 2)
     fleet.learn_many(table, task="who")
     fleet.learn_many(table[:50].to_pandas(), task="who")

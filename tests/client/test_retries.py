@@ -128,6 +128,7 @@ def test_times_of_httpx_are_taken(make, server):
     assert time.monotonic() - started < 1.5
 
 
+@pytest.mark.slow
 def test_the_service_is_left_alone_for_as_long_as_it_says(make, server):
     server.acts = [(429, "rate_limited", {"Retry-After": "1"}), DECIDED]
     started = time.monotonic()

@@ -313,6 +313,7 @@ sound = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(header=sound, data=st.data())
 def test_any_sealed_header_is_refused_or_read_as_it_says(tmp_path_factory, whole, header, data):

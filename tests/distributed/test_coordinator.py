@@ -135,6 +135,7 @@ def test_what_others_say_is_added_and_not_subtracted():
     assert [part.tolist() for part in sums_of_others(parts[:1])] == [[0.0, 0.0]]
 
 
+@pytest.mark.slow
 def test_a_shard_that_is_restored_at_any_moment_believes_what_it_would_have(again):
     here, coordinator = again()
     moments = calls_of(here, lambda: coordinator.refresh(STEPS))
@@ -151,6 +152,7 @@ def test_a_shard_that_is_restored_at_any_moment_believes_what_it_would_have(agai
     require_agreement(here, coordinator)
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_dies_at_any_moment_leaves_nobody_behind(again):
     here, coordinator = again()
     moments = calls_of(here, lambda: coordinator.refresh(STEPS, growth=0.3))
@@ -216,6 +218,7 @@ def test_questions_about_other_arms_change_nothing(again):
     assert_allclose(beliefs(here), wanted, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [True, False], ids=["called again", "driver died"])
 def test_tasks_are_forgotten_whenever_the_coordinator_dies(again, told):
     def tasks(here):

@@ -360,7 +360,7 @@ def test_a_fit_on_ray_that_is_interrupted_goes_on(ray, files, tmp_path, pair_sum
         for mine, other in zip(sums, wanted[pair], strict=True):
             assert_allclose(np.frombuffer(mine), np.frombuffer(other), rtol=1e-11, atol=1e-11)
     # What nothing was learned of leaves nothing behind, and what had not begun is in nobody's way.
-    for refused in (("--policy", "hier-ts"), ("--shards", "0"), ("--shards", "5000")):
+    for refused in (("--shards", "0"), ("--shards", "5000")):
         assert fit(*refused).exit_code != 0
         assert not folder.exists()
     folder.mkdir()
@@ -398,7 +398,7 @@ def test_sweeps_from_the_shell(ray, tmp_path, command):
 
 
 def test_what_cannot_be_sharded_is_refused(ray):
-    for settings in ({"rewards": "binary"}, {"robust": True}, {"prior": "moments"}, {"policy": "hier-ts"}):
+    for settings in ({"rewards": "binary"}, {"robust": True}, {"prior": "moments"}):
         with pytest.raises(InvalidValue, match="sharded"):
             ShardedPosse(arms=ARMS, features=FEATURES, **settings)
 

@@ -215,6 +215,7 @@ def drawn(rng, family, predictor):
     return (rng.random(mean.shape) < mean).astype(float) if family == "binary" else rng.poisson(mean).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binary", "count"])
 @pytest.mark.parametrize(("half_life", "expected"), [(math.inf, {math.inf}), (50.0, {25.0, 50.0, 100.0})])
 def test_the_half_life_under_which_clicks_were_drawn_is_found(family, half_life, expected):
@@ -268,6 +269,7 @@ def test_a_change_of_all_clicks_is_noticed(family, by):
     assert found[: found.index(WORLD)].count(TASK) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binary", "count"])
 @pytest.mark.parametrize("off", [-0.1, 0.0, 0.1])
 @pytest.mark.parametrize("mean", [-4.0, -1.0])

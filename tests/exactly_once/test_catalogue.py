@@ -78,6 +78,7 @@ def change(tmp_path, what, **where):
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_change_is_made_or_not(tmp_path, what):
     assert change(tmp_path, what, most=120, stride=31, dense=5, middle=60) >= 3

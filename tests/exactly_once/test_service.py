@@ -23,10 +23,8 @@ KINDS = {
     "ebm-ucb, robust": {"policy": "ebm-ucb", "robust": True},
     "ebm-ts, paper": {"prior": "paper"},
     "ebm-ucb, moments": {"policy": "ebm-ucb", "prior": "moments"},
-    "lin-ts": {"policy": "lin-ts"},
     "lin-ucb": {"policy": "lin-ucb"},
     "random": {"policy": "random"},
-    "hier-ts": {"policy": "hier-ts"},
     "counting": {"absent_reward": 0.25},
     "counting, paper": {"absent_reward": 0.25, "prior": "paper"},
     "held": {"absent_reward": 0.25, "count_pending": False},
@@ -335,6 +333,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "what"), QUICK)
 def test_a_fleet_has_learned_its_log_whatever_raises(tmp_path, caplog, kind, what):
     assert inject(tmp_path, caplog, kind, what, most=200, stride=53, dense=7, middle=60) >= 5

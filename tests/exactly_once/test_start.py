@@ -124,6 +124,7 @@ def inject(tmp_path, monkeypatch, kind, **where):
     return count
 
 
+@pytest.mark.slow
 def test_a_service_starts_whatever_raises(tmp_path, monkeypatch):
     assert inject(tmp_path, monkeypatch, "ebm-ts", most=2400, stride=200) >= 10
 

@@ -58,6 +58,7 @@ def slot_of(live):
     return fleet._engine.store.belief.sums, slot
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_learned_is_what_the_log_says(logged, live):
     found = compared(logged, live)

@@ -769,6 +769,7 @@ threading.Thread(target=fleet._engine.thread.join, args=(30,)).start()
 """
 
 
+@pytest.mark.slow
 def test_a_program_may_end_while_it_runs():
     ended = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, timeout=300, check=False)
 

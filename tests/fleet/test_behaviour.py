@@ -22,15 +22,16 @@ WRONG_SETTINGS = [
     ({"policy": "ebm"}, UnknownPolicy),
     ({"policy": None}, UnknownPolicy),
     ({"policy": ["ebm-ts"]}, UnknownPolicy),
-    ({"policy": "lin-ts", "prior": "paper"}, InvalidValue),
+    ({"policy": "lin-ucb", "prior": "paper"}, InvalidValue),
     ({"policy": "random", "prior": Prior.isotropic(n_arms=3, n_features=3)}, InvalidValue),
-    ({"policy": "hier-ts", "prior": "evidence"}, InvalidValue),
+    ({"policy": "hier-ts"}, UnknownPolicy),
+    ({"prior": "paper-literal"}, InvalidValue),
     ({"prior": "best"}, InvalidValue),
     ({"prior": 3}, InvalidValue),
     ({"prior": Prior.isotropic(n_arms=2, n_features=3)}, ShapeError),
     ({"prior": Prior.isotropic(n_arms=3, n_features=2)}, ShapeError),
     ({"robust": True, "prior": "paper"}, InvalidValue),
-    ({"robust": True, "policy": "lin-ts"}, InvalidValue),
+    ({"robust": True, "policy": "lin-ucb"}, InvalidValue),
     ({"floor": 0.34}, InvalidValue),
     ({"floor": -0.1}, InvalidValue),
     ({"floor": math.nan}, NotFinite),
@@ -85,7 +86,7 @@ def test_settings_are_checked(settings, error):
         {"arms": {"x": 1, "y": 2, "z": 3}},
         {"time_to_live": None},
         {"time_to_live": 1, "absent_reward": 0},
-        {"policy": "hier-ts", "prior": Prior.isotropic(n_arms=3, n_features=3)},
+        {"policy": "ebm-ts", "prior": Prior.isotropic(n_arms=3, n_features=3)},
         {"features": FeatureSpec(["a", "b"])},
     ],
 )
@@ -125,12 +126,10 @@ def test_defaults_are_those_of_the_policies():
     assert exploration("ebm-ts") == (0.0, EbmTS.evidence_exploration, True, False)
     assert exploration("ebm-ucb") == (EbmUCB.evidence_exploration, 0.0, True, False)
     assert exploration("ebm-ts", "paper") == (0.0, 0.1, True, False)
-    assert exploration("hier-ts") == (0.0, 1.0, False, False)
-    assert exploration("lin-ts") == (0.0, 1.0, False, False)
     assert exploration("lin-ucb") == (1.0, 0.0, False, False)
     assert behaviour("ebm-ts").prior == "evidence"
     assert behaviour("ebm-ts").refresh_growth == 0.3
-    assert behaviour("lin-ts").prior == "known"
+    assert behaviour("lin-ucb").prior == "known"
     assert behaviour("random").rule.floor == 1.0
     assert behaviour("ebm-rand-ucb").rule.budget == 0.02
     assert behaviour("ebm-ts", exploration=2).rule.exploration.spread == 2.0
@@ -143,17 +142,16 @@ def test_the_default_policy_is_as_good_as_ucb_and_random():
 
 
 def test_policies_that_treat_tasks_alone_learn_nothing_from_others(fleet_of):
-    for policy in ("lin-ts", "lin-ucb"):
-        fleet = fleet_of(100, policy=policy)
-        expected = fleet.expected("never seen", X)
-        assert list(expected.mean.values()) == pytest.approx([0, 0, 0], abs=1e-6)
-        # A ridge of one: the prior variance of every coefficient, the intercept among them.
-        assert list(expected.sd.values()) == pytest.approx([np.sqrt(1 + X @ X)] * 3)
+    fleet = fleet_of(100, policy="lin-ucb")
+    expected = fleet.expected("never seen", X)
+    assert list(expected.mean.values()) == pytest.approx([0, 0, 0], abs=1e-6)
+    # A ridge of one: the prior variance of every coefficient, the intercept among them.
+    assert list(expected.sd.values()) == pytest.approx([np.sqrt(1 + X @ X)] * 3)
 
 
 def test_a_task_alone_is_ridge_regression(fleet_of, table):
     rows = table(60)
-    fleet = fleet_of(0, policy="lin-ts")
+    fleet = fleet_of(0, policy="lin-ucb")
     fleet.learn_many(rows)
     mine = rows.filter(task="t2", arm="blue")
     A = np.column_stack([np.ones(len(mine)), mine["a"], mine["b"]])

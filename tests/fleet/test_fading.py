@@ -754,6 +754,7 @@ def test_clicks_that_were_learned_with_drift_are_merged(new_clock):
     clicking_live(fleets[0], clocks[0], BEFORE, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drift", [0.5, "learn"])
 def test_clicks_fade_and_start_anew_while_their_population_is_estimated(new_clock, monkeypatch, drift):
     """With an estimate in the background, beliefs are those of one at once, only later."""

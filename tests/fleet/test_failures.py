@@ -409,6 +409,7 @@ def unsound(fleet):
     return [name for name, sound in problems.items() if not sound]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     ["evidence", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("robust", "paper", "read by a refresh"))],

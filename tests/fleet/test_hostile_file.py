@@ -36,7 +36,7 @@ def build(kind="evidence", clock=lambda: 1000.0):
         "evidence": {},
         "robust": {"robust": True},
         "known": {"policy": "ebm-ucb", "prior": Prior.isotropic(n_arms=2, n_features=3, variance=0.5)},
-        "alone": {"policy": "lin-ts"},
+        "alone": {"policy": "lin-ucb"},
         "paper": {"prior": "paper"},
     }[kind]
     rng = np.random.default_rng(0)
@@ -213,7 +213,7 @@ def test_all_fields_have_wrong_values_here(states):
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.integers(-3, 5)
     | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5)
-    | st.sampled_from(["known", "evidence", "lin-ts", "random", "number", "paper-literal", "7"]),
+    | st.sampled_from(["known", "evidence", "lin-ucb", "random", "number", "paper-literal", "7"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )  # fmt: skip
@@ -249,6 +249,7 @@ def test_any_value_anywhere_in_the_header(states, path, data):
 # Wrong arrays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["evidence", "known"])
 def test_wrong_shapes_and_types(states, path, kind):
     header, arrays = states[kind]
@@ -346,6 +347,7 @@ def test_numbers_that_no_fleet_can_have(states, path, name, value):
     assert str(path) in refusal(path, header, arrays | {name: one})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0.0, -1.0, 3.0, 1e4, 1e60, 1e300, math.nan, math.inf])
 @pytest.mark.parametrize("name", sorted(FOLLOWING))
 @pytest.mark.parametrize("kind", ["evidence", "robust"])
@@ -370,6 +372,7 @@ def test_beliefs_that_do_not_follow_from_the_sums_are_not_believed(states, path,
         assert np.isfinite(fleet.prior.covariance).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["pair_gram", "pair_moment", "pair_count", "pair_sum_of_squares", "arm_covariance", "arm_noise_variance",

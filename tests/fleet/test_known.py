@@ -364,7 +364,7 @@ def test_what_makes_no_sense_is_refused():
         Posse(arms=ARMS, features=["x"]).set_task_features({"t1": {}})
     with pytest.raises(InvalidValue, match="'x' in both"):
         Posse(arms=ARMS, features=["x"], task_features=["x"])
-    for settings in ({"policy": "lin-ts"}, {"prior": "paper"}):
+    for settings in ({"policy": "lin-ucb"}, {"prior": "paper"}):
         with pytest.raises(InvalidValue, match="with task_features or arm_features"):
             Posse(arms=ARMS, features=["x"], task_features=["size"], **settings)
     with pytest.raises(InvalidValue, match="before the first task"):

@@ -29,7 +29,7 @@ LATE = {"absent_reward": 1}  # a whole number: kernels get a float all the same
 @pytest.mark.parametrize(
     "settings",
     [
-        {}, {"prior": "paper"}, {"policy": "lin-ts"}, {"background": True}, LATE, LATE | {"background": True},
+        {}, {"prior": "paper"}, {"policy": "lin-ucb"}, {"background": True}, LATE, LATE | {"background": True},
         LATE | {"count_pending": False, "time_to_live": 50.0},
     ],
     ids=str,

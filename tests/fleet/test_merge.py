@@ -8,6 +8,7 @@ from posse.errors import (
     InvalidValue,
     UnknownDecision,
 )
+from posse.model import Prior
 
 X = np.array([0.3, -0.8])
 
@@ -85,7 +86,7 @@ def test_what_cannot_be_merged_is_refused(fleet_of, snapshot):
     with pytest.raises(InvalidValue, match="text"):
         fleet.merge(numbered)
     assert snapshot(fleet) == before
-    known = fleet_of(policy="hier-ts")
+    known = fleet_of(prior=Prior.isotropic(n_arms=3, n_features=3))
     before = snapshot(known)
     with pytest.raises(InvalidValue, match="Prior"):
         known.merge(fleet_of(0, arms=("red", "new")))

@@ -157,7 +157,7 @@ def test_what_is_no_population_is_refused(data):
     assert_allclose(beliefs(ours), before, rtol=0)
 
 
-@pytest.mark.parametrize("settings", [{}, {"robust": True}, {"prior": "paper"}, {"policy": "lin-ts"}])
+@pytest.mark.parametrize("settings", [{}, {"robust": True}, {"prior": "paper"}, {"policy": "lin-ucb"}])
 def test_a_frozen_state_is_that_of_its_moment(tmp_path, settings, monkeypatch):
     """Whatever is learned, forgotten or added before it is written, and between two pieces of it."""
     monkeypatch.setattr("posse.engine.sums_snapshot.BLOCK", 8)

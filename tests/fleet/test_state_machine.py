@@ -54,7 +54,7 @@ KNOWN = Prior(
 )
 SETTINGS = {
     "evidence": {"policy": "ebm-ts"},
-    "alone": {"policy": "lin-ts"},
+    "alone": {"policy": "lin-ucb"},
     "known": {"policy": "ebm-ucb", "prior": KNOWN, "floor": 0.05},
     "moments": {"policy": "ebm-ts", "prior": "moments"},
     "robust": {"policy": "ebm-ucb", "robust": True},

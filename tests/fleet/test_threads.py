@@ -154,7 +154,7 @@ BATCH = 400
 def test_no_reader_sees_half_a_batch(eager_switches, tmp_path):
     # One feature that is 1 and rewards that are 2: after n rewards of a task alone the mean is 2 n / (n + 1) and the
     # variance 1 / (n + 1), so every answer says which n it has seen, and n must be a whole number of batches.
-    fleet = Posse(arms=["red", "green"], features=FeatureSpec(["a"], intercept=False), policy="lin-ts", seed=1)
+    fleet = Posse(arms=["red", "green"], features=FeatureSpec(["a"], intercept=False), policy="lin-ucb", seed=1)
     rows = {"task": ["t"] * BATCH, "arm": ["red", "green"] * (BATCH // 2), "a": [1.0] * BATCH, "reward": [2.0] * BATCH}
     frame = pl.DataFrame(rows)
     ended = threading.Event()

@@ -26,6 +26,7 @@ def learn(belief, n, rng, buffers):
         observe(belief, 0, row % N_TASKS, rng.standard_normal(D), 3 * rng.standard_normal(), buffers)
 
 
+@pytest.mark.slow
 def test_paper_chooses_its_threshold_again_only_after_as_many_rewards_as_tasks():
     belief, memory, buffers, rng = start()
     estimators.refresh(belief, memory, 0, estimators.PAPER, buffers, N_TASKS)

@@ -26,6 +26,8 @@ from posse.policies import (
 from posse.simulation import simulate
 from posse.simulation.run import play_step_by_step
 
+pytestmark = pytest.mark.slow  # policies of clicks and counts are compiled for it
+
 SIZES = {"n_tasks": 6, "n_arms": 3, "n_features": 3}
 HORIZON = 260
 WORLD = {

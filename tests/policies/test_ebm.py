@@ -113,6 +113,7 @@ def test_the_compiled_step_decides_as_direct_recomputation_does_under_a_known_pr
     assert_allclose(belief.sd**2, np.einsum("i,kij,j->k", x, post.covariance[:, 4], x), rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [EbmUCB, EbmTS])
 @pytest.mark.parametrize(
     ("method", "estimate", "refresh_growth"),

@@ -184,6 +184,7 @@ def plain(*, variant, pulls, gap, forced_penalty, penalty, accumulate=False, ref
     return np.array([row[1] for row in log]), overruled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "horizon"),
     [

@@ -18,7 +18,7 @@ from numba.core.dispatcher import Dispatcher
 
 from conftest import InProcess, settle
 from posse.fleet.behaviour import LEARNING, POLICIES
-from posse.model.estimation import POLICY_METHODS
+from posse.fleet.behaviour import PRIORS as METHODS
 from posse.service.settings import Limits, Settings
 
 PATIENCE = 1200.0  # seconds that compiling may take where others are at work, too
@@ -34,7 +34,7 @@ LOOKS = (
 )  # fmt: skip
 CONTEXT = {"hour": 9.5, "basket": 3, "weather": "rain", "city": "Ulm"}
 PLAIN = [{"policy": policy} for policy in POLICIES]
-PRIORS = [{"policy": policy, "prior": prior} for policy in LEARNING for prior in POLICY_METHODS]
+PRIORS = [{"policy": policy, "prior": prior} for policy in LEARNING for prior in METHODS]
 KINDS = [
     {"robust": True},
     *PLAIN[:3],
@@ -45,7 +45,7 @@ KINDS = [
     {"absent_reward": 0.0, "time_to_live": 2.0},
     {"absent_reward": 0.0, "time_to_live": 2.0, "count_pending": False, "retention": 3.0},
     {"policy": "ebm-ucb", "prior": "paper", "absent_reward": 0.0},
-    {"policy": "lin-ts", "absent_reward": 0.0},
+    {"policy": "lin-ucb", "absent_reward": 0.0},
     {"time_to_live": 2.0, "retention": 2.0, "refresh_growth": 0.0},
     {"intercept": False, "features": ["x"], "arms": ["only"]},
     {"intercept": True, "features": [], "arms": [f"arm-{i}" for i in range(30)]},
@@ -123,11 +123,10 @@ def use(timed, name, kind, rows):
         timed.post("/v1/rewards", {"rewards": rewards[: len(rewards) // 2]})
         timed.post("/v1/rewards", {"rewards": rewards})
     look(timed, path, ids[0], arm)
-    if kind.get("policy") != "hier-ts":  # whose population is given, and knows no other arm
-        timed.post(f"{path}/arms", {"arm": "new"})
-        made = timed.post(f"{path}/decisions", {"task": "task-1", "context": context, "eligible": ["new"]}).json()
-        timed.post(f"/v1/decisions/{made['id']}/reward", {"reward": 1.0})
-        timed.ask("DELETE", f"{path}/arms/new")
+    timed.post(f"{path}/arms", {"arm": "new"})
+    made = timed.post(f"{path}/decisions", {"task": "task-1", "context": context, "eligible": ["new"]}).json()
+    timed.post(f"/v1/decisions/{made['id']}/reward", {"reward": 1.0})
+    timed.ask("DELETE", f"{path}/arms/new")
     timed.ask("DELETE", f"{path}/tasks/task-1", 204)
     timed.post(f"{path}/decisions", {"task": "task-1", "context": context})
     timed.post(f"{path}/decisions", {"task": "task-2", "context": context})

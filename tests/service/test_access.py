@@ -401,6 +401,7 @@ def test_secrets_are_nowhere_on_disk(tmp_path, start, keys, wait_for):
     assert re.search(r"[0-9a-f]{64}", text)  # the digests
 
 
+@pytest.mark.slow
 def test_secrets_are_not_logged(tmp_path, keys, serve):
     (key,) = keys(tmp_path / "posse.db", SCOPES)
     served = serve("--verbose", key=key)

@@ -21,17 +21,16 @@ TASKS = ["t", "u", "v"]
 KINDS = [
     {"policy": policy, "prior": prior}
     for policy in ("ebm-rand-ucb", "ebm-ts", "ebm-ucb")
-    for prior in (None, "paper", "paper-literal", "paper-unthresholded", "moments")
+    for prior in (None, "paper", "moments")
 ] + [
-    *({"policy": policy} for policy in ("hier-ts", "lin-ts", "lin-ucb", "random")),
+    *({"policy": policy} for policy in ("lin-ucb", "random")),
     {"policy": "ebm-ts", "robust": True},
     {"policy": "ebm-ucb", "floor": 0.3},
-    {"policy": "hier-ts", "floor": 0.5},
     {"policy": "ebm-ts", "floor": 0.05, "evaluation_budget": 0.1},
     {"policy": "ebm-ts", "absent_reward": 0.5},
-    {"policy": "hier-ts", "absent_reward": 0.5, "count_pending": False},
-    {"policy": "lin-ts", "time_to_live": 0.05, "retention": 0.05},
-    {"policy": "hier-ts", "time_to_live": 0.05, "retention": 0.05, "absent_reward": 0.0},
+    {"policy": "lin-ucb", "absent_reward": 0.5, "count_pending": False},
+    {"policy": "lin-ucb", "time_to_live": 0.05, "retention": 0.05},
+    {"policy": "lin-ucb", "time_to_live": 0.05, "retention": 0.05, "absent_reward": 0.0},
     {"policy": "ebm-ts", "rewards": "binary"},
     {"policy": "ebm-ts", "rewards": "binary", "absent_reward": 0.0},
     {"policy": "ebm-ts", "rewards": "count", "absent_reward": 0.0, "count_pending": False},

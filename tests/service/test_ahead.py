@@ -75,6 +75,7 @@ def test_blocks_are_what_would_be_read(storage):
         assert np.array_equal(block.contexts, live.contexts.of_bodies(run.bodies[:n]))
 
 
+@pytest.mark.slow
 def test_processes_read_what_is_learned(storage, path):
     row = storage.fleet("stores")
     alone, ahead = LiveFleet(storage, row), Ahead(path)
@@ -116,6 +117,7 @@ def test_a_row_that_cannot_be_learned_is_left_out_alone(storage, path, caplog):
     assert "cannot be learned" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_no_harm(storage, path):
     row, ahead = storage.fleet("stores"), Ahead(path)
     for reader in ahead._readers:

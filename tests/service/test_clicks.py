@@ -71,7 +71,7 @@ def test_what_cannot_be_a_fleet_of_clicks_is_refused(service, shape):
     definition = {"arms": ["a", "b"], "features": ["x"], "rewards": "binary"}
     for change, words in (
         ({"rewards": "clicks"}, "rewards: input should be 'number', 'binary' or 'count'"),
-        ({"policy": "lin-ts"}, "expected a policy of"),
+        ({"policy": "lin-ucb"}, "expected a policy of"),
         ({"prior": "paper"}, "expected prior='evidence'"),
         ({"robust": True}, "expected robust=False"),
         ({"absent_reward": 0.5}, "expected a binary reward of 0 or 1"),
@@ -129,6 +129,7 @@ def rainy_feature():
     return {"kind": "one_hot", "name": "weather", "categories": ["sun", "rain"]}
 
 
+@pytest.mark.slow
 def test_two_processes_believe_the_same_and_what_is_erased_leaves_no_trace(postgres_url, start, wait_for):
     one, other = start(postgres_url), start(postgres_url)
     one.make_fleet("clicks", rewards="binary")
@@ -148,6 +149,7 @@ def test_two_processes_believe_the_same_and_what_is_erased_leaves_no_trace(postg
         wait_for(lambda each=each: np.allclose(beliefs(each, "clicks"), beliefs(third, "clicks"), rtol=1e-9))
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_compared_with_the_log_and_learned_again(start):
     service = start()
     service.make_fleet(rewards="count")
@@ -193,6 +195,7 @@ def test_a_row_of_the_log_that_is_no_click_is_left_out(start, tmp_path, caplog):
     assert "cannot be learned" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_client_reads_rates(serve, rainy):
     served = serve("--database", "clicks.db")
     with Client(served.url) as client:

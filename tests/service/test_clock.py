@@ -205,6 +205,7 @@ def states(service):
     return {name: service.counts(name) for name in ("waits", "counts", "holds")}
 
 
+@pytest.mark.slow
 def test_a_jump_of_forty_days_harms_nothing(serve_here, ahead, wait_for, shape):
     service = serve_here()
     made = begin(service)
@@ -259,6 +260,7 @@ def test_a_clock_that_was_wrong_before_is_believed_in_the_end(serve_here, ahead,
     assert service.counts("waits")["pending"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", [40 * DAY, -40 * DAY])
 def test_a_start_with_a_wrong_clock_harms_nothing(serve_here, ahead, address, wait_for, monkeypatch, off):
     service = serve_here()

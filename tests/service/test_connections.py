@@ -195,6 +195,7 @@ def test_answers_do_not_say_what_serves_them(served):
     assert "server" not in answer.headers
 
 
+@pytest.mark.slow
 def test_a_large_log_is_streamed(served):
     served.make_fleet("large", arms=["a", "b"], features=["x"])
     body = {"decisions": [{"task": f"t{i % 50}", "context": [float(i)]} for i in range(1000)]}
@@ -239,6 +240,7 @@ def hurried(monkeypatch):
 WHOLE = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [b"", WHOLE[:9], WHOLE[:-2], WHOLE + WHOLE[:9]])
 def test_a_connection_whose_request_does_not_come_to_its_end_is_closed(hurried, start):
     begin = time.monotonic()
@@ -249,6 +251,7 @@ def test_a_connection_whose_request_does_not_come_to_its_end_is_closed(hurried, 
     assert 0.3 < time.monotonic() - begin < 5
 
 
+@pytest.mark.slow
 def test_a_connection_may_rest_between_requests(hurried):
     with socket.create_connection(hurried, timeout=10) as connection:
         for _ in range(3):
@@ -295,6 +298,7 @@ def _whole(answer):
     return len(body) >= length
 
 
+@pytest.mark.slow
 def test_connections_that_ask_nothing_shut_out_nobody(connect):
     asking = connect()
     assert status_of(get(asking)) == 200
@@ -306,6 +310,7 @@ def test_connections_that_ask_nothing_shut_out_nobody(connect):
     assert idle[0].recv(1) == b"", "it made room"
 
 
+@pytest.mark.slow
 def test_if_all_connections_are_busy_the_next_is_told_to_come_back(connect):
     head = HEAD.replace(b"/v1/fleets/stores/decisions", b"/v1/rewards") + b"Content-Length: 20\r\n\r\n"
     busy = [connect() for _ in range(4)]
@@ -322,6 +327,7 @@ def test_if_all_connections_are_busy_the_next_is_told_to_come_back(connect):
     assert status_of(get(connect())) == 200
 
 
+@pytest.mark.slow
 def test_files_are_left_to_open():
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -31,6 +31,7 @@ def rows_of(storage):
     return found
 
 
+@pytest.mark.slow
 def test_four_weeks_are_written_once_and_learned_as_the_log_says(database, start):
     storage = open_storage(database)
     now = time.time()

@@ -34,6 +34,7 @@ def sums_of(service):
     return {task: replica.export(task)["arms"] for task in sorted(replica.tasks)}
 
 
+@pytest.mark.slow
 def test_what_is_noticed_is_in_the_log_and_comes_back_from_it(start, wait_for, tmp_path):
     service = start()
     service.make_fleet(drift="learn")
@@ -143,6 +144,7 @@ def notice_a_change(services, wait_for):
     wait_for(lambda: all(each.live("clicks").replica.changes for each in services))
 
 
+@pytest.mark.slow
 def test_what_is_noticed_of_clicks_is_in_the_log_and_all_believe_the_same(start, wait_for, tmp_path):
     service = start()
     service.make_fleet("clicks", rewards="binary", drift="learn")
@@ -169,6 +171,7 @@ def test_what_is_noticed_of_clicks_is_in_the_log_and_all_believe_the_same(start,
     assert restarted.live("clicks").replica.changes == changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewards", ["binary", "count"])
 def test_old_clicks_fade_by_the_times_of_the_log_and_an_erased_task_leaves_no_trace(start, wait_for, tmp_path, rewards):
     service = start()
@@ -191,6 +194,7 @@ def test_old_clicks_fade_by_the_times_of_the_log_and_an_erased_task_leaves_no_tr
     assert service.read("/v1/fleets/clicks/verify")["different"] == 0
 
 
+@pytest.mark.slow
 def test_two_processes_believe_the_same_of_clicks_that_fade(postgres_url, start, wait_for):
     one, other = start(postgres_url), start(postgres_url)
     one.make_fleet("clicks", rewards="binary", drift="learn")

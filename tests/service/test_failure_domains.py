@@ -9,7 +9,6 @@ import pytest
 from posse.fleet.replica import Replica
 from posse.service import roster
 from posse.service.problems import Problems
-from posse.storage import open_storage
 
 PLAIN = {"arms": ["a", "b"], "features": ["x"]}
 
@@ -56,26 +55,6 @@ def fails_for(live, name, error):
 # What is written can be applied.
 
 
-def test_a_refused_arm_is_not_written_and_the_service_starts_again(start, shape):
-    service = start()
-    service.make_fleet("other", **PLAIN)
-    service.make_fleet("given", **PLAIN, policy="hier-ts")
-    feed(service, "given", 20)
-    service.snapshot("given")
-    before = service.engine.storage.fleet("given")
-    error = shape(service.post("/v1/fleets/given/arms", json={"arm": "new"}), 422, "invalid")
-    assert "new arm" in error["message"]
-    assert service.engine.storage.fleet("given") == before
-    feed(service, "given", 11)
-    assert service.live("given").replica.n_rewards == 31
-    service.stop()
-
-    again = start()
-    assert again.live("given").replica.n_rewards == 31
-    assert again.live("other").replica.n_rewards == 0
-    assert again.delete("/v1/fleets/given").status_code == 204
-
-
 def test_an_arm_that_a_new_fleet_could_not_have_is_refused_too(start, shape):
     service = start()
     service.make_fleet("floor", **PLAIN, floor=0.4)
@@ -118,25 +97,7 @@ def test_an_arm_that_was_written_is_answered_even_if_it_cannot_be_applied_at_onc
 # Loading.
 
 
-def test_a_database_of_before_is_learned_from_its_log(start, caplog):
-    """The state in which a refused arm left it, when refused arms were written."""
-    service = start()
-    service.make_fleet("given", **PLAIN, policy="hier-ts")
-    feed(service, "given", 20)
-    service.snapshot("given")
-    service.stop()
-    storage = open_storage(service.settings.database)
-    definition = storage.fleet("given").definition
-    assert storage.change_arms("given", definition | {"arms": ["a", "b", "c"]}, definition)
-    storage.close()
-
-    again = start()
-    assert "cannot go on from its snapshot" in caplog.text
-    assert state_of(again, "given") == ("serving", None)
-    assert again.live("given").replica.n_rewards == 20
-    again.decide("t-1", {"x": 1.0}, fleet="given", eligible=["c"])
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [of_tomorrow, lambda _: "no JSON"], ids=["unknown policy", "unreadable"])
 def test_a_fleet_that_cannot_be_loaded_is_set_aside_and_can_be_looked_at_repaired_and_deleted(
     start, shape, wait_for, change
@@ -208,6 +169,7 @@ def test_a_fleet_that_cannot_be_loaded_is_set_aside_and_can_be_looked_at_repaire
     feed(last, "broken", 2)
 
 
+@pytest.mark.slow
 def test_a_repaired_fleet_is_what_its_log_says(start):
     service = start()
     service.make_fleet("f", **PLAIN)
@@ -225,6 +187,7 @@ def test_a_repaired_fleet_is_what_its_log_says(start):
 # Learning.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [MemoryError(), KeyError("context")])
 def test_a_fleet_that_cannot_learn_is_set_aside_and_others_are_not(start, shape, wait_for, error, monkeypatch):
     service = start()
@@ -275,6 +238,7 @@ def test_a_short_trouble_refuses_nothing(start, wait_for):
 # Keeping.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("odd")])
 def test_a_fleet_that_cannot_be_kept_serves_and_others_are_kept(start, wait_for, error):
     service = start(snapshot_seconds=0.05)
@@ -300,6 +264,7 @@ def test_a_fleet_that_cannot_be_kept_serves_and_others_are_kept(start, wait_for,
     wait_for(lambda: row("a-broken").snapshot == row("a-broken").changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["publish", "write_snapshot"])
 def test_what_fails_again_and_again_for_one_fleet_stops_no_expiry(start, wait_for, monkeypatch, name):
     service = start(snapshot_seconds=0.05)
@@ -376,6 +341,7 @@ def test_whoever_looked_before_a_fleet_was_made_does_not_drop_it(start):
     assert service.engine.roster.find("new") is not None
 
 
+@pytest.mark.slow
 def test_a_fleet_that_is_made_while_all_are_followed_is_answered(start):
     service = start()
     stop = threading.Event()

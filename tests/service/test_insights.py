@@ -46,6 +46,7 @@ def made_of(service, wait_for, fleet="stores"):
     return wait_for(ready, 60)
 
 
+@pytest.mark.slow
 def test_insights_are_those_of_the_report(shop, wait_for, tmp_path):
     found = made_of(shop, wait_for)
     storage, live = shop.engine.storage, shop.live()
@@ -103,6 +104,7 @@ def test_insights_are_made_again_when_there_is_news_and_not_before(shop, wait_fo
     wait_for(lambda: shop.read("/v1/fleets/stores/insights")["decisions"] == 481, 60)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_told_is_said(shop, wait_for):
     shop.make_fleet("young")
     shop.reward(shop.decide(fleet="young"), 1.0)

@@ -209,6 +209,7 @@ def settled_beliefs(service, tasks=TASKS):
     return np.array([[*one.mean.values(), *one.sd.values()] for one in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [{}, {"absent_reward": 0, "time_to_live": 3600}])
 def test_what_is_known_is_learned_from_clicks_and_comes_back_from_the_log(start, tmp_path, late):
     service = start()
@@ -262,6 +263,7 @@ def test_an_erased_task_leaves_nothing_of_what_its_clicks_said(start, tmp_path):
     assert_allclose(settled_beliefs(start(str(tmp_path / "copy.db"))), found, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_two_processes_believe_the_same_of_clicks(start, wait_for, postgres_url):
     one, other = start(postgres_url), start(postgres_url)
     make(one, rewards="binary")

@@ -39,6 +39,7 @@ def worked_on(fleet):
         thread.join()
 
 
+@pytest.mark.slow
 def test_others_are_answered_while_a_fleet_is_worked_on(two):
     waiting = []
     body = {"task": "t", "context": {"hour": 9.5, "weather": "rain"}}
@@ -92,6 +93,7 @@ def test_a_fleet_that_is_slow_to_learn_does_so_beside_the_thread_that_writes(two
     wait_for(lambda: live.took < 10.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["learned again", "kept", "erased"])
 def test_others_learn_what_other_processes_write_while_one_takes_long(two, wait_for, what):
     """Whoever looks after all fleets waits neither for one of them nor for rows that somebody else removes."""

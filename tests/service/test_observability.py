@@ -173,6 +173,7 @@ def test_workers_log_json_and_count_together(postgres_url, serve, keys, tmp_path
         assert secret not in words
 
 
+@pytest.mark.slow
 def test_the_doctor_asks_a_service(serve, keys, tmp_path):
     (key,) = keys(str(tmp_path / "posse.db"), ("read", "admin"))
     served = serve(key=key)

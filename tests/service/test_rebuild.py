@@ -296,6 +296,7 @@ def test_a_process_that_is_killed_comes_back_with_all_it_acknowledged(serve, tmp
     assert total == counts["rewards"]
 
 
+@pytest.mark.slow
 def test_counts_survive_pruning_and_a_restart(start):
     service = start()
     service.make_fleet(features=FEATURES, time_to_live=1000.0, retention=2000.0)
@@ -332,6 +333,7 @@ def names_on_disk(folder, *texts):
     return {text for text in texts if text.encode() in data}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_snapshot", [False, True])
 def test_an_erased_task_is_nowhere(start, tmp_path, shape, path_of, with_snapshot):
     folder = tmp_path / "data"
@@ -373,6 +375,7 @@ def test_an_erased_task_is_nowhere(start, tmp_path, shape, path_of, with_snapsho
     assert {arm["rewards"] for arm in again.task(task)["arms"]} == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "silence"),
     [
@@ -414,6 +417,7 @@ def test_the_others_believe_as_if_an_erased_task_had_never_been(start, tmp_path,
     require_same(posteriors_of(service, "with"), posteriors_of(service, "without"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_snapshot", [False, True])
 def test_clicks_are_learned_again_without_an_erased_task_though_that_fails_at_first(
     start, wait_for, monkeypatch, with_snapshot
@@ -527,6 +531,7 @@ def replace_fleet(service):
     assert service.put("/v1/fleets/stores", json=AGED).status_code == 201
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_a_deleted_fleet_is_not_one_of_the_next_with_its_name(start, tmp_path):
     service = start()
     service.make_fleet(features=FEATURES)
@@ -550,6 +555,7 @@ def test_a_snapshot_of_a_deleted_fleet_is_not_one_of_the_next_with_its_name(star
     assert again.live().replica.n_rewards == 1
 
 
+@pytest.mark.slow
 def test_a_fleet_that_is_replaced_while_fleets_are_looked_for_is_the_new_one(start, monkeypatch):
     service = start()
     service.make_fleet(features=FEATURES)

@@ -57,6 +57,7 @@ def play(service, rng, n, rainy):
             assert fixed.status_code in (200, 409)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"absent_reward": -0.5}], ids=["plain", "pending counts"])
 @pytest.mark.parametrize("kind", ["sum", "last"])
 def test_learned_is_what_the_log_says(start, rainy, kind, settings):
@@ -131,6 +132,7 @@ def test_definitions_that_make_no_sense_are_refused(service, shape, stores, wron
     shape(service.put("/v1/fleets/senseless", json=stores | wrong), 422, "invalid")
 
 
+@pytest.mark.slow
 def test_two_processes_learn_events_alike(postgres_url, start, wait_for, rainy):
     one, other = start(postgres_url), start(postgres_url)
     one.make_fleet(reward_events="sum")
@@ -150,6 +152,7 @@ def test_two_processes_learn_events_alike(postgres_url, start, wait_for, rainy):
         require_same(service)
 
 
+@pytest.mark.slow
 def test_the_client_corrects_and_names_events(serve):
     served = serve()
     with Client(served.url) as client:

@@ -75,6 +75,7 @@ def test_regret_is_that_of_the_arms_that_a_policy_really_plays():
     assert_allclose(row["tracked_curve"], np.cumsum(gaps * (draw.tasks == 0))[result.steps - 1])
 
 
+@pytest.mark.slow
 def test_two_workers_give_what_one_gives():
     one = simulate(WORLD, RIVALS, horizon=60, seeds=7, appendix=True)
     two = simulate(WORLD, RIVALS, horizon=60, seeds=7, appendix=True, workers=2)
@@ -82,6 +83,7 @@ def test_two_workers_give_what_one_gives():
     assert one.settings == two.settings
 
 
+@pytest.mark.slow
 def test_a_policy_from_here_runs_in_worker_processes():
     class Local(Greedy):
         pass

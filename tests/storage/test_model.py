@@ -85,6 +85,7 @@ class Reference:
         return len({row[0].task for row in rows}), len(rows), states[REWARDED], states[PENDING], self.last[name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_random_writes_do_what_the_reference_does(empty, make, seed):
     rng, reference = random.Random(seed), Reference()

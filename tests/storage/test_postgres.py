@@ -44,6 +44,7 @@ def break_connections(admin):
     )
 
 
+@pytest.mark.slow
 def test_follower_misses_no_change_of_concurrent_writers(storage, open_one, make):
     """Numbers are given in the order of commits: what a follower has not seen comes after what it has."""
     writers = [open_one() for _ in range(4)]
@@ -138,6 +139,7 @@ def test_connections_that_broke_while_idle_are_replaced_quietly(storage, admin, 
     assert storage.create_fleet("new", {}, 1.0)
 
 
+@pytest.mark.slow
 def test_leader_whose_connection_is_killed_is_followed(storage, open_one, admin):
     other = open_one()
     assert storage.lead()
@@ -150,6 +152,7 @@ def test_leader_whose_connection_is_killed_is_followed(storage, open_one, admin)
     assert storage.lead()
 
 
+@pytest.mark.slow
 def test_leader_that_is_killed_is_followed_within_seconds(storage, address):
     process = subprocess.Popen([sys.executable, "-c", LEADER, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"True\n"
@@ -174,6 +177,7 @@ def test_leader_that_stands_still_is_followed(open_one, monkeypatch):
     assert not still.lead()
 
 
+@pytest.mark.slow
 def test_database_that_goes_away_and_comes_back(storage, postgres_server, make, write):
     write(make.decision("a"), make.decision("b"))
     assert storage.lead()
@@ -198,6 +202,7 @@ def test_database_that_goes_away_and_comes_back(storage, postgres_server, make, 
     assert storage.fleet("stores").rewards == 1
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_survives_a_crash_of_the_server(storage, postgres_server, make, write):
     acknowledged = []
     over = threading.Event()

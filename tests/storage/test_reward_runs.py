@@ -65,6 +65,7 @@ def walk(storage, limit, least, settled):
         after = changes[-1].number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [2, 1000])
 @pytest.mark.parametrize("settle", [False, True])
 def test_runs_tell_what_changes_tell(filled, limit, settle):

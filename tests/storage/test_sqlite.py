@@ -176,6 +176,7 @@ def test_another_process_that_writes_is_waited_for_but_not_for_ever(storage, add
     assert storage.write([[make.decision("a")]]).outcomes[0][0].kind == ACCEPTED
 
 
+@pytest.mark.slow
 def test_log_of_recent_writes_stays_small_under_readers(storage, address, make, monkeypatch):
     monkeypatch.setattr("posse.storage.sqlite.WAL_LIMIT", 8 * 2**20)
     monkeypatch.setattr("posse.storage.checkpoints.LARGE", 8 * 2**20)

@@ -27,7 +27,7 @@ def fit(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The fleet's file.")] = Path("fleet.posse"),
     policy: Annotated[
-        str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random.")
+        str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, lin-ucb or random.")
     ] = "ebm-rand-ucb",
     feature: Annotated[
         list[str] | None,

@@ -215,20 +215,21 @@ def _use(fleet: Posse) -> None:
     fleet.borrowing("task 0")
     fleet.coefficients("task 0")
     fleet.overview()
-    if fleet.policy != "hier-ts":  # whose population is given, and knows no other arm
-        fleet.add_arm("third")
-        fleet.retire_arm("third")
+    fleet.add_arm("third")
+    fleet.retire_arm("third")
     fleet.forget("task 2")
 
 
 def _fleet(key: str) -> None:
+    from posse.fleet.behaviour import PRIORS
+
     _use(_new_fleet(key))
     if key == "ebm-ts":
         _use(_new_fleet(key, absent_reward=0.0))
     if key.startswith("ebm"):
         _use(_new_fleet(key, evaluation_budget=0.01, robust=True))
     if key == "ebm-ucb":
-        for method in _methods():
+        for method in PRIORS:
             _use(_new_fleet(key, prior=method))
 
 

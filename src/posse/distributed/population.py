@@ -171,7 +171,7 @@ def require_shardable(fleet: Posse) -> None:
                 f"expected no {name} for a sharded fleet, got some: their effects are learned from all tasks at once; "
                 "use Posse"
             )
-    alone = behaviour.policy in ("lin-ts", "lin-ucb", "random")
+    alone = behaviour.policy in ("lin-ucb", "random")
     if behaviour.method != estimators.EVIDENCE and not alone:
         raise InvalidValue(
             f"expected prior='evidence' for a sharded fleet, got {behaviour.prior!r}: its shared means would be those "

@@ -19,7 +19,7 @@ from posse.engine.learn import prepare_rows
 from posse.engine.loading import require_loaded
 from posse.engine.store import Store
 from posse.errors import InvalidValue
-from posse.fleet.behaviour import ALONE
+from posse.fleet.behaviour import LEARNING
 from posse.fleet.decision import Decision, Decisions
 from posse.fleet.labels import Label
 from posse.fleet.ledger import Ledger
@@ -91,7 +91,7 @@ class ShardFleet(Posse):
             start=behaviour.start,
             method=behaviour.method,
             robust=behaviour.robust,
-            extendable=behaviour.policy in (*ALONE, "random"),
+            extendable=behaviour.policy not in LEARNING,
             rule=behaviour.rule,
         )
         self._shard.task_keys = self._tasks.keys

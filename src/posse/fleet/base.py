@@ -17,7 +17,7 @@ from posse.errors import InvalidValue, ShapeError
 from posse.families import Rewards
 from posse.features import FeatureSpec
 from posse.fleet.arms import Arms
-from posse.fleet.behaviour import ALONE, new_behaviour
+from posse.fleet.behaviour import LEARNING, new_behaviour
 from posse.fleet.checking import checked_reward, checked_seed, require_room
 from posse.fleet.declaring import declare_arms, declare_known, spec_of
 from posse.fleet.drifting import HalfLife, new_fading
@@ -99,7 +99,7 @@ class FleetBase(KnownKeywords):
             growth=behaviour.refresh_growth,
             lock=self._lock,
             robust=behaviour.robust,
-            extendable=policy in (*ALONE, "random"),
+            extendable=policy not in LEARNING,
             in_background=bool(background),
         )
         self._engine.store.task_keys = self._tasks.keys

@@ -18,14 +18,13 @@ from posse.model.estimation import POLICY_METHODS
 from posse.model.prior import Prior
 from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
-from posse.policies.hier_ts import HierTS
 from posse.policies.hierarchical import EVIDENCE_REFRESH, PAPER_EXPLORATION, PAPER_SHARED_PRECISION
-from posse.policies.lin import LinTS, LinUCB
+from posse.policies.lin import LinUCB
 
 LEARNING = {"ebm-rand-ucb": EbmRandUCB, "ebm-ts": EbmTS, "ebm-ucb": EbmUCB}
 OF_FAMILY = {"ebm-rand-ucb": FamilyRandUCB, "ebm-ts": FamilyTS, "ebm-ucb": FamilyUCB}
-ALONE = {"lin-ts": LinTS, "lin-ucb": LinUCB}
-POLICIES = (*LEARNING, "hier-ts", *ALONE, "random")
+POLICIES = (*LEARNING, "lin-ucb", "random")
+PRIORS = {name: POLICY_METHODS[name] for name in ("evidence", "paper", "moments")}
 
 RIDGE = 1.0
 NO_SHARING = 1e12  # precision of a shared mean that is held at zero
@@ -63,7 +62,7 @@ class Behaviour:
     @property
     def method(self) -> int:
         """The code of the estimator."""
-        return POLICY_METHODS.get(self.prior, estimators.KNOWN)
+        return PRIORS.get(self.prior, estimators.KNOWN)
 
 
 def new_behaviour(
@@ -87,7 +86,7 @@ def new_behaviour(
     family = family_of(rewards)
     if family.name != "number":
         _require_family(family, policy, prior, robust)
-    if prior is not None and policy not in (*LEARNING, "hier-ts"):
+    if prior is not None and policy not in LEARNING:
         raise InvalidValue(f"policy {policy!r} has no population, so prior must not be given")
     floor = number(floor, "floor", at_least=0)
     if floor > 1 / n_arms:
@@ -109,16 +108,10 @@ def new_behaviour(
         explores = cls.explores
         if family.name != "number":
             default, start = OF_FAMILY[policy].default_exploration, _family_start(n_arms, n_features)
-    elif policy == "hier-ts":
-        start = HierTS.default_prior(n_arms=n_arms, n_features=n_features)
-        name, start = _population(start if prior is None else prior, isotropic)
-        if name != "known":
-            raise InvalidValue("policy 'hier-ts' takes the population as known: pass a Prior, or take 'ebm-ts'")
-        default, explores = 1.0, HierTS.explores
-    elif policy in ALONE:
+    elif policy == "lin-ucb":
         covariance = np.tile(np.eye(n_features) / RIDGE, (n_arms, 1, 1))
         name, start = "known", Prior(covariance=covariance, noise_variance=1.0, shared_precision=NO_SHARING)
-        default, explores = 1.0, ALONE[policy].explores._replace(growing=False)
+        default, explores = 1.0, LinUCB.explores._replace(growing=False)
     else:
         name, start, default, explores = "known", isotropic, 0.0, OPTIMISTIC
         floor = 1.0  # at most 1 / eligible arms
@@ -170,6 +163,6 @@ def _population(prior: Any, isotropic: Prior) -> tuple[str, Prior]:
         return "known", prior
     if not isinstance(prior, str):
         raise InvalidValue(
-            f"expected prior to be a Prior or one of {', '.join(map(repr, POLICY_METHODS))}, got {type(prior).__name__}"
+            f"expected prior to be a Prior or one of {', '.join(map(repr, PRIORS))}, got {type(prior).__name__}"
         )
-    return one_of(prior, "prior", tuple(POLICY_METHODS)), isotropic
+    return one_of(prior, "prior", tuple(PRIORS)), isotropic

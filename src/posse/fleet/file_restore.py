@@ -52,7 +52,7 @@ def restore_fleet(
     if first_arms > len(names):
         raise reader.damaged(f"first_arms is {first_arms}, but there are {len(names)} arms")
     prior: str | Prior | None = header["prior"]
-    if header["policy"] in ("lin-ts", "lin-ucb", "random"):
+    if header["policy"] in ("lin-ucb", "random"):
         prior = None
     elif prior == "known":
         prior = Prior(

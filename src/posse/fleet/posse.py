@@ -42,19 +42,17 @@ class Posse(Fleet):
     features : FeatureSpec, or sequence of feature names
         What a context is made of; names alone mean numbers as they are, with an intercept.
     policy : str, default "ebm-rand-ucb"
-        How to explore: "ebm-rand-ucb", "ebm-ts", "ebm-ucb", "hier-ts", "lin-ts", "lin-ucb" or "random". The first three
-        learn the population of the tasks; "lin-ts" and "lin-ucb" treat every task alone. "ebm-rand-ucb" has the regret
-        of "ebm-ucb" and decides at random, so that a log can be evaluated.
+        How to explore: "ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ucb" or "random". The first three learn the
+        population of the tasks; "lin-ucb" treats every task alone. "ebm-rand-ucb" has the regret of "ebm-ucb" and
+        decides at random, so that a log can be evaluated.
     seed : int, optional
         Same seed, same decisions. Default: from the operating system.
     prior : str or Prior, optional
-        How the population is estimated: "evidence", "paper", "paper-literal", "paper-unthresholded" or "moments"
-        (:func:`posse.estimate_prior`; ``posse docs evidence`` compares their regret), or a population that is known.
-        Default: "evidence"; for "hier-ts", which takes a known one, that of its own synthetic study. "lin-ts",
-        "lin-ucb" and "random" take none.
+        How the population is estimated: "evidence" (default), "paper" or "moments" (:func:`posse.estimate_prior`;
+        ``posse docs evidence`` compares their regret), or a population that is known. "lin-ucb" and "random" take none.
     exploration : float, optional
         What the policy's exploration is multiplied by. Default: 0.4 for "ebm-rand-ucb" and "ebm-ucb", 0.15 for
-        "ebm-ts", 0.1 for these three with another prior than "evidence", and 1 for "hier-ts", "lin-ts" and "lin-ucb".
+        "ebm-ts", 0.1 for these three with another prior than "evidence", and 1 for "lin-ucb".
     floor : float, default 0.0
         The least probability of every eligible arm, at most 1 / n_arms. It plays bad arms as often as good ones, for
         ever: 0.02 with five arms triples the regret of the base world (``posse docs exploration``). Prefer

@@ -56,9 +56,7 @@ class Definition(Request):
         )
     )
     intercept: bool = Field(True, description="Whether a constant 1 is the first column.")
-    policy: str = Field(
-        "ebm-rand-ucb", description="ebm-rand-ucb, ebm-ts, ebm-ucb, hier-ts, lin-ts, lin-ucb or random."
-    )
+    policy: str = Field("ebm-rand-ucb", description="ebm-rand-ucb, ebm-ts, ebm-ucb, lin-ucb or random.")
     prior: str | None = Field(None, description="How the population is estimated; left out: evidence.")
     exploration: float | None = Field(None, ge=0, le=1e6, description="Left out: the policy's own.")
     floor: float = Field(0.0, ge=0, le=1, description="The least probability of every eligible arm.")

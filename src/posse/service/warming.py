@@ -189,9 +189,8 @@ def warm(
     fleet.overview()
     fleet.expected_many(["task-0"], [[1.0]])
     fleet.probabilities(["task-0"], [[1.0]])
-    if policy != "hier-ts":  # whose population is given, and knows no other arm
-        fleet.add_arm("c")
-        fleet.retire_arm("c")
+    fleet.add_arm("c")
+    fleet.retire_arm("c")
     with tempfile.TemporaryDirectory(prefix="posse-") as folder:
         path = os.path.join(folder, "fleet")
         fleet.freeze()(path)

@@ -4,8 +4,6 @@ const POLICIES = {
   "ebm-rand-ucb": "tasks learn from each other, and explore where that pays",
   "ebm-ts": "tasks learn from each other, and explore by Thompson sampling",
   "ebm-ucb": "tasks learn from each other, and prefer what may still be good",
-  "hier-ts": "tasks learn from a given population, and explore by Thompson sampling",
-  "lin-ts": "every task learns alone, and explores by Thompson sampling",
   "lin-ucb": "every task learns alone, and prefers what may still be good",
   random: "arms are taken at random",
 };
@@ -13,7 +11,6 @@ const POLICIES = {
 const PRIORS = {
   evidence: "from all rewards, by maximum likelihood",
   paper: "as in the paper",
-  "paper-literal": "as the paper prints it",
   moments: "from means and variances of the tasks",
 };
 
