@@ -43,6 +43,12 @@ def test_table_of_contents_is_sorted_and_complete():
     assert all(hasattr(posse, name) for name in posse.__all__)
 
 
+def test_dir_shows_what_is_for_users():
+    shown = set(dir(posse))
+    assert {*posse.__all__, "fleet", "simulation"} <= shown
+    assert not {"Any", "TYPE_CHECKING", "import_module"} & shown
+
+
 def test_every_module_says_what_it_is():
     for module in pkgutil.walk_packages(posse.__path__, "posse."):
         assert __import__(module.name, fromlist=["_"]).__doc__, module.name
