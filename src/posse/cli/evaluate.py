@@ -212,7 +212,10 @@ def target_option(text: str, log: Log) -> Any:
     greedy = kind == "greedy" and bool(rest)
     path = Path(rest if greedy else text)
     if not path.is_file():
-        raise InvalidValue(f"no target {text!r}: it must be {TARGETS.replace('`', '')}")
+        raise InvalidValue(
+            f"no target {text!r}: it must be the file of a fleet, uniform, logged, always:ARM, learned:KEY, "
+            "replay:KEY, FILE.py:NAME or column:NAME (posse evaluate --help says more)"
+        )
     from posse.fleet.catalogue import Catalogue
     from posse.fleet.catalogue_file import is_catalogue
     from posse.fleet.posse import Posse
