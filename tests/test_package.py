@@ -3,8 +3,10 @@
 import json
 import os
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import posse
 
@@ -49,6 +51,15 @@ def test_dir_shows_what_is_for_users():
     assert not {"Any", "TYPE_CHECKING", "import_module"} & shown
 
 
+def test_nothing_is_to_be_installed_from_an_index_that_has_no_posse():
+    root = Path(__file__).parents[1]
+    folders = [(root / "docs").glob("*.md"), (root / "src").rglob("*.py"), (root / "deploy").glob("*.service")]
+    pages = [root / "README.md", *(page for folder in folders for page in folder)]
+    assert len(pages) > 100
+    wrong = re.compile(r"""pip install (-\S+ )*["']?posse\b""")
+    assert [page.name for page in pages if wrong.search(page.read_text("utf-8"))] == []
+
+
 def test_every_module_says_what_it_is():
     for module in pkgutil.walk_packages(posse.__path__, "posse."):
         assert __import__(module.name, fromlist=["_"]).__doc__, module.name
@@ -87,7 +98,6 @@ def test_imports_point_one_way():
     ]
     rank = {name: position for position, layer in enumerate(layers) for name in layer}
     import ast
-    from pathlib import Path
 
     root = Path(posse.__file__).parent
     for source in root.rglob("*.py"):

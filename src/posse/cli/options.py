@@ -19,7 +19,7 @@ from posse.types import Array
 
 EngineOption = Annotated[
     str,
-    typer.Option("--engine", help="Where seeds run: `processes` of this machine, or `ray`, a cluster (posse[ray])."),
+    typer.Option("--engine", help="Where seeds run: `processes` of this machine, or `ray`, a cluster (needs Ray)."),
 ]
 AddressOption = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""Figures, drawn from results. Needs the extra ``posse[plot]``."""
+"""Figures, drawn from results. Needs Matplotlib."""
 
 from posse.plotting.boxes import BoxGroup, plot_boxes
 from posse.plotting.inline import inline_svg
