@@ -87,5 +87,15 @@ def test_the_help_lists_the_exit_statuses():
     from posse.cli.main import app
 
     said = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
-    for words in ("0 done", "1 the answer is no", "2 refused", "130 stopped"):
+    for words in ("0 done", "1 a check failed", "2 refused", "130 stopped"):
         assert words in said
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"paper", "simulate", "reproduce", "data", "bench"}))
+def test_the_help_is_in_plain_words(name):
+    below = getattr(load(name), "commands", {})
+    for arguments in ([name], *([name, part] for part in below)):
+        shown = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "400"}).output
+        for words in ("the answer is no", "counts once", "good for nothing", "Of the fleet", "are made", "posse["):
+            assert words not in shown, arguments
+        assert "Look" not in CliRunner().invoke(app, ["--help"]).output.split()

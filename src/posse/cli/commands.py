@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-DECIDE, LOOK, SERVE, RESEARCH = "Decide and learn", "Look", "Serve", "Research"
+DECIDE, LOOK, SERVE, RESEARCH = "Decide and learn", "Evaluate and report", "Serve", "Research"
 
 
 class Home(NamedTuple):
@@ -56,7 +56,7 @@ COMMANDS = {
         "evaluate",
         "evaluate",
         LOOK,
-        "Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1).",
+        "Estimate what policies would have earned per decision, or say why the data cannot tell (exit status 1).",
     ),
     "log": Home("log", "log_app", LOOK, "Check and convert logs of decisions and rewards."),
     "docs": Home("docs", "docs", LOOK, "Read the documentation: list its pages, or show one."),
@@ -67,14 +67,14 @@ COMMANDS = {
         "ingest",
         "ingest",
         SERVE,
-        "Take decisions and rewards from a file into the log of a running service; what came before counts once.",
+        "Send decisions and rewards from a file to a running service; rows sent before are not counted again.",
     ),
-    "keys": Home("keys", "keys_app", SERVE, "API keys of a service: made, listed, rotated and revoked."),
+    "keys": Home("keys", "keys_app", SERVE, "Create, list, rotate and revoke the API keys of a service."),
     "verify": Home(
         "verify",
         "verify",
         SERVE,
-        "Compare what is in snapshots with the log: sums of every task and arm. Exit status 1 if any differ.",
+        "Compare the snapshots of a service with its log. Exit status 1 if they differ.",
     ),
     "backup": Home(
         "backup",
@@ -98,7 +98,7 @@ COMMANDS = {
         "warmup",
         "warmup",
         SERVE,
-        "Compile and cache every kernel, on two cores: afterwards nothing that starts waits for the compiler.",
+        "Compile and cache everything, on two cores, so that nothing waits for the compiler later.",
     ),
     "paper": Home(
         "paper",

@@ -12,7 +12,7 @@ from posse.cli.commands import Commands
 from posse.errors import PosseError
 
 EXIT_STATUS = (
-    "Exit status: 0 done; 1 the answer is no (a log that cannot tell, a check or verification that found something); 2 "
+    "Exit status: 0 done; 1 a check failed, or the data do not support an estimate; 2 "
     "refused, with one line on standard error that says what to do; 130 stopped with Ctrl-C. Everywhere `--json` "
     "prints JSON on standard output and `--task` names a task, `--task-column` a column."
 )
