@@ -222,9 +222,9 @@ def test_a_wrong_call_is_one_clear_error(given, name):
 
 
 COMMANDS = {
-    "a command with a typo": ("fitt shop.csv", "'fitt'", "'fit'", "--help"),
+    "a command with a typo": ("fitt shop.csv", "'fitt'", "did you mean 'fit'", "--help"),
     "a command below with a typo": ("log chek x", "'chek'", "'check'"),
-    "an option with a typo": ("fit shop.csv --polcy ebm-ts", "--polcy", "--policy"),
+    "an option with a typo": ("fit shop.csv --polcy ebm-ts", "--polcy", "did you mean --policy"),
     "an option of another command": ("fit shop.csv --port 80", "--port", "posse fit --help"),
     "no file": ("fit", "log", "posse fit --help"),
     "a word too many": ("inspect good.posse more", "more", "posse inspect --help"),

@@ -69,10 +69,12 @@ def _show_misuse(error: Any) -> None:
         error.show()
         return
     found = error.format_message()
-    wrong = getattr(error.__cause__, "errors", list)()  # Pydantic's, which know what was given
+    wrong: list[Any] = getattr(error.__cause__, "errors", list)()  # Pydantic's, which know what was given
     if wrong:
         expected = {"int_parsing": "a whole number", "float_parsing": "a number"}.get(wrong[0]["type"], wrong[0]["msg"])
         found = f"expected {error.param.get_error_hint()} to be {expected}, got {wrong[0]['input']!r}"
-    found = found[0].lower() + found[1:].rstrip(".")
+    if near := getattr(error, "possibilities", None):
+        found = f"no such option: {error.option_name}. Did you mean {' or '.join(sorted(near))}?"
+    found = (found[0].lower() + found[1:].rstrip(".")).replace(". Did you mean", "; did you mean")
     path = "posse" if error.ctx is None else error.ctx.command_path
-    print(f"posse: {found}{'' if found.endswith('?') else ';'} see `{path} --help`", file=sys.stderr)
+    print(f"posse: {found}{' See' if found.endswith('?') else '; see'} `{path} --help`", file=sys.stderr)
