@@ -3,8 +3,10 @@
 import json
 import os
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import posse
 
@@ -41,6 +43,21 @@ def test_import_compiles_nothing(tmp_path):
 def test_table_of_contents_is_sorted_and_complete():
     assert sorted(posse.__all__) == posse.__all__
     assert all(hasattr(posse, name) for name in posse.__all__)
+
+
+def test_dir_shows_what_is_for_users():
+    shown = set(dir(posse))
+    assert {*posse.__all__, "fleet", "simulation"} <= shown
+    assert not {"Any", "TYPE_CHECKING", "import_module"} & shown
+
+
+def test_nothing_is_to_be_installed_from_an_index_that_has_no_posse():
+    root = Path(__file__).parents[1]
+    folders = [(root / "docs").glob("*.md"), (root / "src").rglob("*.py"), (root / "deploy").glob("*.service")]
+    pages = [root / "README.md", *(page for folder in folders for page in folder)]
+    assert len(pages) > 100
+    wrong = re.compile(r"""pip install (-\S+ )*["']?posse\b""")
+    assert [page.name for page in pages if wrong.search(page.read_text("utf-8"))] == []
 
 
 def test_every_module_says_what_it_is():
@@ -81,7 +98,6 @@ def test_imports_point_one_way():
     ]
     rank = {name: position for position, layer in enumerate(layers) for name in layer}
     import ast
-    from pathlib import Path
 
     root = Path(posse.__file__).parent
     for source in root.rglob("*.py"):

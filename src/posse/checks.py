@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,6 +14,33 @@ import numpy as np
 
 from posse.errors import InvalidValue, NotFinite, NotPositiveDefinite, ShapeError, UnknownArm, UnknownTask
 from posse.types import Array, ArrayLike, IntArray
+
+
+def shortened(value: Any) -> str:
+    """Return a value for an error message, on one line and no longer than that."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+
+
+MANY = 1000  # names among which the nearest is looked for
+LONGEST = 100  # characters of a name that are compared, and of a value in an error
+LISTED = 8  # names in an error
+
+
+def nearest(given: Any, known: Collection[Any], what: str, shown: Callable[[Any], str] = repr) -> str:
+    """Return the end of an error about an unknown name: the nearest known one, if any is near, and what there are.
+
+    Examples
+    --------
+    >>> nearest("cofee", ["coffee", "cake"], "arms")
+    "did you mean 'coffee'? The arms are 'coffee', 'cake'"
+    """
+    names = list(islice(known, MANY))
+    near = get_close_matches(str(given)[:LONGEST], [str(name) for name in names], n=1)
+    meant = [name for name in names if near and str(name) == near[0]]
+    listed = ", ".join(map(shown, names[:LISTED])) or "none"
+    more = f", ... ({len(known):,} in all)" if len(known) > LISTED else ""
+    return f"{f'did you mean {shown(meant[0])}? The' if meant else 'the'} {what} are {listed}{more}"
 
 
 def whole_number(value: Any, name: str, *, at_least: int) -> int:

@@ -92,5 +92,5 @@ def test_the_help_lists_the_exit_statuses():
     from posse.cli.main import app
 
     said = " ".join(CliRunner().invoke(app, ["--help"]).stdout.split())
-    for words in ("0 done", "1 the answer is no", "2 refused", "130 stopped"):
+    for words in ("0 done", "1 a check failed", "2 refused", "130 stopped"):
         assert words in said

@@ -83,9 +83,7 @@ def test_a_masked_entry_is_missing():
 
 
 def test_a_name_that_is_not_declared_is_a_typo():
-    with pytest.raises(
-        InvalidValue, match='context has "houre", which is not declared; the features are "age", "hour"'
-    ):
+    with pytest.raises(InvalidValue, match='context has "houre", which is not declared; did you mean "hour"'):
         SPEC.encode({"age": 3, "houre": 0.5})
     with pytest.raises(InvalidValue, match='"task"'):
         SPEC.encode({"age": 3, "hour": 0.5, "task": "x"})

@@ -159,7 +159,7 @@ def test_errors_of_many_rows_name_the_row_and_say_what_to_do():
     spec = FeatureSpec(["age"])
     rows = [1.0, 2.0, math.nan, math.inf]
     for contexts in (np.array(rows)[:, None], {"age": rows}, [{"age": value} for value in rows]):
-        with pytest.raises(InvalidValue, match=r'^feature "age" at row 2 is missing; give a number, or declare'):
+        with pytest.raises(InvalidValue, match=r'^feature "age" at row 2 is nan; give a number, or declare'):
             spec.encode_many(contexts)
     with pytest.raises(
         InvalidValue, match=r'^expected feature "age" at row 1 to be a number, got "3"; convert it first$'

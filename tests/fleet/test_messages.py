@@ -14,6 +14,7 @@ from posse.errors import InvalidValue, MissingData, MissingFile, NotFinite
 from posse.logs import read_log
 
 ROWS = {"task": ["a", "b"], "age": [1.0, 2.0]}
+COLUMNS = ["task", "arm", "age", "reward"]
 
 
 @pytest.fixture
@@ -109,3 +110,22 @@ def test_a_world_of_ones_own_without_settings_is_told_what_it_lacks():
 
     with pytest.raises(InvalidValue, match=r"Mine lacks settings; settings\(\) returns plain values"):
         simulate(Mine(), {"ebmTS": EbmTS}, horizon=10, seeds=1)
+
+
+def test_a_fleet_without_features_takes_no_context(tmp_path):
+    plain, empty = Posse(arms=["red", "green"], seed=7), Posse(arms=["red", "green"], features=[], seed=7)
+    for step in range(20):
+        decision = plain.decide("a")
+        assert decision.arm == empty.decide("a", {}).arm
+        plain.reward(decision, float(step % 3))
+        empty.reward(empty.pending()[0].id, float(step % 3))
+    assert plain.expected("a").mean == empty.expected("a", []).mean
+    plain.log_to(tmp_path / "log.jsonl")
+    plain.decide("a")
+    assert read_log(tmp_path / "log.jsonl").n_rows == 1
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(columns=COLUMNS), pl.DataFrame(schema=COLUMNS)])
+def test_a_table_without_rows_teaches_nothing(fleet, table):
+    assert fleet.learn_many(table) == 0
+    assert fleet.tasks == ()

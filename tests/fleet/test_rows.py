@@ -62,7 +62,7 @@ def test_a_column_must_be_there_and_whole():
     assert required(frame, "arm", "arm").to_list() == ["x", "y", "z"]
     with pytest.raises(InvalidValue, match="task is missing at row 1, and in 1 rows in all"):
         required(frame, "task", "task")
-    with pytest.raises(InvalidValue, match="no reward column 'reward'; its columns are task, arm"):
+    with pytest.raises(InvalidValue, match="no reward column 'reward'; the columns are 'task', 'arm'"):
         required(frame, "reward", "reward")
 
 

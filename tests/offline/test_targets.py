@@ -32,7 +32,7 @@ def test_uniform_shares_among_eligible_arms():
 def test_always_takes_its_arm():
     assert_array_equal(Always("c").probabilities(data()), [[0, 0, 1], [0, 0, 1]])
     assert Always("c").name == "always c"
-    with pytest.raises(UnknownArm, match="no arm 'd' in the log; its arms are 'a', 'b', 'c'"):
+    with pytest.raises(UnknownArm, match="no arm 'd' in the log; the arms are 'a', 'b', 'c'"):
         Always("d").probabilities(data())
 
 
@@ -58,7 +58,7 @@ def test_functions_are_targets():
     assert as_target(nothing_but_a).name == "nothing_but_a"
     assert as_target(Function(nothing_but_a, "mine")).name == "mine"
     for wrong in ("uniform", Uniform, 3):
-        with pytest.raises(InvalidValue, match="a target must be"):
+        with pytest.raises(InvalidValue, match="expected a target such as"):
             as_target(wrong)
 
 

@@ -78,8 +78,17 @@ def test_postgres_is_not_embedded(database):
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, text, words):
-    with pytest.raises(InvalidValue, match=words.replace(".", r"\.")):
-        read_settings(write(tmp_path, text))
+    path = write(tmp_path, text)
+    with pytest.raises(InvalidValue, match=words.replace(".", r"\.")) as caught:
+        read_settings(path)
+    assert str(caught.value).startswith(path)
+
+
+def test_a_wrong_option_is_not_laid_to_the_file(tmp_path):
+    path = write(tmp_path, "port = 9000")
+    with pytest.raises(InvalidValue, match="65535") as caught:
+        read_settings(path, port=70000)
+    assert path not in str(caught.value)
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):

@@ -10,7 +10,7 @@ def test_nobody_traces_unless_told_to():
 
 
 def test_decisions_and_rewards_are_spans(start, monkeypatch):
-    sdk = pytest.importorskip("opentelemetry.sdk.trace", reason='needs OpenTelemetry: pip install "posse[otel]"')
+    sdk = pytest.importorskip("opentelemetry.sdk.trace", reason='needs OpenTelemetry: pip install ".[otel]"')
     from opentelemetry import trace
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter

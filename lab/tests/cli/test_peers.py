@@ -80,11 +80,11 @@ def test_tables_show_what_was_measured(report):
 
 
 def test_notes_say_what_was_tuned_and_what_is_missing(report):
-    text = "\n".join(notes(replace(report, skipped={"river": "river is not installed: pip install 'posse[peers]'"})))
+    text = "\n".join(notes(replace(report, skipped={"river": "river is not installed: pip install '.[peers]'"})))
 
     assert "bayesianbandits per task: a 1; task blocks: b 2." in text
     assert "parsed beforehand takes 4 µs" in text
-    assert "skipped river: river is not installed: pip install 'posse[peers]'" in text
+    assert "skipped river: river is not installed: pip install '.[peers]'" in text
     assert "No peer is installed" not in text
 
 
@@ -110,9 +110,9 @@ def test_without_peers_posse_runs_alone_and_says_so(call, tmp_path):
     assert done.exit_code == 0
     assert "cores" in done.stdout.splitlines()[0]  # the machine
     assert "3 seeds" in done.stdout
-    assert "No peer is installed, so only posse's own entries ran; to compare: pip install 'posse[peers]'" in flat
+    assert "No peer is installed, so only posse's own entries ran; to compare: pip install '.[peers]'" in flat
     for name in ("vowpalwabbit", "river", "mabwiser", "bayesianbandits"):
-        assert f"skipped {name}: {name} is not installed: pip install 'posse[peers]'" in flat
+        assert f"skipped {name}: {name} is not installed: pip install '.[peers]'" in flat
     assert "latency, turn 1 of 1 (3 of 3)" in done.stderr
     out = tmp_path / "new" / "bench"
     assert {file.name for file in out.iterdir()} == {"peers.json", "peers.png", "peers.svg"}

@@ -49,7 +49,7 @@ def test_no_heterogeneity_makes_tasks_identical(movielens):
     assert_array_equal(world.draw(0, 5).coefficients, np.repeat(world.centres[:, None], 4, axis=1))
 
 
-def test_without_scikit_learn_the_extra_is_named(movielens, monkeypatch):
+def test_without_scikit_learn_it_is_named(movielens, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.mixture", None)
     with pytest.raises(MissingDependency, match=r"pip install scikit-learn"):
         population_from_movielens(movielens(), **PAPER)

@@ -40,7 +40,7 @@ COMMANDS = {
     "evaluate": Home(
         "posse.cli.evaluate:evaluate",
         LEARN,
-        "Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1).",
+        "Estimate what policies would have earned per decision, or say why the data cannot tell (exit status 1).",
     ),
     "log": Home("posse.cli.log:log_app", LEARN, "Check and convert logs of decisions and rewards."),
     "report": Home(
@@ -63,7 +63,7 @@ COMMANDS = {
     "warmup": Home(
         "posse.cli.warmup:warmup",
         RUN,
-        "Compile and cache every kernel, on two cores: afterwards nothing that starts waits for the compiler.",
+        "Compile and cache everything, on two cores, so that nothing waits for the compiler later.",
     ),
 }
 

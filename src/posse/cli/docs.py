@@ -36,7 +36,11 @@ def docs(
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in pages:
-        raise InvalidValue(f"expected a page of the documentation, got {page!r}; `posse docs` lists them")
+        from posse.checks import nearest
+
+        raise InvalidValue(
+            f"no page {page!r} in the documentation; {nearest(name, sorted(pages), 'pages')}; `posse docs` lists them"
+        )
     text = _included(pages[name])
     if raw:
         typer.echo(text)

@@ -85,18 +85,18 @@ def evaluate(
     arm_column: ArmColumn = "arm",
     reward_column: RewardColumn = "reward",
     propensity_column: PropensityColumn = "propensity",
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="How often tasks are resampled.")] = 2000,
-    folds: Annotated[int, typer.Option(help="Folds for what is learned from the log and judged by it.")] = 5,
-    clip: Annotated[float | None, typer.Option(help="Cut weights to this; adds a bias.")] = None,
-    seed: Annotated[int, typer.Option(help="Of resamples, folds and replays.")] = 0,
+    folds: Annotated[int, typer.Option(help="Folds of the cross-fitting.")] = 5,
+    clip: Annotated[float | None, typer.Option(help="Clip importance weights at this; adds a bias.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of resamples, folds and replays.")] = 0,
     plot: Annotated[list[Path] | None, typer.Option(help="Draw to this PNG, SVG or PDF; repeatable.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write everything, tasks and groups included, to this JSON file.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1)."""
+    """Estimate what policies would have earned per decision, or say why the data cannot tell (exit status 1)."""
     from posse.cli.progress import long_stages
 
     if plot:
@@ -212,7 +212,10 @@ def target_option(text: str, log: Log) -> Any:
     greedy = kind == "greedy" and bool(rest)
     path = Path(rest if greedy else text)
     if not path.is_file():
-        raise InvalidValue(f"no target {text!r}: it must be {TARGETS.replace('`', '')}")
+        raise InvalidValue(
+            f"no target {text!r}: it must be the file of a fleet, uniform, logged, always:ARM, learned:KEY, "
+            "replay:KEY, FILE.py:NAME or column:NAME (posse evaluate --help says more)"
+        )
     from posse.fleet.catalogue import Catalogue
     from posse.fleet.catalogue_file import is_catalogue
     from posse.fleet.posse import Posse

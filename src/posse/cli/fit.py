@@ -25,7 +25,7 @@ def fit(
             "tables, which may have more rows than fit in memory."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The fleet's file.")] = Path("fleet.posse"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to save the fleet.")] = Path("fleet.posse"),
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, lin-ucb or random.")
     ] = "ebm-rand-ucb",
@@ -52,7 +52,7 @@ def fit(
     reward: RewardColumn = "reward",
     absent_reward: Annotated[
         float | None,
-        typer.Option(metavar="VALUE", help="The reward of rows without one, and of the fleet's. Default: left out."),
+        typer.Option(metavar="VALUE", help="The reward of rows and later decisions without one. Default: left out."),
     ] = None,
     rewards: Annotated[
         str | None,
@@ -63,7 +63,7 @@ def fit(
     ] = None,
     drift: Annotated[
         str | None,
-        typer.Option(metavar="DAYS", help="Half-life of what was learned, or `learn`. Default: nothing fades."),
+        typer.Option(metavar="DAYS", help="Half-life of old rewards, or `learn`. Default: old rewards count in full."),
     ] = None,
     time_column: Annotated[
         str | None,
@@ -72,14 +72,15 @@ def fit(
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
     evaluation_budget: Annotated[
         float,
-        typer.Option(help="What a log that can be evaluated may cost, as a share of the gain over chance, 0 to 1."),
+        typer.Option(help="Share of the gain to spend on exploration, for off-policy evaluation, 0 to 1."),
     ] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Of the fleet's decisions.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the fleet's random decisions.")] = None,
     engine: Annotated[
-        str, typer.Option(help="Where: `local`, this process; or `ray`, a cluster, for Parquet files (posse[ray]).")
+        str,
+        typer.Option(help="Where to learn: `local`, this process; or `ray`, a cluster, for Parquet files."),
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster. Default: RAY_ADDRESS, or one on this machine.")
+        str | None, typer.Option(help="Address of the Ray cluster. Default: RAY_ADDRESS, or one on this machine.")
     ] = None,
     shards: Annotated[
         int, typer.Option(help="With `--engine ray`: files that the fleet is written to, beside its manifest.")
@@ -87,7 +88,7 @@ def fit(
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            help="Where a fit of many rows notes how far it is, to go on there if it was interrupted; with `--engine "
+            help="Where a long fit saves its progress, to resume if it was interrupted; with `--engine "
             "ray` a folder that all machines see. Default: the fleet's file with .checkpoint behind it."
         ),
     ] = None,

@@ -29,10 +29,10 @@ def ingest(
     key: Annotated[
         str | None, typer.Option(envvar="POSSE_KEY", help="API key: admin for decisions, reward for rewards.")
     ] = None,
-    id_prefix: Annotated[str, typer.Option(help="Put before every decision id.")] = "",
-    batch: Annotated[int, typer.Option(min=1, help="Rows of a request.")] = 500,
+    id_prefix: Annotated[str, typer.Option(help="Prefix of every decision id.")] = "",
+    batch: Annotated[int, typer.Option(min=1, help="Rows per request.")] = 500,
 ) -> None:
-    """Take decisions and rewards from a file into the log of a running service; what came before counts once.
+    """Send decisions and rewards from a file to a running service; rows sent before are not counted again.
 
     Rows with an arm are decisions, as an export has them; of a table, columns that no log has are features. Rows with a
     decision_id and a reward, and no arm, are rewards of decisions that are there; event names one of several rewards.

@@ -17,11 +17,11 @@ from posse.errors import UnknownLabel
 if TYPE_CHECKING:
     from posse.storage import Storage
 
-keys_app = typer.Typer(help="API keys of a service: made, listed, rotated and revoked.", no_args_is_help=True)
+keys_app = typer.Typer(help="Create, list, rotate and revoke the API keys of a service.", no_args_is_help=True)
 
 EXPIRES = Annotated[
     str | None,
-    typer.Option(help="After how long it is good for nothing: 90d, 12h.  [default: never]", show_default=False),
+    typer.Option(help="When it expires: after 90d, 12h.  [default: never]", show_default=False),
 ]
 KEY_ID = Annotated[str, typer.Argument(help="The id of the key, as `posse service keys list` shows it.")]
 
@@ -104,7 +104,7 @@ def list_keys(config: CONFIG = None, database: DATABASE = None) -> None:
 @keys_app.command()
 def rotate(
     key_id: KEY_ID,
-    grace: Annotated[str, typer.Option(help="For how long the old key stays good: 7d, 1h, 0s.")] = "1d",
+    grace: Annotated[str, typer.Option(help="How long the old key still works: 7d, 1h, 0s.")] = "1d",
     expires: EXPIRES = None,
     config: CONFIG = None,
     database: DATABASE = None,
@@ -141,9 +141,9 @@ def revoke(key_id: KEY_ID, config: CONFIG = None, database: DATABASE = None) -> 
 
 @keys_app.command()
 def audit(
-    limit: Annotated[int, typer.Option(min=1, help="How many of the newest.")] = 50,
-    fleet: Annotated[str | None, typer.Option("--fleet", "-f", help="Of this fleet only.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many to list.")] = 50,
+    fleet: Annotated[str | None, typer.Option("--fleet", "-f", help="Only this fleet.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
     config: CONFIG = None,
     database: DATABASE = None,
 ) -> None:

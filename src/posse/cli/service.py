@@ -12,7 +12,7 @@ COMMANDS = {
     "ingest": Home(
         "posse.cli.ingest:ingest",
         DATA,
-        "Take decisions and rewards from a file into the log of a running service; what came before counts once.",
+        "Send decisions and rewards from a file to a running service; rows sent before are not counted again.",
     ),
     "backup": Home(
         "posse.cli.backup:backup",
@@ -29,11 +29,11 @@ COMMANDS = {
         DATA,
         "Rewrite the SQLite file of a stopped service: erased names leave its unused space, and the file gets smaller.",
     ),
-    "keys": Home("posse.cli.keys:keys_app", CHECKS, "API keys of a service: made, listed, rotated and revoked."),
+    "keys": Home("posse.cli.keys:keys_app", CHECKS, "Create, list, rotate and revoke the API keys of a service."),
     "verify": Home(
         "posse.cli.verify:verify",
         CHECKS,
-        "Compare what is in snapshots with the log: sums of every task and arm. Exit status 1 if any differ.",
+        "Compare the snapshots of a service with its log. Exit status 1 if they differ.",
     ),
     "doctor": Home(
         "posse.cli.doctor:doctor",

@@ -18,12 +18,12 @@ def verify(
     database: Annotated[
         str, typer.Argument(help="An SQLite file, or postgresql://user@host/name; a service may be using it.")
     ],
-    fleet: Annotated[str | None, typer.Option("--fleet", "-f", help="Only this one.  [default: all]")] = None,
+    fleet: Annotated[str | None, typer.Option("--fleet", "-f", help="Check only this fleet.  [default: all]")] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Learn fleets that differ again from their logs; stop the service first.")
+        bool, typer.Option("--repair", help="Rebuild fleets that differ from their logs; stop the service first.")
     ] = False,
 ) -> None:
-    """Compare what is in snapshots with the log: sums of every task and arm. Exit status 1 if any differ.
+    """Compare the snapshots of a service with its log. Exit status 1 if they differ.
 
     A snapshot is what a service starts from; rewards since then are learned from the log. What a running service has in
     memory is compared by the service itself, and by GET /v1/fleets/NAME/verify.

@@ -11,10 +11,10 @@ from posse.cli.stages import stages
 
 
 def warmup(
-    times: Annotated[bool, typer.Option("--times", help="Say how long each part took the processor.")] = False,
+    times: Annotated[bool, typer.Option("--times", help="Show how long each part took.")] = False,
     service: Annotated[bool, typer.Option("--service", help="Only what posse serve uses, as for an image.")] = False,
 ) -> None:
-    """Compile and cache every kernel, on two cores: afterwards nothing that starts waits for the compiler.
+    """Compile and cache everything, on two cores, so that nothing waits for the compiler later.
 
     Run it once after installing or upgrading posse, as the user who will run posse, or when an image is built. The
     cache is of use to processes that see the same files and have a processor of the same kind.

@@ -30,7 +30,9 @@ class Source:
         try:
             # Asked first: opening a pipe would wait for someone to write to it.
             if not stat.S_ISREG(self.path.stat().st_mode):
-                raise SavedFileError(f"cannot read {self.path}: it is not a file; choose the name of a file")
+                raise SavedFileError(
+                    f"cannot read {self.path}: it is not a file but a folder or a device; choose the name of a file"
+                )
             self._file = FileIO(self.path, "rb")
             self.size = os.fstat(self._file.fileno()).st_size
         except FileNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from posse.checks import whole_number
+from posse.checks import nearest, whole_number
 from posse.errors import InvalidValue
 from posse.features.categories import one_hot
 from posse.features.hashing import hashed
@@ -28,10 +28,8 @@ def by_looking(
     names = frame.columns if columns is None else list(columns)
     absent = [name for name in names if name not in frame.columns]
     if absent:
-        raise InvalidValue(
-            f"table has no column {', '.join(map(shown, absent))}; its columns are "
-            f"{', '.join(map(shown, frame.columns))}"
-        )
+        hint = nearest(absent[0], frame.columns, "columns", shown)
+        raise InvalidValue(f"table has no column {', '.join(map(shown, absent))}; {hint}")
     most = whole_number(max_categories, "max_categories", at_least=0)
     return [_declared(frame[name], scale=scale, most=most, buckets=buckets) for name in names]
 

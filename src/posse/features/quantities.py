@@ -97,8 +97,9 @@ class Numeric:
         raw = value if type(value) is float else quantity(value, self.name, row)
         if math.isnan(raw):
             if self.missing == "error":
+                found = f"is {shown(value)}" if isinstance(value, float | np.floating) else "is missing"
                 raise InvalidValue(
-                    f"{feature(self.name, row)} is missing; give a number, or declare what a missing one means: "
+                    f"{feature(self.name, row)} {found}; give a number, or declare what a missing one means: "
                     f'numeric("{self.name}", missing=...)'
                 )
             raw = self.filler

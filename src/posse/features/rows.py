@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from posse.checks import nearest
 from posse.errors import InvalidValue, ShapeError
 from posse.features.columns import Column, ListColumn, NumberColumn, SeriesColumn
 from posse.features.values import shown
@@ -24,13 +25,16 @@ def raw_values(context: Any, names: Sequence[str], row: int | None = None) -> Se
     value. A row of a table has whatever columns the table has: others are ignored, and absent ones are refused.
     """
     place = "context" if row is None else f"the context at row {row}"
+    if context is None:
+        if not names:
+            return ()
+        raise InvalidValue(f"expected {place} to be a mapping with {_listed(names)}, or these in order, got None")
     if isinstance(context, Mapping):
         known = set(names)
         unknown = [name for name in context if name not in known]
         if unknown:
-            raise InvalidValue(
-                f"{place} has {_listed(unknown)}, which is not declared; the features are {_listed(names)}"
-            )
+            hint = nearest(unknown[0], names, "features", shown)
+            raise InvalidValue(f"{place} has {_listed(unknown)}, which is not declared; {hint}")
         return [context.get(name) for name in names]
     fields = _fields(context)
     if fields is not None:

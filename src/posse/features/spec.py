@@ -77,7 +77,8 @@ class FeatureSpec:
     def __init__(self, features: Iterable[str | Feature], *, intercept: bool = True) -> None:
         given: Any = features
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise InvalidValue(f"expected features to be a list of declared features, got {shown(given)}")
+            hint = f"; pass [{shown(given)}]" if isinstance(given, str) else ""
+            raise InvalidValue(f"expected features to be a list of declared features, got {shown(given)}{hint}")
         if not isinstance(intercept, bool):
             raise InvalidValue(f"expected intercept to be True or False, got {shown(intercept)}")
         declared = tuple(map(_feature, given))

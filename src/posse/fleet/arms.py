@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.checks import nearest
 from posse.engine.commit import Steps
 from posse.errors import InvalidValue, ShapeError, UnknownArm
 from posse.fleet.checking import require_room
@@ -40,8 +41,7 @@ class Arms(Labels):
         """Return the number of an arm, or raise if there is none of this name."""
         number = self.get(arm)
         if number is None:
-            names = ", ".join(repr(label) for label in self)
-            raise UnknownArm(f"no arm {arm!r}; the arms are {names} (add it with add_arm({arm!r}))")
+            raise UnknownArm(f"no arm {arm!r}; {nearest(arm, self, 'arms')} (add it with add_arm({arm!r}))")
         return number
 
     def active_among(self, numbers: Mapping[Label, int], retired: Collection[int]) -> Active:
@@ -109,7 +109,7 @@ def adding_arm(fleet: Fleet, arm: Label, features: Any = None) -> Steps:
     fleet._require_floor(len(arms.active_names) + 1)
     if number is not None:
         if number not in arms.retired:
-            raise InvalidValue(f"there is an arm {label!r} already")
+            raise InvalidValue(f"there is an arm {label!r} already; give the new one another name")
         active = arms.active_among(arms.numbers, arms.retired - {number})
         steps: Steps = [partial(arms.retired.discard, number)]
     else:
@@ -136,7 +136,7 @@ def renaming_arm(arms: Arms, arm: Label, to: Label) -> Steps:
     arms.number(arm)
     label = checked_label(to, "an arm") if len(arms) == 1 else arms.checked(to)
     if label in arms:
-        raise InvalidValue(f"there is an arm {label!r} already")
+        raise InvalidValue(f"there is an arm {label!r} already; give the new one another name")
     old = arms.checked(arm)
     renamed = {label if name == old else name: place for name, place in arms.numbers.items()}
     active = arms.active_among(renamed, arms.retired)

@@ -42,8 +42,8 @@ class FleetBase(KnownKeywords):
 
     def __init__(
         self,
-        arms: Iterable[Label],
-        features: FeatureSpec | Sequence[Any],
+        arms: Iterable[Label] = (),
+        features: FeatureSpec | Sequence[Any] = (),
         policy: str = "ebm-rand-ucb",
         seed: int | None = None,
         *,

@@ -44,7 +44,9 @@ def declare_arms(arms: Any, arm_features: Any, labels: Labels) -> Menu | None:
         arms = known.arms
     names = labels.checked_all(listed(arms, "arms to be a sequence of names"))
     if not names:
-        raise InvalidValue("expected at least one arm, got none; name what is chosen among")
+        raise InvalidValue(
+            "expected at least one arm, got none; pass what every task chooses among, as in arms=['coffee', 'cake']"
+        )
     for position, name in enumerate(names):
         if name in labels:
             raise InvalidValue(f"expected arms that differ, got {name!r} twice; name each once")

@@ -119,7 +119,7 @@ def half_life_of(drift: Any) -> float | None:
         return None
     if isinstance(drift, timedelta):
         drift = drift / timedelta(days=1)
-    return DAY * number(drift, "drift", above=0)
+    return DAY * number(drift, "drift, a half-life in days,", above=0)
 
 
 def times_of(column: Any) -> Array:

@@ -34,7 +34,7 @@ def findings_of(fleet: Fleet) -> list[str]:
     if isinstance(fleet._engine.store, SiteStore):
         return _site_findings(fleet, fleet._engine.store, products, names)
     with fleet._lock:
-        found = data_findings(_seen(fleet, products), names)
+        found = _of_data(fleet, products, names)
         found += map(str, unseen_categories(fleet._features, products))
         if fleet._engine.fading is not None:
             found += drift_findings(fleet._engine.fading, fleet._tasks)
@@ -58,7 +58,7 @@ def _site_findings(fleet: Fleet, store: SiteStore, products: Array, names: Names
     products[-1], products[:, -1], products[-1, -1] = 0.0, 0.0, 1.0
     contexts = store.sum_of_contexts()  # as they were: those of sites are scaled
     with fleet._lock:
-        found = data_findings(_seen(fleet, products), names)
+        found = _of_data(fleet, products, names)
         found += map(str, unseen_categories(fleet._features, contexts[None]))
         if fleet._engine.fading is not None:
             found += drift_findings(fleet._engine.fading, fleet._tasks)
@@ -74,6 +74,13 @@ def _site_findings(fleet: Fleet, store: SiteStore, products: Array, names: Names
         return found
 
 
+def _of_data(fleet: Fleet, products: Array, names: Names) -> list[str]:
+    found = data_findings(_seen(fleet, products), names)
+    if len(fleet._arms.active) == 1:
+        found.append("there is one arm only, so there is nothing to choose: add another with add_arm")
+    return found
+
+
 def _seen(fleet: Fleet, products: Array) -> Seen:
     belief, spec = fleet._engine.store.belief, fleet._features
     first = {int(belief.task_of[belief.seen[arm, 0]]) for arm in np.flatnonzero(belief.n_seen)}
@@ -87,5 +94,4 @@ def _seen(fleet: Fleet, products: Array) -> Seen:
         categories=[range(a, b) for feature, a, b in spec._layout if isinstance(feature, OneHot)],
         arms=fleet._arms.active,
         pooled=fleet._behaviour.method != estimators.KNOWN,
-        arms_pooled=fleet._behaviour.method == estimators.EVIDENCE,
     )

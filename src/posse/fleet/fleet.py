@@ -145,7 +145,7 @@ class Fleet(FleetBase):
         """All that was learned, as dense arrays over all arms (retired too) and tasks, each in the order they came."""
         return statistics_of(self)
 
-    def expected(self, task: Label, context: Any) -> Expectation:
+    def expected(self, task: Label, context: Any = None) -> Expectation:
         """Return what is believed about the expected reward of every active arm.
 
         Deterministic and without exploration; changes nothing and writes nothing to the log.
@@ -154,7 +154,7 @@ class Fleet(FleetBase):
         ----------
         task : str or int
             One never seen has what the population says; it is not added.
-        context : mapping, sequence or row
+        context : mapping, sequence or row, default None
             As in :meth:`posse.Posse.decide`.
 
         Returns

@@ -109,4 +109,17 @@ def read_menu(values: Any, spec: FeatureSpec, labels: Labels, what: str = "arm")
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidValue(f"expected every {what} once, got {twice!r} twice")
     spec = spec if spec.ready else spec.learn_scaling(rows)
-    return Menu(names, spec.encode_many(rows), rows, spec)
+    return Menu(names, _encoded(names, rows, spec, what), rows, spec)
+
+
+def _encoded(names: list[Label], rows: Any, spec: FeatureSpec, what: str) -> Array:
+    """Return encoded features; an error about those of a mapping says whose they are."""
+    try:
+        return spec.encode_many(rows)
+    except InvalidValue:
+        for name, row in zip(names, rows if isinstance(rows, list) else (), strict=False):
+            try:
+                spec.encode(row)
+            except InvalidValue as error:
+                raise type(error)(f"{what} {name!r}: {error}") from None
+        raise

@@ -39,8 +39,9 @@ class Posse(Fleet):
     ----------
     arms : sequence of str or int
         What every task chooses among; with ``arm_features``, a mapping or a table.
-    features : FeatureSpec, or sequence of feature names
-        What a context is made of; names alone mean numbers as they are, with an intercept.
+    features : FeatureSpec, or sequence of feature names, default ()
+        What a context is made of; names alone mean numbers as they are, with an intercept. None: every decision of a
+        task is alike, and ``decide(task)`` takes no context.
     policy : str, default "ebm-rand-ucb"
         How to explore: "ebm-rand-ucb", "ebm-ts", "ebm-ucb", "lin-ucb" or "random". The first three learn the
         population of the tasks; "lin-ucb" treats every task alone. "ebm-rand-ucb" has the regret of "ebm-ucb" and
@@ -143,20 +144,20 @@ class Posse(Fleet):
 
     @overload
     def decide(
-        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        self, task: Label, context: Any = None, eligible: Iterable[Label] | None = None, explore: bool = True,
         record: bool = True, *, k: None = None,
     ) -> Decision: ...  # fmt: skip
 
     @overload
     def decide(
-        self, task: Label, context: Any, eligible: Iterable[Label] | None = None, explore: bool = True,
+        self, task: Label, context: Any = None, eligible: Iterable[Label] | None = None, explore: bool = True,
         record: bool = True, *, k: int,
     ) -> Ranking: ...  # fmt: skip
 
     def decide(
         self,
         task: Label,
-        context: Any,
+        context: Any = None,
         eligible: Iterable[Label] | None = None,
         explore: bool = True,
         record: bool = True,
@@ -173,9 +174,9 @@ class Posse(Fleet):
         task : str or int
             Its name. One never seen starts from the population, and is among :attr:`tasks` afterwards. All tasks are
             named by text, or all by whole numbers.
-        context : mapping, sequence or row
+        context : mapping, sequence or row, default None
             Values by feature name, as in ``{"age": 3}``; values in the order of ``features.names``; or a row of a
-            table.
+            table. None: where there are no features.
         eligible : sequence of arms, default None
             The arms that this decision may take, in any order. None: all that are not retired.
         explore : bool, default True

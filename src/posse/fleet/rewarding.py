@@ -88,8 +88,9 @@ def find_decision(fleet: Posse, decision_id: Any, now: float) -> Found:
     if place is not None:
         ledger = fleet._ledger if place[0] == fleet._prefix else fleet._adopted.get(place[0])
     if place is None or ledger is None or place[1] >= ledger.first + ledger.size:
-        shown = f"{decision_id!r} " if isinstance(decision_id, str) else f"{type(decision_id).__name__} "
-        raise UnknownDecision(f"no decision {shown}was made by this fleet; pass the id of a Decision")
+        if not isinstance(decision_id, str):
+            raise UnknownDecision(f"expected a decision of this fleet or its id, got {type(decision_id).__name__}")
+        raise UnknownDecision(f"no decision {decision_id!r} was made by this fleet; pass the id of a Decision")
     row, time_to_live = place[1] - ledger.first, fleet._late.time_to_live
     entry = ledger.entry(row) if row >= 0 else None
     if entry is None or (time_to_live is not None and entry.time < now - time_to_live):

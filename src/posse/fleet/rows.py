@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.checks import nearest
 from posse.errors import InvalidValue, NotFinite
 from posse.fleet.labels import Label, Labels
 from posse.kernels.distinct import number_values
@@ -33,11 +34,15 @@ def required(frame: pl.DataFrame, column: str, what: str) -> pl.Series:
     import polars as pl
 
     if column not in frame.columns:
-        raise InvalidValue(f"the table has no {what} column {column!r}; its columns are {', '.join(frame.columns)}")
+        raise InvalidValue(
+            f"the table has no {what} column {column!r}; {nearest(column, frame.columns, 'columns')}; say which one it "
+            f"is, as in {what}='...'"
+        )
     series = frame.get_column(column)
     if series.null_count():
         row = int(series.is_null().arg_max() or 0)
-        raise InvalidValue(f"{what} is missing at row {row}, and in {series.null_count()} rows in all; drop them first")
+        how = 'leave them out, as missing_reward="skip" does' if what == "reward" else "leave them out"
+        raise InvalidValue(f"{what} is missing at row {row}, and in {series.null_count()} rows in all; {how}")
     return series.rechunk() if series.dtype != pl.Null else series
 
 
@@ -70,12 +75,12 @@ def label_codes(series: pl.Series, labels: Labels) -> tuple[list[Label], IntArra
     import polars as pl
 
     kind = series.dtype
+    if not len(series):
+        return [], np.empty(0, dtype=np.int64)  # a column without values may have any type
     if isinstance(kind, pl.Categorical | pl.Enum):
         series = series.cast(pl.String)
     elif not (kind.is_integer() or kind == pl.String):
-        if kind == pl.Null and not len(series):
-            return [], np.empty(0, dtype=np.int64)
-        first = series[0] if len(series) else None
+        first = series[0]
         if kind == pl.Object:  # values of more than one kind, or whole numbers beyond 64 bits: the first wrong one says
             labels.checked_all(series.to_list())
         raise InvalidValue(
@@ -112,7 +117,7 @@ def rewards_of(series: pl.Series) -> Array:
     """Return rewards as finite floats."""
     import polars as pl
 
-    if not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
+    if len(series) and not (series.dtype.is_numeric() or series.dtype == pl.Boolean):
         raise InvalidValue(
             f"expected rewards to be numbers, got the column {series.name!r} of type {series.dtype}; cast it first"
         )

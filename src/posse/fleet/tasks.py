@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse.checks import nearest
 from posse.engine.commit import Steps, commit
 from posse.errors import UnknownTask
 from posse.fleet.labels import Label, Labels, require_one_by_one
@@ -28,7 +29,7 @@ class Tasks(Labels):
         """Return the number of a task, or raise if there is none of this name."""
         number = self.get(task)
         if number is None:
-            raise UnknownTask(f"no task {task!r} among the {len(self)} tasks of this fleet")
+            raise UnknownTask(f"no task {task!r} in this fleet; {nearest(task, self, 'tasks')}")
         return number
 
     def require_loaded(self, labels: list[Label]) -> None:

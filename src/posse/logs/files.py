@@ -128,6 +128,8 @@ def format_to_write(path: Path, asked: str | None = None) -> str:
 def recognise(path: Path) -> str:
     """Return the format of a file by its name, or by its content where the name leaves it open."""
     chosen = _by_name(path)
+    if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
+        raise DataFileError(f"expected a log or a table, got the spreadsheet {path}; save it as .csv")
     if chosen in ("parquet", "obp", "dsjson"):
         return chosen
     try:

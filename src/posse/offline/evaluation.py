@@ -97,6 +97,8 @@ def evaluate(
     InvalidValue
         If a reward is none of its family, or a setting is out of range.
     """
+    if not isinstance(log, LoggedBandit) and not hasattr(log, "n_rows"):
+        raise InvalidValue(f"expected log to be a Log or LoggedBandit, got {type(log).__name__}; pass Log(table)")
     rules = Limits() if limits is None else limits
     choices = _checked(ESTIMATORS if estimators is None else estimators, confidence, resamples, folds, clip, seed)
     asked = list(target) if isinstance(target, list | tuple) else [target]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from posse.checks import real_array
+from posse.checks import nearest, real_array, shortened
 from posse.errors import InvalidValue, ShapeError, UnknownArm
 from posse.fleet.catalogue import Catalogue
 from posse.fleet.knowing import task_feature_names, with_more_tasks
@@ -65,8 +65,7 @@ class Always:
     def probabilities(self, data: LoggedBandit) -> Array:
         """Return 1 for the arm, also where it was not eligible: the evaluation is then refused."""
         if self.arm not in data.arm_labels:
-            known = ", ".join(map(repr, data.arm_labels))
-            raise UnknownArm(f"no arm {self.arm!r} in the log; its arms are {known}")
+            raise UnknownArm(f"no arm {self.arm!r} in the log; {nearest(self.arm, data.arm_labels, 'arms')}")
         result = np.zeros((data.n_rows, data.n_arms))
         result[:, data.arm_labels.index(self.arm)] = 1.0
         return result
@@ -195,8 +194,8 @@ def as_target(value: Any) -> Target:
     if callable(value) and not isinstance(value, type):
         return Function(value, getattr(value, "__name__", "function"))
     raise InvalidValue(
-        f"a target must be a Target such as Uniform() or Fleet(posse), or a function of a LoggedBandit, but {value!r} "
-        "came"
+        "expected a target such as Uniform(), Learned('ebm-ts') or Fleet(posse), or a function of a LoggedBandit, got "
+        f"{shortened(value)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Figures, drawn from results. Needs the extra ``posse[plot]``."""
+"""Figures, drawn from results. Needs Matplotlib."""
 
 from posse.plotting.intervals import Interval, plot_intervals
 from posse.plotting.offline import plot_evaluation

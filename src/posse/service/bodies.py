@@ -56,7 +56,9 @@ def parse(model: type[Model], body: bytes) -> Model:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        # A field that is misspelt is missing, too; its name says more.
+        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
         if first["type"] == "json_invalid":
             raise ApiError("invalid_json", f"the body is not JSON: {first['msg']}") from None
         field = invalid_field(_place(first["loc"]))

@@ -46,7 +46,7 @@ def new_key(
     chosen = tuple(scope for scope in SCOPES if scope in (scopes := set(scopes)))
     unknown = set(scopes) - set(SCOPES)
     if unknown or not chosen:
-        came = ", ".join(sorted(unknown)) or "none"
+        came = ", ".join(map(repr, sorted(unknown))) or "none"
         raise InvalidValue(f"expected scopes to be some of {', '.join(SCOPES)}, got {came}")
     if len(label) > LONGEST_LABEL or not (label.isprintable()):
         raise InvalidValue(f"a label must have at most {LONGEST_LABEL} visible characters")

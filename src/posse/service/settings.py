@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from posse.checks import number, one_of, whole_number
+from posse.checks import nearest, number, one_of, whole_number
 from posse.errors import InvalidValue
 from posse.service.keys import RULES
 from posse.service.log_lines import FORMATS
@@ -116,11 +116,20 @@ def read_settings(path: str | None, **options: Any) -> Settings:
         None means not given.
     """
     values = {} if path is None else _read(path)
-    values |= {name: value for name, value in options.items() if value is not None}
-    limits = values.pop("limits", {})
+    try:
+        _settings(values)
+    except InvalidValue as error:  # what options say wrongly is not the file's fault
+        raise type(error)(f"{path}: {error}") from None
+    return _settings(values | {name: value for name, value in options.items() if value is not None})
+
+
+def _settings(values: dict[str, Any]) -> Settings:
+    """Return the settings that these values say."""
+    limits = values.get("limits", {})
     if not isinstance(limits, dict):
         raise InvalidValue(f"expected limits to be a table, [limits], got {limits!r}")
-    settings: Settings = _checked(Settings, values, "")
+    others = {name: value for name, value in values.items() if name != "limits"}
+    settings: Settings = _checked(Settings, others, "")
     return dataclasses.replace(settings, limits=_checked(Limits, limits, "limits."))
 
 
@@ -139,7 +148,8 @@ def _checked(kind: type[Any], values: dict[str, Any], prefix: str) -> Any:
     checked: dict[str, Any] = {}
     for name, value in values.items():
         if name not in names:
-            raise InvalidValue(f"no setting {prefix}{name}; the settings are {', '.join(prefix + n for n in names)}")
+            known = [prefix + known for known in names]
+            raise InvalidValue(f"no setting {prefix}{name}; {nearest(prefix + name, known, 'settings')}")
         default = getattr(defaults, name)
         if isinstance(default, bool):
             if not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Whether somebody traces this process with OpenTelemetry, which is an extra (``posse[otel]``)."""
+"""Whether somebody traces this process with OpenTelemetry, which posse itself does not need."""
 
 from __future__ import annotations
 

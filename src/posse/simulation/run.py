@@ -76,7 +76,7 @@ def simulate(
         Show a progress bar. None: when standard error is a terminal. A callable is told how many seeds are newly
         done: first those that the file already has, then each as it finishes.
     engine : {"processes", "ray"}, default None
-        Where seeds run: on this machine (None), or on a Ray cluster, connected or in RAY_ADDRESS (``posse[ray]``).
+        Where seeds run: on this machine (None), or on a Ray cluster, connected or in RAY_ADDRESS.
         The result is the same.
 
     Returns

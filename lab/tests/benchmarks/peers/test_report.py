@@ -84,4 +84,4 @@ def test_the_report_is_plain_and_whole(report):
     assert said["blocks"]["rows"][1]["ratio"] == {"ebmTS": 0.8, "ebmUCB": pytest.approx(100 / 150)}
     assert said["parsed"]["best"] == 4e-6
     assert len(said["bars"]) == 9
-    assert said["skipped"]["mabwiser"].endswith("pip install 'posse[peers]'")
+    assert said["skipped"]["mabwiser"].endswith("pip install '.[peers]' in posse's folder")
