@@ -75,6 +75,8 @@ def numbers_of(column: pl.Series, source: str) -> pl.Series:
 
     if column.dtype.is_numeric() or column.dtype in (pl.Boolean(), pl.Null()):
         return column
+    if column.dtype == pl.Object():  # values of several kinds
+        column = pl.Series(column.name, [None if value is None else str(value) for value in column])
     if column.dtype == pl.String():
         low = column.str.strip_chars().str.to_lowercase()
         if low.drop_nulls().is_in(["true", "false"]).all():

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas calls the index of a frame that was written
-PROPENSITIES = ("propensity", "propensity_score", "pscore", "propensities", "action_prob", "p", "prob", "probability")
+CERTAIN = ("propensity", "propensity_score", "pscore")  # names of nothing else, whatever the values are
+PROPENSITIES = (*CERTAIN, "propensities", "action_prob", "p", "prob", "probability")
 TIMES = ("time", "timestamp", "datetime", "date", "ts", "event_time", "created_at", "day")
 AFTERWARDS = ("reward_at", "reward_timestamp", "reward_date", "expected_rewards")
 ID = re.compile(r"(?:^|_)(?:id|uuid|guid|key|index|idx|row)$|[a-z]I[dD]$", re.IGNORECASE)
@@ -79,7 +80,7 @@ def _recognised(column: pl.Series) -> ColumnUse:
         return ColumnUse(name, "of logs", "no feature")
     if column.null_count() == column.len():
         return ColumnUse(name, LEFT_OUT, EMPTY)
-    if low in PROPENSITIES and _all_probabilities(column):
+    if low in CERTAIN or (low in PROPENSITIES and _all_probabilities(column)):
         return ColumnUse(name, "propensity", "by its name")
     if name == "decision_id" and (column.dtype.is_integer() or _is_text(column)):
         return ColumnUse(name, "decision id", "by its name")
