@@ -15,7 +15,8 @@ from posse.errors import InvalidValue
 if TYPE_CHECKING:
     from posse.logs import ColumnUse, Log
 
-MOST = 30  # columns that get a line each
+MOST = 30  # columns that get a line each; of more, those that are alike share one
+FEW = 4  # alike that get a line each all the same
 WIDEST = 32  # of a name, before what comes of it
 
 TaskColumn = Annotated[str, typer.Option("--task-column", metavar="NAME", help="The column of a table with the task.")]
@@ -97,15 +98,17 @@ def _option(found: re.Match[str]) -> str:
 
 
 def show_columns(columns: Sequence[ColumnUse]) -> None:
-    """Print what becomes of every column, a line each; many of a kind share one."""
-    groups: dict[Any, list[str]] = {}
-    for place, use in enumerate(columns):
-        several = len(columns) > MOST and use.use in ("feature", "left out")
-        groups.setdefault((_words(use), None if several else place), []).append(use.name)
+    """Print what becomes of every column."""
+    alike: dict[str, list[str]] = {}
+    for use in columns:
+        alike.setdefault(_words(use), []).append(use.name)
     width = min(WIDEST, max((len(use.name) for use in columns), default=0))
-    for (words, _), names in groups.items():
-        more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-        typer.echo(f"{names[0] or '(no name)':<{width}}  {words}{more}", err=True)
+    for use in columns:
+        words, names = _words(use), alike[_words(use)]
+        grouped = len(columns) > MOST and len(names) > FEW
+        if not grouped or use.name == names[0]:
+            more = f" (and {len(names) - 1} more)" if grouped else ""
+            typer.echo(f"{use.name or '(no name)':<{width}}  {words}{more}", err=True)
 
 
 def _words(use: ColumnUse) -> str:
