@@ -69,7 +69,7 @@ def test_columns_without_a_name_of_ours_are_read_by_what_they_are():
     assert log.features == ["age", "city", "phone"]
     assert log.frame["propensity"].to_list()[:2] == [0.5, 0.25]
     assert str(log.frame["time"][25]) == "2026-01-02 01:30:00+00:00"
-    assert log.names == Names("store", "offer", "sold")
+    assert log.names == Names("store", "offer", "sale")
 
 
 def test_who_names_a_column_is_right():

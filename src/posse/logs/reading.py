@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 NESTED = {"context", "eligible", "probabilities", "expected_rewards", ARM_FEATURES, "task_features"}
+NOUNS = {"sold": "sale", "bought": "purchase", "purchased": "purchase", "clicked": "click", "converted": "conversion"}
 FIRST = 100  # lines that are looked at to tell a log from a table
 
 
@@ -255,8 +256,9 @@ def with_family(uses: Sequence[ColumnUse], family: str, why: str) -> list[Column
 
 
 def names_of(asked: Asked) -> Names:
-    """Return the names of columns as words for task, arm and reward."""
-    return Names(*(name.replace("_", " ") for name in (asked.task, asked.arm, asked.reward)))
+    """Return the names of columns as words for task, arm and reward, of which sentences need nouns."""
+    words = [name.replace("_", " ") for name in (asked.task, asked.arm, asked.reward)]
+    return Names(*words[:2], NOUNS.get(words[2].lower(), words[2]))
 
 
 def labels_of(column: pl.Series, role: str, source: str) -> pl.Series:

@@ -89,7 +89,8 @@ def make_report(
     if fleet is None and log is None:
         raise InvalidValue("expected a fleet, a log or both, got neither; pass one")
     if log is not None:
-        begin("reading the log")
+        if not isinstance(log, Log):
+            begin("reading the log")
         log = read_table(log, rewards=rewards)
     from_log = fleet is None
     if fleet is None:
