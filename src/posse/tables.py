@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 DEEPEST = 16  # mappings and lists inside each other; deeper ones are kept as objects
+LAST = 1 << 16  # bytes that hold the last line of a file
 EXACT = 2**53  # whole numbers up to this size are floats without loss
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson")  # text also gzipped: .csv.gz
 EXPECTED = (
@@ -188,11 +189,15 @@ def _from_file(path: Path, name: str) -> pl.DataFrame:
     try:
         if suffix == ".parquet":
             return pl.read_parquet(path, glob=False, hive_partitioning=False)  # a folder may be called report[1]
-        data = gzip.decompress(path.read_bytes()) if zipped else path.read_bytes()
         if suffix in (".csv", ".tsv"):
-            return _from_csv(data, "," if suffix == ".csv" else "\t", where)
+            source = gzip.decompress(path.read_bytes()) if zipped else path
+            return _from_csv(source, "," if suffix == ".csv" else "\t", where)
         # Polars would turn 1 into "1" where another line has text.
-        return _from_rows(_json_lines(data, where), name)
+        return _from_rows(_json_lines(gzip.decompress(path.read_bytes()) if zipped else path.read_bytes(), where), name)
+    except pl.exceptions.NoDataError:
+        raise InvalidValue(
+            f"{where} cannot be read: it is empty; expected a line with the names of columns, and rows"
+        ) from None
     except (EOFError, zlib.error):
         raise InvalidValue(f"{where} cannot be read: it is cut off; copy it again") from None
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
@@ -204,18 +209,19 @@ def _from_file(path: Path, name: str) -> pl.DataFrame:
         raise InvalidValue(f"{where} cannot be read: it is damaged") from None
 
 
-def _from_csv(data: bytes, separator: str, where: str) -> pl.DataFrame:
+def _from_csv(source: Path | bytes, separator: str, where: str) -> pl.DataFrame:
     import polars as pl
 
-    if not data.strip():
-        raise InvalidValue(f"{where} cannot be read: it is empty; expected a line with the names of columns, and rows")
     # Types from all rows: a column that turns from whole numbers to text far down is text.
-    frame = pl.read_csv(data, separator=separator, infer_schema_length=None)
+    frame = pl.read_csv(source, separator=separator, infer_schema_length=None, glob=False)
+    other = next((mark for mark in ";\t,|" if frame.width == 1 and mark in frame.columns[0]), None)
+    if other is not None:
+        raise InvalidValue(f"expected {separator!r} between the columns of {where}, got {other!r}; write it with that")
     for label in frame.columns:
         if f"{label}_duplicated_0" in frame.columns:
             raise InvalidValue(f'{where} has two columns "{label}"; rename one')
     if frame.height and frame[-1, -1] is None:  # Polars fills up a line that is too short
-        last = data.rstrip(b"\r\n").rpartition(b"\n")[2].decode("utf-8", "replace")
+        last = _end_of(source).rstrip(b"\r\n").rpartition(b"\n")[2].decode("utf-8", "replace")
         fields = len(next(csv.reader(io.StringIO(last), delimiter=separator)))
         if fields < frame.width and '"' not in last:
             raise InvalidValue(
@@ -223,6 +229,15 @@ def _from_csv(data: bytes, separator: str, where: str) -> pl.DataFrame:
                 "remove that line"
             )
     return frame
+
+
+def _end_of(source: Path | bytes) -> bytes:
+    """Return the last bytes of a file, enough for its last line."""
+    if isinstance(source, bytes):
+        return source[-LAST:]
+    with source.open("rb") as stream:
+        stream.seek(max(source.stat().st_size - LAST, 0))
+        return stream.read()
 
 
 def _json_lines(data: bytes, where: str) -> list[dict[str, Any]]:

@@ -305,6 +305,8 @@ def test_rows_without_a_reward_are_asked_about(make):
     assert Posse.fit(table, **SHOP, absent_reward=0.0).n_rewards == 60
     with pytest.raises(InvalidValue, match="got both"):
         Posse.fit(table, **SHOP, absent_reward=0.0, missing_reward="skip")
+    with pytest.raises(InvalidValue, match="rewards that differ"):  # only what was bought is in the table
+        Posse.fit(make(shop(sold=[None, 1.0] * 30)), **SHOP, missing_reward="skip")
     waiting = Log({"task": ["a", "a", "b"], "arm": ["x", "y", "x"], "reward": [None, 1.0, 2.0]})
     assert Posse.fit(waiting).n_rewards == 2  # rewards of a log may be on their way
 
@@ -332,6 +334,9 @@ def test_an_empty_file_is_refused(tmp_path):
         (tmp_path / "shop.csv").write_text(text)
         with pytest.raises(InvalidValue, match="rows"):
             read_table(tmp_path / "shop.csv", **SHOP)
+    (tmp_path / "shop.csv").write_text("store;offer;sold\na;b;1\n")
+    with pytest.raises(InvalidValue, match="got ';'"):
+        read_table(tmp_path / "shop.csv", **SHOP)
     (tmp_path / "shop.csv").write_text("store,offer,sold,sold\na,b,1,2\n")
     with pytest.raises(InvalidValue, match='two columns "sold"'):
         read_table(tmp_path / "shop.csv", **SHOP)

@@ -157,7 +157,8 @@ def fit(
                 contexts = contexts.drop(task_feature)
             spec = _declared(contexts, features, standardise=standardise)
             settings |= _task_features(of_tasks, standardise=standardise)
-            fleet = Posse(**settings_for(logged, spec, settings))
+            with in_options():
+                fleet = Posse(**settings_for(logged, spec, settings))
             if of_tasks is not None:
                 fleet.set_task_features(of_tasks)
             begin(f"learning {logged.n_rows:,} rows")

@@ -190,7 +190,12 @@ def settled(log: Log, missing: str | None, absent: float | None) -> Log:
     decided = missing_rewards(missing, absent, log.frame["reward"].null_count(), log.n_rows, ours=not log.columns)
     if decided == "absent":
         return log.with_rewards(absent)
-    return log.with_rewards() if missing == "skip" else log
+    if missing != "skip":
+        return log
+    rewarded = log.with_rewards()
+    if log.columns:
+        _require_rewards(rewarded.frame["reward"], "the rows with a reward")
+    return rewarded
 
 
 def missing_rewards(missing: str | None, absent: float | None, count: int, n_rows: int, *, ours: bool) -> str:
@@ -231,8 +236,7 @@ def _from_table(frame: pl.DataFrame, asked: Asked, source: str, rewards: str | N
     }
     require_choices(made["arm"].unique(), made["arm"].name, source)
     _require_tasks(made["task"], source)
-    looks = made["reward"].to_frame().select(reward_looks(made["reward"].name)).row(0, named=True)
-    require_rewards(looks, made["reward"].name, source)
+    looks = _require_rewards(made["reward"], source)
     said = frame["reward_family"] if "reward_family" in of_logs else None
     family, why = family_of_looks(looks, truths=made["reward"].dtype == pl.Boolean(), asked=rewards, said=said)
     if "propensity" in columns:
@@ -302,6 +306,13 @@ def require_choices(arms: pl.Series, name: str, source: str) -> None:
             f"expected at least two arms in column {name!r} of {source}, got only {shown(arms[0])}: there is nothing "
             "to choose; name another column"
         )
+
+
+def _require_rewards(rewards: pl.Series, source: str) -> dict[str, Any]:
+    """Return what was seen of rewards; raise unless something can be learned from them."""
+    looks = rewards.to_frame().select(reward_looks(rewards.name)).row(0, named=True)
+    require_rewards(looks, rewards.name, source)
+    return looks
 
 
 def _require_tasks(tasks: pl.Series, source: str) -> None:
