@@ -261,8 +261,8 @@ def with_family(uses: Sequence[ColumnUse], family: str, why: str) -> list[Column
 
 def names_of(asked: Asked) -> Names:
     """Return the names of columns as words for task, arm and reward, of which sentences need nouns."""
-    words = [name.replace("_", " ") for name in (asked.task, asked.arm, asked.reward)]
-    return Names(*words[:2], NOUNS.get(words[2].lower(), words[2]))
+    task, arm, reward = (name.replace("_", " ") for name in (asked.task, asked.arm, asked.reward))
+    return Names(task, arm, NOUNS.get(reward.lower(), reward))
 
 
 def labels_of(column: pl.Series, role: str, source: str) -> pl.Series:
