@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
-RUN = {"README.md", "own-rule.md"}
+RUN = {"README.md", "own-rule.md", "your-table.md"}
 LONG_RUNNING = {"serve", "warmup", "demo", "lab"}
 BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>\w+) -->\n)?```(?P<kind>python|sh|\{code-cell\}[^\n]*)\n(?P<code>.*?)^```$"

@@ -156,7 +156,6 @@ PYTHON = {
     "a policy for a target": (lambda _: evaluate(logged(), "ebm-ts"), "'ebm-ts'", "Learned"),
     "a target that is learned by no policy": (lambda _: evaluate(logged(), Learned("ebm")), "'ebm'", "ebm-ts"),
     "an estimator that is none": (lambda _: evaluate(logged(), Uniform(), estimators=["drr"]), "drr", "'dr'"),
-    "a table for a log": (lambda _: evaluate(pl.DataFrame(table()), Uniform()), "DataFrame", "Log("),
     "a policy to make with a typo": (
         lambda _: make_policy("lin-uc", n_tasks=1, n_arms=2, n_features=1), "'lin-uc'", "did you mean 'lin-ucb'",
     ),

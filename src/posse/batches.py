@@ -86,6 +86,15 @@ class TableFiles:
         """Return all rows as a lazy frame."""
         return self._scan(self.paths)
 
+    def collect(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """Return what was asked of the rows; an error says which files it is about."""
+        found: pl.DataFrame = self._safely(lambda: rows.collect(engine="streaming"))
+        return found
+
+    def first_rows(self, n_rows: int) -> pl.DataFrame:
+        """Return the first rows."""
+        return self.collect(self.scan().head(n_rows))
+
     def batches(self, columns: Sequence[str], first: int = 0) -> Iterator[pl.DataFrame]:
         """Yield these columns from row ``first`` on, in order; the next batch is read while one is worked on."""
         with ThreadPoolExecutor(1, "posse-read") as reader:

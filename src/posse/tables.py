@@ -7,9 +7,13 @@ becomes null. NaN in a column of floats stays NaN: Polars tells the two apart, a
 
 from __future__ import annotations
 
+import csv
 import datetime
+import gzip
+import io
 import json
 import sys
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import islice
@@ -24,11 +28,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 DEEPEST = 16  # mappings and lists inside each other; deeper ones are kept as objects
+LAST = 1 << 16  # bytes that hold the last line of a file
 EXACT = 2**53  # whole numbers up to this size are floats without loss
-SUFFIXES = (".parquet", ".csv", ".jsonl", ".ndjson")
+SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson")  # text also gzipped: .csv.gz
 EXPECTED = (
     "a Polars or pandas data frame, an Arrow table, a mapping of columns, a list of mappings, or the path of a "
-    f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file"
+    f"{', '.join(SUFFIXES)} or .gz file"
 )
 
 
@@ -40,7 +45,7 @@ def as_frame(table: Any, *, name: str = "table") -> pl.DataFrame:
     table : Polars, pandas or Arrow table, mapping of columns, list of mappings, or path
         Anything with ``__arrow_c_stream__`` is an Arrow table. The index of a pandas table is ignored; its categoricals
         become what their categories are. Keys that a mapping in a list lacks are null. A path ends in .parquet, .csv,
-        .jsonl or .ndjson.
+        .tsv, .jsonl or .ndjson; text may be gzipped, as in .csv.gz.
     name : str
         What errors call it.
 
@@ -161,44 +166,94 @@ def _from_rows(rows: Sequence[Mapping[Any, Any]], name: str) -> pl.DataFrame:
     return _assemble([(label, [row.get(label) for row in rows]) for label in labels], name)
 
 
+def suffix_of(path: Path) -> str:
+    """Return what the name of a table's file ends in, without .gz.
+
+    Examples
+    --------
+    >>> suffix_of(Path("shop.CSV.gz"))
+    '.csv'
+    """
+    return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
 def _from_file(path: Path, name: str) -> pl.DataFrame:
     import polars as pl
 
-    if path.suffix.lower() not in SUFFIXES:
+    suffix, zipped = suffix_of(path), path.suffix.lower() == ".gz"
+    if suffix not in SUFFIXES or (zipped and suffix == ".parquet"):
         raise InvalidValue(f"expected {name} to be {EXPECTED}, got the path {path}")
     if not path.is_file():
         raise MissingData(f"{name} {path} is not there; give the path of a file")
+    where = f"{name} {path}"
     try:
-        match path.suffix.lower():
-            case ".parquet":
-                return pl.read_parquet(path, glob=False)  # a folder may be called report[1]
-            case ".csv":
-                # Types from all rows: a column that turns from whole numbers to text far down is text.
-                frame = pl.read_csv(path, infer_schema_length=None, glob=False)
-                for label in frame.columns:
-                    if f"{label}_duplicated_0" in frame.columns:
-                        raise InvalidValue(f'{name} {path} has two columns "{label}"; rename one')
-                return frame
-            case _:
-                # Polars would turn 1 into "1" where another line has text.
-                return _from_rows(_json_lines(path, name), name)
+        if suffix == ".parquet":
+            return pl.read_parquet(path, glob=False, hive_partitioning=False)  # a folder may be called report[1]
+        if suffix in (".csv", ".tsv"):
+            source = gzip.decompress(path.read_bytes()) if zipped else path
+            return _from_csv(source, "," if suffix == ".csv" else "\t", where)
+        # Polars would turn 1 into "1" where another line has text.
+        return _from_rows(_json_lines(gzip.decompress(path.read_bytes()) if zipped else path.read_bytes(), where), name)
+    except pl.exceptions.NoDataError:
+        raise InvalidValue(
+            f"{where} cannot be read: it is empty; expected a line with the names of columns, and rows"
+        ) from None
+    except (EOFError, zlib.error):
+        raise InvalidValue(f"{where} cannot be read: it is cut off; copy it again") from None
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
-        raise InvalidValue(f"{name} {path} cannot be read: {error}") from None
+        raise InvalidValue(f"{where} cannot be read: {error}") from None
+    except BaseException as error:
+        # Polars panics on some damaged files, and a panic is not an Exception.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InvalidValue(f"{where} cannot be read: it is damaged") from None
 
 
-def _json_lines(path: Path, name: str) -> list[dict[str, Any]]:
+def _from_csv(source: Path | bytes, separator: str, where: str) -> pl.DataFrame:
+    import polars as pl
+
+    # Types from all rows: a column that turns from whole numbers to text far down is text.
+    frame = pl.read_csv(source, separator=separator, infer_schema_length=None, glob=False)
+    other = next((mark for mark in ";\t,|" if frame.width == 1 and mark in frame.columns[0]), None)
+    if other is not None:
+        raise InvalidValue(f"expected {separator!r} between the columns of {where}, got {other!r}; write it with that")
+    for label in frame.columns:
+        if f"{label}_duplicated_0" in frame.columns:
+            raise InvalidValue(f'{where} has two columns "{label}"; rename one')
+    if frame.height and frame[-1, -1] is None:  # Polars fills up a line that is too short
+        last = _end_of(source).rstrip(b"\r\n").rpartition(b"\n")[2].decode("utf-8", "replace")
+        fields = len(next(csv.reader(io.StringIO(last), delimiter=separator)))
+        if fields < frame.width and '"' not in last:
+            raise InvalidValue(
+                f"{where} is cut off: expected {frame.width} fields in the last line, got {fields}; copy it again, or "
+                "remove that line"
+            )
+    return frame
+
+
+def _end_of(source: Path | bytes) -> bytes:
+    """Return the last bytes of a file, enough for its last line."""
+    if isinstance(source, bytes):
+        return source[-LAST:]
+    with source.open("rb") as stream:
+        stream.seek(max(source.stat().st_size - LAST, 0))
+        return stream.read()
+
+
+def _json_lines(data: bytes, where: str) -> list[dict[str, Any]]:
     rows = []
-    with path.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InvalidValue(f"line {number} of {name} {path} is not JSON: {error}") from None
-            if not isinstance(row, dict):
-                raise InvalidValue(f"expected line {number} of {name} {path} to be an object, got {line.strip()[:60]}")
-            rows.append(row)
+    lines = data.decode("utf-8-sig").rstrip().split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            cut = " (the last: is the file cut off?)" if 1 < number == len(lines) else ""
+            raise InvalidValue(f"line {number} of {where}{cut} is not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise InvalidValue(f"expected line {number} of {where} to be an object, got {line.strip()[:60]}")
+        rows.append(row)
     return rows
 
 

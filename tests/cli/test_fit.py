@@ -58,6 +58,8 @@ def fleet(run, tmp_path):
         "offer",
         "--reward-column",
         "sold",
+        "--missing-reward",
+        "skip",
         "--out",
         out,
         "--seed",
@@ -81,7 +83,7 @@ def test_fit_learns_what_learn_many_does(fleet):
 
 
 def test_fit_lets_old_rows_fade(run, tmp_path):
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     table, out = tmp_path / "sales.parquet", tmp_path / "fleet.posse"
     sales().with_columns(day=pl.int_range(ROWS) * 86400.0).write_parquet(table)
     result = run("fit", table, *columns, "--out", out, "--drift", 50, "--time-column", "day")
@@ -96,8 +98,6 @@ def test_fit_lets_old_rows_fade(run, tmp_path):
     assert "half-life 50 days" in run("inspect", out).output
     with pytest.raises(InvalidValue, match="days or `learn`"):
         run("fit", table, *columns, "--out", out, "--drift", "soon")
-    with pytest.raises(InvalidValue, match="give both"):
-        run("fit", table, *columns, "--out", out, "--time-column", "day")
     with pytest.raises(InvalidValue, match="'when'"):
         run("fit", table, *columns, "--out", out, "--drift", 3, "--time-column", "when")
 
@@ -127,6 +127,8 @@ def test_fit_says_what_it_learned_and_left_out(run, tmp_path):
         "offer",
         "--reward-column",
         "sold",
+        "--missing-reward",
+        "skip",
         "--out",
         tmp_path / "f.posse",
     ]
@@ -151,6 +153,8 @@ def test_fit_takes_declared_features_from_a_file(run, tmp_path, fleet):
         "offer",
         "--reward-column",
         "sold",
+        "--missing-reward",
+        "skip",
         "--out",
         tmp_path / "g.posse",
     ]
@@ -166,7 +170,7 @@ def test_fit_takes_declared_features_from_a_file(run, tmp_path, fleet):
 def test_fit_names_the_column_that_is_not_there(run, tmp_path):
     sales().write_parquet(tmp_path / "sales.parquet")
 
-    with pytest.raises(InvalidValue, match=r"no column 'task'; its columns are store, offer.*--task-column"):
+    with pytest.raises(InvalidValue, match=r"the task, arm and reward columns .*store, offer.*--task-column"):
         run("fit", tmp_path / "sales.parquet")
 
 
@@ -269,6 +273,8 @@ def test_tasks_named_by_numbers_are_typed_as_numbers(run, tmp_path):
         "offer",
         "--reward-column",
         "sold",
+        "--missing-reward",
+        "skip",
         "--out",
         out,
     )
@@ -351,17 +357,17 @@ def test_what_pending_decisions_count_as_is_shown(run, tmp_path):
 def test_fit_leaves_out_the_index_that_pandas_wrote_and_standardises_on_request(run, tmp_path):
     table, out = tmp_path / "sales.csv", tmp_path / "fleet.posse"
     sales().to_pandas().to_csv(table)  # with its index, under an empty name
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
 
     result = run("fit", table, *columns, "--out", out, "--standardise")
 
-    assert "left out the index" in result.stderr
+    assert "left out: an index that pandas wrote" in result.stderr
     features = Posse.load(out).features
     assert features.names == ("age", "weather")
     age = sales()["age"][1:]  # the first row has no reward
     assert features.features[0].center == pytest.approx(age.mean())
     assert features.features[0].spread == pytest.approx(age.std(ddof=0))
-    with pytest.raises(InvalidValue, match="--standardise or --features, not both"):
+    with pytest.raises(InvalidValue, match="--features, --feature or --standardise"):
         run("fit", table, *columns, "--out", out, "--standardise", "--features", tmp_path / "spec.json")
 
 
@@ -370,7 +376,7 @@ def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
     sales().with_columns(sold=(pl.col("sold") > 0).cast(pl.Int64)).write_parquet(table)
     columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
 
-    assert run("fit", table, "--out", out, *columns, "--rewards", "binary", "--absent-reward", "0").exit_code == 0
+    assert run("fit", table, "--out", out, *columns, "--absent-reward", "0").exit_code == 0
     fleet = Posse.load(out)
     assert fleet.rewards == "binary"
     assert fleet.n_rewards == ROWS
@@ -389,7 +395,7 @@ def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
     assert "coefficients are of the logit" in task
     sales().write_parquet(table)
     with pytest.raises(InvalidValue, match="expected binary rewards"):
-        run("fit", table, *columns, "--rewards", "binary")
+        run("fit", table, *columns, "--rewards", "binary", "--missing-reward", "skip")
 
 
 def test_what_rewards_are_is_read_from_the_log(run, tmp_path):
@@ -424,8 +430,9 @@ def test_a_folder_of_many_rows_is_fitted_like_one_table(run, tmp_path, monkeypat
     table[150:].write_parquet(tmp_path / "rows" / "2.parquet")
     table.write_parquet(tmp_path / "all.parquet")
     one, many = tmp_path / "one.posse", tmp_path / "many.posse"
-    assert run("fit", tmp_path / "all.parquet", "--out", one, "--seed", "1").exit_code == 0
-    result = run("fit", tmp_path / "rows", "--out", many, "--seed", "1")
+    skip = ("--missing-reward", "skip")
+    assert run("fit", tmp_path / "all.parquet", "--out", one, "--seed", "1", *skip).exit_code == 0
+    result = run("fit", tmp_path / "rows", "--out", many, "--seed", "1", *skip)
     assert result.exit_code == 0
     assert "399 rewards learned, 1 without a reward left out" in result.stdout
     assert not (tmp_path / "many.posse.checkpoint").exists()
@@ -434,14 +441,14 @@ def test_a_folder_of_many_rows_is_fitted_like_one_table(run, tmp_path, monkeypat
     for mine, other in zip(many.statistics.sums, one.statistics.sums, strict=True):
         np.testing.assert_array_equal(mine, other)
     np.testing.assert_array_equal(one.prior.covariance, many.prior.covariance)
-    result = run("fit", tmp_path / "rows" / "*.parquet", "--out", tmp_path / "scaled.posse", "--standardise")
+    result = run("fit", tmp_path / "rows" / "*.parquet", "--out", tmp_path / "scaled.posse", "--standardise", *skip)
     assert result.exit_code == 0
     assert Posse.load(tmp_path / "scaled.posse").features.features[0].center == pytest.approx(table["size"].mean())
 
 
 def test_fit_knows_what_belongs_to_a_task(run, tmp_path):
     out, table = tmp_path / "fleet.posse", tmp_path / "sales.parquet"
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     region = pl.col("store").replace_strict({f"store-{i}": ["north", "south"][i % 2] for i in range(6)})
     sales().with_columns(region=region, size=pl.col("store").str.tail(1).cast(pl.Int64)).write_parquet(table)
     done = run("fit", table, *columns, "--task-feature", "region", "--task-feature", "size", "--out", out)
@@ -450,9 +457,9 @@ def test_fit_knows_what_belongs_to_a_task(run, tmp_path):
     assert fleet.features.names == ("age", "weather")
     assert fleet.effects()["task"].keys() == {"region", "size"}
     assert about_task(fleet, "store-3") == {"region": "south", "size": 3}
-    with pytest.raises(InvalidValue, match="got 'country'; there are 'age', 'weather', 'region', 'size'"):
+    with pytest.raises(InvalidValue, match="got 'country'"):
         run("fit", table, *columns, "--task-feature", "country", "--out", out)
-    with pytest.raises(InvalidValue, match="expected one table with --task-feature"):
+    with pytest.raises(InvalidValue, match=r"expected one table .*--task-feature"):
         run("fit", f"{tmp_path}/*.parquet", *columns, "--task-feature", "region", "--out", out)
 
 
@@ -499,7 +506,7 @@ def test_fit_takes_the_last_that_a_log_says_about_a_task(run, tmp_path):
 
 
 def test_times_are_used_or_refused(run, tmp_path):
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     (tmp_path / "many").mkdir()
     for part in "ab":
         sales().with_columns(time=pl.lit(1e9), reward_time=pl.lit(1e9)).write_parquet(
@@ -509,7 +516,7 @@ def test_times_are_used_or_refused(run, tmp_path):
         run("fit", tmp_path / "many", *columns, "--drift", "learn", "--out", tmp_path / "fleet.posse")
     rows = [{"task": "t", "arm": "a", "reward": 1.0, "context": {"x": 1}, **time} for time in ({"time": 1e9}, {})]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(InvalidValue, match="expected the time of every row with --drift, got 1 of 2"):
+    with pytest.raises(InvalidValue, match="expected the time of every row with drift, got 1 of 2"):
         run("fit", tmp_path / "log.jsonl", "--drift", "3", "--out", tmp_path / "fleet.posse")
 
 
@@ -517,7 +524,7 @@ def test_a_fit_that_is_stopped_says_how_to_go_on(run, tmp_path, monkeypatch):
     (tmp_path / "rows").mkdir()
     for name in ("1", "2"):
         sales().write_parquet(tmp_path / "rows" / f"{name}.parquet")
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     learn, calls = Posse.learn_many, []
 
     def stopped(self, table, **settings):

@@ -165,7 +165,7 @@ def test_a_bad_line_is_one_clear_error(run, tmp_path):
     [
         (["check", "absent.jsonl"], MissingData, r"no log absent\.jsonl; give the path of a file"),
         (["check", "{file}", "--format", "csv"], InvalidValue, "format to be one of"),
-        (["check", "{file}", "--task-column", "x"], InvalidValue, "task says where dsjson or obp has the task"),
+        (["check", "{file}", "--task-column", "x"], InvalidValue, "a log of posse's with columns task, arm and reward"),
         (["convert", "{file}", "out.csv"], InvalidValue, r"cannot tell the format of out\.csv"),
         (["convert", "{file}", "no/out.jsonl"], DataFileError, "there is no folder no"),
         (["convert", "{file}", "out.jsonl", "--to", "xml"], InvalidValue, "format to be one of"),

@@ -1,22 +1,23 @@
-"""Tables with columns of their own names: which one is the task, the arm, the reward; what is no feature."""
+"""The options by which commands read any table, and what they say of its columns."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
-    import polars as pl
+    from posse.logs import ColumnUse, Log
 
-    from posse.logs import Log
-
-# How pandas calls the index of a frame that was written with it.
-INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")
+MOST = 30  # columns that get a line each; of more, those that are alike share one
+FEW = 4  # alike that get a line each all the same
+WIDEST = 32  # of a name, before what comes of it
 
 TaskColumn = Annotated[str, typer.Option("--task-column", metavar="NAME", help="The column of a table with the task.")]
 ArmColumn = Annotated[str, typer.Option("--arm-column", metavar="NAME", help="The column of a table with the arm.")]
@@ -24,58 +25,95 @@ RewardColumn = Annotated[
     str, typer.Option("--reward-column", metavar="NAME", help="The column of a table with the reward.")
 ]
 PropensityColumn = Annotated[
-    str,
-    typer.Option("--propensity-column", metavar="NAME", help="The column of a table with the arm's probability."),
+    str | None,
+    typer.Option(
+        "--propensity-column",
+        metavar="NAME",
+        help="The column of a table with the arm's probability. Default: recognised.",
+    ),
 ]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option("--time-column", metavar="NAME", help="The column of a table with the time. Default: recognised."),
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--feature", "-f", metavar="NAME", help="A feature; repeat for more. Default: all that look like one."
+    ),
+]
+Ignore = Annotated[
+    list[str] | None, typer.Option("--ignore", metavar="NAME", help="A column to leave out; repeat for more.")
+]
+Rewards = Annotated[
+    str | None,
+    typer.Option(
+        "--rewards",
+        help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...). Default: recognised; a log of "
+        "posse says it.",
+    ),
+]
+MissingReward = Annotated[
+    str | None,
+    typer.Option(
+        "--missing-reward",
+        metavar="WHAT",
+        help="`skip` leaves out rows without a reward, `error` refuses them. Default: a log is read without them, a "
+        "table with some is refused.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what becomes of the columns.")]
+
+OPTION = re.compile(
+    r"\b(?P<name>task|arm|reward|propensity|time|ignore|rewards|missing_reward|absent_reward)="
+    r"\[?(?P<value>'[^']*'|[\w.]+)\]?"
+)
+COLUMN = re.compile(r"\bexpected (task|arm|reward|propensity|time) to be(?= a column)")
 
 
-def read_table(path: Path) -> pl.DataFrame | None:
-    """Return a table of columns, without pandas' index, or None for what is a log."""
-    from posse.tables import as_frame
+def read(path: Path, *, quiet: bool = False, **asked: Any) -> Log:
+    """Return a log, or a table as one, and say what became of its columns."""
+    from posse.logs import read_table
 
-    if path.suffix not in (".parquet", ".csv"):
-        return None
-    table = as_frame(path)
-    if "context" in table.columns:
-        return None
-    index = [name for name in table.columns if INDEX.fullmatch(name)]
-    if index:
-        typer.echo(f"left out the index that pandas wrote: {', '.join(map(repr, index))}", err=True)
-    return table.drop(index)
+    with in_options():
+        log = read_table(path, **asked)
+    if not quiet:
+        show_columns(log.columns)
+    return log
 
 
-def require_columns(table: pl.DataFrame, path: Path, **columns: str) -> None:
-    """Raise unless a table has the columns of the task, the arm and so on."""
-    for name, column in columns.items():
-        if column not in table.columns:
-            raise InvalidValue(
-                f"{path} has no column {column!r}; its columns are {', '.join(table.columns)}. "
-                f"Say which one is the {name} with --{name}-column"
-            )
+@contextlib.contextmanager
+def in_options() -> Iterator[None]:
+    """Turn a complaint that names arguments of functions into one that names options."""
+    try:
+        yield
+    except InvalidValue as error:
+        said = COLUMN.sub(r"expected --\1-column to be", str(error))
+        error.args = (OPTION.sub(_option, said), *error.args[1:])
+        raise
 
 
-def read_log_or_table(
-    path: Path, *, task: str, arm: str, reward: str, propensity: str, propensity_needed: bool = True
-) -> Log:
-    """Return a log from its file, or from a table whose other columns are the features.
+def _option(found: re.Match[str]) -> str:
+    name = found["name"]
+    column = "-column" if name in ("task", "arm", "reward", "propensity", "time") else ""
+    return f"--{name.replace('_', '-')}{column} {found['value'].strip(chr(39))}"
 
-    Without ``propensity_needed`` a table may lack the column, if it was not asked for by a name of its own.
-    """
-    import polars as pl
 
-    from posse.logs import Log, read_log
-    from posse.logs.schema import ARM_FEATURES, COLUMNS
+def show_columns(columns: Sequence[ColumnUse]) -> None:
+    """Print what becomes of every column."""
+    alike: dict[str, list[str]] = {}
+    for use in columns:
+        alike.setdefault(_words(use), []).append(use.name)
+    width = min(WIDEST, max((len(use.name) for use in columns), default=0))
+    for use in columns:
+        words, names = _words(use), alike[_words(use)]
+        grouped = len(columns) > MOST and len(names) > FEW
+        if not grouped or use.name == names[0]:
+            more = f" (and {len(names) - 1} more)" if grouped else ""
+            typer.echo(f"{use.name or '(no name)':<{width}}  {words}{more}", err=True)
 
-    table = read_table(path)
-    if table is None:
-        return read_log(path)
-    named = {task: "task", arm: "arm", reward: "reward", propensity: "propensity"}
-    if not propensity_needed and propensity == "propensity" and propensity not in table.columns:
-        del named[propensity]
-    require_columns(table, path, **{name: column for column, name in named.items()})
-    # What has one of these names but was not meant is a feature, unless it says something about the decision.
-    clash = [name for name in named.values() if name in table.columns and name not in named]
-    table = table.drop(clash).rename(named)
-    features = [name for name in table.columns if name not in (*COLUMNS, ARM_FEATURES)]
-    context = table.select(pl.struct(features).alias("context")) if features else pl.DataFrame()
-    return Log(pl.concat([table.drop(features), context], how="horizontal"))
+
+def _words(use: ColumnUse) -> str:
+    if use.use == "feature":
+        return use.note
+    return f"{use.use}: {use.note}" if use.note else use.use

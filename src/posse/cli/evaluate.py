@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.checks import one_of
-from posse.cli.columns import ArmColumn, PropensityColumn, RewardColumn, TaskColumn, read_log_or_table
+from posse.cli.columns import (
+    ArmColumn,
+    Features,
+    Ignore,
+    MissingReward,
+    PropensityColumn,
+    Quiet,
+    RewardColumn,
+    Rewards,
+    TaskColumn,
+    TimeColumn,
+    in_options,
+    read,
+)
 from posse.cli.rules import is_rule, load_rule
 from posse.errors import InvalidValue, UnknownArm
 
@@ -29,7 +41,9 @@ TARGETS = (
 def evaluate(
     log: Annotated[
         Path,
-        typer.Argument(help="A log with propensities (.jsonl, .parquet; see `posse log`) or a table (.parquet, .csv)."),
+        typer.Argument(
+            help="A log (see `posse log`) or a table (.csv, .parquet, .jsonl), with the probability of every decision."
+        ),
     ],
     policy: Annotated[
         list[str] | None,
@@ -61,30 +75,21 @@ def evaluate(
         typer.Option("--group", "-g", metavar="COLUMN", help="Also by this column or feature; repeat for more."),
     ] = None,
     absent_reward: Annotated[
-        float | None, typer.Option(metavar="VALUE", help="The reward of rows without one. Default: left out.")
+        float | None, typer.Option(metavar="VALUE", help="The reward of rows without one. Default: none.")
     ] = None,
-    missing_reward: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHAT",
-            help="`skip` leaves out rows without a reward, however many there are; `error` refuses them. Default: left "
-            "out, and refused if they are too many.",
-        ),
-    ] = None,
-    rewards: Annotated[
-        str | None,
-        typer.Option(
-            help="What rewards are, for DM, DR and SWITCH-DR: number, binary (0 or 1) or count. Default: what the log "
-            "says; binary if they are true and false, else number."
-        ),
-    ] = None,
+    missing_reward: MissingReward = None,
+    rewards: Rewards = None,
     before: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only decisions before this time, e.g. 2026-03-01.")
     ] = None,
     task_column: TaskColumn = "task",
     arm_column: ArmColumn = "arm",
     reward_column: RewardColumn = "reward",
-    propensity_column: PropensityColumn = "propensity",
+    propensity_column: PropensityColumn = None,
+    time_column: TimeColumn = None,
+    feature: Features = None,
+    ignore: Ignore = None,
+    quiet: Quiet = False,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     resamples: Annotated[int, typer.Option(help="How often tasks are resampled.")] = 2000,
     folds: Annotated[int, typer.Option(help="Folds of the cross-fitting.")] = 5,
@@ -107,19 +112,19 @@ def evaluate(
         raise InvalidValue("expected something to evaluate, got nothing; pass --policy TARGET or --rule FILE.py:NAME")
     with long_stages() as begin:
         begin("loading")
+        from posse.logs.reading import settled
         from posse.offline import evaluate as run
 
         begin("reading the log")
-        columns: Any = {
-            "task": task_column,
-            "arm": arm_column,
-            "reward": reward_column,
-            "propensity": propensity_column,
-        }
-        rows = read_log_or_table(log, **columns)
+        rows = read(
+            log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column,
+            time=time_column, features=feature, ignore=ignore or (), rewards=rewards, quiet=quiet,
+            also=_columns_of(policy, against),
+        )  # fmt: skip
         if before is not None:
             rows = decisions_before(rows, before)
-        rows = with_missing_rewards(rows, missing_reward, absent_reward)
+        with in_options():
+            rows = settled(rows, missing_reward, absent_reward)
         targets = [*(target_option(text, rows) for text in policy or ()), *map(load_rule, rule or ())]
         begin("estimating what they would have earned")
         evaluation = run(
@@ -151,6 +156,12 @@ def evaluate(
         raise typer.Exit(1)
 
 
+def _columns_of(policy: list[str] | None, against: str | None) -> list[str]:
+    """Return the columns that targets read arms from, which may look like anything."""
+    named = [text.partition(":") for text in (*(policy or ()), against or "")]
+    return list(dict.fromkeys(name for kind, _, name in named if kind == "column" and name))
+
+
 def decisions_before(log: Log, text: str) -> Log:
     """Return the decisions of a log before a time; those without a time are an error."""
     from dataclasses import replace
@@ -167,21 +178,6 @@ def decisions_before(log: Log, text: str) -> Log:
     if times.null_count():
         raise InvalidValue(f"--before needs the time of every decision, but {times.null_count()} of the log have none")
     return replace(log, frame=log.frame.filter(times < moment))
-
-
-def with_missing_rewards(log: Log, missing: str | None, absent: float | None) -> Log:
-    """Return a log after a decision about its rows without a reward."""
-    if missing is not None:
-        one_of(missing, "--missing-reward", ("skip", "error"))
-        if absent is not None:
-            raise InvalidValue("give --missing-reward or --absent-reward, not both")
-        count = log.frame["reward"].null_count()
-        if missing == "error" and count:
-            raise InvalidValue(
-                f"{count} of {log.n_rows} rows have no reward; pass --missing-reward skip to leave them out"
-            )
-        return log.with_rewards()
-    return log if absent is None else log.with_rewards(absent)
 
 
 def target_option(text: str, log: Log) -> Any:

@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.columns import ArmColumn, RewardColumn, TaskColumn, read_table, require_columns
+from posse.cli.columns import (
+    ArmColumn,
+    Features,
+    Ignore,
+    MissingReward,
+    PropensityColumn,
+    Quiet,
+    RewardColumn,
+    Rewards,
+    TaskColumn,
+    TimeColumn,
+    in_options,
+    read,
+    show_columns,
+)
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -15,24 +29,23 @@ if TYPE_CHECKING:
 
     from posse.features import FeatureSpec
     from posse.fleet import Posse
+    from posse.logs.many import Look
 
 
 def fit(
     log: Annotated[
         Path,
         typer.Argument(
-            help="A log (.jsonl, .parquet; see `posse log`), a table (.parquet, .csv), or a folder or glob pattern of "
-            "tables, which may have more rows than fit in memory."
+            help="A log (see `posse log`) or a table (.csv, .parquet, .jsonl), or a folder or glob pattern of tables "
+            "(.parquet, .csv), which may have more rows than fit in memory."
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to save the fleet.")] = Path("fleet.posse"),
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, lin-ucb or random.")
     ] = "ebm-rand-ucb",
-    feature: Annotated[
-        list[str] | None,
-        typer.Option("--feature", "-f", metavar="NAME", help="A feature; repeat for more. Default: all there are."),
-    ] = None,
+    feature: Features = None,
+    ignore: Ignore = None,
     features: Annotated[
         Path | None, typer.Option(help="A JSON file that declares the features, as FeatureSpec.to_json gives it.")
     ] = None,
@@ -52,23 +65,16 @@ def fit(
     reward: RewardColumn = "reward",
     absent_reward: Annotated[
         float | None,
-        typer.Option(metavar="VALUE", help="The reward of rows and later decisions without one. Default: left out."),
+        typer.Option(metavar="VALUE", help="The reward of rows and later decisions without one. Default: none."),
     ] = None,
-    rewards: Annotated[
-        str | None,
-        typer.Option(
-            help="What rewards are: number, binary (0 or 1: clicks) or count (0, 1, 2, ...). Default: what the log "
-            "says; binary if they are true and false, else number."
-        ),
-    ] = None,
+    propensity: PropensityColumn = None,
+    missing_reward: MissingReward = None,
+    rewards: Rewards = None,
     drift: Annotated[
         str | None,
         typer.Option(metavar="DAYS", help="Half-life of old rewards, or `learn`. Default: old rewards count in full."),
     ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="With --drift, when rewards came. Default: the log's own times."),
-    ] = None,
+    time: TimeColumn = None,
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
     evaluation_budget: Annotated[
         float,
@@ -92,6 +98,7 @@ def fit(
             "ray` a folder that all machines see. Default: the fleet's file with .checkpoint behind it."
         ),
     ] = None,
+    quiet: Quiet = False,
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
@@ -101,42 +108,62 @@ def fit(
         begin("loading")
         from posse.batches import is_many
         from posse.checks import one_of
-        from posse.families import family_of
+        from posse.features.declare_files import look_at
         from posse.fleet import Posse
+        from posse.fleet.fitting import learn_log, settings_for
+        from posse.logs.reading import settled
 
         one_of(engine, "--engine", ("local", "ray"))
+        if features is not None and (feature or standardise):
+            raise InvalidValue("give --features, --feature or --standardise, not two of them: the file says it all")
         many = is_many(log) or engine == "ray"
-        begin("reading the log")
-        frame, arms, contexts, said, found = (_look if many else _read)(log, task, arm, reward)
-        frame, contexts, time = _with_times(frame, contexts, log, drift, time_column, many=many)
-        if task_feature and many:
+        if many and (drift is not None or time is not None or task_feature):
             raise InvalidValue(
-                "expected one table with --task-feature, got files that are read in batches; give one table"
+                "expected one table or log with --drift, --time-column or --task-feature, got files that are read in "
+                "batches; give one table of at most a million rows"
             )
-        of_tasks = None if not task_feature else _task_table(log, frame[task], contexts, said, task_feature)
-        contexts = contexts.drop(task_feature or (), strict=False)
-        spec = _declared(contexts, feature, features, standardise=standardise)
+        begin("reading the log")
         settings: dict[str, Any] = {
-            "arms": arms,
-            "features": spec,
-            **_task_features(of_tasks, standardise=standardise),
             "policy": policy,
             "seed": seed,
-            "rewards": family_of(found if rewards is None else rewards).name,
             "drift": _drift(drift),
             "floor": floor,
             "evaluation_budget": evaluation_budget,
             "absent_reward": absent_reward,
             "count_pending": drift is None or absent_reward is None,
         }
-        missing = "skip" if absent_reward is None else "absent"
-        columns: dict[str, Any] = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
-        if not many:
-            fleet = Posse(**settings)
+        asked: dict[str, Any] = {
+            "task": task,
+            "arm": arm,
+            "reward": reward,
+            "propensity": propensity,
+            "time": time,
+            "features": feature,
+            "ignore": ignore or (),
+            "also": [name for name in task_feature or () if name not in (feature or ())],
+        }
+        if many:
+            found, missing = _look(log, asked, rewards, missing_reward, absent_reward, quiet=quiet)
+            spec = _declared(look_at(found.contexts), features, standardise=standardise)
+            settings |= {"arms": found.arms, "features": spec, "rewards": found.rewards}
+            columns = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
+        else:
+            logged = read(log, quiet=quiet, **asked, rewards=rewards)
+            read_rows = logged.n_rows
+            with in_options():
+                logged = settled(logged, missing_reward, absent_reward)
+            contexts, of_tasks = logged.contexts, None
+            if task_feature:
+                of_tasks = _task_table(log, logged.frame["task"], contexts, logged.task_features, task_feature)
+                contexts = contexts.drop(task_feature)
+            spec = _declared(contexts, features, standardise=standardise)
+            settings |= _task_features(of_tasks, standardise=standardise)
+            with in_options():
+                fleet = Posse(**settings_for(logged, spec, settings))
             if of_tasks is not None:
                 fleet.set_task_features(of_tasks)
-            begin(f"learning {frame.height:,} rows")
-            read, learned = frame.height, fleet.learn_many(frame, **columns, time=time)
+            begin(f"learning {logged.n_rows:,} rows")
+            learned = learn_log(fleet, logged)
             begin("saving")
             fleet.save(out)
     # What takes longer has a progress of its own.
@@ -150,8 +177,8 @@ def fit(
         return
     if many:
         fleet = Posse(**settings)
-        read, learned = _stream(fleet, log, columns, checkpoint or Path(f"{out}.checkpoint"), out)
-    _report(fleet, learned, read - learned, out, json)
+        read_rows, learned = _stream(fleet, log, columns, checkpoint or Path(f"{out}.checkpoint"), out)
+    _report(fleet, learned, read_rows - learned, out, json)
 
 
 def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int]:
@@ -172,63 +199,20 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
     return progress.rows, learned
 
 
-def _look(path: Path, task: str, arm: str, reward: str) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, None, str]:
-    """Return no rows, arms, a few rows to declare features from, nothing about tasks, and what rewards are."""
-    import polars as pl
-
+def _look(
+    path: Path, asked: dict[str, Any], rewards: str | None, missing: str | None, absent: float | None, *, quiet: bool
+) -> tuple[Look, str]:
+    """Return what is known of files before they are read, and what becomes of rows without a reward."""
     from posse.batches import TableFiles
-    from posse.cli.columns import INDEX
-    from posse.features.declare_files import look_at
-    from posse.logs.schema import COLUMNS
+    from posse.logs.columns import Asked
+    from posse.logs.many import look_at_tables
 
-    files = TableFiles(path)
-    require_columns(pl.DataFrame(schema=files.schema), path, task=task, arm=arm, reward=reward)
-    arms = files.scan().select(pl.col(arm).drop_nulls().unique()).collect(engine="streaming")[arm].sort().to_list()
-    if isinstance(context := files.schema.get("context"), pl.Struct):
-        contexts = files.scan().select(pl.col("context").struct.field(*(field.name for field in context.fields)))
-    else:
-        others = {task, arm, reward, *COLUMNS}
-        contexts = files.scan().select(
-            [name for name in files.schema if name not in others and not INDEX.fullmatch(name)]
-        )
-    said = (
-        files.scan().select(pl.col("reward_family").drop_nulls().unique()) if "reward_family" in files.schema else None
-    )
-    names = [] if said is None else said.collect(engine="streaming")["reward_family"].to_list()
-    family = names[0] if len(names) == 1 else "binary" if files.schema[reward] == pl.Boolean() else "number"
-    return pl.DataFrame(), arms, look_at(contexts), None, family
-
-
-def _with_times(
-    frame: pl.DataFrame, contexts: pl.DataFrame, log: Path, drift: str | None, column: str | None, *, many: bool
-) -> tuple[pl.DataFrame, pl.DataFrame, str | None]:
-    """Return rows, their contexts, and the column that says when rewards came, if anybody does."""
-    if column is not None:
-        if drift is None:
-            raise InvalidValue("--time-column says when old rewards came, which matters with --drift only; give both")
-        if many:
-            raise InvalidValue(
-                "expected one table with --time-column, got files that are read in batches; give one table"
-            )
-        if column not in frame.columns:
-            raise InvalidValue(f"expected a column {column!r} in {log}, got {', '.join(frame.columns)}")
-        return frame, contexts.drop(column, strict=False), column
-    if drift is not None and many:
-        raise InvalidValue(
-            "expected one table or log with --drift, got files that are read in batches, whose times would not be "
-            "read; give one table of at most a million rows"
-        )
-    if drift is not None and {"time", "reward_time"} <= set(frame.columns):
-        # As of when rewards came, or, where the log does not say, of when it was decided.
-        frame = frame.with_columns(_came=frame["reward_time"].fill_null(frame["time"]))
-        missing = frame["_came"].null_count()
-        if 0 < missing < frame.height:
-            raise InvalidValue(
-                f"expected the time of every row with --drift, got {missing} of {frame.height} rows without; give "
-                "them one, or leave them out"
-            )
-        return frame, contexts, None if missing else "_came"
-    return frame, contexts, None
+    with in_options():
+        found = look_at_tables(TableFiles(path), Asked.of(**asked), rewards)
+        decided = found.missing_reward(missing, absent)
+    if not quiet:
+        show_columns(found.columns)
+    return found, decided
 
 
 def _task_table(
@@ -272,42 +256,13 @@ def _drift(given: str | None) -> Any:
         raise InvalidValue(f"expected --drift as a number of days or `learn`, got {given!r}") from None
 
 
-def _read(
-    path: Path, task: str, arm: str, reward: str
-) -> tuple[pl.DataFrame, list[Any], pl.DataFrame, pl.DataFrame | None, str]:
-    """Return rows, arms, raw features of every row, what lines of a log say about tasks, and what rewards are."""
-    import polars as pl
-
-    from posse.logs import read_log
-    from posse.logs.schema import COLUMNS
-
-    table = read_table(path)
-    if table is None:
-        log = read_log(path)
-        if log.unknown and not log.features:
-            raise InvalidValue(
-                f"{path} has no features: a log has them under 'context', and {', '.join(log.unknown)} were not read; "
-                "put them there, or write a table (.parquet, .csv)"
-            )
-        return log.frame, log.arms, log.contexts, log.task_features, log.rewards
-    require_columns(table, path, task=task, arm=arm, reward=reward)
-    arms = table.get_column(arm).drop_nulls().unique().sort().to_list()
-    family = "binary" if table[reward].dtype == pl.Boolean() else "number"
-    # What a log says about its decisions is not known before them.
-    return table, arms, table.drop(*{task, arm, reward, *COLUMNS} & set(table.columns)), None, family
-
-
-def _declared(contexts: pl.DataFrame, names: list[str] | None, path: Path | None, *, standardise: bool) -> FeatureSpec:
+def _declared(contexts: pl.DataFrame, path: Path | None, *, standardise: bool) -> FeatureSpec:
     import json
 
     from posse.features import FeatureSpec
 
     if path is None:
-        return FeatureSpec.from_table(contexts, columns=names, scale="standard" if standardise else None)
-    if names:
-        raise InvalidValue("give --feature or --features, not both")
-    if standardise:
-        raise InvalidValue("give --standardise or --features, not both; a declared feature has its own scale")
+        return FeatureSpec.from_table(contexts, scale="standard" if standardise else None)
     try:
         return FeatureSpec.from_json(json.loads(path.read_text()))
     except (OSError, ValueError) as error:

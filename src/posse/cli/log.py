@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from posse.cli.columns import ArmColumn, Ignore, PropensityColumn, Quiet, RewardColumn, Rewards, TimeColumn, read
 from posse.cli.console import table_console
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ Task = Annotated[
     typer.Option(
         "--task-column",
         metavar="PATH",
-        help="Where dsjson has the task, e.g. Shared.store, or =NAME for one task; for obp, a column of the context.",
+        help="The column of a table with the task; where dsjson has it, e.g. Shared.store, or =NAME for one task; for "
+        "obp, a column of the context.",
     ),
 ]
 Arms = Annotated[
@@ -55,14 +57,26 @@ def _log() -> None:
 @log_app.command()
 def check(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A log: .jsonl, .ndjson (also .gz), .parquet, .dsjson or .npz.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A log (.jsonl, .ndjson, .parquet, .dsjson or .npz; text also .gz) or a table (.csv, .parquet, "
+            ".jsonl).",
+        ),
     ],
     file_format: Format = None,
     task: Task = None,
     arms: Arms = None,
+    arm: ArmColumn = "arm",
+    reward: RewardColumn = "reward",
+    propensity: PropensityColumn = None,
+    time: TimeColumn = None,
     feature: Annotated[
         list[str] | None, typer.Option(help="Look at this feature only; may be given several times.")
     ] = None,
+    ignore: Ignore = None,
+    rewards: Rewards = None,
+    quiet: Quiet = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Find what would spoil an evaluation from a log; status 1 if there are errors."""
@@ -71,7 +85,13 @@ def check(
 
     with long_stages() as begin:
         begin("reading the log")
-        log = read_log(file, file_format, task=task, arms=arms)
+        if file_format is not None or arms is not None or not file.is_file():
+            log = read_log(file, file_format, task=task, arms=arms)
+        else:
+            log = read(
+                file, task=task or "task", arm=arm, reward=reward, propensity=propensity, time=time,
+                ignore=ignore or (), rewards=rewards, quiet=quiet,
+            )  # fmt: skip
         begin("checking it")
         findings = check_log(log, features=feature)
     if json:

@@ -8,7 +8,20 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.columns import ArmColumn, PropensityColumn, RewardColumn, TaskColumn, read_log_or_table
+from posse.cli.columns import (
+    ArmColumn,
+    Features,
+    Ignore,
+    MissingReward,
+    PropensityColumn,
+    Quiet,
+    RewardColumn,
+    Rewards,
+    TaskColumn,
+    TimeColumn,
+    in_options,
+    read,
+)
 from posse.errors import InvalidValue
 
 
@@ -21,7 +34,7 @@ def report(
         typer.Option(
             "--log",
             "-l",
-            help="Its log (.jsonl, .parquet) or a table (.parquet, .csv), to say what is gained.",
+            help="Its log (see `posse log`) or a table (.csv, .parquet, .jsonl), to say what is gained.",
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
@@ -49,17 +62,16 @@ def report(
             metavar="VALUE", help="The reward of rows without one. Default: what the fleet counts them as, or left out."
         ),
     ] = None,
-    rewards: Annotated[
-        str | None,
-        typer.Option(
-            help="What rewards of a log are, where no fleet says it: number, binary (0 or 1) or count. Default: what "
-            "the log says; binary if they are true and false, else number."
-        ),
-    ] = None,
+    missing_reward: MissingReward = None,
+    rewards: Rewards = None,
     task_column: TaskColumn = "task",
     arm_column: ArmColumn = "arm",
     reward_column: RewardColumn = "reward",
-    propensity_column: PropensityColumn = "propensity",
+    propensity_column: PropensityColumn = None,
+    time_column: TimeColumn = None,
+    feature: Features = None,
+    ignore: Ignore = None,
+    quiet: Quiet = False,
     csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of resamples and folds.")] = 0,
 ) -> None:
@@ -77,6 +89,7 @@ def report(
     with stages() as begin:
         begin("loading")
         from posse.logs import Names
+        from posse.logs.reading import settled
         from posse.report import make_report
 
         posse = decided = target = None
@@ -86,8 +99,14 @@ def report(
             posse = Posse.load(fleet)
         if log is not None:
             begin("reading the log")
-            columns = {"task": task_column, "arm": arm_column, "reward": reward_column, "propensity": propensity_column}
-            decided = read_log_or_table(log, **columns, propensity_needed=False)
+            decided = read(
+                log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column,
+                time=time_column, features=feature, ignore=ignore or (), quiet=quiet,
+                rewards=rewards,
+            )  # fmt: skip
+            if missing_reward is not None:
+                with in_options():
+                    decided = settled(decided, missing_reward, absent_reward)
         if rule is not None and decided is not None:
             from posse.cli.evaluate import target_option
 
@@ -100,19 +119,20 @@ def report(
                 if noun is not None
             },
         )
-        made = make_report(
-            posse,
-            decided,
-            rule=target,
-            coming=decisions,
-            unit=unit,
-            names=names,
-            title=title,
-            absent_reward=absent_reward,
-            rewards=rewards,  # type: ignore[arg-type]  # checked there
-            seed=seed,
-            progress=begin,
-        )
+        with in_options():
+            made = make_report(
+                posse,
+                decided,
+                rule=target,
+                coming=decisions,
+                unit=unit,
+                names=names,
+                title=title,
+                absent_reward=absent_reward,
+                rewards=rewards,  # type: ignore[arg-type]  # checked there
+                seed=seed,
+                progress=begin,
+            )
         begin("writing the page")
         made.save(out)
         if csv is not None:

@@ -507,7 +507,7 @@ class Fleet(FleetBase):
 
         Parameters
         ----------
-        log : Log or path, default None
+        log : Log, path or table, default None
             The decisions and rewards of this fleet. Without it the page does not say what is gained.
         **settings
             ``rule``, ``coming``, ``unit``, ``names``, ``title``, ``absent_reward``, ``seed`` and ``progress``, as in

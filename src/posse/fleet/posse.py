@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from posse.tables import library_of
 
 if TYPE_CHECKING:
     from posse.engine.commit import Step, Steps
+    from posse.features import FeatureSpec
     from posse.fleet.streaming import Progress
     from posse.types import Array
 
@@ -491,6 +492,79 @@ class Posse(Fleet):
             self._expire(now)
             waiting = [entry for ledger in self._ledgers() for entry in ledger.pending(now, self._tasks, self._arms)]
             return sorted(waiting, key=lambda entry: -entry.age)
+
+    @classmethod
+    def fit(
+        cls,
+        table: Any,
+        *,
+        task: str = "task",
+        arm: str = "arm",
+        reward: str = "reward",
+        propensity: str | None = None,
+        time: str | None = None,
+        features: Sequence[str] | FeatureSpec | None = None,
+        ignore: Sequence[str] = (),
+        rewards: str | None = None,
+        missing_reward: str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a new fleet that has learned a table of decisions and rewards.
+
+        Columns that nobody named are recognised: times, ids, propensities, constants and columns with a level per row
+        are no features, other numbers and categories are (``posse docs your-table``).
+
+        Parameters
+        ----------
+        table : Log, path, or pandas, Polars or Arrow table
+            A path is that of a .csv, .tsv, .jsonl (all also .gz) or .parquet file, or a folder or glob pattern of
+            .parquet or .csv files.
+        task : str, default "task"
+        arm : str, default "arm"
+        reward : str, default "reward"
+            The columns with what decides, what was chosen, and what came of it.
+        propensity : str, default None
+            The column with the probability of the arm. None: recognised.
+        time : str, default None
+            The column that says when; a fleet with ``drift`` learns rows as of then. None: recognised.
+        features : list of str or FeatureSpec, default None
+            Exactly these columns. None: all that look like features.
+        ignore : list of str, default ()
+            Columns to leave out.
+        rewards : str, default None
+            "number", "binary" or "count". None: recognised.
+        missing_reward : str, default None
+            "skip" leaves out rows without a reward; with ``absent_reward`` they count as that. None: a table with such
+            rows is refused, a log of posse's read without them.
+        **settings
+            Of the fleet: ``policy``, ``seed``, ``drift`` and so on.
+
+        Returns
+        -------
+        Posse
+
+        Raises
+        ------
+        InvalidValue
+            If a column is not there, or nothing can be learned from the table.
+
+        Examples
+        --------
+        >>> visits = {"store": ["a", "a", "b"], "offer": ["x", "y", "x"], "sold": [0, 1, 1], "age": [31, 45, 27]}
+        >>> stores = Posse.fit(visits, task="store", arm="offer", reward="sold", seed=1)
+        >>> stores.rewards, stores.features.names, stores.n_rewards
+        ('binary', ('age',), 3.0)
+        """
+        from posse.features import FeatureSpec
+        from posse.fleet.fitting import fit_fleet
+        from posse.logs.columns import Asked
+
+        spec = features if isinstance(features, FeatureSpec) else None
+        names = features.names if isinstance(features, FeatureSpec) else features
+        asked = Asked.of(task, arm, reward, propensity, time, names, ignore)
+        return fit_fleet(
+            cls, table, asked, features=spec, rewards=rewards, missing_reward=missing_reward, settings=settings
+        )
 
     def learn_many(
         self,

@@ -8,6 +8,7 @@ from posse.logs.files import read_log, write_log
 from posse.logs.findings import Finding
 from posse.logs.log import Log
 from posse.logs.obp import from_obp, to_obp
+from posse.logs.reading import read_table
 
 __all__ = [
     "ColumnUse",
@@ -18,6 +19,7 @@ __all__ = [
     "from_dsjson",
     "from_obp",
     "read_log",
+    "read_table",
     "to_dsjson",
     "to_obp",
     "write_log",

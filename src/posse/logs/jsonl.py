@@ -100,7 +100,9 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, list[str]]]:
                     line += len(lines)
                 if not block:
                     return
-    except (OSError, EOFError, zlib.error) as error:
+    except (EOFError, zlib.error):
+        raise DataFileError(f"cannot read {path}: it is cut off; copy it again") from None
+    except OSError as error:
         raise DataFileError(f"cannot read {path}: {error}") from None
 
 

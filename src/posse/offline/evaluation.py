@@ -14,6 +14,7 @@ from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
 from posse.families import family_of
 from posse.fleet.catalogue import Catalogue
+from posse.logs.reading import read_table
 from posse.offline.bootstrap import RESAMPLES, Estimate, TaskSums, bootstrap, estimate
 from posse.offline.data import LoggedBandit
 from posse.offline.diagnostics import Limits, Refusal, missing_refusals
@@ -41,7 +42,7 @@ OUR_OWN = ("tiny-propensities", "zero-probabilities", "reward-missing")  # warni
 
 
 def evaluate(
-    log: Log | LoggedBandit,
+    log: Any,
     target: Any,
     *,
     against: Any = None,
@@ -60,7 +61,8 @@ def evaluate(
 
     Parameters
     ----------
-    log : Log or LoggedBandit
+    log : Log, path, table or LoggedBandit
+        As :func:`posse.logs.read_table` takes them.
     target : Target, Replay, function, or a list of them
         Whose value is asked for.
     against : Target, optional
@@ -97,8 +99,6 @@ def evaluate(
     InvalidValue
         If a reward is none of its family, or a setting is out of range.
     """
-    if not isinstance(log, LoggedBandit) and not hasattr(log, "n_rows"):
-        raise InvalidValue(f"expected log to be a Log or LoggedBandit, got {type(log).__name__}; pass Log(table)")
     rules = Limits() if limits is None else limits
     choices = _checked(ESTIMATORS if estimators is None else estimators, confidence, resamples, folds, clip, seed)
     asked = list(target) if isinstance(target, list | tuple) else [target]
@@ -115,6 +115,7 @@ def evaluate(
             raise InvalidValue("groups of arrays come with the arrays: LoggedBandit(..., groups={...})")
         data = log.in_order_of_appearance()
     else:
+        log = read_table(log)
         if rewards is not None:
             log = replace(log, rewards="number")  # what was asked for is asked of the rewards below
         spoiled, notes = _findings(log)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -14,7 +12,9 @@ import numpy as np
 from posse.checks import number
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import average_contexts, rewards_of_tasks, rewards_vary
-from posse.logs import Names
+from posse.fleet.posse import Posse
+from posse.logs import Log, Names, read_table
+from posse.logs.reading import settled
 from posse.report.best import Best, best_of
 from posse.report.gains import gains_of
 from posse.report.report import Report
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from posse.families import Rewards
     from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
-    from posse.logs import Log
     from posse.types import Array, IntArray
 
 LISTED = 400  # tasks on the page; the table has more
@@ -37,7 +36,7 @@ MOST_CONTEXTS = 8  # of one task
 
 def make_report(
     fleet: Fleet | None = None,
-    log: Log | str | os.PathLike[str] | None = None,
+    log: Any = None,
     *,
     rule: Any = None,
     coming: float | None = None,
@@ -55,8 +54,9 @@ def make_report(
     ----------
     fleet : Fleet, optional
         Default: one that learns from the log.
-    log : Log or path, optional
-        Decisions and rewards. Without it the report does not say what choosing by what was learned gains.
+    log : Log, path or table, optional
+        Decisions and rewards, as :func:`posse.logs.read_table` takes them. Without it the report does
+        not say what choosing by what was learned gains.
     rule : Target or function, optional
         Another way to choose that is compared; as for :func:`posse.offline.evaluate`.
     coming : float, optional
@@ -88,16 +88,15 @@ def make_report(
     begin = progress or (lambda _stage: None)
     if fleet is None and log is None:
         raise InvalidValue("expected a fleet, a log or both, got neither; pass one")
-    if isinstance(log, str | os.PathLike):
-        from posse.logs import read_log
-
-        begin("reading the log")
-        log = read_log(Path(log))
+    if log is not None:
+        if not isinstance(log, Log):
+            begin("reading the log")
+        log = read_table(log, rewards=rewards)
     from_log = fleet is None
     if fleet is None:
         assert log is not None
         begin("learning from the log")
-        fleet = _learned(log, absent_reward, rewards)
+        fleet = Posse.fit(log, rewards=rewards, seed=0, absent_reward=absent_reward)
     elif rewards is not None and rewards != fleet.rewards:
         raise InvalidValue(
             f"expected rewards={fleet.rewards!r}, as the fleet's, or none, got {rewards!r}; leave it out, or pass "
@@ -121,8 +120,7 @@ def make_report(
 
         log = replace(log, rewards=fleet.rewards)  # who learned from it knows best
         absent = overview.pending_reward if absent_reward is None else absent_reward
-        if absent is not None:
-            log = log.with_rewards(absent)
+        log = settled(log, None, absent)
         begin("checking the log")
         log_findings = check_log(log)
         begin("estimating what was gained")
@@ -146,23 +144,6 @@ def make_report(
         from_log=from_log,
         table=_table(best),
     )
-
-
-def _learned(log: Log, absent_reward: float | None, rewards: Rewards | None) -> Fleet:
-    from posse.features import FeatureSpec
-    from posse.fleet import Posse
-
-    if not log.n_rows:
-        raise InvalidValue("expected a log with decisions, got one without rows")
-    if log.unknown and not log.features:
-        raise InvalidValue(
-            f"expected features under 'context', got none, and {', '.join(log.unknown)} were not read; put them there"
-        )
-    family = cast("Any", log.rewards if rewards is None else rewards)
-    spec = FeatureSpec.from_table(log.contexts)
-    fleet = Posse(log.arms, spec, rewards=family, seed=0, absent_reward=absent_reward)
-    fleet.learn_many(log.frame, missing_reward="skip" if absent_reward is None else "absent")
-    return fleet
 
 
 def _looked_at(fleet: Fleet) -> list[Label]:

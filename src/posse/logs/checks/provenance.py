@@ -63,6 +63,6 @@ def check_columns(view: View) -> Iterator[Finding]:
             "note",
             f"not read, since no log has them: {', '.join(map(repr, view.log.unknown))}",
             pl.repeat(True, view.frame.height, eager=True),
-            "correct the name if one is misspelt; features belong into context",
+            "correct the name if one is misspelt; read_table makes features of the columns of a table",
         )
     yield from view.log.notes
