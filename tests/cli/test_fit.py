@@ -215,7 +215,7 @@ def test_inspect_shows_one_task(run, fleet):
     said = run("inspect", fleet, "--task", "store-1").stdout
     exported = json.loads(run("inspect", fleet, "--task", "store-1", "--json").stdout)
 
-    assert "own share" in said
+    assert "weight of" in said
     assert exported == json.loads(json.dumps(Posse.load(fleet).export("store-1")))
     with pytest.raises(UnknownTask, match="no task 'store-9'"):
         run("inspect", fleet, "--task", "store-9")

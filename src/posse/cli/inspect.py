@@ -152,7 +152,7 @@ def print_overview(
         tasks = Table(title="tasks with the most rewards", title_justify="left", title_style="bold")
         tasks.add_column("task")
         tasks.add_column("rewards", justify="right")
-        tasks.add_column("stands on its own rewards by", justify="right")
+        tasks.add_column("weight of own data", justify="right")
         for task in overview.tasks:
             tasks.add_row(escape(str(task.task)), f"{task.rewards:,.0f}", f"{task.own_share:.0%}")
         console.print(tasks)
@@ -192,7 +192,7 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
         return
     borrowing, coefficients = fleet.borrowing(task), fleet.coefficients(task)
     table = Table(title=f"task {escape(str(task))}", title_justify="left", title_style="bold")
-    for name in ("arm", "rewards", "own share", "borrowed"):
+    for name in ("arm", "rewards", "weight of own data", "borrowed"):
         table.add_column(name, justify="left" if name == "arm" else "right")
     rates = expected_rates(fleet, task)
     if rates:
@@ -221,6 +221,6 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
         scale = fleet.overview(0).scale_words()
         console.print(f"coefficients are{scale}; rates are at the task's average context", highlight=False)
     console.print(
-        "own share: weight of the task's own rewards; borrowed: how many rewards of its own the others are worth",
+        "borrowed: how many rewards of its own the other tasks are worth",
         highlight=False,
     )

@@ -14,6 +14,7 @@ import numpy as np
 from posse.checks import number
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import average_contexts, rewards_of_tasks, rewards_vary
+from posse.fleet.views import own_shares_in
 from posse.logs import Names
 from posse.report.best import Best, best_of
 from posse.report.gains import gains_of
@@ -142,6 +143,7 @@ def make_report(
         log_findings=log_findings,
         retired=fleet.retired_arms,
         listed=listed,
+        own_share=own_shares_in(fleet, [best.tasks[task] for task in listed.tolist()]),
         varies=rewards_vary(fleet),
         from_log=from_log,
         table=_table(best),

@@ -71,7 +71,10 @@ def _values(report: Report) -> dict[str, Any]:
         "rewards": many(names.reward),
         "n_tasks": len(best.tasks),
         "n_sure": int(best.sure.sum()),
-        "rows": [_task_row(report, task) for task in report.listed.tolist()],
+        "rows": [
+            _task_row(report, task) | {"own": own}
+            for task, own in zip(report.listed.tolist(), report.own_share.tolist(), strict=True)
+        ],
         "open": _open(report),
         "arm_rows": _arm_rows(report),
         "arms_listed": ARMS_LISTED,
@@ -132,7 +135,6 @@ def _task_row(report: Report, task: int) -> dict[str, Any]:
         "loss": float(best.loss[task]),
         "explore": math.ceil(stopping.explore[task]) if stopping.pays[task] else 0,
         "rewards": float(best.rewards[task]),
-        "own": float(best.own_share[task]),
     }
 
 
