@@ -57,7 +57,7 @@ def make_report(
     fleet : Fleet, optional
         Default: one that learns from the log.
     log : Log or path, optional
-        Decisions and rewards. Without it the report does not say what choosing by what was learned gains.
+        Decisions and rewards. Without it the report does not say what the learned policy gains.
     rule : Target or function, optional
         Another way to choose that is compared; as for :func:`posse.offline.evaluate`.
     coming : float, optional

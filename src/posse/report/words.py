@@ -78,7 +78,7 @@ class Words:
 
     def interval(self, low: float, high: float) -> str:
         """Return the ends of an interval."""
-        return f"{self.plain(low)} to {self.plain(high)}"
+        return f"{self.plain(low)}{SPACE}to{SPACE}{self.plain(high)}"
 
 
 def sureness(probability: float) -> str:
