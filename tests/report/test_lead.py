@@ -81,6 +81,20 @@ def test_too_few_clicks_prefer_nothing():
     assert places == sorted(places)
 
 
+def test_a_column_that_says_what_was_done_becomes_a_noun():
+    log = clicks(10_000, 46, n_tasks=15, good=60)
+    sold = Log(log.frame, rewards="binary", names=Names("store_id", "offer", "sold"))
+
+    assert "would bring a sale in" in str(make_report(log=sold))
+
+
+def test_few_amounts_are_too_few_decisions(log_of):
+    frame = log_of(60, n_tasks=1).frame.with_columns(pl.col("reward") - 0.8)
+    report = make_report(log=Log(frame, names=Names(reward="revenue")), unit="€")
+
+    assert str(report).startswith("Too few decisions to prefer any arm")
+
+
 def test_noise_names_no_best_arm():
     named = [lead_of(make_report(log=clicks(3000, 60, n_tasks=12, n_arms=10, seed=seed))).prefers for seed in range(6)]
 

@@ -70,9 +70,7 @@ def lead_of(report: Report) -> Lead:
     gains = report.gains
     words = _words(report)
     if not report.varies:
-        headline = f"There are no {many(report.names.reward)} yet"
-        if report.overview.n_rewards:
-            headline = f"All {many(report.names.reward)} so far are equal"
+        headline = "All rewards so far are equal" if report.overview.n_rewards else "There are no rewards yet"
         which = f"so no {one(report.names.arm)} can be told from another."
         return Lead(f"{headline}, {which}", (), (), words, False)
     prefers, (undecided, needed) = _prefers(report), _undecided(report)
@@ -111,7 +109,8 @@ def _prefers(report: Report) -> bool:
 def _undecided(report: Report) -> tuple[str, tuple[str, ...]]:
     """Return that no arm is preferred, and how many rewards would show one that is half as good again as the others."""
     names, gains, arm = report.names, report.gains, one(report.names.arm)
-    too_few = f"Too few {many(names.reward)} to prefer any {arm}"
+    numbers = report.overview.rewards == "number"
+    too_few = f"Too few {'decisions' if numbers else many(names.reward)} to prefer any {arm}"
     if gains is None or not gains.earned.value > 0:
         return f"{too_few}: {report.overview.n_rewards:,.0f} so far.", ()
     rows, mean = gains.rows or gains.rows_in_log, gains.earned.value
@@ -119,7 +118,7 @@ def _undecided(report: Report) -> tuple[str, tuple[str, ...]]:
     if rows >= each * n_arms:
         return f"No {arm} earns clearly more than the others in {count(rows, 'decision')}.", ()
     what, so_far = "decision", count(rows, "decision")
-    if report.overview.rewards != "number":
+    if not numbers:
         what, each, so_far = names.reward, each * mean, f"{count(rows * mean, names.reward)} in {so_far}"
     each, total = (math.ceil(float(f"{n:.2g}")) for n in (each, each * n_arms))
     needed = f"It takes about {count(each, what)} per {arm}, {total:,} in all, to show {article(arm)} that earns half "

@@ -21,7 +21,7 @@ from posse.report.gains import gains_of
 from posse.report.report import Report
 from posse.report.stopping import Stopping, stopping_of
 from posse.report.unusual import Unusual, unusual_tasks
-from posse.report.words import one
+from posse.report.words import as_noun, one
 
 if TYPE_CHECKING:
     from posse.families import Rewards
@@ -129,6 +129,7 @@ def make_report(
         begin("estimating what was gained")
         gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed)
     names = names or (Names() if log is None else log.names)
+    names = Names(*map(as_noun, (names.task, names.arm, names.reward)))
     return Report(
         title=title or f"Which {one(names.arm)} in which {one(names.task)}",
         made=datetime.datetime.now(datetime.UTC),
