@@ -442,7 +442,7 @@ def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
         for mean, low, high in rates.values():
             assert f"{mean:.2%} ({low:.2%} to" in output
             assert 0 < low < mean < high < 1
-    assert "coefficients are of the logit" in task
+    assert "coefficients of the logit" in task
     sales().write_parquet(table)
     with pytest.raises(InvalidValue, match="expected binary rewards"):
         run("fit", table, *columns, "--rewards", "binary")

@@ -54,12 +54,14 @@ def print_in_blocks(
             used = first
         blocks[-1].append(place)
         used += GAP + width
+    console.print(f"\n[bold]{escape(title)}[/bold]", highlight=False)
     for number, block in enumerate(blocks):
-        table = titled_table("" if number else escape(title), [], [])
+        table = titled_table("", [], [])
         table.add_column(heading, width=first, overflow="fold")
         for place in block:
             table.add_column(escape(columns[place][0]), width=widths[place], justify="right", overflow="fold")
         for row, name in enumerate(names):
             table.add_row(escape(name), *(columns[place][1][row] for place in block))
-        console.print()
+        if number:
+            console.print()
         console.print(table)

@@ -192,7 +192,7 @@ def _show_task(fleet: Posse, task: Label, as_json: bool, all_arms: bool) -> None
     rates = expected_rates(fleet, task)
     own = ["rewards", "weight of own data", "borrowed"]
     table = titled_table(f"task {escape(str(task))}", ["arm"], [*own, *([RATE] if rates else [])])
-    listed = _listed(borrowing.rewards, all_arms)
+    listed = _listed(borrowing.rewards.tolist(), all_arms)
     arms = [list(coefficients.mean)[place] for place in listed]
     for place, arm in zip(listed, arms, strict=True):
         table.add_row(
