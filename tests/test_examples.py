@@ -91,6 +91,6 @@ def test_a_report_opens_with_the_gain():
     said = run("report.py")
 
     headline = said.splitlines()[0]
-    assert "What helps" in said or "Choosing by what was learned would earn" in headline
+    assert "What helps" in said or "The learned policy would earn" in headline
     assert headline in Path(re.search(r"wrote (\S+)", said)[1]).read_text("utf-8")
     assert re.search(r"one offer is clearly best in \d+ of 40 stores", said)

@@ -181,6 +181,26 @@ def test_inspect_shows_arms_population_and_tasks(run, fleet):
         assert words in said
 
 
+def test_inspect_lists_eight_arms_unless_asked_for_all_and_cuts_no_number(run, tmp_path):
+    arms, path = [f"offer {k} {'with a long name ' * (k % 3)}" for k in range(12)], tmp_path / "many.posse"
+    fleet = Posse(arms, ["x", "y"], seed=1)
+    chosen = [k for k in range(12) for _ in range(14 - k)]
+    fleet.learn_many(
+        [{"task": "t", "arm": arms[k], "x": n % 7, "y": n % 3, "reward": n % 5} for n, k in enumerate(chosen)]
+    )
+    fleet.save(path)
+    means = [f"{arm.mean[0]:.3g} ±" for arm in fleet.overview().arms]
+
+    for extra in ([], ["--task", "t"]):
+        few, every = (run("inspect", path, *extra, *more).stdout for more in ([], ["--all-arms"]))
+        assert "8 of 12 arms" in few
+        assert "offer 11" not in few  # it has the fewest rewards
+        assert all(f"offer {k}" in every for k in range(12))
+        assert max(map(len, every.splitlines())) <= 150
+        assert "…" not in every
+    assert all(mean in run("inspect", path, "--all-arms").stdout for mean in means)
+
+
 def test_inspect_shows_findings_and_only_where_there_are_some(run, fleet, tmp_path):
     loaded = Posse.load(fleet)
     assert loaded.findings() == []
@@ -219,7 +239,7 @@ def test_inspect_shows_one_task(run, fleet):
     said = run("inspect", fleet, "--task", "store-1").stdout
     exported = json.loads(run("inspect", fleet, "--task", "store-1", "--json").stdout)
 
-    assert "own share" in said
+    assert "weight of" in said
     assert exported == json.loads(json.dumps(Posse.load(fleet).export("store-1")))
     with pytest.raises(UnknownTask, match="no task 'store-9'"):
         run("inspect", fleet, "--task", "store-9")
@@ -392,7 +412,7 @@ def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
         for mean, low, high in rates.values():
             assert f"{mean:.2%} ({low:.2%} to" in output
             assert 0 < low < mean < high < 1
-    assert "coefficients are of the logit" in task
+    assert "coefficients of the logit" in task
     sales().write_parquet(table)
     with pytest.raises(InvalidValue, match="expected binary rewards"):
         run("fit", table, *columns, "--rewards", "binary", "--missing-reward", "skip")

@@ -80,7 +80,7 @@ def test_rewards_are_those_of_the_fleet(saved, tmp_path):
     with pytest.raises(InvalidValue, match="expected --rewards number, as the fleet's, or none, got 'binary'"):
         run(saved[0], "--log", saved[1], "--out", tmp_path / "report.html", "--rewards", "binary")
     pl.DataFrame({"task": ["a"], "arm": ["x"], "reward": [1.0]}).write_csv(tmp_path / "table.csv")
-    with pytest.raises(InvalidValue, match=r"expected propensity to be a column of .*, got 'p'"):
+    with pytest.raises(InvalidValue, match=r"expected --propensity-column to be a column of .*, got 'p'"):
         run("--log", tmp_path / "table.csv", "--out", tmp_path / "report.html", "--propensity-column", "p")
 
 

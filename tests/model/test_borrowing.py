@@ -33,16 +33,29 @@ def test_one_feature_worked_by_hand():
     assert_allclose(borrowing.rewards, [3.0])
 
 
-def test_the_own_share_is_the_weight_of_own_rewards_in_the_coefficients():
-    # Shift the task's own rewards along its own contexts: the coefficients follow by the gain C A / noise.
+def test_the_own_share_is_the_part_of_the_variance_of_predictions_that_own_rewards_remove():
     rows = log([6, 9, 4])
-    stats = Statistics.from_data(**rows, n_tasks=3, n_arms=1)
-    shifted = rows["reward"] + np.where(rows["task"] == 0, rows["context"] @ [1.0, 0.0], 0.0)
-    moved = Statistics.from_data(**{**rows, "reward": shifted}, n_tasks=3, n_arms=1)
-    gain = posterior(stats, PRIOR).covariance[0, 0] @ stats.gram[0, 0] / 0.7
+    others = {name: values[rows["task"] > 0] for name, values in rows.items()}
+    after, before = (
+        posterior(Statistics.from_data(**some, n_tasks=3, n_arms=1), PRIOR).covariance[0, 0] for some in (rows, others)
+    )
+    X = rows["context"][rows["task"] == 0]
+    left = np.einsum("ni,ij,nj->", X, after, X) / np.einsum("ni,ij,nj->", X, before, X)
 
-    assert_allclose(posterior(moved, PRIOR).mean[0, 0] - posterior(stats, PRIOR).mean[0, 0], gain @ [1.0, 0.0])
-    assert_allclose(borrowing_of(new_belief(stats, PRIOR), 0).own_share, [np.trace(gain) / 2])
+    stats = Statistics.from_data(**rows, n_tasks=3, n_arms=1)
+    assert_allclose(borrowing_of(new_belief(stats, PRIOR), 0).own_share, [1 - left])
+
+
+def test_much_data_is_own_data_whatever_the_features():
+    # An indicator of every category beside the intercept: one direction that no reward speaks about.
+    category = np.arange(4000) % 2
+    X = np.stack([np.ones(4000), category == 0, category == 1], axis=1)
+    prior = Prior(covariance=np.eye(3)[None], noise_variance=1.0, shared_precision=0.1)
+    stats = Statistics.from_data(
+        task=np.arange(4000) % 4 // 2, arm=np.zeros(4000, int), context=X, reward=np.ones(4000), n_tasks=2, n_arms=1
+    )
+
+    assert borrowing_of(new_belief(stats, prior), 0).own_share[0] > 0.99
 
 
 def test_a_task_without_rewards_borrows_everything():

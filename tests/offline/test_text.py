@@ -26,7 +26,7 @@ def test_differences_groups_and_steps_are_told(make):
     text = str(found)
 
     assert "always red less logged" in text
-    assert "sure to be above 0" in text
+    assert "probability above 0" in text
     assert "always red by side (DR; 95 % intervals)" in text
     assert "  warm: " in text
     assert f"  {found.targets[1].steps} steps, of 480 rows offered" in text

@@ -190,6 +190,7 @@ def test_names_come_with_the_log_unless_others_are_given(log_of):
 
     assert "12 cities, 3 prices" in text_of(make_report(log=log))
     assert "12 towns" in text_of(make_report(log=log, names=Names("town")))
+    assert "12 branches, 3 prices" in text_of(make_report(log=log, names=Names("branch_id", "price")))
 
 
 def test_without_a_log_the_page_opens_with_what_is_missing(fleet):

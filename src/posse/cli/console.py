@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PLAIN_WIDTH = 150  # columns of a table that goes to a file, which has no width of its own
+GAP = 2  # between columns
+LONGEST_HEADING = 24  # that is not folded
 
 
 def table_console() -> Console:
@@ -34,3 +36,32 @@ def titled_table(title: str, left: Sequence[str], right: Sequence[str]) -> Table
     for heading in right:
         table.add_column(heading, justify="right", no_wrap="\n" not in heading)
     return table
+
+
+def print_in_blocks(
+    console: Console, title: str, heading: str, names: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]
+) -> None:
+    """Print a row per name and a column per entry, in as many tables as the width of the console needs."""
+    from rich.markup import escape
+
+    first = min(max(map(len, (heading, *names))), console.width // 3)
+    widths = [max(*map(len, cells), min(len(name), LONGEST_HEADING)) for name, cells in columns]
+    blocks: list[list[int]] = []
+    used = console.width
+    for place, width in enumerate(widths):
+        if used + GAP + width > console.width:
+            blocks.append([])
+            used = first
+        blocks[-1].append(place)
+        used += GAP + width
+    console.print(f"\n[bold]{escape(title)}[/bold]", highlight=False)
+    for number, block in enumerate(blocks):
+        table = titled_table("", [], [])
+        table.add_column(heading, width=first, overflow="fold")
+        for place in block:
+            table.add_column(escape(columns[place][0]), width=widths[place], justify="right", overflow="fold")
+        for row, name in enumerate(names):
+            table.add_row(escape(name), *(columns[place][1][row] for place in block))
+        if number:
+            console.print()
+        console.print(table)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RATE = "expected (90 %)"
 MOST_COLUMNS = 12  # of the population that a terminal shows
+MOST_ARMS = 8
+ALL_ARMS = "those with the most rewards; posse inspect --all-arms lists all"
 
 
 def inspect(
@@ -26,6 +28,9 @@ def inspect(
     top: Annotated[int, typer.Option(min=0, help="How many tasks to list, those with most rewards first.")] = 10,
     covariance: Annotated[
         bool, typer.Option("--covariance", help="Also how coefficients vary together between tasks.")
+    ] = False,
+    all_arms: Annotated[
+        bool, typer.Option("--all-arms", help=f"List all arms, rather than the {MOST_ARMS} with the most rewards.")
     ] = False,
     plot: Annotated[
         list[Path] | None, typer.Option(help="Draw how tasks differ, or the task, to this PNG, SVG or PDF; repeatable.")
@@ -46,7 +51,7 @@ def inspect(
         loaded = Posse.load(fleet)
     if task is not None:
         label = task_label(loaded, task)
-        _show_task(loaded, label, json)
+        _show_task(loaded, label, json, all_arms)
     else:
         overview = loaded.overview(top)
         if json:
@@ -56,7 +61,8 @@ def inspect(
             found = {str(arm): rate._asdict() for arm, rate in rates.items()}
             print(dumps(overview.to_json() | ({"rates": found} if rates else {}), indent=2))
         else:
-            print_overview(overview, title=str(fleet), covariance=covariance, rates=expected_rates(loaded))
+            rates = expected_rates(loaded)
+            print_overview(overview, title=str(fleet), covariance=covariance, rates=rates, all_arms=all_arms)
     if plot:
         from posse.plotting import plot_population, plot_task
 
@@ -80,14 +86,18 @@ def task_label(fleet: Posse, text: str) -> Label:
 
 
 def print_overview(
-    overview: Overview, *, title: str, covariance: bool = False, rates: Mapping[Label, Rate] | None = None
+    overview: Overview,
+    *,
+    title: str,
+    covariance: bool = False,
+    rates: Mapping[Label, Rate] | None = None,
+    all_arms: bool = False,
 ) -> None:
     """Print arms, population, findings and tasks; ``rates`` are those of clicks and counts at the average context."""
     from rich.markup import escape
     from rich.padding import Padding
-    from rich.table import Table
 
-    from posse.cli.console import table_console
+    from posse.cli.console import print_in_blocks, table_console, titled_table
 
     console = table_console()
     pending = f"{overview.n_pending:,} pending"
@@ -99,62 +109,59 @@ def print_overview(
         + ("" if counts else f", {pending}"),
         highlight=False,
     )
-    arms = Table(title="arms", title_justify="left", title_style="bold")
-    for name in ("arm", "", "rewards", "tasks", "noise sd"):
-        arms.add_column(name, justify="left" if name in ("arm", "") else "right")
-    if rates:
-        arms.add_column(RATE, justify="right")
-    for arm in overview.arms:
-        state = "retired" if arm.retired else ""
+    listed = _listed([arm.rewards for arm in overview.arms], all_arms)
+    table = titled_table("arms", ["arm"], ["rewards", "tasks", "noise sd", *([RATE] if rates else [])])
+    for arm in (overview.arms[place] for place in listed):
+        name = escape(str(arm.arm)) + " (retired)" * arm.retired
         cells = [_rate_words(overview.rewards, rates[arm.arm])] if rates else []
-        arms.add_row(
-            escape(str(arm.arm)), state, f"{arm.rewards:,.0f}", f"{arm.tasks:,}", f"{arm.noise_sd:.3g}", *cells
-        )
-    console.print(arms)
+        table.add_row(name, f"{arm.rewards:,.0f}", f"{arm.tasks:,}", f"{arm.noise_sd:.3g}", *cells)
+    console.print(table)
+    if len(listed) < len(overview.arms):
+        console.print(f"({len(listed)} of {len(overview.arms)} arms: {ALL_ARMS})", highlight=False)
 
     spread = np.array([np.sqrt(np.diagonal(arm.covariance)) for arm in overview.arms])
     shown = list(range(len(overview.columns)))
     if len(shown) > MOST_COLUMNS:
         shown = sorted(np.argsort(-spread.max(axis=0), kind="stable")[:MOST_COLUMNS].tolist())
-    population = Table(
-        title=f"population: mean of a coefficient{overview.scale_words()} (± how well it is known) "
-        "and how much tasks differ (sd)",
-        title_justify="left",
-        title_style="bold",
+    print_in_blocks(
+        console,
+        f"population: mean of every coefficient{overview.scale_words()} ± standard error, and sd between tasks",
+        "coefficient",
+        [overview.columns[column] for column in shown],
+        [
+            (
+                str(arm.arm),
+                [f"{arm.mean[i]:.3g} ± {arm.mean_sd[i]:.2g}, sd {arm.covariance[i, i] ** 0.5:.3g}" for i in shown],
+            )
+            for arm in (overview.arms[place] for place in listed)
+        ],
     )
-    population.add_column("coefficient")
-    for arm in overview.arms:
-        population.add_column(escape(str(arm.arm)), justify="right")
-    for column in shown:
-        cells = [
-            f"{arm.mean[column]:.3g} ± {arm.mean_sd[column]:.2g}, sd {spread[position, column]:.3g}"
-            for position, arm in enumerate(overview.arms)
-        ]
-        population.add_row(escape(overview.columns[column]), *cells)
-    console.print(population)
     if len(shown) < len(overview.columns):
         console.print(f"({len(shown)} of {len(overview.columns)} coefficients: those in which tasks differ most)")
     if overview.effects is not None:
-        known = Table(title="what is known", title_justify="left", title_style="bold")
-        for name in ("of", "feature", "sd of its effects"):
-            known.add_column(name, justify="right" if name.startswith("sd") else "left")
+        known = titled_table("what is known", ["of", "feature"], ["sd of its effects"])
         for side, feature, sd in overview.effect_rows():
             known.add_row(side, escape(feature), f"{sd:.3g}")
+        console.print()
         console.print(known)
     if overview.findings:
-        console.print("[bold]Findings[/bold]", highlight=False)
+        console.print("\n[bold]Findings[/bold]", highlight=False)
         for finding in overview.findings:
             console.print(Padding.indent(escape(f"- {finding}"), 2), highlight=False)
     if covariance:
-        for arm in overview.arms:
-            _print_covariance(console, overview, arm, shown)
+        for arm in (overview.arms[place] for place in listed):
+            print_in_blocks(
+                console,
+                f"covariance between tasks: {arm.arm}",
+                "",
+                [overview.columns[column] for column in shown],
+                [(overview.columns[i], [f"{arm.covariance[row, i]:.3g}" for row in shown]) for i in shown],
+            )
     if overview.tasks:
-        tasks = Table(title="tasks with the most rewards", title_justify="left", title_style="bold")
-        tasks.add_column("task")
-        tasks.add_column("rewards", justify="right")
-        tasks.add_column("stands on its own rewards by", justify="right")
+        tasks = titled_table("tasks with the most rewards", ["task"], ["rewards", "weight of own data"])
         for task in overview.tasks:
             tasks.add_row(escape(str(task.task)), f"{task.rewards:,.0f}", f"{task.own_share:.0%}")
+        console.print()
         console.print(tasks)
 
 
@@ -165,24 +172,15 @@ def _rate_words(family: str, rate: Rate) -> str:
     return f"{mean} ({low} to {high})"
 
 
-def _print_covariance(console: Any, overview: Overview, arm: Any, shown: list[int]) -> None:
+def _listed(rewards: Sequence[float], everything: bool) -> list[int]:
+    """Return the places of the arms with the most rewards, or of all."""
+    return sorted(np.argsort(-np.asarray(rewards), kind="stable")[: None if everything else MOST_ARMS].tolist())
+
+
+def _show_task(fleet: Posse, task: Label, as_json: bool, all_arms: bool) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(title=f"covariance between tasks: {escape(str(arm.arm))}", title_justify="left", title_style="bold")
-    table.add_column("")
-    for column in shown:
-        table.add_column(escape(overview.columns[column]), justify="right")
-    for row in shown:
-        table.add_row(escape(overview.columns[row]), *(f"{arm.covariance[row, column]:.3g}" for column in shown))
-    console.print(table)
-
-
-def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from posse.cli.console import table_console
+    from posse.cli.console import print_in_blocks, table_console, titled_table
     from posse.fleet.rates import expected_rates
 
     if as_json:
@@ -191,36 +189,42 @@ def _show_task(fleet: Posse, task: Label, as_json: bool) -> None:
         print(dumps(fleet.export(task), indent=2))
         return
     borrowing, coefficients = fleet.borrowing(task), fleet.coefficients(task)
-    table = Table(title=f"task {escape(str(task))}", title_justify="left", title_style="bold")
-    for name in ("arm", "rewards", "own share", "borrowed"):
-        table.add_column(name, justify="left" if name == "arm" else "right")
     rates = expected_rates(fleet, task)
-    if rates:
-        table.add_column(RATE, justify="right")
-    shown = coefficients.columns[:MOST_COLUMNS]
-    for column in shown:
-        table.add_column(escape(column), justify="right")
-    for position, (arm, mean) in enumerate(coefficients.mean.items()):
-        sd = np.sqrt(np.diagonal(coefficients.covariance[arm]))
+    own = ["rewards", "weight of own data", "borrowed"]
+    table = titled_table(f"task {escape(str(task))}", ["arm"], [*own, *([RATE] if rates else [])])
+    listed = _listed(borrowing.rewards.tolist(), all_arms)
+    arms = [list(coefficients.mean)[place] for place in listed]
+    for place, arm in zip(listed, arms, strict=True):
         table.add_row(
             escape(str(arm)),
-            f"{borrowing.rewards[position]:,.0f}",
-            f"{borrowing.own_share[position]:.0%}",
-            f"{borrowing.borrowed[position]:,.1f}",
+            f"{borrowing.rewards[place]:,.0f}",
+            f"{borrowing.own_share[place]:.0%}",
+            f"{borrowing.borrowed[place]:,.1f}",
             *([_rate_words(fleet.rewards, rates[arm])] if rates else []),
-            *(f"{mean[i]:.3g} ± {sd[i]:.2g}" for i in range(len(shown))),
         )
     console = table_console()
     console.print(table)
+    if len(arms) < len(coefficients.mean):
+        console.print(f"({len(arms)} of {len(coefficients.mean)} arms: {ALL_ARMS})", highlight=False)
+    columns = coefficients.columns[:MOST_COLUMNS]
+    sds = {arm: np.sqrt(np.diagonal(coefficients.covariance[arm])) for arm in arms}
+    means = coefficients.mean
+    print_in_blocks(
+        console,
+        f"coefficients{fleet.overview(0).scale_words()} (mean ± sd)",
+        "coefficient",
+        columns,
+        [(str(arm), [f"{means[arm][i]:.3g} ± {sds[arm][i]:.2g}" for i in range(len(columns))]) for arm in arms],
+    )
     about = fleet.export(task).get("features")
     if about is not None:
         console.print(
             "known: " + escape(", ".join(f"{name} {value}" for name, value in about.items())), highlight=False
         )
+    console.print()
     if rates:
-        scale = fleet.overview(0).scale_words()
-        console.print(f"coefficients are{scale}; rates are at the task's average context", highlight=False)
+        console.print("rates are at the task's average context", highlight=False)
     console.print(
-        "own share: weight of the task's own rewards; borrowed: how many rewards of its own the others are worth",
+        "borrowed: how many rewards of its own the other tasks are worth",
         highlight=False,
     )

@@ -825,7 +825,7 @@ class Client:
         return self._ask(calls.expected(fleet, task, context))
 
     def insights(self, fleet: str) -> dict[str, Any]:
-        """Return what was found out about a fleet and its log: what deciding has gained, which arm is best where.
+        """Return what was found out about a fleet and its log: uplift of the logged policy, which arm is best where.
 
         Parameters
         ----------

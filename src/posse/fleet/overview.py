@@ -90,13 +90,14 @@ class ArmOverview:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskOverview:
-    """One task: what it stands on; ``own_share`` is 0 if all is borrowed and 1 if nothing is, averaged over its arms.
+    """One task.
 
     Parameters
     ----------
     task : str or int
     rewards : float
     own_share : float
+        Weight of own data, averaged over arms: 0 if all is borrowed and 1 if nothing is.
     """
 
     task: Label
@@ -177,7 +178,9 @@ class Overview:
             tables.append(Table("what is known", ("of", "feature", "sd of its effects"), self.effect_rows()))
         if self.tasks:
             rows = [(str(task.task), task.rewards, f"{task.own_share:.0%}") for task in self.tasks[:MOST_SPREAD]]
-            tables.append(Table("tasks with the most rewards", ("task", "rewards", "own share"), rows, len(self.tasks)))
+            tables.append(
+                Table("tasks with the most rewards", ("task", "rewards", "weight of own data"), rows, len(self.tasks))
+            )
         return Sheet(
             f"{self.policy}, {self.prior} prior{self.drift_words()}{self.family_words()}: {self.n_tasks:,} tasks, "
             f"{self.n_decisions:,} decisions, "
@@ -279,12 +282,12 @@ def task_rewards(belief: Belief, tasks: list[int]) -> list[tuple[int, float]]:
     return [(tasks[place], float(rewards[place])) for place in order.tolist() if rewards[place] > 0]
 
 
-def with_own_share(belief: Belief, tasks: list[tuple[int, float]], squares: Array) -> list[tuple[int, float, float]]:
-    """Return tasks with how much each stands on its own rewards; their beliefs must be settled.
+def own_share_of(belief: Belief, task: int, squares: Array) -> float:
+    """Return the weight of own data of a task, averaged over arms; its beliefs must be settled.
 
     ``squares`` are the mean squares of the features.
     """
-    return [(task, rewards, float(borrowing_of(belief, task, squares).own_share.mean())) for task, rewards in tasks]
+    return float(borrowing_of(belief, task, squares).own_share.mean())
 
 
 def coefficients_of(belief: Belief, task: int, arm: int) -> tuple[Array, Array]:

@@ -20,8 +20,8 @@ from posse.fleet.overview import (
     busiest_tasks,
     coefficients_of,
     over_all_tasks,
+    own_share_of,
     task_rewards,
-    with_own_share,
 )
 from posse.fleet.products import squares_of
 from posse.kernels.packing import whole_matrices
@@ -29,6 +29,8 @@ from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.statistics import Statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.types import Array, IntArray
@@ -117,6 +119,17 @@ def borrowing_in(fleet: Fleet, task: Label) -> Borrowing:
         return borrowing_of(fleet._engine.store.belief, number, squares)
 
 
+def own_shares_in(fleet: Fleet, tasks: Sequence[Label]) -> Array:
+    """Return the weight of own data of tasks, averaged over arms, as an overview has it."""
+    squares = squares_of(fleet)
+    with fleet._lock:
+        numbers = [fleet._tasks.number(task) for task in tasks]
+        fleet._engine.ensure_fresh()
+        store = fleet._engine.store
+        store.settle(numbers)
+        return np.array([own_share_of(store.belief, number, squares) for number in numbers])
+
+
 def coefficients_in(fleet: Fleet, task: Label) -> Coefficients:
     """Return the posterior of coefficients in a task; see :meth:`posse.Posse.coefficients`."""
     with fleet._lock:
@@ -175,8 +188,8 @@ def overview_of(fleet: Fleet, n_tasks: int) -> Overview:
             columns=fleet._features.columns,
             arms=arm_overviews(fleet),
             tasks=[
-                TaskOverview(fleet._tasks.label(task), rewards, own_share)
-                for task, rewards, own_share in with_own_share(belief, busiest, squares)
+                TaskOverview(fleet._tasks.label(task), rewards, own_share_of(belief, task, squares))
+                for task, rewards in busiest
             ],
             n_tasks=len(fleet._tasks),
             n_decisions=fleet._decided,

@@ -25,8 +25,9 @@ class Borrowing:
     Parameters
     ----------
     own_share : ndarray of shape (n_arms,)
-        Weight of the task's own rewards in its coefficients, averaged over directions:
-        :math:`\operatorname{tr}(C_j A_j) / (\sigma^2 d)`, from 0 (all borrowed) to 1.
+        Weight of the task's own rewards in what is predicted for it, from 0 (all borrowed) to 1: the part of the
+        variance of predictions that they have removed, :math:`1 - \operatorname{tr}(C_j S) / \operatorname{tr}(V S)`
+        with S the second moments of the task's contexts.
     borrowed : ndarray of shape (n_arms,)
         How many typical rewards of its own would say as much as the others do:
         :math:`\sigma^2 \operatorname{tr}(V^{-1} W^{-1}) / d` with W the mean squares of the features, less what the
@@ -72,21 +73,28 @@ def borrowing_of(belief: Belief, task: int, squares: Array | None = None) -> Bor
     counts = np.where(rows >= 0, belief.sums.counts[rows], 0.0)
     if squares is None:
         squares = feature_squares(belief)
+    grams = [
+        whole_matrix(belief.sums.gram[row]) if count > 0 else np.zeros((d, d))
+        for row, count in zip(rows, counts, strict=True)
+    ]
+    contexts = np.sum(grams, axis=0)
     for arm in range(n_arms):
         noise = float(belief.noise_variance[arm])
         spread = belief.covariance[arm] / belief.task_weight[task]
         prior_precision = belief.shared_precision[arm]
         shared_precision = _inverse(belief.shared_covariance[arm])
         if counts[arm] > 0:
-            gram = whole_matrix(belief.sums.gram[rows[arm]])
+            gram = grams[arm]
             local_covariance = whole_matrix(belief.local_covariance[rows[arm]])
             leaning = np.eye(d) - local_covariance @ gram
             covariance = noise * local_covariance
             covariance = covariance + leaning @ belief.shared_covariance[arm] @ leaning.T
-            own_share[arm] = np.clip(np.trace(covariance @ gram) / (noise * d), 0.0, 1.0)
             # Without this task; what rounding takes below the bare prior is given back.
             shared_precision = shared_precision - gram @ leaning / noise
-        others = _inverse(_inverse(_at_least(shared_precision, prior_precision)) + spread)
+        before = _inverse(_at_least(shared_precision, prior_precision)) + spread
+        if counts[arm] > 0 and (variance := np.vdot(before, contexts)) > 0:
+            own_share[arm] = np.clip(1 - np.vdot(covariance, contexts) / variance, 0.0, 1.0)
+        others = _inverse(before)
         alone = _inverse(_inverse(prior_precision) + spread)
         borrowed[arm] = max(noise * float((np.diagonal(others - alone) / squares).mean()), 0.0)
     return Borrowing(own_share, borrowed, counts)

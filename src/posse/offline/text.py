@@ -74,7 +74,7 @@ def _diagnostic_lines(found: Diagnostics) -> Iterator[str]:
 
 def _difference_lines(evaluation: Evaluation, pair: tuple[Any, ...], percent: str) -> Iterator[str]:
     yield f"{pair[0]} less {pair[1]}"
-    yield f"  {'estimator':<11}{'difference':>11}{'s.e.':>10}   {percent} interval; sure to be above 0"
+    yield f"  {'estimator':<11}{'difference':>11}{'s.e.':>10}   {percent} interval; probability above 0"
     for row in evaluation.differences.iter_rows(named=True):
         if (row["target"], row["against"]) == pair:
             above = "" if row["positive"] is None else f"; {100 * row['positive']:.1f} %"

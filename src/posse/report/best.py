@@ -74,17 +74,6 @@ class Best:
         return np.take_along_axis(self.probability, self.arm[:, None], axis=1)[:, 0]
 
     @property
-    def own_share(self) -> Array:
-        """How much of what is believed about that arm comes from the task's own rewards, from 0 to 1.
-
-        The weight of own data: the part of the population's variance that they have taken away, which is the weight
-        that a Gaussian posterior gives to its data, for this arm in this context. The rest is borrowed.
-        """
-        at = np.arange(len(self.tasks)), self.arm
-        sd, before = self.predictor.sd[at], self.typical_predictor.sd[at]
-        return np.clip(1 - (sd / np.where(before > 0, before, np.inf)) ** 2, 0.0, 1.0) * (before > 0)
-
-    @property
     def sure(self) -> BoolArray:
         """Whether that is likely enough to say so."""
         return self.sureness >= SURE

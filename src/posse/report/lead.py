@@ -70,15 +70,13 @@ def lead_of(report: Report) -> Lead:
     gains = report.gains
     words = _words(report)
     if not report.varies:
-        headline = f"There are no {many(report.names.reward)} yet"
-        if report.overview.n_rewards:
-            headline = f"All {many(report.names.reward)} so far are equal"
+        headline = "All rewards so far are equal" if report.overview.n_rewards else "There are no rewards yet"
         which = f"so no {one(report.names.arm)} can be told from another."
         return Lead(f"{headline}, {which}", (), (), words, False)
     prefers, (undecided, needed) = _prefers(report), _undecided(report)
     if gains is None:
-        headline = "What choosing by what was learned gains cannot be said without a log of the decisions."
-        need = "Let the fleet write one, Posse(..., log=…), and pass it: posse report FLEET --log LOG."
+        headline = "The gain of the learned policy is unknown without a log of the decisions."
+        need = "Let the fleet write one, Posse(..., log=...), and pass it: posse report FLEET --log LOG."
         return Lead(headline if prefers else undecided, (need,), (), words, prefers)
     known, bars = gains.learned.known, _bars(report, gains)
     headline, more = (_gain if known else _cannot_say)(report, gains, words)
@@ -111,7 +109,8 @@ def _prefers(report: Report) -> bool:
 def _undecided(report: Report) -> tuple[str, tuple[str, ...]]:
     """Return that no arm is preferred, and how many rewards would show one that is half as good again as the others."""
     names, gains, arm = report.names, report.gains, one(report.names.arm)
-    too_few = f"Too few {many(names.reward)} to prefer any {arm}"
+    numbers = report.overview.rewards == "number"
+    too_few = f"Too few {'decisions' if numbers else many(names.reward)} to prefer any {arm}"
     if gains is None or not gains.earned.value > 0:
         return f"{too_few}: {report.overview.n_rewards:,.0f} so far.", ()
     rows, mean = gains.rows or gains.rows_in_log, gains.earned.value
@@ -119,7 +118,7 @@ def _undecided(report: Report) -> tuple[str, tuple[str, ...]]:
     if rows >= each * n_arms:
         return f"No {arm} earns clearly more than the others in {count(rows, 'decision')}.", ()
     what, so_far = "decision", count(rows, "decision")
-    if report.overview.rewards != "number":
+    if not numbers:
         what, each, so_far = names.reward, each * mean, f"{count(rows * mean, names.reward)} in {so_far}"
     each, total = (math.ceil(float(f"{n:.2g}")) for n in (each, each * n_arms))
     needed = f"It takes about {count(each, what)} per {arm}, {total:,} in all, to show {article(arm)} that earns half "
@@ -131,7 +130,7 @@ def _cannot_say(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[
         f"{in_their_words(refusal.reason, report.names)}. What helps: {in_their_words(refusal.remedy, report.names)}."
         for refusal in gains.learned.refusals
     ]
-    headline = "The log cannot say what choosing by what was learned would earn."
+    headline = "The log cannot say what the learned policy would earn."
     more = [text[:1].upper() + text[1:] for text in why or ["there is too little to compare."]]
     return headline, (*more, *([_logged(report, gains, words)] if math.isfinite(gains.logged.value) else []))
 
@@ -155,7 +154,7 @@ def _earns(report: Report, earn: str, bring: str, be: str, words: Words, value: 
 def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, ...]]:
     value, uplift = gains.learned.value, gains.learned.uplift
     would = _earns(report, "would earn", "would bring", "would be rewarded", words, value)
-    headline = f"Choosing by what was learned {would} instead of {words.reward(gains.logged.value)}"
+    headline = f"The learned policy {would} instead of {words.reward(gains.logged.value)}"
     if not math.isfinite(uplift.low):
         n_tasks, least = len(report.best.tasks), Limits().min_tasks
         who = count(n_tasks, report.names.task) if n_tasks < least else "the log"
@@ -194,13 +193,13 @@ def _relative(new: float, old: float) -> str:
         return ""
     ratio = new / old
     if ratio >= MULTIPLE:
-        return f", or {ratio:.1f} times"
+        return f", or {ratio:.1f} times as much"
     share = 100 * abs(ratio - 1)
     return f", or {share:.{0 if share >= 1 else 1}f}{SPACE}% {'more' if ratio > 1 else 'less'}"
 
 
 def _bars(report: Report, gains: Gains) -> tuple[Bar, ...]:
-    labels = {LEARNED: "What was learned", ONE_ARM: f"Best single {one(report.names.arm)}", RULE: "The rule"}
+    labels = {LEARNED: "Learned policy", ONE_ARM: f"Best single {one(report.names.arm)}", RULE: "The rule"}
     found = [
         Bar(labels[way.way], "" if way.way == LEARNED else way.name, way.value, way.way == LEARNED)
         for way in gains.ways

@@ -13,6 +13,7 @@ from posse.checks import number
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import average_contexts, rewards_of_tasks, rewards_vary
 from posse.fleet.posse import Posse
+from posse.fleet.views import own_shares_in
 from posse.logs import Log, Names, read_table
 from posse.logs.reading import settled
 from posse.report.best import Best, best_of
@@ -20,7 +21,7 @@ from posse.report.gains import gains_of
 from posse.report.report import Report
 from posse.report.stopping import Stopping, stopping_of
 from posse.report.unusual import Unusual, unusual_tasks
-from posse.report.words import one
+from posse.report.words import as_noun, one
 
 if TYPE_CHECKING:
     from posse.families import Rewards
@@ -56,7 +57,7 @@ def make_report(
         Default: one that learns from the log.
     log : Log, path or table, optional
         Decisions and rewards, as :func:`posse.logs.read_table` takes them. Without it the report does
-        not say what choosing by what was learned gains.
+        not say what the learned policy gains.
     rule : Target or function, optional
         Another way to choose that is compared; as for :func:`posse.offline.evaluate`.
     coming : float, optional
@@ -126,6 +127,7 @@ def make_report(
         begin("estimating what was gained")
         gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed)
     names = names or (Names() if log is None else log.names)
+    names = Names(*map(as_noun, (names.task, names.arm, names.reward)))
     return Report(
         title=title or f"Which {one(names.arm)} in which {one(names.task)}",
         made=datetime.datetime.now(datetime.UTC),
@@ -140,6 +142,7 @@ def make_report(
         log_findings=log_findings,
         retired=fleet.retired_arms,
         listed=listed,
+        own_share=own_shares_in(fleet, [best.tasks[task] for task in listed.tolist()]),
         varies=rewards_vary(fleet),
         from_log=from_log,
         table=_table(best),

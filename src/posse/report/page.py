@@ -42,6 +42,7 @@ def render(report: Report) -> str:
         "sure": sureness,
         "count": count,
         "digits": lambda value: f"{value:.{DIGITS}g}",
+        "longest_word": lambda text: max(map(len, text.split()), default=0),
         "sentence": lambda text: text[:1].upper() + text[1:],
         "named": lambda text: in_their_words(text, report.names),
     }
@@ -71,9 +72,12 @@ def _values(report: Report) -> dict[str, Any]:
         "rewards": many(names.reward),
         "n_tasks": len(best.tasks),
         "n_sure": int(best.sure.sum()),
-        "rows": [_task_row(report, task) for task in report.listed.tolist()],
+        "rows": [
+            _task_row(report, task) | {"own": own}
+            for task, own in zip(report.listed.tolist(), report.own_share.tolist(), strict=True)
+        ],
         "open": _open(report),
-        "arm_rows": _arm_rows(report),
+        "arm_rows": _arm_rows(report, ranked=lead.prefers),
         "arms_listed": ARMS_LISTED,
         "stopping": _stopping(report),
         "unusual": report.unusual[:MOST_UNUSUAL],
@@ -132,7 +136,6 @@ def _task_row(report: Report, task: int) -> dict[str, Any]:
         "loss": float(best.loss[task]),
         "explore": math.ceil(stopping.explore[task]) if stopping.pays[task] else 0,
         "rewards": float(best.rewards[task]),
-        "own": float(best.own_share[task]),
     }
 
 
@@ -149,8 +152,11 @@ def _open(report: Report) -> dict[str, Any]:
     }
 
 
-def _arm_rows(report: Report) -> list[dict[str, Any]]:
-    """Return every arm: in how many tasks it is best, and what to expect of it in a new task or the only one."""
+def _arm_rows(report: Report, *, ranked: bool) -> list[dict[str, Any]]:
+    """Return every arm: in how many tasks it is best, and what to expect of it in a new task or the only one.
+
+    The best one comes first, or the fleet's first if the data do not rank them.
+    """
     best, n_arms = report.best, len(report.best.arms)
     wins = np.bincount(best.arm, minlength=n_arms)
     sure = np.bincount(best.arm[best.sure], minlength=n_arms)
@@ -171,7 +177,7 @@ def _arm_rows(report: Report) -> list[dict[str, Any]]:
             "high": float(high[arm]),
             "rewards": float(rewards.get(best.arms[arm], 0.0)),
         }
-        for arm in np.lexsort((-mean, -wins)).tolist()
+        for arm in (np.lexsort((-mean, -wins)) if ranked else np.arange(n_arms)).tolist()
     ]
 
 

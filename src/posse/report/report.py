@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from posse.report.gains import Gains
     from posse.report.stopping import Stopping
     from posse.report.unusual import Unusual
-    from posse.types import IntArray
+    from posse.types import Array, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -51,6 +51,8 @@ class Report:
         Arms that are no longer chosen.
     listed : ndarray of int
         Positions of the tasks that the page lists, in its order.
+    own_share : ndarray
+        Weight of own data of these tasks: 0 if all is borrowed and 1 if nothing is, averaged over arms.
     varies : bool
         Whether rewards differ at all; nothing can be told apart otherwise.
     from_log : bool
@@ -72,6 +74,7 @@ class Report:
     log_findings: list[Finding]
     retired: tuple[Label, ...]
     listed: IntArray
+    own_share: Array
     varies: bool
     from_log: bool
     table: pl.DataFrame

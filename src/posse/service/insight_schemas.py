@@ -150,7 +150,7 @@ class InsightState(Answer):
 
 
 class InsightsAnswer(InsightState):
-    """What deciding has gained, how it went, which arm is best where, and what is unusual or looks wrong."""
+    """Uplift of the logged policy, rewards over time, which arm is best where, and what is unusual or looks wrong."""
 
     rows: int = Field(description="Decisions that were looked at, taken evenly from the log.", examples=[20_000])
     decisions: int = Field(description="Decisions of the log.", examples=[45_210])

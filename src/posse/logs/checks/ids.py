@@ -18,7 +18,7 @@ def check_ids(view: View) -> Iterator[Finding]:
         yield view.finding(
             "decision-id-missing",
             "note",
-            "rows without a decision_id; those that occur twice cannot be told",
+            "rows without a decision_id: decisions that occur twice cannot be found",
             missing,
             "record an id with every decision",
         )

@@ -29,7 +29,7 @@ def check_tasks(view: View) -> Iterator[Finding]:
             "few-tasks",
             "note",
             f"there {'is one task' if counts.height == 1 else f'are {counts.height} tasks'}; "
-            "intervals that draw tasks anew are rough with so few",
+            "intervals over so few tasks are rough",
             pl.repeat(True, view.frame.height, eager=True),
             "read intervals with care",
         )

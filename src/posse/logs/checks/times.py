@@ -18,7 +18,9 @@ def check_times(view: View) -> Iterator[Finding]:
         yield view.finding(
             "time-missing",
             "note" if missing.all() else "warning",
-            f"rows without a time ({share(int(missing.sum()), missing.len())}); the order of the rows stands for it",
+            "no row has a time; rows are taken to be in order"
+            if missing.all()
+            else f"rows without a time ({share(int(missing.sum()), missing.len())}) are taken to be in order",
             missing,
             "log the time of the decision, so that recent ones can be told from old ones",
         )

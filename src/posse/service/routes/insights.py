@@ -45,7 +45,7 @@ def _latest(request: Request, live: LiveFleet) -> tuple[Insight | None, dict[str
 @router.get(
     "/fleets/{fleet}/insights",
     dependencies=scope("read"),
-    summary="What deciding has gained, which arm is best where, and what is unusual",
+    summary="Uplift of the logged policy, which arm is best where, and what is unusual",
     description=(
         "Made beside requests from an even sample of the log, kept, and made again after a while when there is news; "
         "the first answer may be `making`."

@@ -1,4 +1,4 @@
-// Is it worth it? What deciding has gained, per decision and so far, and how sure that is.
+// Is it worth it? The uplift of the logged policy, per decision and so far, and how sure that is.
 
 import { h, keyed, label, setHidden, setText } from "./dom.js";
 import { CONFIDENCE, between, chance, count, moment, number, percent, sentence, timeOf } from "./format.js";
