@@ -86,10 +86,9 @@ def evaluate(
     reward_column: RewardColumn = "reward",
     propensity_column: PropensityColumn = "propensity",
     confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(help="How often tasks are resampled.")] = 2000,
     folds: Annotated[int, typer.Option(help="Folds for what is learned from the log and judged by it.")] = 5,
     clip: Annotated[float | None, typer.Option(help="Cut weights to this; adds a bias.")] = None,
-    seed: Annotated[int, typer.Option(help="Of resamples, folds and replays.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of folds and replays.")] = 0,
     plot: Annotated[list[Path] | None, typer.Option(help="Draw to this PNG, SVG or PDF; repeatable.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write everything, tasks and groups included, to this JSON file.")
@@ -130,7 +129,6 @@ def evaluate(
             groups=tuple(group or ()),
             rewards=rewards,  # type: ignore[arg-type]  # checked there
             confidence=confidence,
-            resamples=resamples,
             folds=folds,
             clip=clip,
             seed=seed,

@@ -61,7 +61,7 @@ def report(
     reward_column: RewardColumn = "reward",
     propensity_column: PropensityColumn = "propensity",
     csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
-    seed: Annotated[int, typer.Option(help="Of resamples and folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of folds.")] = 0,
 ) -> None:
     """Write one page for people who decide: what is gained, which arm is best where, when exploring stops paying.
 
