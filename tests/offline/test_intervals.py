@@ -144,13 +144,13 @@ def test_rewards_that_count_are_those_of_clicks_and_of_rare_failures():
 
 
 QUICK = [
-    benchmark.Design(n_tasks, rows, rate, 0.3, "softmax", target, unequal, logs=200)
-    for n_tasks, rows, rate, unequal in (
-        (3, 300, 0.05, False),
-        (5, 100, 0.3, True),
-        (10, 400, 0.01, False),
-        (10, 60, 0.1, True),
-        (30, 60, 0.02, False),
+    benchmark.Design(n_tasks, rows, rate, spread, "softmax", target, unequal, logs=200)
+    for n_tasks, rows, rate, spread, unequal in (
+        (3, 300, 0.05, 0.3, False),
+        (5, 100, 0.3, 0.8, True),
+        (10, 400, 0.01, 0.3, False),
+        (10, 200, 0.3, 0.8, True),
+        (30, 60, 0.02, 0.0, False),
     )
     for target in ("far", "near")
 ]
