@@ -51,7 +51,7 @@ def answers(rows):
         "coefficients": fleet.coefficients(3),
         "expectation": fleet.expected(3, rows["context"][0]),
         "results": simulate(SyntheticWorld(), {"random": "random"}, horizon=20, seeds=2),
-        "evaluation": evaluate(log, targets, against=Logged(), estimators=["ips", "snips"], resamples=100),
+        "evaluation": evaluate(log, targets, against=Logged(), estimators=["ips", "snips"]),
         "arm": fleet.overview().arms[0],
         "borrowing": fleet.borrowing(3),
         "statistics": statistics,

@@ -7,7 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from posse import Catalogue, EbmTS, FeatureSpec, HierarchicalRegressor, Posse, SyntheticWorld, make_policy, simulate
+from posse import (
+    Catalogue, EbmTS, FeatureSpec, HierarchicalRegressor, Posse, SyntheticWorld, load_retailer, make_policy, simulate,
+)  # fmt: skip
 from posse.cli.main import main
 from posse.errors import PosseError
 from posse.features import hashed, numeric, one_hot
@@ -151,7 +153,7 @@ PYTHON = {
         lambda _: evaluate(logged(propensity=None), Uniform()).estimate(), "propensities", "nobody can say",
     ),
     "an arm to evaluate with a typo": (
-        lambda _: evaluate(logged(), Always("cofee")), "'cofee'", "did you mean 'coffee'",
+        lambda _: evaluate(load_retailer(300), Always("cuopon")), "'cuopon'", "did you mean 'coupon'",
     ),
     "a policy for a target": (lambda _: evaluate(logged(), "ebm-ts"), "'ebm-ts'", "Learned"),
     "a target that is learned by no policy": (lambda _: evaluate(logged(), Learned("ebm")), "'ebm'", "ebm-ts"),

@@ -1,6 +1,6 @@
 """What a log that can be evaluated costs: regret and effective sample sizes by evaluation budget and by floor.
 
-.venv/bin/python benchmarks/budget.py [--seeds 24]
+.venv/bin/python lab/scripts/budget.py [--seeds 24]
 
 A fleet with the default policy decides in the worlds of docs/evidence.md. Its log is then asked for other policies by
 importance weights: the effective sample size (sum of weights, squared, over sum of squared weights) for the policy that

@@ -1,6 +1,6 @@
 """Which exploration suits the evidence prior: regret over that of the default, world by world.
 
-.venv/bin/python benchmarks/exploration.py [seeds]
+.venv/bin/python lab/scripts/exploration.py [seeds]
 """
 
 import sys

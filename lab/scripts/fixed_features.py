@@ -1,4 +1,4 @@
-"""What fixed features are worth with few rows per group: ``python benchmarks/fixed_features.py``.
+"""What fixed features are worth with few rows per group: ``python lab/scripts/fixed_features.py``.
 
 60 groups of 3 rows, two features of the groups and eight of the rows; in truth only the intercept differs between
 groups, with variance 0.64, and the noise variance is 1. The table is that of docs/regression.md.

@@ -1,6 +1,6 @@
 """Many small fleets in one service on SQLite: a restart, the first answers after it, and what it costs while idle.
 
-.venv/bin/python benchmarks/many_fleets.py [--fleets 1000] [--rewards 5] [--idle 30]
+.venv/bin/python lab/scripts/many_fleets.py [--fleets 1000] [--rewards 5] [--idle 30]
 
 Processor seconds are those of the service and of the processes that it started; on a machine that is busy they say
 more than the clock does. A false answer is any but a decision of the fleet that was asked. Run `posse warmup` first,

@@ -1,7 +1,7 @@
 """A newcomer's first minutes: a fresh environment, the wheel, and nothing but the README; how long each step takes.
 
-python benchmarks/newcomer.py                 # builds the wheel first
-python benchmarks/newcomer.py --wheel dist/posse-0.2.0-py3-none-any.whl
+python lab/scripts/newcomer.py                 # builds the wheel first
+python lab/scripts/newcomer.py --wheel dist/posse-0.2.0-py3-none-any.whl
 
 Nothing is compiled beforehand and no cache of this user is used. The last line is JSON: seconds of every step, and
 those of the processor, which say more on a machine that is busy with other things. The bar is five minutes on two

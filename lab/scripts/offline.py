@@ -1,13 +1,13 @@
 """Are the intervals of an off-policy evaluation right? Simulated logs whose truth is known.
 
-.venv/bin/python benchmarks/offline.py [--logs 300] [--workers 2] [--only DESIGN ...]
+.venv/bin/python lab/scripts/offline.py [--logs 300] [--workers 2] [--only DESIGN ...]
 
 A log has tasks with Gaussian coefficients around a population that is drawn anew for every log, contexts with an
 intercept, and a logging policy with known propensities. The target is a softmax policy of each task's own noisy
 coefficients, as a fleet that learned from earlier data would be. The truth is the target's value for *tasks like
 these*: the expected reward per decision when tasks come from the same population with the same law of sizes. That is
-what resampling tasks speaks about; the value of the very tasks of a log differs from it, and intervals for that would
-be narrower. It is computed by enumerating the arms at 100,000 fresh tasks and contexts, one context each.
+what intervals over tasks speak about; the value of the very tasks of a log differs from it, and intervals for that are
+narrower. It is computed by enumerating the arms at 100,000 fresh tasks and contexts, one context each.
 
 Coverage is the share of logs whose 95 % interval holds the truth; 300 logs leave a standard error of 1.3 %. RMSE is the
 error against that truth; "own rows" is the error against the target's expected reward in the very rows of the log,
@@ -25,10 +25,10 @@ from threadpoolctl import threadpool_limits
 from posse.kernels.propensity import score_room, win_probabilities
 from posse.model import Prior
 from posse.offline import Function, Learned, Limits, LoggedBandit, Uniform, evaluate
-from posse.offline.bootstrap import TaskSums, bootstrap, estimate
 from posse.offline.diagnostics import diagnose, refusals
 from posse.offline.estimators import direct_method, doubly_robust, importance_weights, ips, snips
 from posse.offline.folds import deal_folds
+from posse.offline.intervals import IntervalRule, effective_rewards
 from posse.offline.model import predicted_rewards
 from posse.offline.switch import switch_threshold
 from posse.policies import HierTS
@@ -188,17 +188,17 @@ def one_log(design, seed):
         rows = contributions(data, probabilities)
         uniform = contributions(data, Uniform().probabilities(data), rows["model"])
         names = [*ESTIMATORS]
-        sums = [TaskSums.of(data.tasks, rows[name]) for name in names]
-        sums += [TaskSums.of(data.tasks, rows[name], uniform[name]) for name in ("snips", "dr")]
+        asked = [(rows[name], None) for name in names] + [(rows[name], uniform[name]) for name in ("snips", "dr")]
         truths = [truth] * len(names) + [gain] * 2
         names += ["snips gain", "dr gain"]
         result = {"effective": found.effective_rows / found.rows, "refused": reasons}
-        for method in ("studentised", "percentile"):
-            for name, true, one in zip(names, truths, bootstrap(sums, method=method), strict=True):
-                result[name, method] = one.low <= true <= one.high
-                result[name, "width"] = (one.high - one.low) if method == "studentised" else result[name, "width"]
-                result[name, "error"] = one.value - true
-                result[name, "own error"] = one.value - (own if not name.endswith("gain") else own - expected.mean())
+        rule = IntervalRule(confidence=0.95, family="number", over_tasks=True)
+        n_rewards = effective_rewards(weights, data.rewards, data.usual_reward)
+        for name, true, pair in zip(names, truths, asked, strict=True):
+            one = rule.estimate(data.tasks, *pair, n_rewards=n_rewards)
+            result[name, "held"], result[name, "width"] = one.low <= true <= one.high, one.high - one.low
+            result[name, "error"] = one.value - true
+            result[name, "own error"] = one.value - (own if not name.endswith("gain") else own - expected.mean())
         if seed == 0:
             same = evaluate(data, Function(lambda _: probabilities, "target"), against=Uniform())
             assert reasons or np.isclose(same.estimate().value, truth + result["dr", "error"], rtol=0, atol=1e-12)
@@ -235,7 +235,7 @@ def summary(results):
         numbers[name, "rmse"] = np.sqrt(np.mean(errors**2))
         numbers[name, "own rmse"] = np.sqrt(np.mean([one[name, "own error"] ** 2 for one in results]))
         numbers[name, "own bias"] = np.mean([one[name, "own error"] for one in results])
-        for part in ("studentised", "percentile", "width"):
+        for part in ("held", "width"):
             numbers[name, part] = np.mean([one[name, part] for one in results])
     return numbers
 
@@ -275,7 +275,7 @@ def optimism(seed, design=DESIGNS["20 x 50"]):
         for probabilities in (honest.probabilities(data), greedy_in_sample(data)):
             true = (probabilities * expected).sum(axis=1).mean()
             errors.append(
-                [estimate(TaskSums.of(data.tasks, contributions(data, probabilities)[name])).value - true
+                [contributions(data, probabilities)[name].value - true
                  for name in ("snips", "dr")]
             )  # fmt: skip
         return errors
@@ -303,7 +303,6 @@ def main():
     heads += [f"own rows {name}" for name in ("IPS", "SNIPS", "DM", "DR", "SWITCH-DR")]
     heads += ["own rows bias IPS", "own rows bias DR"]
     heads += [f"cover {name}" for name in ("IPS", "SNIPS", "DR", "SWITCH-DR", "DM", "DR gain")]
-    heads += [f"percentile {name}" for name in ("IPS", "SNIPS", "DR")]
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|", flush=True)
     for name in options.only:
         if name not in DESIGNS:
@@ -312,8 +311,7 @@ def main():
         cells = [name, f"{found['effective']:.0%}", f"{found['refused']:.1%}"]
         cells += [f"{found[one, part]:.4f}" for part in ("rmse", "own rmse") for one in ESTIMATORS]
         cells += [f"{found[one, 'own bias']:+.4f}" for one in ("ips", "dr")]
-        cells += [f"{found[one, 'studentised']:.1%}" for one in ("ips", "snips", "dr", "switch-dr", "dm", "dr gain")]
-        cells += [f"{found[one, 'percentile']:.1%}" for one in ("ips", "snips", "dr")]
+        cells += [f"{found[one, 'held']:.1%}" for one in ("ips", "snips", "dr", "switch-dr", "dm", "dr gain")]
         print("| " + " | ".join(cells) + " |", flush=True)
     run = partial(Parallel(n_jobs=options.workers))
     if "tasks" in options.only:

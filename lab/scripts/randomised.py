@@ -1,6 +1,6 @@
 """Random decisions at the regret of UCB: centre and spread, one draw for all arms or one each, world by world.
 
-.venv/bin/python benchmarks/randomised.py [--data DIR] [--seeds 200] [--first-seed 20000] [--only balanced,d8]
+.venv/bin/python lab/scripts/randomised.py [--data DIR] [--seeds 200] [--first-seed 20000] [--only balanced,d8]
     [--rules "one z 0.4/0.1"]
 
 Regret over that of ``EbmUCB(prior="evidence")`` in the same seeds, with its standard error. No constant of the evidence

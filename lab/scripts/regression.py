@@ -1,4 +1,4 @@
-"""HierarchicalRegressor beside statsmodels' MixedLM in the same run: ``python benchmarks/regression.py``.
+"""HierarchicalRegressor beside statsmodels' MixedLM in the same run: ``python lab/scripts/regression.py``.
 
 100 groups of 30 rows with 8 features and an intercept, all of them random: the model that both fit by restricted
 maximum likelihood. Wall time after compilation: the best of a few fits of ours, one fit of theirs. Both likelihoods are

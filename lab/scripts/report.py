@@ -1,6 +1,6 @@
 """How long a report takes and how large it is: 300 tasks, 8 arms, a log of 50,000 rows; at most 30 s and 2 MB.
 
-python benchmarks/report.py
+python lab/scripts/report.py
 
 Kernels are compiled beforehand (posse warmup). Written to a temporary folder, read back from it as a user would.
 """

@@ -1,8 +1,8 @@
 """A restart without a snapshot: how long `posse serve` takes to be ready with a long log in its SQLite file.
 
-python benchmarks/restart.py                                    # a million decisions, three starts
-python benchmarks/restart.py --decisions 100000 --starts 1
-python benchmarks/restart.py --keep FOLDER                      # keeps the log there, and takes it from there
+python lab/scripts/restart.py                                    # a million decisions, three starts
+python lab/scripts/restart.py --decisions 100000 --starts 1
+python lab/scripts/restart.py --keep FOLDER                      # keeps the log there, and takes it from there
 
 Every start has a copy of the file that nobody has opened yet, and is killed when it is ready. Besides the seconds on
 the clock those of the processor are told, which say more on a machine that is busy with other things, and those of

@@ -59,9 +59,6 @@ def fleet(table, tmp_path):
     return path
 
 
-QUICK = ["--resamples", "200"]
-
-
 def test_every_kind_of_target_is_evaluated(run, log, fleet):
     kinds = [
         "uniform",
@@ -70,7 +67,7 @@ def test_every_kind_of_target_is_evaluated(run, log, fleet):
         "replay:ebm-ucb:exploration=0.3,prior=evidence",
     ]
     targets = [*kinds, fleet, f"greedy:{fleet}"]
-    done = run(log, *[part for target in targets for part in ("--policy", target)], "--against", "logged", *QUICK)
+    done = run(log, *[part for target in targets for part in ("--policy", target)], "--against", "logged")
 
     assert done.exit_code == 0
     names = ["uniform", "always b", "learned ebm-rand-ucb (exploration=0.3)"]
@@ -84,7 +81,7 @@ def test_every_kind_of_target_is_evaluated(run, log, fleet):
 def test_files_are_written_where_asked_for(run, log, tmp_path):
     done = run(
         log, "-p", "uniform", "-a", "always:a", "-e", "dr", "-e", "ips", "-g", "town",
-        "--out", tmp_path / "out.json", "--plot", tmp_path / "out.png", "--plot", tmp_path / "out.svg", *QUICK,
+        "--out", tmp_path / "out.json", "--plot", tmp_path / "out.png", "--plot", tmp_path / "out.svg",
     )  # fmt: skip
     content = json.loads((tmp_path / "out.json").read_text())
 
@@ -98,11 +95,11 @@ def test_files_are_written_where_asked_for(run, log, tmp_path):
 
 
 def test_settings_reach_the_evaluation(run, log, tmp_path):
-    run(log, "-p", "uniform", "-e", "ips", "--confidence", "0.8", "--folds", "3", "--clip", "2", "--seed", "9", *QUICK,
+    run(log, "-p", "uniform", "-e", "ips", "--confidence", "0.8", "--folds", "3", "--clip", "2", "--seed", "9",
         "--out", tmp_path / "out.json")  # fmt: skip
     settings = json.loads((tmp_path / "out.json").read_text())["settings"]
 
-    expected = {"confidence": 0.8, "folds": 3, "clip": 2.0, "seed": 9, "resamples": 200, "estimators": ["ips"]}
+    expected = {"confidence": 0.8, "folds": 3, "clip": 2.0, "seed": 9, "estimators": ["ips"]}
     assert {name: settings[name] for name in expected} == expected
 
 
@@ -127,7 +124,7 @@ def test_one_refused_target_does_not_hide_the_others(run, table, tmp_path):
     write_log(
         Log(kept.with_columns(pl.lit(0.5).alias("propensity"), *(pl.Series(k, v) for k, v in half.items()))), path
     )
-    done = run(path, "-p", "always:a", "-p", "always:c", *QUICK)
+    done = run(path, "-p", "always:a", "-p", "always:c")
 
     assert done.exit_code == 1
     assert "100 % of the target's decisions are arms that the log could never have chosen" in done.stdout
@@ -151,7 +148,7 @@ def test_one_refused_target_does_not_hide_the_others(run, table, tmp_path):
 )
 def test_bad_input_is_one_clear_error(run, log, arguments, error, words):
     with pytest.raises(error, match=words):
-        run(log, *arguments, *QUICK)
+        run(log, *arguments)
 
 
 def test_arms_that_are_numbers_are_found(run, table, tmp_path):
@@ -160,7 +157,7 @@ def test_arms_that_are_numbers_are_found(run, table, tmp_path):
     arms = [codes[arm] for arm in table["arm"]]
     write_log(Log(pl.DataFrame({**table, "arm": arms, "eligible": [[10, 20, 30]] * len(arms)})), path)
 
-    assert "always 20" in run(path, "-p", "always:20", "-e", "ips", *QUICK).stdout
+    assert "always 20" in run(path, "-p", "always:20", "-e", "ips").stdout
 
 
 def test_rows_without_a_reward_count_as_the_absent_one(run, table, tmp_path):
@@ -170,7 +167,7 @@ def test_rows_without_a_reward_count_as_the_absent_one(run, table, tmp_path):
     for name, rewards in (("late", sold), ("final", [reward or 0.0 for reward in sold])):
         paths.append(tmp_path / f"{name}.parquet")
         write_log(Log(pl.DataFrame(table | {"reward": pl.Series(rewards, dtype=pl.Float64)})), paths[-1])
-    arguments = ("--policy", "uniform", "--estimator", "snips", "--resamples", 200)
+    arguments = ("--policy", "uniform", "--estimator", "snips")
 
     assert run(paths[0], *arguments).exit_code == 1
     late = run(paths[0], *arguments, "--absent-reward", 0)
@@ -195,7 +192,7 @@ number = 3
 def test_a_rule_of_ones_own_is_worth_what_the_same_probabilities_are(run, log, table, tmp_path):
     rules = tmp_path / "rules.py"
     rules.write_text(RULES)
-    done = run(log, "--rule", f"{rules}:positive", "-p", f"{rules}:half", "--against", "logged", "--json", *QUICK)
+    done = run(log, "--rule", f"{rules}:positive", "-p", f"{rules}:half", "--against", "logged", "--json")
     said = json.loads(done.stdout)
     values = {(row["target"], row["estimator"]): row["value"] for row in said["table"]}
 
@@ -228,9 +225,9 @@ def test_a_table_with_columns_of_its_own_names_is_a_log(run, log, table, tmp_pat
     columns = ["--task-column", "store", "--arm-column", "offer", "--reward-column", "sold"]
     assert "the log has no propensities" in run(path, "-p", "always:b", *columns).stdout
     columns += ["--propensity-column", "chance"]
-    done = run(path, "-p", "always:b", "-p", "column:proposed", *columns, "--json", *QUICK)
+    done = run(path, "-p", "always:b", "-p", "column:proposed", *columns, "--json")
     found = [row["value"] for row in json.loads(done.stdout)["table"] if row["estimator"] == "snips"]
-    other = json.loads(run(log, "-p", "always:b", "--json", *QUICK).stdout)["table"]
+    other = json.loads(run(log, "-p", "always:b", "--json").stdout)["table"]
     assert found[0] == found[1] == pytest.approx(next(row["value"] for row in other if row["estimator"] == "snips"))
 
 
@@ -241,7 +238,7 @@ def test_only_decisions_before_a_time_and_rewards_that_are_missing(run, table, t
     write_log(Log(pl.DataFrame({**table, "time": times, "reward": rewards})), path)
 
     def rows(*options):
-        return json.loads(run(path, "-p", "logged", "--json", *options, *QUICK).stdout)["rows"]
+        return json.loads(run(path, "-p", "logged", "--json", *options).stdout)["rows"]
 
     assert rows("--before", "2026-03-02", "--missing-reward", "skip") == 200
     assert rows("--missing-reward", "skip") == 500

@@ -119,7 +119,7 @@ def test_the_command_evaluates_files(logged, tmp_path, suffix):
     (tmp_path / "rules.py").write_text(
         "def cheap(task, context, arms):\n    return min(arms, key=lambda arm: (arms[arm]['price'], arm))\n"
     )
-    words = ["evaluate", str(tmp_path / f"log.{suffix}"), "--against", "logged", "--json", "--resamples", "200"]
+    words = ["evaluate", str(tmp_path / f"log.{suffix}"), "--against", "logged", "--json"]
     for target in ("uniform", f"{tmp_path}/rules.py:cheap", str(tmp_path / "shop.posse")):
         words += ["--policy", target]
     answer = CliRunner().invoke(app, words)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from posse.offline import Always, Limits, LoggedBandit, Uniform
-from posse.offline.diagnostics import CURVE, diagnose, effective_size, missing_refusals, refusals
+from posse.offline.diagnostics import CURVE, diagnose, refusals, spoiling_refusals
+from posse.offline.intervals import effective_size
 from posse.offline.targets import weights_of
 
 
@@ -145,11 +146,11 @@ def test_missing_rewards_and_propensities_are_refused_beyond_their_limit():
     lacking = {"rows_without_reward": 2, "rows_without_propensity": 1, "rows_left_out": 2}
     data = four_rows(**lacking)
 
-    reasons = missing_refusals(data, Limits(max_missing=0.2))
+    reasons = spoiling_refusals(data, Limits(max_missing=0.2, min_effective_rewards=0))
     assert [one.code for one in reasons] == ["missing-reward"]
     assert "33.3 % of the rows have no reward, more than 20 %" in reasons[0].reason
-    assert [one.code for one in missing_refusals(data, Limits(max_missing=0.1))] == [
+    assert [one.code for one in spoiling_refusals(data, Limits(max_missing=0.1, min_effective_rewards=0))] == [
         "missing-reward",
         "missing-propensity",
     ]
-    assert missing_refusals(four_rows(), Limits()) == []
+    assert spoiling_refusals(four_rows(), Limits(min_effective_rewards=0)) == []

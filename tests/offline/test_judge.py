@@ -7,7 +7,7 @@ from posse.offline.judge import Choices, judge, judge_replay
 
 
 def choices(**changes):
-    plain = {"estimators": ("ips", "snips", "dm", "dr", "switch-dr"), "confidence": 0.95, "resamples": 500, "folds": 5}
+    plain = {"estimators": ("ips", "snips", "dm", "dr", "switch-dr"), "confidence": 0.95, "folds": 5}
     return Choices(**{**plain, "clip": None, "seed": 0, **changes})
 
 

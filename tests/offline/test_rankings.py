@@ -56,7 +56,7 @@ def true_places(rule):
 
 @pytest.mark.parametrize("estimator", ["ips", "snips", "dr"])
 def test_places_are_worth_what_the_targets_own_rankings_are(estimator):
-    found = evaluate(every_ranking(), Rule(by_liking), estimators=[estimator], groups=["ranking_place"], resamples=200)
+    found = evaluate(every_ranking(), Rule(by_liking), estimators=[estimator], groups=["ranking_place"])
     true = true_places(by_liking)
     assert abs(true[1] - 2.0) > 0.1  # what the second place would be worth below the log's first places is another
     tolerance = 1e-9 if estimator != "dr" else 0.02  # its model is cross-fitted: folds are not all rankings
@@ -68,7 +68,7 @@ def test_places_are_worth_what_the_targets_own_rankings_are(estimator):
 
 def test_places_without_a_reward_count_for_those_below():
     log = every_ranking(first_rewards=False)
-    found = evaluate(log, Rule(by_liking), against=Logged(), estimators=["ips"], limits=LENIENT, resamples=200)
+    found = evaluate(log, Rule(by_liking), against=Logged(), estimators=["ips"], limits=LENIENT)
     assert found.estimate("by_liking", "ips").value == pytest.approx(true_places(by_liking)[1])
     assert found.estimate("logged", "ips").value == pytest.approx(log.frame["reward"].mean())
 
@@ -82,24 +82,24 @@ def test_places_below_one_that_is_missing_are_left_out():
     with pytest.raises(InvalidValue, match="place"):
         evaluate(none, Uniform())
     many = Log(log.frame.filter((log.frame["ranking_place"] == 2) | (log.frame["task"] == "t0")))
-    (report,) = evaluate(many, Uniform(), resamples=200).targets
+    (report,) = evaluate(many, Uniform()).targets
     assert "missing-place-above" in [one.code for one in report.refusals]
 
 
 def test_who_does_not_rank_is_refused():
     log = every_ranking()
     targets = [Always("a"), Learned("ebm-ts"), Column("x"), Rule(lambda task, context: "a", "plain")]
-    found = evaluate(log, [*targets, Uniform()], estimators=["ips"], resamples=200)
+    found = evaluate(log, [*targets, Uniform()], estimators=["ips"])
     assert [[one.code for one in report.refusals] for report in found.targets] == [["rankings"]] * 4 + [[]]
     first = Log(log.frame.filter(log.frame["ranking_place"] == 1))
-    assert not evaluate(first, Rule(lambda task, context: "a", "plain"), estimators=["ips"], resamples=200).refused
+    assert not evaluate(first, Rule(lambda task, context: "a", "plain"), estimators=["ips"]).refused
 
 
 def test_a_fleet_is_worth_what_its_own_rankings_earn():
     fleet = Posse(ARMS, ["x"], seed=1)
     fleet.learn_many({"task": ["t1"] * 6, "arm": [*ARMS] * 2, "x": [1.0] * 6, "reward": [1, 2, 1.8, 1.1, 1.9, 2.1]})
     log = every_ranking()
-    found = evaluate(log, Fleet(fleet, "fleet"), estimators=["ips"], groups=["ranking_place"], resamples=200)
+    found = evaluate(log, Fleet(fleet, "fleet"), estimators=["ips"], groups=["ranking_place"])
     true = np.zeros(2)
     for task in range(10):
 

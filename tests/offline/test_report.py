@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from posse.errors import InvalidValue, ResultFileError
 from posse.offline import Always, Evaluation, EvaluationRefused, Limits, Logged, Replay, Uniform, evaluate
 
-QUICK = {"resamples": 200, "estimators": ("ips", "snips", "dr", "switch-dr")}
+QUICK = {"estimators": ("ips", "snips", "dr", "switch-dr")}
 
 
 @pytest.fixture

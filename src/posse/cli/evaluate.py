@@ -91,10 +91,9 @@ def evaluate(
     ignore: Ignore = None,
     quiet: Quiet = False,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
-    resamples: Annotated[int, typer.Option(help="How often tasks are resampled.")] = 2000,
     folds: Annotated[int, typer.Option(help="Folds of the cross-fitting.")] = 5,
     clip: Annotated[float | None, typer.Option(help="Clip importance weights at this; adds a bias.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of resamples, folds and replays.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of folds and replays.")] = 0,
     plot: Annotated[list[Path] | None, typer.Option(help="Draw to this PNG, SVG or PDF; repeatable.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write everything, tasks and groups included, to this JSON file.")
@@ -135,7 +134,6 @@ def evaluate(
             groups=tuple(group or ()),
             rewards=rewards,  # type: ignore[arg-type]  # checked there
             confidence=confidence,
-            resamples=resamples,
             folds=folds,
             clip=clip,
             seed=seed,

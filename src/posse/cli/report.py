@@ -73,7 +73,7 @@ def report(
     ignore: Ignore = None,
     quiet: Quiet = False,
     csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of resamples and folds.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of folds.")] = 0,
 ) -> None:
     """Write one page for people who decide: what is gained, which arm is best where, when exploring stops paying.
 

@@ -1,10 +1,10 @@
 """Off-policy evaluation: what other policies would have earned, from a log that one policy made."""
 
-from posse.offline.bootstrap import Estimate
 from posse.offline.data import LoggedBandit
 from posse.offline.diagnostics import Diagnostics, Limits, Refusal
 from posse.offline.estimators import ESTIMATORS, Contributions
 from posse.offline.evaluation import evaluate
+from posse.offline.intervals import Estimate
 from posse.offline.learned import Learned
 from posse.offline.replay import Replay
 from posse.offline.report import Evaluation, EvaluationRefused, TargetReport

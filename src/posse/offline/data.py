@@ -12,6 +12,7 @@ import numpy.typing as npt
 from posse.checks import labels, real_array
 from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
 from posse.families import family_of
+from posse.offline.intervals import effective_rewards
 from posse.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -163,6 +164,15 @@ class LoggedBandit:
     def n_arms(self) -> int:
         """Number of arms."""
         return len(self.arm_labels)
+
+    @property
+    def usual_reward(self) -> float:
+        """The median reward: 0 where clicks are rare."""
+        return float(np.median(self.rewards))
+
+    def effective_rewards(self, weights: Array) -> float:
+        """Return the effective number of rewards that differ from the usual one."""
+        return effective_rewards(weights, self.rewards, self.usual_reward)
 
     @property
     def supported(self) -> BoolArray:

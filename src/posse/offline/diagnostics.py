@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import stdtrit
 
-from posse.offline.bootstrap import TaskSums, estimate
 from posse.offline.data import LoggedBandit
 from posse.offline.estimators import Contributions
+from posse.offline.intervals import effective_size, jackknife
 from posse.types import Array
 
 CURVE = tuple(float(share) for share in np.geomspace(1e-3, 1.0, 31))
@@ -26,6 +26,8 @@ class Limits:
     ----------
     min_effective_rows : float
         Smallest effective sample size.
+    min_effective_rewards : float
+        Smallest effective number of rewards that differ from the usual one: of clicks, where clicks are rare.
     max_weight_share : float
         Most that one row may carry of all weight.
     max_unsupported : float
@@ -36,7 +38,7 @@ class Limits:
     max_missing : float
         Largest share of rows without reward, and of rows without propensity.
     min_tasks : int
-        Fewest tasks for an interval; below, values stand alone.
+        Fewest tasks for an interval about tasks like these; below, it is about these very tasks.
     min_effective_tasks : float
         The same for tasks of unequal size: ``(sum of rows)^2 / sum of rows^2``.
     min_task_rows : float
@@ -50,6 +52,7 @@ class Limits:
     """
 
     min_effective_rows: float = 50.0
+    min_effective_rewards: float = 10.0
     max_weight_share: float = 0.1
     max_unsupported: float = 0.0
     mean_weight_chance: float = 1e-3
@@ -109,6 +112,8 @@ class Diagnostics:
         Share of all weight that clipping took away.
     concentration : tuple of float
         Share of all weight carried by the heaviest rows, at the shares of rows in :data:`CURVE`.
+    effective_rewards : float
+        Effective number of rewards that differ from the usual one; NaN where it was not saved.
     """
 
     rows: int
@@ -123,23 +128,12 @@ class Diagnostics:
     floor: float
     clipped: float = 0.0
     concentration: tuple[float, ...] = field(default=())
+    effective_rewards: float = float("nan")
 
     @property
     def is_log_itself(self) -> bool:
         """Whether every weight is 1: the target is what made the log."""
         return self.largest_weight == 1 and self.effective_rows == self.rows
-
-
-def effective_size(weights: Array) -> float:
-    """Return the effective number of rows (or tasks) behind a weighted sum.
-
-    Examples
-    --------
-    >>> effective_size(np.array([1.0, 1.0, 1.0, 1.0])), effective_size(np.array([3.0, 0.0, 1.0, 0.0]))
-    (4.0, 1.6)
-    """
-    squares = float(weights @ weights)
-    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 def diagnose(
@@ -150,7 +144,7 @@ def diagnose(
     In rankings, probabilities are those of a place times the weight of the places above.
     """
     full = weights if unclipped is None else unclipped
-    mean = estimate(TaskSums.of(data.tasks, Contributions(full, np.ones(data.n_rows))))
+    mean = Contributions(full, np.ones(data.n_rows))
     total = float(weights.sum())
     heaviest = np.cumsum(np.sort(weights)[::-1]) / total if total > 0 else np.zeros(data.n_rows)
     places = np.clip(np.ceil(np.array(CURVE) * data.n_rows).astype(np.int64) - 1, 0, data.n_rows - 1)
@@ -165,12 +159,13 @@ def diagnose(
         largest_weight=float(weights.max()),
         largest_share=float(weights.max()) / total if total > 0 else 0.0,
         mean_weight=mean.value,
-        mean_weight_se=mean.se,
+        mean_weight_se=jackknife(data.tasks, [mean]),
         supported=float((probabilities * data.supported).sum() / size),
         above_floor=thick,
         floor=floor,
         clipped=1 - total / float(full.sum()) if full.sum() > 0 else 0.0,
         concentration=tuple(heaviest[places].tolist()),
+        effective_rewards=data.effective_rewards(weights),
     )
 
 
@@ -212,6 +207,8 @@ def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limit
                 f"a longer log; or {explore}",
             )
         )
+    else:
+        reasons += few_rewards(data, found.effective_rewards, limits)
     if found.largest_share > limits.max_weight_share:
         reasons.append(
             Refusal(
@@ -238,8 +235,29 @@ def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limit
     return reasons
 
 
-def missing_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
-    """Return why what the log lacks would spoil any evaluation."""
+def few_rewards(data: LoggedBandit, effective: float, limits: Limits) -> list[Refusal]:
+    """Return why so few rewards that differ from the usual one say nothing; nothing if they are enough."""
+    if effective >= limits.min_effective_rewards:
+        return []
+    different = int((data.rewards != data.usual_reward).sum())
+    if not different:
+        reason = f"all {data.n_rows} rewards are equal ({data.usual_reward:g})"
+    else:
+        reason = f"the log has {different} rewards other than {data.usual_reward:g}"
+        reason += f", which count as {effective:.3g}" if effective < different else ""
+    return [
+        Refusal(
+            "few-rewards",
+            f"{reason}; it takes {limits.min_effective_rewards:g} to say how sure a value is",
+            f"a log about {limits.min_effective_rewards / effective:.2g} times as long, or a target nearer to it"
+            if effective
+            else "a longer log",
+        )
+    ]
+
+
+def spoiling_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
+    """Return why a log would spoil any evaluation: what it lacks, and too few rewards for any target."""
     reasons = []
     lacking = {
         "reward": data.rows_without_reward,
@@ -262,7 +280,7 @@ def missing_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
                     remedy[what],
                 )
             )
-    return reasons
+    return reasons or few_rewards(data, data.effective_rewards(np.ones(data.n_rows)), limits)
 
 
 def _never_taken(data: LoggedBandit, probabilities: Array) -> tuple[object, float] | None:

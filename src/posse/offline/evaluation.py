@@ -15,11 +15,11 @@ from posse.errors import InvalidValue
 from posse.families import family_of
 from posse.fleet.catalogue import Catalogue
 from posse.logs.reading import read_table
-from posse.offline.bootstrap import RESAMPLES, Estimate, TaskSums, bootstrap, estimate
 from posse.offline.data import LoggedBandit
-from posse.offline.diagnostics import Limits, Refusal, missing_refusals
+from posse.offline.diagnostics import Limits, Refusal, spoiling_refusals
 from posse.offline.estimators import ESTIMATORS, LABELS, NEED_MODEL, Contributions
 from posse.offline.folds import FOLDS, deal_folds
+from posse.offline.intervals import Estimate, IntervalRule
 from posse.offline.judge import Choices, Judged, judge, judge_replay
 from posse.offline.learned import Learned
 from posse.offline.model import predicted_rewards
@@ -51,7 +51,6 @@ def evaluate(
     features: FeatureSpec | None = None,
     rewards: Rewards | None = None,
     confidence: float = 0.95,
-    resamples: int = RESAMPLES,
     folds: int = FOLDS,
     clip: float | None = None,
     limits: Limits | None = None,
@@ -78,8 +77,6 @@ def evaluate(
         Default: what the log says.
     confidence : float
         Of the intervals.
-    resamples : int
-        Of the tasks.
     folds : int
         For what is learned from the log and judged by it.
     clip : float, optional
@@ -87,7 +84,7 @@ def evaluate(
     limits : Limits, optional
         When to refuse.
     seed : int
-        Of resamples, folds and replays.
+        Of folds and replays.
 
     Returns
     -------
@@ -100,7 +97,7 @@ def evaluate(
         If a reward is none of its family, or a setting is out of range.
     """
     rules = Limits() if limits is None else limits
-    choices = _checked(ESTIMATORS if estimators is None else estimators, confidence, resamples, folds, clip, seed)
+    choices = _checked(ESTIMATORS if estimators is None else estimators, confidence, folds, clip, seed)
     asked = list(target) if isinstance(target, list | tuple) else [target]
     chosen: list[Target | Replay] = [one if isinstance(one, Replay) else as_target(one) for one in asked]
     if isinstance(against, Replay):
@@ -131,17 +128,17 @@ def evaluate(
     def model() -> Array:
         return predicted_rewards(data, deal_folds(data.tasks, folds=choices.folds, seed=choices.seed))
 
-    lacking = tuple(missing_refusals(data, rules))
+    spoiling = tuple(spoiling_refusals(data, rules))
     judged = []
     for one in (*chosen, *([] if baseline is None else [baseline])):
-        if isinstance(one, Replay):
+        if spoiling:
+            result = Judged(TargetReport(name=one.name, refusals=spoiling))
+        elif isinstance(one, Replay):
             result = judge_replay(one, data, choices, rules)
         else:
             result = judge(one, data, choices, rules, model)
         if isinstance(one, Fleet) and not isinstance(log, LoggedBandit):
             result = _with_its_own_past(result, one, log)
-        if lacking:
-            result = Judged(replace(result.report, refusals=(*lacking, *result.report.refusals)))
         judged.append(result)
     return _assemble(data, judged, baseline is not None, choices, rules, notes)
 
@@ -150,44 +147,41 @@ def _assemble(
     data: LoggedBandit, judged: list[Judged], paired: bool, choices: Choices, limits: Limits, notes: tuple[str, ...]
 ) -> Evaluation:
     """Return the tables of an evaluation."""
-    settings: Settings = {"confidence": choices.confidence, "resamples": choices.resamples, "seed": choices.seed}
-    with_interval = enough_tasks(data.tasks, limits)
-    if not with_interval:
-        notes = (*notes, f"{data.n_tasks} tasks are too few, or too unequal, for intervals over tasks: values only")
-
-    def estimated(sums: list[TaskSums]) -> list[Estimate]:
-        return bootstrap(sums, **settings) if with_interval else [estimate(one) for one in sums]
-
+    over_tasks = enough_tasks(data.tasks, limits)
+    if not over_tasks:
+        few = f"{data.n_tasks} tasks are too few, or too unequal, to say how tasks differ: intervals are about these"
+        notes = (*notes, f"{few} very tasks, not about tasks like them")
+    rule = IntervalRule(confidence=choices.confidence, family=data.reward_family, over_tasks=over_tasks)
     table, differences, by_task, by_group = [], [], [], []
-    own = TaskSums.of(data.tasks, Contributions(data.rewards, np.ones(data.n_rows)))
-    keys = [(one.report.name, name) for one in judged for name in one.estimates]
-    sums = [TaskSums.of(data.tasks, rows) for one in judged for rows in one.estimates.values()]
-    on_policy, *values = estimated([own, *sums])
-    for (name, estimator), found in zip(keys, values, strict=True):
-        table.append({"target": name, "estimator": estimator, **_numbers(found)})
-        if with_interval and np.isnan(found.low):
-            notes = (*notes, f"no interval for {LABELS[estimator]} of {name}: too few tasks make its value")
-    if paired:
-        *targets, base = judged
-        pairs = [
-            (one.report.name, name, TaskSums.of(data.tasks, rows, base.estimates[name]))
-            for one in targets
-            for name, rows in one.estimates.items()
-            if name in base.estimates
-        ]
-        for (name, estimator, _), found in zip(pairs, estimated([pair[2] for pair in pairs]), strict=True):
-            differences.append(
-                {"target": name, "against": base.report.name, "estimator": estimator, **_numbers(found),
-                 "positive": found.positive}
-            )  # fmt: skip
+    base = judged[-1] if paired else None
     for one in judged:
-        named = {"target": one.report.name}
+        name = one.report.name
+        count = data.effective_rewards(one.weights) if one.estimates else 0.0
+        for estimator, rows in one.estimates.items():
+            found = rule.estimate(data.tasks, rows, n_rewards=count)
+            table.append({"target": name, "estimator": estimator, **_numbers(found)})
+            if np.isnan(found.low):
+                notes = (*notes, f"no interval for {LABELS[estimator]} of {name}: a single task makes its value")
+            if base is None or one is base or estimator not in base.estimates:
+                continue
+            apart = data.effective_rewards(np.abs(one.weights - base.weights))
+            found = rule.estimate(data.tasks, rows, base.estimates[estimator], n_rewards=apart)
+            if found.se > 0 and apart < limits.min_effective_rewards:
+                found = Estimate(found.value, found.se)
+                notes = (*notes, _too_near(data, name, base.report.name, apart, limits))
+            pair = {"target": name, "against": base.report.name, "estimator": estimator}
+            differences.append({**pair, **_numbers(found), "positive": found.positive})
+        if not one.estimates:
+            continue
         if "replay" not in one.estimates:
-            rows = task_rows(data, one.weights, one.estimates, confidence=choices.confidence, limits=limits)
-            by_task += [{**named, **row} for row in rows] if one.estimates else []
-        if one.estimates:
-            parts = group_rows(data, one.weights, one.estimates, limits=limits, bootstrap_settings=settings)
-            by_group += [{**named, **row} for row in parts]
+            by_task += [{"target": name, **row} for row in task_rows(data, one.weights, one.estimates, rule, limits)]
+        by_group += [{"target": name, **row} for row in group_rows(data, one.weights, one.estimates, rule, limits)]
+    everything = np.ones(data.n_rows)
+    own = rule.estimate(
+        data.tasks, Contributions(data.rewards, everything), n_rewards=data.effective_rewards(everything)
+    )
+    if data.effective_rewards(everything) < limits.min_effective_rewards:
+        own = Estimate(own.value, own.se)
     return Evaluation(
         version=__version__,
         settings=_settings(choices, limits),
@@ -197,13 +191,22 @@ def _assemble(
         rows_in_log=data.n_rows + data.rows_left_out,
         rows_without_reward=data.rows_without_reward,
         rows_without_propensity=data.rows_without_propensity,
-        on_policy=on_policy,
+        on_policy=own,
         targets=tuple(one.report for one in judged),
-        notes=notes,
+        notes=tuple(dict.fromkeys(notes)),
         table=make_table("table", table),
         differences=make_table("differences", differences),
         by_task=make_table("by_task", by_task),
         by_group=make_table("by_group", by_group),
+    )
+
+
+def _too_near(data: LoggedBandit, name: str, against: str, apart: float, limits: Limits) -> str:
+    """Return why the difference of two targets has no interval."""
+    other = f"rewards other than {data.usual_reward:g}"
+    return (
+        f"no interval for {name} less {against}: where they differ, {other} are worth {apart:.3g}, and it takes "
+        f"{limits.min_effective_rewards:g}"
     )
 
 
@@ -286,9 +289,7 @@ def _refused_log(
     )
 
 
-def _checked(
-    estimators: Sequence[str], confidence: float, resamples: int, folds: int, clip: float | None, seed: int
-) -> Choices:
+def _checked(estimators: Sequence[str], confidence: float, folds: int, clip: float | None, seed: int) -> Choices:
     if isinstance(estimators, str) or not estimators:
         raise InvalidValue(f"estimators must be a list of names, at least one, but {estimators!r} came")
     confidence = number(confidence, "confidence", above=0)
@@ -297,7 +298,6 @@ def _checked(
     return Choices(
         estimators=tuple(dict.fromkeys(one_of(name, "estimators", ESTIMATORS) for name in estimators)),
         confidence=confidence,
-        resamples=whole_number(resamples, "resamples", at_least=100),
         folds=whole_number(folds, "folds", at_least=2),
         clip=None if clip is None else number(clip, "clip", above=0),
         seed=whole_number(seed, "seed", at_least=0),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from posse.offline.data import LoggedBandit
-from posse.offline.diagnostics import Limits, Refusal, diagnose, refusals
+from posse.offline.diagnostics import Limits, Refusal, diagnose, few_rewards, refusals
 from posse.offline.estimators import Contributions, direct_method, doubly_robust, ips, snips
 from posse.offline.learned import Learned
 from posse.offline.replay import Replay, smallest_propensity
@@ -32,7 +32,6 @@ class Choices:
 
     estimators: tuple[str, ...]
     confidence: float
-    resamples: int
     folds: int
     clip: float | None
     seed: int
@@ -160,8 +159,12 @@ def judge_replay(target: Replay, data: LoggedBandit, choices: Choices, limits: L
             )
         )
         return Judged(TargetReport(name=target.name, refusals=tuple(reasons), steps=played.steps))
+    weights = played.accepted.astype(np.float64)
+    reasons += few_rewards(data, data.effective_rewards(weights), limits)
+    if reasons:
+        return Judged(TargetReport(name=target.name, refusals=tuple(reasons), steps=played.steps))
     report = TargetReport(name=target.name, notes=notes, steps=played.steps)
-    return Judged(report, played.accepted.astype(np.float64), {"replay": played.contributions})
+    return Judged(report, weights, {"replay": played.contributions})
 
 
 def _model_note(target: Target) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from posse.errors import InvalidValue, ResultFileError
-from posse.offline.bootstrap import Estimate
 from posse.offline.diagnostics import Diagnostics, Refusal
+from posse.offline.intervals import Estimate
 from posse.showing import Sheet, Table
 from posse.types import Settings
 
@@ -59,7 +59,7 @@ class Evaluation:
     ----------
     version : str
     settings : dict
-        Confidence, resamples, seed, folds, clip, estimators, limits.
+        Confidence, seed, folds, clip, estimators, limits.
     rows, tasks, arms : int
         What the evaluation is based on.
     rows_in_log, rows_without_reward, rows_without_propensity : int
@@ -70,10 +70,10 @@ class Evaluation:
     notes : tuple of str
         About the log.
     table : polars.DataFrame
-        target, estimator, value, se, low, high: one row per estimate; low and high are null where there are too few
-        tasks for an interval.
+        target, estimator, value, se, low, high: one row per estimate; low and high are null where a single task
+        makes the estimate.
     differences : polars.DataFrame
-        target, against, estimator, value, se, low, high, positive (how sure the resamples are that it is above zero).
+        target, against, estimator, value, se, low, high, positive (how sure it is that it is above zero).
     by_task : polars.DataFrame
         target, estimator, task, rows, effective_rows, on_policy, value, se, low, high, refused (null, or why).
     by_group : polars.DataFrame

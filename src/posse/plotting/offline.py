@@ -152,9 +152,7 @@ def _small_print(evaluation: Evaluation) -> list[str]:
     if math.isfinite(own.low):
         words += f" ({short_number(own.low)} to {short_number(own.high)})"
     words += f". {evaluation.rows:,} rows of {evaluation.tasks:,} tasks"
-    words += (
-        f"; {percent} intervals by resampling tasks." if math.isfinite(own.low) else "; too few tasks for intervals."
-    )
+    words += f"; {percent} intervals." if math.isfinite(own.low) else "; too few rewards for intervals."
     lines = [words]
     shown = "dr" if "dr" in set(evaluation.differences["estimator"]) else None
     for row in evaluation.differences.iter_rows(named=True):

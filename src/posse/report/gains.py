@@ -128,7 +128,7 @@ def gains_of(log: Log, *, rule: Any = None, rewards: Rewards | None = None, seed
     rewards : {"number", "binary", "count"}, optional
         What rewards are. Default: what the log says.
     seed : int
-        Of resamples and of the folds of the reward model.
+        Of the folds of the reward model.
     """
     best = BestArm()
     asked: dict[str, Any] = {LEARNED: Learned(POLICY), ONE_ARM: best}

@@ -156,13 +156,11 @@ def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, .
     would = _earns(report, "would earn", "would bring", "would be rewarded", words, value)
     headline = f"The learned policy {would} instead of {words.reward(gains.logged.value)}"
     if not math.isfinite(uplift.low):
-        n_tasks, least = len(report.best.tasks), Limits().min_tasks
-        who = count(n_tasks, report.names.task) if n_tasks < least else "the log"
-        headline += f": {words.difference(uplift.value)}, but {who} cannot say how sure that is."
-        more = [f"An interval takes at least {count(least, report.names.task)} of similar size."]
+        headline += f": {words.difference(uplift.value)}, but the log cannot say how sure that is."
+        more = [f"Where the two choose differently there are too few {many(report.names.reward)}."]
     else:
         ends = f"{words.signed(uplift.low)} to {words.difference(uplift.high)}"
-        more = [f"The {100 * CONFIDENCE:g}{SPACE}% interval of the difference is {ends}."]
+        more = [f"The {100 * CONFIDENCE:g}{SPACE}% interval of the difference is {ends}{_these_only(report)}."]
         if uplift.low <= 0 <= uplift.high:
             headline += ": the difference may be chance."
         else:
@@ -177,6 +175,15 @@ def _gain(report: Report, gains: Gains, words: Words) -> tuple[str, tuple[str, .
     if random.uplift.high < 0 and not uplift.low > 0:
         return over_random, (headline, *more)
     return headline, (*more, over_random)
+
+
+def _these_only(report: Report) -> str:
+    """Return that an interval is about the few tasks there are."""
+    n_tasks = len(report.best.tasks)
+    if n_tasks >= Limits().min_tasks:
+        return ""
+    few = count(n_tasks, report.names.task)
+    return f", for {'this' if n_tasks == 1 else 'these'} {few} and not for others like them"
 
 
 def _over_random(report: Report, gains: Gains, random: Way, words: Words) -> str:

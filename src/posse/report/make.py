@@ -73,7 +73,7 @@ def make_report(
     rewards : {"number", "binary", "count"}, optional
         What rewards of the log are, for a fleet that learns from it. Default: what the log says.
     seed : int
-        Of resamples, of the folds of the reward model, and of the contexts that are looked at.
+        Of the folds of the reward model, and of the contexts that are looked at.
     progress : callable, optional
         Called with the name of every stage before it starts.
 
