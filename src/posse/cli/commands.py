@@ -143,8 +143,24 @@ def _without_types_of_flags(options: list[Any]) -> list[Any]:
     return options
 
 
+def _quiet_option() -> TyperOption:
+    """Return the option that every command has."""
+    from posse.cli.progress import be_quiet
+
+    def chosen(_ctx: Any, _option: Any, quiet: bool) -> None:
+        if quiet:
+            be_quiet()
+
+    return TyperOption(
+        param_decls=["--quiet"], is_flag=True, default=False, expose_value=False, callback=chosen,
+        help="Show no progress.",
+    )  # fmt: skip
+
+
 def _tidy(command: Any) -> None:
     """Tidy the options of a command and of those below it, as its help will list them."""
+    if not hasattr(command, "commands"):
+        command.params.append(_quiet_option())
     listed = command.get_params
     command.get_params = lambda ctx: _without_types_of_flags(listed(ctx))
     for below in getattr(command, "commands", {}).values():

@@ -97,7 +97,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Estimate what policies would have earned per decision, or say why the log cannot tell (exit status 1)."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
 
     if plot:
         from posse.plotting.style import check_figure_paths
@@ -105,7 +105,7 @@ def evaluate(
         check_figure_paths(plot)
     if not policy and not rule:
         raise InvalidValue("expected something to evaluate, got nothing; pass --policy TARGET or --rule FILE.py:NAME")
-    with long_stages() as begin:
+    with stages() as begin:
         begin("loading")
         from posse.offline import evaluate as run
 
@@ -134,6 +134,7 @@ def evaluate(
             folds=folds,
             clip=clip,
             seed=seed,
+            progress=begin,
         )
     typer.echo(dumps(evaluation.to_json(), indent=2) if json else str(evaluation))
     if out is not None:

@@ -94,9 +94,9 @@ def fit(
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
 
-    with long_stages() as begin:
+    with stages() as begin:
         begin("loading")
         from posse.batches import is_many
         from posse.checks import one_of

@@ -66,10 +66,10 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Find what would spoil an evaluation from a log; status 1 if there are errors."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
     from posse.logs import check_log, read_log
 
-    with long_stages() as begin:
+    with stages() as begin:
         begin("reading the log")
         log = read_log(file, file_format, task=task, arms=arms)
         begin("checking it")
@@ -99,12 +99,12 @@ def convert(
     arms: Arms = None,
 ) -> None:
     """Write a log in another format: jsonl, parquet, dsjson (Vowpal Wabbit) or obp (Open Bandit Pipeline, .npz)."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
     from posse.logs import read_log, write_log
     from posse.logs.files import format_to_write
 
     chosen = format_to_write(target, target_format)
-    with long_stages() as begin:
+    with stages() as begin:
         begin("reading the log")
         log = read_log(source, source_format, task=task, arms=arms)
         begin("writing it")

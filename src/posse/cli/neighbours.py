@@ -10,7 +10,7 @@ import typer
 
 from posse.cli.console import table_console, titled_table
 from posse.cli.options import make_folder
-from posse.cli.stages import stages
+from posse.cli.progress import stages
 
 
 def neighbours(
@@ -37,7 +37,7 @@ def neighbours(
         **{name: value for name, value in given.items() if value is not None},
     )
     make_folder(out)
-    with stages(N_STAGES) as begin:
+    with stages(N_STAGES, moves=False) as begin:
         report = measure_neighbours(plan, begin)
     console = table_console()
     console.print(machine().words(), highlight=False, soft_wrap=True)

@@ -68,7 +68,7 @@ def report(
     From a fleet, a log, or both. The page is one file that needs no server and no network. If the log cannot say what
     is gained, the page says why and what would help.
     """
-    from posse.cli.stages import stages
+    from posse.cli.progress import stages
 
     if fleet is None and log is None:
         raise InvalidValue("expected a fleet's file, a log or both, got neither: posse report FLEET --log LOG")

@@ -10,7 +10,7 @@ import typer
 
 from posse.cli.console import table_console, titled_table
 from posse.cli.options import make_folder
-from posse.cli.stages import stages
+from posse.cli.progress import stages
 from posse.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def step(out: Out = Path("bench"), quick: Quick = False) -> None:
 
     make_folder(out)
     plan = QUICK if quick else Plan()
-    with stages(plan.n_stages) as begin:
+    with stages(plan.n_stages, moves=False) as begin:
         report = measure_step(plan, begin)
     console = _console()
     _print_step(console, report)
@@ -51,7 +51,7 @@ def scale(
 
     jobs = jobs_up_to(largest, quick=quick)
     make_folder(out)
-    with stages() as begin:
+    with stages(moves=False) as begin:
         report = measure_scale(jobs, begin)
     console = _console()
     _print_scale(console, report)
@@ -67,7 +67,7 @@ def simulate(out: Out = Path("bench"), quick: Quick = False) -> None:
 
     make_folder(out)
     courses = QUICK if quick else COURSES
-    with stages(len(courses) * len(all_policies())) as begin:
+    with stages(len(courses) * len(all_policies()), moves=False) as begin:
         report = measure_simulate(courses, rounds=1 if quick else 7, budget=0.05 if quick else 3.0, begin=begin)
     console = _console()
     _print_simulate(console, report)

@@ -38,6 +38,7 @@ from posse.errors import InvalidValue
 from posse.families import LinkedFamily
 from posse.interrupts import defer_interrupts
 from posse.kernels import estimators
+from posse.kernels.compiler import CLICKS, announcement
 from posse.kernels.decision_arrays import set_kept, set_roots, set_triangles
 from posse.kernels.family_evidence import SETTLED, STEPS, improve_to_rest
 from posse.kernels.fleet_sites import (
@@ -98,6 +99,7 @@ class SiteStore(Store):
     """That copy, see :mod:`posse.engine.background`."""
 
     def __init__(self, *, start: Prior, family: LinkedFamily, growth: float, rule: Rule | None = None) -> None:
+        announcement.whole = CLICKS
         self.family = family
         self.growth = growth
         self.beside = None

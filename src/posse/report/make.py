@@ -126,7 +126,7 @@ def make_report(
         begin("checking the log")
         log_findings = check_log(log)
         begin("estimating what was gained")
-        gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed)
+        gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed, progress=progress)
     names = names or (Names() if log is None else log.names)
     return Report(
         title=title or f"Which {one(names.arm)} in which {one(names.task)}",
