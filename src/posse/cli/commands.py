@@ -7,7 +7,7 @@ a person wants to wait for a list.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -143,18 +143,25 @@ def _without_types_of_flags(options: list[Any]) -> list[Any]:
     return options
 
 
-def _quiet_option() -> TyperOption:
-    """Return the option that every command has."""
+def _choose_quiet(quiet: bool) -> None:
     from posse.cli.progress import be_quiet
 
-    def chosen(_ctx: Any, _option: Any, quiet: bool) -> None:
-        if quiet:
-            be_quiet()
+    if quiet:
+        be_quiet()
 
-    return TyperOption(
-        param_decls=["--quiet"], is_flag=True, default=False, expose_value=False, callback=chosen,
-        help="Show no progress.",
-    )  # fmt: skip
+
+def _with_quiet(
+    quiet: Annotated[
+        bool, typer.Option("--quiet", callback=_choose_quiet, expose_value=False, help="Show no progress.")
+    ] = False,
+) -> None:
+    """Have the option that every command has."""
+
+
+def _quiet_option() -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command()(_with_quiet)
+    return typer.main.get_command(alone).params[0]
 
 
 def _tidy(command: Any) -> None:

@@ -100,12 +100,9 @@ class Announcement(event.Listener):
         self._depth += deeper
 
     def _say(self, words: str) -> None:
-        """Print a line; on a terminal it takes the place of the one before."""
         self._said = time.monotonic()
-        if self.quiet:
-            return
-        rewrites = sys.stderr is sys.__stderr__ and sys.stderr.isatty()
-        print(f"\r\x1b[K{words}" if rewrites else words, end="\r" if rewrites else "\n", file=sys.stderr, flush=True)
+        if not self.quiet:
+            print(words, file=sys.stderr, flush=True)
 
 
 def _is_ours(event: Any) -> bool:
