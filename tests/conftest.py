@@ -54,7 +54,7 @@ def _be_an_ordinary_process() -> None:
 def pytest_configure() -> None:
     _be_an_ordinary_process()
     # Whether a machine has compiled before is not what tests of messages are about.
-    announcement.made = True
+    announcement.quiet = True
     # Numba recompiles a kernel when its own file changed, but not when a kernel it calls in another file did. A cache
     # that is older than any kernel source would test code that is no longer there.
     newest = max(source.stat().st_mtime for folder in COMPILED for source in folder.rglob("*.py"))

@@ -8,7 +8,15 @@ import polars as pl
 import pytest
 
 from posse import (
-    Catalogue, EbmTS, FeatureSpec, HierarchicalRegressor, Posse, SyntheticWorld, load_retailer, make_policy, simulate,
+    Catalogue,
+    EbmTS,
+    FeatureSpec,
+    HierarchicalRegressor,
+    Posse,
+    SyntheticWorld,
+    load_retailer,
+    make_policy,
+    simulate,
 )  # fmt: skip
 from posse.cli.main import main
 from posse.errors import PosseError

@@ -15,7 +15,6 @@ def test_the_command_says_how_long_it_took_and_where_the_cache_is():
 
     assert "compile" in done.stdout
     assert "the cache is" in done.stdout
-    assert "policy lin-ts" in done.stderr
 
 
 def test_times_are_those_of_the_parts_the_longest_first(monkeypatch):

@@ -1,37 +1,82 @@
-"""A newcomer is told why the first call takes long, and that it goes on."""
+"""A newcomer sees why the first call takes long, how long it will on this machine, and that it goes on."""
 
+import re
 from types import SimpleNamespace
 
+import pytest
+
 from posse.kernels import compiler
-from posse.kernels.compiler import Announcement
+from posse.kernels.compiler import PROBE, Announcement
 
 
 def compiled(module):
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module))})
 
 
-def test_it_speaks_at_first_and_every_ten_seconds(monkeypatch, capsys):
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still unless it is moved."""
     now = [100.0]
     monkeypatch.setattr(compiler.time, "monotonic", lambda: now[0])
-    announcement, mine = Announcement(), compiled("posse.kernels.fleet")
-
-    announcement.on_start(compiled("another.library"))
-    assert capsys.readouterr().err == ""
-    for seconds in (0.0, 4.0, 9.0, 11.0, 12.0, 30.0):
-        now[0] = 100.0 + seconds
-        announcement.on_start(mine)
-        announcement.on_end(mine)
-    said = capsys.readouterr().err.splitlines()
-
-    assert "about 20 seconds" in said[0]
-    assert "posse warmup does it ahead" in said[0]
-    assert said[1:] == ["posse: still compiling"] * 2
+    return now
 
 
-def test_whoever_asked_for_it_is_told_nothing(capsys):
+def compile_kernels(announcement, clock, n, seconds):
+    for _ in range(n):
+        announcement.on_start(compiled("posse.kernels.fleet"))
+        clock[0] += seconds
+        announcement.on_end(compiled("posse.kernels.fleet"))
+
+
+def seconds_left(said):
+    return float(re.search(r"about (\d+) s left", said).group(1))
+
+
+def test_a_slower_machine_is_given_a_longer_estimate(clock, capsys):
+    estimates = []
+    for seconds in (0.1, 0.3):
+        compile_kernels(Announcement(), clock, PROBE, seconds)
+        first, *_, last = capsys.readouterr().err.splitlines()
+        assert "posse warmup" in first
+        estimates.append(seconds_left(last))
+
+    assert estimates[1] == pytest.approx(3 * estimates[0], rel=0.1)
+
+
+def test_time_that_is_not_the_compilers_does_not_count(clock, capsys):
     announcement = Announcement()
-    announcement.made = True  # as posse warmup does
+    compile_kernels(announcement, clock, PROBE - 1, 0.1)
+    clock[0] += 1000
+    compile_kernels(announcement, clock, 1, 0.1)
 
-    announcement.on_start(compiled("posse.kernels.fleet"))
+    assert seconds_left(capsys.readouterr().err) < 100
+
+
+def test_it_says_now_and_then_how_far_it_is_and_never_less_than_nothing(clock, capsys):
+    announcement = Announcement()
+    compile_kernels(announcement, clock, PROBE, 0.1)
+    before = seconds_left(capsys.readouterr().err)
+    compile_kernels(announcement, clock, 11, 1.0)
+    later = capsys.readouterr().err.splitlines()
+    compile_kernels(announcement, clock, 100, 1.0)
+
+    assert len(later) == 1
+    assert seconds_left(later[0]) < before
+    assert "left" not in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_kernels_of_others_are_no_concern(clock, capsys):
+    announcement = Announcement()
+    announcement.on_start(compiled("another.library"))
+    announcement.on_end(compiled("another.library"))
+
+    assert (announcement.done, capsys.readouterr().err) == (0, "")
+
+
+def test_whoever_asked_for_it_sees_nothing(clock, capsys):
+    announcement = Announcement()
+    announcement.quiet = True  # as posse warmup does
+
+    compile_kernels(announcement, clock, PROBE + 1, 11.0)
 
     assert capsys.readouterr().err == ""

@@ -1,4 +1,5 @@
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -360,3 +361,23 @@ def test_true_and_false_are_evaluated_with_a_model_of_clicks():
     assert value["dr"] == pytest.approx(truth, abs=0.03)
     with pytest.raises(InvalidValue, match="expected binary rewards"):
         evaluate(Log({**rows, "reward": clicked * 0.5}), Always(0), rewards="binary", **settings)
+
+
+def test_progress_names_every_fold_once_for_the_policy_and_the_model_that_judges_it(make):
+    begun = []
+    learned = Learned("ebm-rand-ucb", folds=3)
+    found = evaluate(make().data, learned, against=Logged(), estimators=["dr"], folds=3, progress=begun.append)
+
+    folds = [name for name in begun if "fold" in name]
+    assert len(folds) == len(set(folds)) == 3
+    assert any(learned.name in name for name in begun)
+    alone = evaluate(make().data, learned, against=Logged(), estimators=["dr"], folds=3)
+    assert found.estimate(learned.name, "dr") == alone.estimate(learned.name, "dr")
+
+
+def test_other_rewards_of_the_same_rows_are_learned_anew(make):
+    data = make().data
+    folds = deal_folds(data.tasks)
+    before = predicted_rewards(data, folds)
+
+    assert_allclose(predicted_rewards(replace(data, rewards=2 * data.rewards), folds), 2 * before, rtol=0.05, atol=0.05)

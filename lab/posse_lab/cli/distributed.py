@@ -10,7 +10,7 @@ import typer
 
 from posse.cli.console import table_console, titled_table
 from posse.cli.options import make_folder
-from posse.cli.stages import stages
+from posse.cli.progress import stages
 
 
 def distributed(
@@ -31,7 +31,7 @@ def distributed(
         plan = replace(plan, rows=rows, sharded_rows=min(rows, plan.sharded_rows))
     if tasks is not None:
         plan = replace(plan, n_tasks=tasks, sharded_tasks=tasks)
-    with stages(4) as begin:
+    with stages(4, moves=False) as begin:
         report = measure_distributed(plan, begin)
     console = table_console()
     table = titled_table(f"Measured: {machine().words()}", ["what"], ["streaming", "one process", "Ray"])

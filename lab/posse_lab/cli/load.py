@@ -11,7 +11,7 @@ import typer
 
 from posse.cli.console import table_console, titled_table
 from posse.cli.options import make_folder
-from posse.cli.stages import stages
+from posse.cli.progress import stages
 from posse.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def serve(
         **{name: value for name, value in given.items() if value is not None},
     )
     make_folder(out)
-    with stages(n_stages(plan)) as begin:
+    with stages(n_stages(plan), moves=False) as begin:
         report = measure_serve(plan, begin)
     console = table_console()
     console.print(machine().words(), highlight=False, soft_wrap=True)

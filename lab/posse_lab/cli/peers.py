@@ -11,7 +11,7 @@ import typer
 
 from posse.cli.console import table_console, titled_table
 from posse.cli.options import make_folder
-from posse.cli.stages import stages
+from posse.cli.progress import stages
 from posse.errors import MissingDependency
 from posse_lab.cli.options import available_cores
 
@@ -52,7 +52,7 @@ def peers(
     plan = replace(plan, **{name: value for name, value in given.items() if value is not None})
     names, _ = chosen(only)
     make_folder(out)
-    with stages(n_stages(plan, names)) as begin:
+    with stages(n_stages(plan, names), moves=False) as begin:
         report = measure_peers(plan, only, workers=workers or available_cores(), begin=begin)
     console = table_console()
     console.print(machine().words(), highlight=False, soft_wrap=True)

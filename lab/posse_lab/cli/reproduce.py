@@ -52,7 +52,7 @@ def reproduce(
     A stopped run continues where it was; the page shows all experiments that the folder has results of.
     """
     from posse.checks import whole_number
-    from posse.cli.progress import many_runs, preparing
+    from posse.cli.progress import many_runs, stages
     from posse.simulation.engines import using_engine, usual_workers
     from posse_lab.reproduction.registry import EXPERIMENTS, chosen
     from posse_lab.reproduction.report import write_report
@@ -66,8 +66,14 @@ def reproduce(
         experiments = chosen(names)
         usual = QUICK_SEEDS if quick else PAPER_SEEDS
         n_seeds = whole_number(seeds if seeds is not None else usual, "seeds", at_least=1)
-        with preparing() as begin:
-            planned = plan(experiments, data=data, quick=quick, overrides=_overrides(setting), begin=begin)
+        with stages() as begin:
+            planned = plan(
+                experiments,
+                data=data,
+                quick=quick,
+                overrides=_overrides(setting),
+                begin=lambda name: begin(f"preparing {name}"),
+            )
         make_folder(folder)
         with using_engine(engine, address), many_runs(n_seeds * len(planned.runs)) as (begin, advance):
             execute(

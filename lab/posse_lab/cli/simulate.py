@@ -97,6 +97,7 @@ def simulate(
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Run policies on the same synthetic worlds and compare their regret."""
+    from posse.cli.progress import many_runs
     from posse.environments import SyntheticWorld
     from posse.simulation import simulate as run
     from posse.simulation.engines import using_engine, usual_workers
@@ -132,7 +133,8 @@ def simulate(
         from posse.plotting.style import check_figure_paths
 
         check_figure_paths(plot)
-    with using_engine(engine, address):
+    with using_engine(engine, address), many_runs(seeds) as (begin, advance):
+        begin("simulating")
         result = run(
             world,
             factories,
@@ -142,6 +144,7 @@ def simulate(
             out=out,
             appendix=appendix,
             track_task=track_task,
+            progress=advance,
         )
     files = [str(path) for path in ([out] if out else []) + (plot or [])]
     if plot:

@@ -10,7 +10,7 @@ import typer
 
 from posse.cli.console import table_console, titled_table
 from posse.cli.options import make_folder
-from posse.cli.stages import stages
+from posse.cli.progress import stages
 from posse.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def step(out: Out = Path("bench"), quick: Quick = False) -> None:
 
     make_folder(out)
     plan = QUICK if quick else Plan()
-    with stages(plan.n_stages) as begin:
+    with stages(plan.n_stages, moves=False) as begin:
         report = measure_step(plan, begin)
     console = _console()
     _print_step(console, report)
@@ -50,7 +50,7 @@ def scale(
 
     jobs = jobs_up_to(largest, quick=quick)
     make_folder(out)
-    with stages() as begin:
+    with stages(moves=False) as begin:
         report = measure_scale(jobs, begin)
     console = _console()
     _print_scale(console, report)

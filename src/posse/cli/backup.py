@@ -20,11 +20,14 @@ def backup(
 
     A PostgreSQL database has its own tools: pg_dump.
     """
+    from posse.cli.progress import stages
     from posse.service.settings import read_settings
     from posse.storage.backup import copy_database
 
     settings = read_settings(config, database=database)
     if not settings.embedded:
         raise InvalidValue("expected an SQLite file, got the address of a PostgreSQL database; copy it with pg_dump")
-    size = copy_database(Path(settings.database.removeprefix("sqlite:///")), file)
+    with stages() as begin:
+        begin("copying the database")
+        size = copy_database(Path(settings.database.removeprefix("sqlite:///")), file)
     print(f"{file} has {size:,} bytes")

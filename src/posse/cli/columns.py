@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from posse.cli.progress import is_quiet
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ MissingReward = Annotated[
         "table with some is refused.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not say what becomes of the columns.")]
 
 OPTION = re.compile(
     r"\b(?P<name>task|arm|reward|propensity|time|ignore|rewards|missing_reward|absent_reward)="
@@ -71,14 +71,13 @@ OPTION = re.compile(
 COLUMN = re.compile(r"\bexpected (task|arm|reward|propensity|time) to be(?= a column)")
 
 
-def read(path: Path, *, quiet: bool = False, **asked: Any) -> Log:
+def read(path: Path, **asked: Any) -> Log:
     """Return a log, or a table as one, and say what became of its columns."""
     from posse.logs import read_table
 
     with in_options():
         log = read_table(path, **asked)
-    if not quiet:
-        show_columns(log.columns)
+    show_columns(log.columns)
     return log
 
 
@@ -100,7 +99,9 @@ def _option(found: re.Match[str]) -> str:
 
 
 def show_columns(columns: Sequence[ColumnUse]) -> None:
-    """Print what becomes of every column."""
+    """Print what becomes of every column, unless nothing but results is wanted."""
+    if is_quiet():
+        return
     alike: dict[str, list[str]] = {}
     for use in columns:
         alike.setdefault(_words(use), []).append(use.name)

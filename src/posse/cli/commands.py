@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -106,8 +106,30 @@ def _without_types_of_flags(options: list[Any]) -> list[Any]:
     return options
 
 
+def _choose_quiet(quiet: bool) -> None:
+    from posse.cli.progress import be_quiet
+
+    be_quiet(quiet)
+
+
+def _with_quiet(
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", callback=_choose_quiet, expose_value=False, help="Show results only.")
+    ] = False,
+) -> None:
+    """Have the option that every command has."""
+
+
+def _quiet_option() -> Any:
+    alone = typer.Typer(add_completion=False)
+    alone.command()(_with_quiet)
+    return typer.main.get_command(alone).params[0]
+
+
 def _tidy(command: Any) -> None:
     """Tidy the options of a command and of those below it, as its help will list them."""
+    if not hasattr(command, "commands"):
+        command.params.append(_quiet_option())
     listed = command.get_params
     command.get_params = lambda ctx: _without_types_of_flags(listed(ctx))
     for below in getattr(command, "commands", {}).values():

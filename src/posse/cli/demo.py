@@ -47,7 +47,7 @@ def demo(
     say: Callable[[str], None] = (lambda _text: None) if json else typer.echo
     say("60 stores showed one of 4 offers to each of 20,000 visitors, and logged who bought.")
     make_folder(out)
-    from posse.cli.stages import stages
+    from posse.cli.progress import stages
 
     with stages() as begin:
         begin("learning from the log")

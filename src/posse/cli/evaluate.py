@@ -15,7 +15,6 @@ from posse.cli.columns import (
     Ignore,
     MissingReward,
     PropensityColumn,
-    Quiet,
     RewardColumn,
     Rewards,
     TaskColumn,
@@ -89,7 +88,6 @@ def evaluate(
     time_column: TimeColumn = None,
     feature: Features = None,
     ignore: Ignore = None,
-    quiet: Quiet = False,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     folds: Annotated[int, typer.Option(help="Folds of the cross-fitting.")] = 5,
     clip: Annotated[float | None, typer.Option(help="Clip importance weights at this; adds a bias.")] = None,
@@ -101,7 +99,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Estimate what policies would have earned per decision, or say why the data cannot tell (exit status 1)."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
 
     if plot:
         from posse.plotting.style import check_figure_paths
@@ -109,7 +107,7 @@ def evaluate(
         check_figure_paths(plot)
     if not policy and not rule:
         raise InvalidValue("expected something to evaluate, got nothing; pass --policy TARGET or --rule FILE.py:NAME")
-    with long_stages() as begin:
+    with stages() as begin:
         begin("loading")
         from posse.logs.reading import settled
         from posse.offline import evaluate as run
@@ -117,7 +115,7 @@ def evaluate(
         begin("reading the log")
         rows = read(
             log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column,
-            time=time_column, features=feature, ignore=ignore or (), rewards=rewards, quiet=quiet,
+            time=time_column, features=feature, ignore=ignore or (), rewards=rewards,
             also=_columns_of(policy, against),
         )  # fmt: skip
         if before is not None:
@@ -137,6 +135,7 @@ def evaluate(
             folds=folds,
             clip=clip,
             seed=seed,
+            progress=begin,
         )
     typer.echo(dumps(evaluation.to_json(), indent=2) if json else str(evaluation))
     if out is not None:

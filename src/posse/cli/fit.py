@@ -13,7 +13,6 @@ from posse.cli.columns import (
     Ignore,
     MissingReward,
     PropensityColumn,
-    Quiet,
     RewardColumn,
     Rewards,
     TaskColumn,
@@ -98,13 +97,12 @@ def fit(
             "ray` a folder that all machines see. Default: the fleet's file with .checkpoint behind it."
         ),
     ] = None,
-    quiet: Quiet = False,
     json: Annotated[bool, typer.Option("--json", help="Print what was learned as JSON.")] = False,
 ) -> None:
     """Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
 
-    with long_stages() as begin:
+    with stages() as begin:
         begin("loading")
         from posse.batches import is_many
         from posse.checks import one_of
@@ -143,12 +141,12 @@ def fit(
             "also": [name for name in task_feature or () if name not in (feature or ())],
         }
         if many:
-            found, missing = _look(log, asked, rewards, missing_reward, absent_reward, quiet=quiet)
+            found, missing = _look(log, asked, rewards, missing_reward, absent_reward)
             spec = _declared(look_at(found.contexts), features, standardise=standardise)
             settings |= {"arms": found.arms, "features": spec, "rewards": found.rewards}
             columns = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
         else:
-            logged = read(log, quiet=quiet, **asked, rewards=rewards)
+            logged = read(log, **asked, rewards=rewards)
             read_rows = logged.n_rows
             with in_options():
                 logged = settled(logged, missing_reward, absent_reward)
@@ -200,7 +198,7 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
 
 
 def _look(
-    path: Path, asked: dict[str, Any], rewards: str | None, missing: str | None, absent: float | None, *, quiet: bool
+    path: Path, asked: dict[str, Any], rewards: str | None, missing: str | None, absent: float | None
 ) -> tuple[Look, str]:
     """Return what is known of files before they are read, and what becomes of rows without a reward."""
     from posse.batches import TableFiles
@@ -210,8 +208,7 @@ def _look(
     with in_options():
         found = look_at_tables(TableFiles(path), Asked.of(**asked), rewards)
         decided = found.missing_reward(missing, absent)
-    if not quiet:
-        show_columns(found.columns)
+    show_columns(found.columns)
     return found, decided
 
 

@@ -38,7 +38,7 @@ def inspect(
     json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
     from posse.fleet import Posse
     from posse.fleet.rates import expected_rates
 
@@ -46,14 +46,16 @@ def inspect(
         from posse.plotting.style import check_figure_paths
 
         check_figure_paths(plot)
-    with long_stages() as begin:
+    with stages() as begin:
         begin("loading the fleet")
         loaded = Posse.load(fleet)
-    if task is not None:
+        begin("looking at its tasks")
+        overview = loaded.overview(top) if task is None else None
+    if overview is None:
+        assert task is not None
         label = task_label(loaded, task)
         _show_task(loaded, label, json, all_arms)
     else:
-        overview = loaded.overview(top)
         if json:
             from json import dumps
 

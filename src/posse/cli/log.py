@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.columns import ArmColumn, Ignore, PropensityColumn, Quiet, RewardColumn, Rewards, TimeColumn, read
+from posse.cli.columns import ArmColumn, Ignore, PropensityColumn, RewardColumn, Rewards, TimeColumn, read
 from posse.cli.console import table_console
 
 if TYPE_CHECKING:
@@ -76,21 +76,20 @@ def check(
     ] = None,
     ignore: Ignore = None,
     rewards: Rewards = None,
-    quiet: Quiet = False,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Find what would spoil an evaluation from a log; status 1 if there are errors."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
     from posse.logs import check_log, read_log
 
-    with long_stages() as begin:
+    with stages() as begin:
         begin("reading the log")
         if file_format is not None or arms is not None or not file.is_file():
             log = read_log(file, file_format, task=task, arms=arms)
         else:
             log = read(
                 file, task=task or "task", arm=arm, reward=reward, propensity=propensity, time=time,
-                ignore=ignore or (), rewards=rewards, quiet=quiet,
+                ignore=ignore or (), rewards=rewards,
             )  # fmt: skip
         begin("checking it")
         findings = check_log(log, features=feature)
@@ -119,12 +118,12 @@ def convert(
     arms: Arms = None,
 ) -> None:
     """Write a log in another format: jsonl, parquet, dsjson (Vowpal Wabbit) or obp (Open Bandit Pipeline, .npz)."""
-    from posse.cli.progress import long_stages
+    from posse.cli.progress import stages
     from posse.logs import read_log, write_log
     from posse.logs.files import format_to_write
 
     chosen = format_to_write(target, target_format)
-    with long_stages() as begin:
+    with stages() as begin:
         begin("reading the log")
         log = read_log(source, source_format, task=task, arms=arms)
         begin("writing it")

@@ -1,10 +1,11 @@
-"""Progress of commands: one display over many runs, and a line about whatever takes longer than people wait."""
+"""Progress of commands, on standard error: a bar on a terminal, a line now and then elsewhere, nothing with --quiet."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
-from threading import Timer
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,141 +14,174 @@ if TYPE_CHECKING:
     from posse.fleet.streaming import Progress as RowProgress
 
 PATIENCE = 2.0  # seconds for which nobody wonders whether anything happens
+AGAIN = 8.0  # seconds between two lines after that
+
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Show no progress in this process, that of the compiler included; or show it again."""
+    global _quiet
+    _quiet = quiet
+    if quiet:
+        from posse.kernels.compiler import announcement
+
+        announcement.quiet = True
+
+
+def is_quiet() -> bool:
+    """Return whether nothing but results is to be shown."""
+    return _quiet
+
+
+class Lines:
+    """Says what a command is doing in lines: the first after :data:`PATIENCE`, the next every :data:`AGAIN` seconds.
+
+    Parameters
+    ----------
+    total : int, optional
+        How many units or stages there will be.
+    unit : str
+        What is counted; without one, stages are.
+    """
+
+    def __init__(self, total: float | None, unit: str) -> None:
+        self.total, self.unit = total, unit
+        self.name, self.done = "", 0.0
+        self.started = time.monotonic()
+        self._ended = Event()
+        Thread(target=self._speak, daemon=True).start()
+
+    def update(self, name: str, done: float, total: float | None) -> None:
+        """Take notice of how far it is."""
+        self.name, self.done, self.total = name, done, total
+
+    def stop(self) -> None:
+        """Fall silent."""
+        self._ended.set()
+
+    def __str__(self) -> str:
+        of = "" if self.total is None else f" of {self.total:,.0f}"
+        counted = f"{self.done:,.0f}{of} {self.unit}".strip() if self.unit or self.total is not None else ""
+        seconds = time.monotonic() - self.started
+        parts = [part for part in (self.name, counted, f"{seconds:,.0f} s") if part]
+        if self.total is not None and 0 < self.done < self.total and self.unit:
+            parts.append(f"about {seconds * (self.total - self.done) / self.done:,.0f} s left")
+        return ", ".join(parts)
+
+    def _speak(self) -> None:
+        pause = PATIENCE
+        while not self._ended.wait(pause):
+            typer.echo(f"{self} ...", err=True)
+            pause = AGAIN
+
+
+class Bar:
+    """Draws what :class:`Lines` says in lines.
+
+    Parameters
+    ----------
+    console : Console
+    total : int, optional
+    unit : str
+    moves : bool
+        Whether it is drawn between two stages, too: a display that moves by itself takes the processor from what is
+        being timed.
+    """
+
+    def __init__(self, console: Any, total: float | None, unit: str, *, moves: bool) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns: list[Any] = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+        if unit or total is not None:
+            columns += [BarColumn(), TextColumn("{task.completed:,.0f}/{task.fields[shown]}"), TextColumn(unit)]
+        columns += [TimeElapsedColumn()]
+        if unit:
+            columns += [TextColumn("left"), TimeRemainingColumn()]
+        self._bar = Progress(*columns, console=console, transient=True, auto_refresh=moves)
+        self._task = self._bar.add_task("", total=total, shown="?")
+        self._bar.start()
+
+    def update(self, name: str, done: float, total: float | None) -> None:
+        """Draw how far it is."""
+        shown = "?" if total is None else f"{total:,.0f}"
+        self._bar.update(self._task, description=name, completed=done, total=total, shown=shown, refresh=True)
+
+    def stop(self) -> None:
+        """Erase the bar."""
+        self._bar.stop()
 
 
 @contextlib.contextmanager
-def long_stages() -> Iterator[Callable[[str], None]]:
-    """Yield what to call with the name of each stage before it starts; one that takes long is named on stderr."""
-    timers: list[Timer] = []
-
-    def end() -> None:
-        if timers:
-            timers.pop().cancel()
-
-    def begin(name: str) -> None:
-        end()
-        timers.append(Timer(PATIENCE, typer.echo, (f"{name} ...",), {"err": True}))
-        timers[-1].daemon = True
-        timers[-1].start()
-
-    try:
-        yield begin
-    finally:
-        end()
-
-
-@contextlib.contextmanager
-def preparing() -> Iterator[Callable[[str], None]]:
-    """Yield what to call with the name of what is being prepared; shown on a terminal only."""
+def _display(
+    total: float | None, unit: str, *, moves: bool = True
+) -> Iterator[Callable[[str, float, float | None], None]]:
+    """Yield what to call with the name of the stage, how much is done, and how much there is."""
     from rich.console import Console
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _name: None
+    if _quiet:
+        yield lambda _name, _done, _total: None
         return
-    with console.status("preparing") as status:
-        yield lambda name: status.update(f"preparing {name}")
+    console = Console(stderr=True)
+    shown = Bar(console, total, unit, moves=moves) if console.is_terminal else Lines(total, unit)
+    try:
+        yield shown.update
+    finally:
+        shown.stop()
+
+
+@contextlib.contextmanager
+def stages(total: int | None = None, *, moves: bool = True) -> Iterator[Callable[[str], None]]:
+    """Yield what to call with the name of each stage before it starts.
+
+    Parameters
+    ----------
+    total : int, optional
+        How many stages there will be, if that is known.
+    moves : bool
+        False where stages are timed: what is shown changes only when one begins.
+    """
+    begun = [0]
+    with _display(total, "", moves=moves) as update:
+
+        def begin(name: str) -> None:
+            update(name, begun[0], total)
+            begun[0] += 1
+
+        yield begin
 
 
 @contextlib.contextmanager
 def many_runs(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[int], None]]]:
-    """Yield what to call with the name of a run before it starts, and with the number of seeds newly done.
+    """Yield what to call with the name of a run before it starts, and with the number of seeds newly done."""
+    name, done = [""], [0]
+    with _display(total, "seeds") as update:
 
-    One bar over all seeds of all runs on a terminal, a line per run elsewhere.
-    """
-    from rich.console import Console
+        def begin(run: str) -> None:
+            name[0] = run
+            update(run, done[0], total)
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield from _lines(total)
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+        def advance(seeds: int) -> None:
+            done[0] += seeds
+            update(name[0], done[0], total)
 
-    columns: list[Any] = [
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("seeds"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    ]
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda name: bar.update(task, description=name), lambda seeds: bar.advance(task, seeds)
-
-
-def _lines(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[int], None]]]:
-    done, current = [0, 0], [""]
-
-    def say() -> None:
-        if current[0]:
-            typer.echo(f"{current[0]}: {done[1]} seeds done ({done[0]} of {total})", err=True)
-
-    def begin(name: str) -> None:
-        say()
-        current[0], done[1] = name, 0
-
-    def advance(seeds: int) -> None:
-        done[0] += seeds
-        done[1] += seeds
-
-    try:
         yield begin, advance
-    finally:
-        say()
 
 
 class Rows:
-    """Shows how many rows were read: one bar on a terminal, a line now and then elsewhere."""
+    """Notes how many rows of a stream were read."""
 
-    SECONDS = 10.0  # between two lines
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._said = 0.0
-        self._bar: Any = None
+    def __init__(self, update: Callable[[str, float, float | None], None]) -> None:
+        self.rows, self._update = 0, update
 
     def __call__(self, now: RowProgress) -> None:
         """Take notice of a batch."""
         self.rows = now.rows
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=now.rows, total=now.total)
-        elif now.seconds - self._said >= self.SECONDS:
-            self._said = now.seconds
-            left = "" if now.left is None else f", about {now.left:,.0f} s left"
-            of = "" if now.total is None else f" of {now.total:,}"
-            typer.echo(f"{now.rows:,}{of} rows in {now.seconds:,.0f} s{left}", err=True)
+        self._update("learning", now.rows, now.total)
 
 
 @contextlib.contextmanager
 def rows_done() -> Iterator[Rows]:
     """Yield what to call with how far a stream of rows has come."""
-    from rich.console import Console
-
-    console, rows = Console(stderr=True), Rows()
-    if not console.is_terminal:
-        yield rows
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns: list[Any] = [
-        TextColumn("{task.completed:,.0f} rows"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    ]
-    with Progress(*columns, console=console, transient=True) as bar:
-        bar.add_task("rows", total=None)
-        rows._bar = bar
-        yield rows
+    with _display(None, "rows") as update:
+        yield Rows(update)

@@ -14,7 +14,6 @@ from posse.cli.columns import (
     Ignore,
     MissingReward,
     PropensityColumn,
-    Quiet,
     RewardColumn,
     Rewards,
     TaskColumn,
@@ -71,7 +70,6 @@ def report(
     time_column: TimeColumn = None,
     feature: Features = None,
     ignore: Ignore = None,
-    quiet: Quiet = False,
     csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of folds.")] = 0,
 ) -> None:
@@ -80,7 +78,7 @@ def report(
     From a fleet, a log, or both. The page is one file that needs no server and no network. If the log cannot say what
     is gained, the page says why and what would help.
     """
-    from posse.cli.stages import stages
+    from posse.cli.progress import stages
 
     if fleet is None and log is None:
         raise InvalidValue("expected a fleet's file, a log or both, got neither: posse report FLEET --log LOG")
@@ -101,7 +99,7 @@ def report(
             begin("reading the log")
             decided = read(
                 log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column,
-                time=time_column, features=feature, ignore=ignore or (), quiet=quiet,
+                time=time_column, features=feature, ignore=ignore or (),
                 rewards=rewards,
             )  # fmt: skip
             if missing_reward is not None:

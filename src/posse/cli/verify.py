@@ -28,6 +28,7 @@ def verify(
     A snapshot is what a service starts from; rewards since then are learned from the log. What a running service has in
     memory is compared by the service itself, and by GET /v1/fleets/NAME/verify.
     """
+    from posse.cli.progress import stages
     from posse.storage import open_storage
 
     storage = open_storage(database, migrate=False)
@@ -42,7 +43,12 @@ def verify(
                 f"expected no service to use {database} while it is repaired, but one does; stop it, or ask it with "
                 "POST /v1/fleets/NAME/repair"
             )
-        wrong = [row.name for row in rows if not _verify(storage, row, repair)]
+        wrong = []
+        with stages(len(rows)) as begin:
+            for row in rows:
+                begin(f"verifying fleet {row.name}")
+                if not _verify(storage, row, repair):
+                    wrong.append(row.name)
     finally:
         storage.close()
     if wrong:

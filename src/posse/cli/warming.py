@@ -295,6 +295,6 @@ if __name__ == "__main__":
     from posse.service.compile_helper import help_with
     from posse.shared_cache import share_cache
 
-    announcement.made = True
+    announcement.quiet = True
     share_cache()
     help_with(parts())

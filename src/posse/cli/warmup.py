@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.stages import stages
+from posse.cli.progress import stages
 
 
 def warmup(
@@ -28,7 +28,7 @@ def warmup(
     from posse.shared_cache import share_cache
     from posse.threads import workers
 
-    announcement.made = True  # whoever asks for it knows
+    announcement.quiet = True  # whoever asks for it knows
     share_cache()
     todo = service_parts() if service else warming.parts()
     started = time.perf_counter()

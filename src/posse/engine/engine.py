@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from posse.engine import loading
 from posse.engine.background import end_beside, run_beside, run_later
-from posse.engine.site_store import SiteStore
+from posse.engine.site_store import SiteStore, load_sites
 from posse.engine.store import Store
 from posse.families import RewardFamily, linked_family_of
 from posse.kernels import estimators
@@ -97,6 +98,16 @@ class Engine:
         self.known = known
         if known is not None and isinstance(self.store, SiteStore):
             self.store.know(known)
+
+    def require_loaded(self, *, one: bool = False) -> None:
+        """Raise what keeps the compiled code of learning from being loaded; see :mod:`posse.engine.loading`.
+
+        Only that of this kind of rewards: the first fleet of clicks does not wait for what numbers need.
+        """
+        if isinstance(self.store, SiteStore):
+            load_sites()
+        else:
+            loading.require_loaded(one=one)
 
     @property
     def is_refreshing(self) -> bool:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from posse.engine.loading import require_loaded
 from posse.engine.site_store import SiteStore
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def prepare_rows(
 
     :meth:`posse.engine.engine.Engine.estimate_after` follows when the steps were taken.
     """
-    require_loaded()
+    engine.require_loaded()
     store = engine.store
     # Kernels are compiled for the kinds of their arguments, and only one kind was loaded.
     contexts, rewards = (np.require(array, np.float64, ["C", "A", "W"]) for array in (contexts, rewards))

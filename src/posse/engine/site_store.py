@@ -38,15 +38,15 @@ from posse.errors import InvalidValue
 from posse.families import LinkedFamily
 from posse.interrupts import defer_interrupts
 from posse.kernels import estimators
+from posse.kernels.compiler import CLICKS, announcement
 from posse.kernels.decision_arrays import set_kept, set_roots, set_triangles
-from posse.kernels.family_evidence import SETTLED, STEPS
+from posse.kernels.family_evidence import SETTLED, STEPS, improve_to_rest
 from posse.kernels.fleet_sites import (
     SITES,
     Sites,
     learn_one_site,
     learn_sites,
     new_sites,
-    refresh_sites,
 )
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.sums import Sums
@@ -99,6 +99,7 @@ class SiteStore(Store):
     """That copy, see :mod:`posse.engine.background`."""
 
     def __init__(self, *, start: Prior, family: LinkedFamily, growth: float, rule: Rule | None = None) -> None:
+        announcement.whole = CLICKS
         self.family = family
         self.growth = growth
         self.beside = None
@@ -269,7 +270,8 @@ class SiteStore(Store):
         features = np.stack([sites.contexts[seen].sum(axis=0), self.sum_of_squares()])
         self.stale = True  # until all of it is done: whoever looks computes the posterior again
         try:
-            refresh_sites(belief, evidence, rows, features, self.family.code, steps, settled, self.buffers)
+            # By the interpreter: its parts are compiled for tables too, and as one kernel would be compiled twice.
+            improve_to_rest.py_func(belief, evidence, rows, features, self.family.code, steps, settled, self.buffers)
             if not all(np.isfinite(getattr(belief, name)).all() for name in POPULATION):
                 raise InvalidValue(
                     "contexts of too different size were learned (1e20 beside 1, say): find such rows, forget their "

@@ -11,7 +11,6 @@ import numpy as np
 
 from posse.engine.decide import choose
 from posse.engine.learn import prepare_one, shift_of
-from posse.engine.loading import require_loaded
 from posse.engine.site_store import SiteStore
 from posse.fleet.checking import no_belief, require_truth_value
 from posse.fleet.deciding import decide_rows, preview_rows
@@ -258,7 +257,7 @@ class Posse(Fleet):
             if engine.store.stale:
                 engine.ensure_fresh()
             if self._counts_pending:
-                require_loaded()
+                engine.require_loaded()
             step = max(self._steps())
             stream: Any = self._rng.bit_generator
             with defer_interrupts():
@@ -398,7 +397,7 @@ class Posse(Fleet):
         if entry.status == REWARDED:
             require_same(decision_id, entry.reward, value)
             return False
-        require_loaded(one=not self._counts_pending)
+        self._engine.require_loaded(one=not self._counts_pending)
         first = ledger.first
         self._expire(now)
         at = ledger._head + row - (ledger.first - first)  # of older ones, which may have gone

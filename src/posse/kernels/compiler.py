@@ -14,6 +14,8 @@ from posse.kernels.llvm.inner import inner
 from posse.kernels.llvm.quick import uncollected, use_quick_settings
 
 AGAIN = 10  # seconds after which it says that it goes on
+PROBE = 24  # kernels that every fleet begins with, by which it is measured how long the rest will take
+NUMBERS, CLICKS = 8.0, 14.0  # how often the time of these goes into all of a first fleet that decides and learns
 
 COUNTED: Any = {"_nrt": True}  # whether references to arrays are counted; Numba's types do not know of it
 UNCOUNTED: Any = {"_nrt": False}
@@ -49,38 +51,63 @@ woven_kernel = njit(cache=True, nogil=True, error_model="numpy", inline="always"
 
 
 class Announcement(event.Listener):
-    """Says on stderr why the first call takes so long, and every ten seconds that it goes on.
+    """Says on stderr that kernels are compiled, how long that will take on this machine, and that it goes on.
 
-    Only what is in no cache is compiled. Kernels that call each other are compiled within each other, so there is
-    always a beginning or an end of one to speak at.
+    Only what is in no cache is compiled. The estimate is the time of the first kernels, times what a first fleet takes
+    beside these. Kernels that call each other are compiled within each other, so there is always a beginning or an end
+    of one to speak at.
     """
 
     def __init__(self) -> None:
-        self.made = False
-        self.said = -math.inf
+        self.quiet = False
+        self.done = 0  # kernels
+        self.spent = 0.0  # seconds with the compiler
+        self.expected = 0.0  # of them for a first fleet, once that is known
+        self.whole = NUMBERS  # or CLICKS, which whoever makes such a fleet says
+        self._depth, self._began, self._said = 0, 0.0, -math.inf
 
     def on_start(self, event: Any) -> None:
-        """Speak up when the first kernel of posse is compiled."""
-        if event.data["dispatcher"].py_func.__module__.startswith(("posse.kernels.", "posse.families.")):
-            self.tell()
+        """Begin a kernel of posse, and speak up if it is the first."""
+        if _is_ours(event):
+            self._count_time(1)
+            if not math.isfinite(self._said):
+                self._say("posse: compiling its kernels, once (posse warmup does it ahead)")
 
     def on_end(self, event: Any) -> None:
-        """Say that it goes on."""
-        self.on_start(event)
+        """End it, and say how far it is if nothing was said for a while."""
+        if not _is_ours(event):
+            return
+        self._count_time(-1)
+        self.done += 1
+        if self.done == PROBE:
+            self.expected = self.spent * self.whole
+        if self.done == PROBE or time.monotonic() - self._said >= AGAIN:
+            self._say(f"posse: compiling, {self}")
 
-    def tell(self) -> None:
-        """Print a line if none was printed for a while."""
+    def __str__(self) -> str:
+        if self.done < PROBE:
+            return f"{self.spent:.0f} s so far"
+        left = self.expected - self.spent
+        if left < 1:
+            return f"{self.spent:.0f} s so far, {self.done} kernels"
+        return f"about {left:.0f} s left for a first fleet, {self.spent:.0f} s so far"
+
+    def _count_time(self, deeper: int) -> None:
         now = time.monotonic()
-        if not self.made:
-            self.made, self.said = True, now
-            print(
-                "posse: compiling, once: a first fleet takes about 20 seconds, everything two minutes "
-                "(posse warmup does it ahead)",
-                file=sys.stderr,
-            )
-        elif math.isfinite(self.said) and now - self.said >= AGAIN:
-            self.said = now
-            print("posse: still compiling", file=sys.stderr)
+        if self._depth > 0:
+            self.spent += now - self._began
+        self._began = now
+        self._depth += deeper
+
+    def _say(self, words: str) -> None:
+        self._said = time.monotonic()
+        if not self.quiet:
+            print(words, file=sys.stderr, flush=True)
+
+
+def _is_ours(event: Any) -> bool:
+    module: str = event.data["dispatcher"].py_func.__module__
+    return module.startswith(("posse.kernels.", "posse.families."))
 
 
 announcement = Announcement()

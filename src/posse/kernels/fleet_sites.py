@@ -14,11 +14,9 @@ import numpy as np
 
 from posse.kernels.compiler import inlined_kernel, kernel
 from posse.kernels.decision_arrays import DecisionArrays, open_decision_arrays, settle
-from posse.kernels.evidence import Evidence
-from posse.kernels.family_evidence import improve_to_rest
 from posse.kernels.kept_rows import KeptRows, keep_row, new_rows, offset_at
 from posse.kernels.llvm.handle import Layout, floats
-from posse.kernels.posterior import Belief, Buffers, observe, predict_arm
+from posse.kernels.posterior import observe, predict_arm
 from posse.kernels.sites import CLOSE, FAINTEST, expectations, site, spread
 from posse.types import Array, IntArray
 
@@ -107,21 +105,6 @@ def learn_sites(ground: int, sites: int, tasks: IntArray, arms: IntArray, contex
     belief_of, kept = open_decision_arrays(ground), open_sites(sites)
     for row in range(tasks.shape[0]):
         learn_site(belief_of, kept, arms[row], tasks[row], contexts[row], rewards[row])
-
-
-@kernel
-def refresh_sites(
-    belief: Belief,
-    evidence: Evidence,
-    rows: KeptRows,
-    features: Array,
-    family: int,
-    steps: int,
-    settled: float,
-    buffers: Buffers,
-) -> None:
-    """Make sites again and improve the prior of all arms; every posterior is up to date afterwards."""
-    improve_to_rest(belief, evidence, rows, features, family, steps, settled, buffers)
 
 
 @kernel

@@ -15,12 +15,19 @@ if TYPE_CHECKING:
     from posse.types import Array
 
 
-def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None, *, triangles: bool = False) -> Belief:
+def new_belief(
+    stats: Statistics,
+    prior: Prior,
+    buffers: Buffers | None = None,
+    *,
+    triangles: bool = False,
+    rebuilt: bool = True,
+) -> Belief:
     """Return the belief that ``stats`` leave under ``prior``.
 
     The belief works on the arrays of ``stats`` themselves; pass a copy to keep them. The prior is copied. With
     ``triangles`` it works on upper triangles of its own, as fleets do: the kernels are then those of fleets, and what
-    one has compiled the other need not.
+    one has compiled the other need not. Unless ``rebuilt``, posteriors are left for the caller to compute.
     """
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
     n_arms, n_tasks, d = stats.moment.shape
@@ -56,7 +63,8 @@ def new_belief(stats: Statistics, prior: Prior, buffers: Buffers | None = None, 
         tasks = np.flatnonzero(stats.count[arm] > 0)
         belief.seen[arm, : tasks.size] = rows[arm, tasks]
         belief.n_seen[arm] = tasks.size
-        rebuild(belief, arm, buffers)
+        if rebuilt:
+            rebuild(belief, arm, buffers)
     return belief
 
 

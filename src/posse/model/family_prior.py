@@ -13,6 +13,7 @@ from posse.families import linked_family_of
 from posse.kernels import family_evidence as kernels
 from posse.kernels.evidence import Evidence, admit_features, new_evidence
 from posse.kernels.kept_rows import KeptRows
+from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import Belief, new_buffers
 from posse.kernels.sites import FAINTEST
 from posse.model.belief import new_belief, prior_of
@@ -108,7 +109,8 @@ def estimate_family_prior(
     stats = Statistics.zeros(n_tasks=n_tasks, n_arms=n_arms, n_features=X.shape[1])
     stats.count.reshape(-1)[:] = rows.kept
     buffers = new_buffers(X.shape[1])
-    belief = new_belief(stats, Prior.isotropic(n_arms=n_arms, n_features=X.shape[1]), buffers)
+    start = Prior.isotropic(n_arms=n_arms, n_features=X.shape[1])
+    belief = new_belief(stats, start, buffers, triangles=True, rebuilt=False)
     evidence = new_evidence(n_arms, n_tasks, X.shape[1], 0.0)
     done, settled = 0, tasks.size == 0
     if tasks.size:
@@ -119,6 +121,7 @@ def estimate_family_prior(
         kernels.set_family_start(belief, evidence)
         kernels.rebuild_family(belief, evidence, buffers)
         done, settled = _climb(belief, evidence, rows, family.code, passes)
+    stats.gram[...] = whole_matrices(belief.sums.gram).reshape(stats.gram.shape)
     return FamilyEstimate(prior_of(belief), _report(belief, evidence, stats, done, settled), stats)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,7 +23,25 @@ if TYPE_CHECKING:
     from posse.logs.menus import Menus
     from posse.offline.rankings import Rankings
 
+Predictors = tuple[Array, Array | None]
+
 AGREE = 1e-4  # what rounding to 32-bit floats and few digits may take from probabilities
+
+
+@dataclass(slots=True, eq=False)
+class Fits:
+    """What was learned from folds of a log, so that a policy and the model that judges it are learned once.
+
+    Parameters
+    ----------
+    begin : callable, optional
+        Called with what comes next before every fold.
+    found : dict
+        Means and standard deviations of linear predictors, by the fold of every row.
+    """
+
+    begin: Callable[[str], None] | None = None
+    found: dict[bytes, Predictors] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -87,6 +105,7 @@ class LoggedBandit:
     rows_without_propensity: int = 0
     rows_without_place_above: int = 0
     rows_left_out: int = 0
+    fits: Fits = field(default_factory=Fits, init=False)
 
     def __post_init__(self) -> None:
         def put(name: str, value: Any) -> None:

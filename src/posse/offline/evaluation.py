@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,7 @@ def evaluate(
     clip: float | None = None,
     limits: Limits | None = None,
     seed: int = 0,
+    progress: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Estimate what policies would have earned per decision, from a log that another policy made.
 
@@ -85,6 +86,8 @@ def evaluate(
         When to refuse.
     seed : int
         Of folds and replays.
+    progress : callable, optional
+        Called with the name of every stage before it starts: targets, and the folds that are learned from.
 
     Returns
     -------
@@ -129,8 +132,11 @@ def evaluate(
         return predicted_rewards(data, deal_folds(data.tasks, folds=choices.folds, seed=choices.seed))
 
     spoiling = tuple(spoiling_refusals(data, rules))
+    data.fits.begin = progress
     judged = []
     for one in (*chosen, *([] if baseline is None else [baseline])):
+        if progress is not None:
+            progress(f"estimating what {one.name} would have earned")
         if spoiling:
             result = Judged(TargetReport(name=one.name, refusals=spoiling))
         elif isinstance(one, Replay):
@@ -140,6 +146,8 @@ def evaluate(
         if isinstance(one, Fleet) and not isinstance(log, LoggedBandit):
             result = _with_its_own_past(result, one, log)
         judged.append(result)
+    if progress is not None:
+        progress("computing intervals")
     return _assemble(data, judged, baseline is not None, choices, rules, notes)
 
 

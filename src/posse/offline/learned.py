@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +12,9 @@ from posse.errors import InvalidValue
 from posse.families import FAMILIES, Rewards
 from posse.kernels.rule import score_probabilities_rows
 from posse.model import Posterior, Prior, Statistics, estimate_prior, posterior
-from posse.offline.data import LoggedBandit
+from posse.offline.data import LoggedBandit, Predictors
 from posse.offline.folds import FOLDS, deal_folds
-from posse.offline.model import cross_fitted, cross_fitted_family, learn_by_evidence, means, spreads
+from posse.offline.model import cross_fitted, predictors, predictors_of
 from posse.policies import make_policy
 from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.types import Array, IntArray
@@ -91,14 +90,17 @@ class Learned:
         """Return what the policies of the other folds would do."""
         if self.rewards is not None:
             data = replace(data, reward_family=self.rewards)
-        policy = self._policy(n_tasks=data.n_tasks, n_arms=data.n_arms, n_features=data.contexts.shape[1])
+        policy = self._policy(n_tasks=1, n_arms=2, n_features=1)
+        folds = deal_folds(data.tasks, folds=self.folds, seed=self.seed)
+        mean, sd = self._predictors(data, folds, policy)
         result = np.zeros((data.n_rows, data.n_arms))
-        for rows, belief in self._beliefs(data, policy):
+        for fold in np.unique(folds):
+            rows = np.flatnonzero(folds == fold)
             probabilities = np.empty((rows.size, data.n_arms))
             # Clicks and counts by the scale of the linear predictor: links rise, so the best arm is the same.
             score_probabilities_rows(
-                means(belief, data, rows),
-                spreads(belief, data, rows),
+                mean[rows],
+                sd[rows],
                 data.eligible[rows],
                 data.n_rows - rows.size + 1,
                 policy.explores.scaled(policy.exploration),
@@ -107,13 +109,13 @@ class Learned:
             result[rows] = probabilities
         return result
 
-    def _beliefs(self, data: LoggedBandit, policy: EbmRandUCB | EbmTS | EbmUCB) -> Iterator[tuple[IntArray, Posterior]]:
-        """Return the rows of every fold with what was learned from all others."""
-        folds, known = deal_folds(data.tasks, folds=self.folds, seed=self.seed), self.settings["prior"]
+    def _predictors(
+        self, data: LoggedBandit, folds: IntArray, policy: EbmRandUCB | EbmTS | EbmUCB
+    ) -> tuple[Array, Array]:
+        """Return mean and standard deviation of every arm in every row, learned from the other folds."""
+        known = self.settings["prior"]
         if not isinstance(known, Prior) and known == "evidence" and not policy.robust:
-            if data.reward_family != "number":
-                return cross_fitted_family(data, folds)
-            return cross_fitted(data, folds, learn_by_evidence)
+            return _both(predictors(data, folds, spread=True))
 
         def learn(seen: Statistics) -> Posterior:
             if isinstance(known, Prior):
@@ -123,4 +125,10 @@ class Learned:
             )
             return posterior(seen, estimate.prior, estimate.task_weight)
 
-        return cross_fitted(data, folds, learn)
+        return _both(predictors_of(cross_fitted(data, folds, learn), data, spread=True))
+
+
+def _both(found: Predictors) -> tuple[Array, Array]:
+    mean, sd = found
+    assert sd is not None
+    return mean, sd

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import numpy as np
 
 from posse.families import family_of
 from posse.model import Posterior, Statistics, estimate_family_prior, estimate_prior, posterior
-from posse.offline.data import LoggedBandit
-from posse.types import Array, IntArray
+from posse.offline.data import LoggedBandit, Predictors
+from posse.types import Array, BoolArray, IntArray
 
 MOST_TASKS = 2000  # that a population is estimated from: its covariance is then known to two percent
 PASSES = 50  # of its search; more change predictions by a hundredth of their error
@@ -29,21 +29,47 @@ def predicted_rewards(data: LoggedBandit, folds: IntArray) -> Array:
     data : LoggedBandit
     folds : int ndarray of shape (n_rows,)
     """
-    result = np.empty((data.n_rows, data.n_arms))
-    if data.reward_family != "number":
-        family = family_of(data.reward_family)
-        for rows, belief in cross_fitted_family(data, folds):
-            result[rows] = family.expected(means(belief, data, rows), spreads(belief, data, rows))
-        return result
-    for rows, belief in cross_fitted(data, folds, learn_by_evidence):
-        result[rows] = means(belief, data, rows)
-    return result
+    numbers = data.reward_family == "number"
+    mean, sd = predictors(data, folds, spread=not numbers)
+    return mean if numbers or sd is None else family_of(data.reward_family).expected(mean, sd)
+
+
+def predictors(data: LoggedBandit, folds: IntArray, *, spread: bool) -> Predictors:
+    """Return mean and, with ``spread``, standard deviation of every arm's linear predictor in every row, cross-fitted.
+
+    What the same folds gave before is returned again.
+    """
+    key, found = folds.tobytes(), data.fits.found
+    if key not in found or (spread and found[key][1] is None):
+        numbers = data.reward_family == "number"
+        beliefs = cross_fitted(data, folds, learn_by_evidence) if numbers else cross_fitted_family(data, folds)
+        found[key] = predictors_of(beliefs, data, spread=spread)
+    return found[key]
+
+
+def predictors_of(beliefs: Iterable[tuple[IntArray, Posterior]], data: LoggedBandit, *, spread: bool) -> Predictors:
+    """Return what is believed of every row, from parts that together have all rows."""
+    mean = np.empty((data.n_rows, data.n_arms))
+    sd = np.empty(mean.shape) if spread else None
+    for rows, belief in beliefs:
+        mean[rows] = means(belief, data, rows)
+        if sd is not None:
+            sd[rows] = spreads(belief, data, rows)
+    return mean, sd
+
+
+def others_by_fold(data: LoggedBandit, folds: IntArray) -> Iterator[BoolArray]:
+    """Yield for every fold which rows are in the others, and say so where somebody asks."""
+    names = np.unique(folds)
+    for number, fold in enumerate(names, 1):
+        if data.fits.begin is not None:
+            data.fits.begin(f"learning from the other folds, {number} of {names.size}")
+        yield folds != fold
 
 
 def cross_fitted_family(data: LoggedBandit, folds: IntArray) -> Iterator[tuple[IntArray, Posterior]]:
     """Yield the rows of every fold with what clicks or counts of all others say about linear predictors."""
-    for fold in np.unique(folds):
-        seen = folds != fold
+    for seen in others_by_fold(data, folds):
         estimate = estimate_family_prior(
             task=data.tasks[seen], arm=data.arms[seen], context=data.contexts[seen], reward=data.rewards[seen],
             n_tasks=data.n_tasks, n_arms=data.n_arms, rewards=cast("Any", data.reward_family), passes=FAMILY_PASSES,
@@ -55,8 +81,7 @@ def cross_fitted(
     data: LoggedBandit, folds: IntArray, learn: Callable[[Statistics], Posterior]
 ) -> Iterator[tuple[IntArray, Posterior]]:
     """Yield the rows of every fold with what was learned from all others."""
-    for fold in np.unique(folds):
-        others = folds != fold
+    for others in others_by_fold(data, folds):
         seen = Statistics.from_data(
             task=data.tasks[others],
             arm=data.arms[others],

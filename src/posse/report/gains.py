@@ -14,6 +14,8 @@ from posse.offline.folds import FOLDS, deal_folds
 from posse.offline.targets import as_target
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
     from posse.families import Rewards
@@ -115,7 +117,14 @@ class BestArm:
         return result
 
 
-def gains_of(log: Log, *, rule: Any = None, rewards: Rewards | None = None, seed: int = 0) -> Gains:
+def gains_of(
+    log: Log,
+    *,
+    rule: Any = None,
+    rewards: Rewards | None = None,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Gains:
     """Return what was earned, and what the learned policy, one arm for all, a rule and random choice would earn.
 
     The numbers are those of ``evaluate(log, Learned("ebm-rand-ucb"), against=Logged(), estimators=["dr"])``.
@@ -129,6 +138,8 @@ def gains_of(log: Log, *, rule: Any = None, rewards: Rewards | None = None, seed
         What rewards are. Default: what the log says.
     seed : int
         Of the folds of the reward model.
+    progress : callable, optional
+        As for :func:`posse.offline.evaluate`.
     """
     best = BestArm()
     asked: dict[str, Any] = {LEARNED: Learned(POLICY), ONE_ARM: best}
@@ -140,7 +151,7 @@ def gains_of(log: Log, *, rule: Any = None, rewards: Rewards | None = None, seed
     mean, variance = (float(known.mean()), float(known.var())) if known.size else (math.nan, math.nan)
     settings: dict[str, Any] = {"estimators": (ESTIMATOR,), "confidence": CONFIDENCE, "rewards": rewards, "seed": seed}
     try:
-        found = evaluate(log, list(asked.values()), against=Logged(), **settings)
+        found = evaluate(log, list(asked.values()), against=Logged(), progress=progress, **settings)
     except InvalidValue:
         why = _unreadable(log)
         if why is None:

@@ -125,7 +125,7 @@ def make_report(
         begin("checking the log")
         log_findings = check_log(log)
         begin("estimating what was gained")
-        gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed)
+        gains = gains_of(log, rule=rule, rewards=cast("Any", fleet.rewards), seed=seed, progress=progress)
     names = names or (Names() if log is None else log.names)
     names = Names(*map(as_noun, (names.task, names.arm, names.reward)))
     return Report(
