@@ -43,12 +43,12 @@ def make(path, name):
 
 def test_a_copy_comes_back(run, tmp_path):
     make("posse.db", "first")
-    run("backup", "copy.db")
+    run("service", "backup", "copy.db")
     make("posse.db", "later")
     with pytest.raises(InvalidValue, match="--replace"):
-        run("restore", "copy.db")
+        run("service", "restore", "copy.db")
     assert fleets() == ["first", "later"]
-    done = run("restore", "copy.db", "--replace", "--no-verify")
+    done = run("service", "restore", "copy.db", "--replace", "--no-verify")
     assert "1 fleets" in done.output
     assert fleets() == ["first"]
     assert stat.S_IMODE(os.stat("posse.db").st_mode) == 0o600
@@ -60,18 +60,18 @@ def test_a_copy_comes_back(run, tmp_path):
 
 def test_a_new_place_needs_no_replacing(run):
     make("one.db", "only")
-    run("backup", "copy.db", "--database", "one.db")
-    run("restore", "copy.db", "--database", "two.db", "--no-verify")
+    run("service", "backup", "copy.db", "--database", "one.db")
+    run("service", "restore", "copy.db", "--database", "two.db", "--no-verify")
     assert fleets("two.db") == ["only"]
 
 
 def test_a_database_in_use_is_left_alone(run):
     make("posse.db", "first")
-    run("backup", "copy.db")
+    run("service", "backup", "copy.db")
     storage = open_storage("posse.db")
     assert storage.lead()
     with pytest.raises(InvalidValue, match="a service uses"):
-        run("restore", "copy.db", "--replace")
+        run("service", "restore", "copy.db", "--replace")
     assert [row.name for row in storage.fleets()] == ["first"]
     storage.close()
 
@@ -87,15 +87,15 @@ def test_a_link_is_the_file_that_it_leads_to(run, tmp_path, link):
         address = "posse.db"
         os.symlink("disk/real.db", address)
     make("copied.db", "first")
-    run("backup", "copy.db", "--database", "copied.db")
+    run("service", "backup", "copy.db", "--database", "copied.db")
     if link != "nothing yet":
         storage = open_storage("disk/real.db")
         storage.create_fleet("later", {"arms": ["a"], "time_to_live": None}, 1.0)
         assert storage.lead()
         with pytest.raises(InvalidValue, match="a service uses"):
-            run("restore", "copy.db", "--database", address, "--replace")
+            run("service", "restore", "copy.db", "--database", address, "--replace")
         storage.close()
-    run("restore", "copy.db", "--database", address, "--replace", "--no-verify")
+    run("service", "restore", "copy.db", "--database", address, "--replace", "--no-verify")
     assert os.path.islink("data" if link == "folder" else address)
     assert fleets("disk/real.db") == fleets(address) == ["first"]
     if link != "nothing yet":
@@ -113,7 +113,7 @@ def test_what_is_no_copy_changes_nothing(run, tmp_path, kind):
             connection.execute("CREATE TABLE x (y)")
         connection.close()
     elif kind != "none":
-        run("backup", "copy.db")
+        run("service", "backup", "copy.db")
         if kind == "damaged":
             size = os.path.getsize("copy.db")
             with open("copy.db", "r+b") as file:
@@ -125,7 +125,7 @@ def test_what_is_no_copy_changes_nothing(run, tmp_path, kind):
             connection.close()
     before = names(tmp_path)
     with pytest.raises((InvalidValue, StorageMismatch, StorageUnavailable)):
-        run("restore", "copy.db", "--replace")
+        run("service", "restore", "copy.db", "--replace")
     assert names(tmp_path) == before
     assert fleets() == ["first"]
 
@@ -139,10 +139,10 @@ def test_a_damaged_database_is_not_copied(run, tmp_path):
         file.seek(size - 8192)
         file.write(os.urandom(8192))
     with pytest.raises((StorageMismatch, StorageUnavailable)):
-        run("backup", "copy.db")
+        run("service", "backup", "copy.db")
     assert not (tmp_path / "copy.db").exists()
 
 
 def test_postgres_has_its_own_tools(run):
     with pytest.raises(InvalidValue, match="pg_restore"):
-        run("restore", "copy.db", "--database", "postgresql://host/name")
+        run("service", "restore", "copy.db", "--database", "postgresql://host/name")

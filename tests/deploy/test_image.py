@@ -14,7 +14,6 @@ PACKAGE = ROOT / "src/posse"
 NOT_FOR_THE_IMAGE = {
     "model/reml.py": {"optimize"},  # HierarchicalRegressor(method="reml")
     "regression/laplace.py": {"optimize"},  # ... and method="laplace" of its relatives
-    "environments/factorisation.py": {"sparse"},  # worlds from ratings
 }
 
 BLOCKED = """
@@ -55,7 +54,7 @@ def test_only_what_is_not_for_the_image_imports_more_of_scipy():
     for path in PACKAGE.rglob("*.py"):
         parts = {name.split(".")[1] for name in imported(path) if name.startswith("scipy.")}
         name = path.relative_to(PACKAGE).as_posix()
-        if parts - kept() and not name.startswith("lab/"):
+        if parts - kept():
             found[name] = parts - kept()
     assert found == NOT_FOR_THE_IMAGE
 

@@ -18,7 +18,7 @@ from posse.policies.ebm import EbmTS, EbmUCB
 X = np.array([0.3, -0.8])
 
 
-SAMPLING = ["ebm-ts", "ebm-rand-ucb"]
+SAMPLING = ["ebm-ts"]
 BOUNDS = ["ebm-ucb", "lin-ucb"]
 
 

@@ -81,7 +81,7 @@ def test_what_data_cannot_tell_is_said(healthy, change, words, tmp_path):
 
 def test_one_arm_is_said(healthy):
     only = healthy.filter(pl.col("arm") == "red")
-    for policy in ("ebm-rand-ucb", "lin-ts"):
+    for policy in ("ebm-rand-ucb", "lin-ucb"):
         found = fleet_with(only, arms=["red"], policy=policy).findings()
         assert found == ["there is one arm only, so there is nothing to choose: add another with add_arm"]
 

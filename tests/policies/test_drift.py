@@ -168,6 +168,7 @@ def click_rows(n, seed=0, rewards="binary"):
     return tasks, arms, contexts, values.astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rewards", ["binary", "count"])
 def test_old_clicks_of_a_policy_fade_with_their_rows(rewards):
     """While all rows are kept, sums are those of their sites, and counts those of what is left of them."""
@@ -186,6 +187,7 @@ def test_old_clicks_of_a_policy_fade_with_their_rows(rewards):
     assert_allclose(policy._features[:, 0], stats.count.sum(), rtol=1e-9)  # the intercept
 
 
+@pytest.mark.slow
 def test_a_half_life_without_end_forgets_no_clicks():
     with_drift, without = (EbmUCB(**SHAPE, rewards="binary", drift=drift) for drift in (1e18, None))
     for policy in (with_drift, without):
@@ -195,6 +197,7 @@ def test_a_half_life_without_end_forgets_no_clicks():
     assert (without.half_life, without.changes) == (math.inf, [])
 
 
+@pytest.mark.slow
 def test_a_policy_of_clicks_notices_a_swap_and_recovers():
     """Two arms swap their rates half way: regret after that, against a policy that never forgets."""
     rng = np.random.default_rng(4)

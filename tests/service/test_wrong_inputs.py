@@ -61,4 +61,4 @@ def test_a_wrong_key_is_one_clear_answer(start):
     answer = start(require_keys="always").get("/v1/fleets", headers={"authorization": "Bearer posse_wrong"})
 
     assert answer.status_code == 401
-    assert "posse keys create" in answer.json()["error"]["message"]
+    assert "posse service keys create" in answer.json()["error"]["message"]

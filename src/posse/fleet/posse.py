@@ -38,7 +38,7 @@ class Posse(Fleet):
     Parameters
     ----------
     arms : sequence of str or int
-        What every task chooses among; with ``arm_features``, a mapping or a table.
+        What every task chooses among, at least one; there is no default. With ``arm_features``, a mapping or a table.
     features : FeatureSpec, or sequence of feature names, default ()
         What a context is made of; names alone mean numbers as they are, with an intercept. None: every decision of a
         task is alike, and ``decide(task)`` takes no context.

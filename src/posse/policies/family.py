@@ -175,15 +175,6 @@ class FamilyUCB(_Family):
     -----
     A reward is learned as its site, see :mod:`posse.kernels.sites`; the population as in
     :func:`posse.model.estimate_family_prior`, by a few steps per refresh.
-
-    Examples
-    --------
-    >>> policy = FamilyUCB(n_tasks=3, n_arms=2, n_features=1)
-    >>> for click in (0, 0, 1, 0):
-    ...     policy.update(task=0, arm=0, context=[1.0], reward=click)
-    >>> low, high = policy.interval(task=1, context=[1.0])
-    >>> bool((low > 0).all()), bool((low < policy.expected(task=1, context=[1.0])).all()), bool((high < 1).all())
-    (True, True, True)
     """
 
     label = "familyUCB"
