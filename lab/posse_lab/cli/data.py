@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json as json_module
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,7 @@ from posse.errors import InvalidValue, MissingData, PosseError
 
 if TYPE_CHECKING:
     from posse_lab.datasets.catalogue import Dataset
-    from posse_lab.datasets.download import Progress
+    from posse_lab.datasets.fetch import Progress
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -90,9 +90,6 @@ def fetch(
             typer.echo(f"posse: {error}", err=True)
             failed += 1
             continue
-        except KeyboardInterrupt:
-            typer.echo("posse: stopped; what came is kept, and the same command continues", err=True)
-            raise typer.Exit(130) from None
         for file in result.set_aside:
             typer.echo(f"{entry.name}: what was in its place is now {file}")
         word = "fetched" if result.downloaded else "already there"
@@ -174,33 +171,19 @@ def _described(entry: Dataset) -> dict[str, object]:
 
 @contextlib.contextmanager
 def _progress(name: str) -> Iterator[Progress]:
-    """Yield what to call as bytes come: a bar with bytes and speed on a terminal, a line per quarter elsewhere."""
-    if not sys.stderr.isatty():
-        yield _lines(name)
-        return
+    """Yield what to call as bytes come: a bar with bytes and speed on a terminal, one line elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    if not sys.stderr.isatty():
+        typer.echo(f"{name}: downloading", err=True)
+        yield lambda _done, _total: None
+        return
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _lines(name: str) -> Callable[[int, int | None], None]:
-    """Return what says a line at the start and after every quarter."""
-    said = -1
-
-    def say(done: int, total: int | None) -> None:
-        nonlocal said
-        quarter = 4 * done // total if total else 0
-        if quarter < said:  # started again
-            said = -1
-        if quarter > said:
-            said = quarter
-            typer.echo(f"{name}: {_bytes(done)} of {_bytes(total) if total else 'unknown size'}", err=True)
-
-    return say
 
 
 def _bytes(count: int) -> str:

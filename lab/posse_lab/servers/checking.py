@@ -12,9 +12,8 @@ import numpy as np
 
 from posse.service.definition import new_replica
 from posse.storage import open_storage
-
-from .load import DECISIONS, DEFINITION, FLEET, Books
-from .serving import Answer, Connection, settle
+from posse_lab.servers.clients import DECISIONS, DEFINITION, FLEET, Books
+from posse_lab.servers.service import Answer, Connection, settle
 
 SAMPLE = 30  # rewards that are reported once more
 

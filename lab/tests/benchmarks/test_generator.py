@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from posse_lab.benchmarks import load as module
-from posse_lab.benchmarks.load import Load, LoadPlan, Questions, Tally, latencies_of, prepared
+from posse_lab.servers import generator as module
+from posse_lab.servers.generator import Load, LoadPlan, Questions, Tally, latencies_of, prepared
 
 PLAN = LoadPlan(ports=(), fleet="f", n_tasks=7, n_arms=3, n_features=2, connections=3, seconds=0.6, warm=0.1)
 
