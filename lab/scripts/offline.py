@@ -1,6 +1,6 @@
 """Are the intervals of an off-policy evaluation right? Simulated logs whose truth is known.
 
-.venv/bin/python benchmarks/offline.py [--logs 300] [--workers 2] [--only DESIGN ...]
+.venv/bin/python lab/scripts/offline.py [--logs 300] [--workers 2] [--only DESIGN ...]
 
 A log has tasks with Gaussian coefficients around a population that is drawn anew for every log, contexts with an
 intercept, and a logging policy with known propensities. The target is a softmax policy of each task's own noisy

@@ -71,7 +71,7 @@ def test_without_peers_posse_runs_alone_and_says_so(run, tmp_path):
 
     flat = " ".join(done.stdout.split())
     assert "No peer is installed, so only posse's own entries ran" in flat
-    assert "skipped river: river is not installed: pip install 'posse[peers]'" in flat
+    assert "skipped river: river is not installed: pip install 'posse-lab[peers]'" in flat
     said = json.loads((tmp_path / "bench" / "peers.json").read_text())
     assert (said["seeds"], said["n_steps"], len(said["rows"])) == (3, 20, 3)
 

@@ -116,7 +116,7 @@ def report(blocks):
         random=[1600.0, 1700.0, 1650.0],
         blocks=blocks,
         parsed=Timing(4e-6, 5e-6, 100),
-        skipped={"mabwiser": "mabwiser is not installed: pip install 'posse[peers]'"},
+        skipped={"mabwiser": "mabwiser is not installed: pip install 'posse-lab[peers]'"},
         versions={"posse": "0.1", "vowpalwabbit": "9.11.9", "river": "0.26.1", "bayesianbandits": "1.5.0"},
     )
 

@@ -82,7 +82,7 @@ def test_the_report_is_plain_and_whole(report):
     assert said["blocks"]["rows"][1]["ratio"] == {"ebmTS": 0.8, "ebmUCB": pytest.approx(100 / 150)}
     assert said["parsed"]["best"] == 4e-6
     assert len(made.bars) == 9
-    assert said["skipped"]["mabwiser"].endswith("pip install 'posse[peers]'")
+    assert said["skipped"]["mabwiser"].endswith("pip install 'posse-lab[peers]'")
     entries, blocks = made.tables
     assert [cells[0] for cells in entries.rows[:3]] == ["posse ebmTS", "posse ebmUCB", "posse Posse, with ids"]
     assert entries.rows[3][1] == "12"
