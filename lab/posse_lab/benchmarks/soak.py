@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ import psutil
 from posse_lab.benchmarks.report import Bar, Begin, Report
 from posse_lab.servers.checking import check_all, make_fleet
 from posse_lab.servers.clients import DEFINITION, FLEET, Load
-from posse_lab.servers.service import Connection, Service, settle
+from posse_lab.servers.service import BROKEN, Connection, NotStarted, Service, settle
 
 DISTURBANCES = ("kill", "export", "fleet", "clock")  # beside tasks that are erased all the time
 EXPORT_SECONDS = 300.0  # for which an export may take
@@ -80,6 +81,7 @@ class _Day:
         self.plan, self.service, self.offset = plan, service, offset
         self.done: Counter[str] = Counter()
         self.lives: list[list[int]] = [[]]
+        self.failures: list[str] = []
         self.stop = threading.Event()
         self.rng = random.Random(plan.seed)
 
@@ -98,7 +100,11 @@ class _Day:
                 return
             kind = kinds[number % len(kinds)]
             begin(f"{time.monotonic() - started:.0f} s: {kind}")
-            getattr(self, f"_{kind}")(number)
+            try:
+                getattr(self, f"_{kind}")(number)
+            except (AssertionError, NotStarted, *BROKEN) as wrong:
+                self.failures.append(f"{kind}: {wrong}")
+                return
             self.done[kind] += 1
 
     def _kill(self, _number: int) -> None:
@@ -108,17 +114,17 @@ class _Day:
 
     def _export(self, _number: int) -> None:
         # A Parquet file begins to come when it is ready, which takes longer than a decision may.
-        connection = Connection(self.service.port, EXPORT_SECONDS)
-        kind = self.rng.choice(["jsonl", "parquet"])
-        settle(lambda: connection.ask("GET", f"/v1/fleets/{FLEET}/log?format={kind}").status == 200, EXPORT_SECONDS)
+        path = f"/v1/fleets/{FLEET}/log?format={self.rng.choice(['jsonl', 'parquet'])}"
+        with closing(Connection(self.service.port, EXPORT_SECONDS)) as connection:
+            settle(lambda: connection.ask("GET", path).status == 200, EXPORT_SECONDS)
 
     def _fleet(self, number: int) -> None:
-        connection, path = Connection(self.service.port), f"/v1/fleets/other-{number}"
-        ask = {"task": "t", "context": [0.0, 0.0]}
-        settle(lambda: connection.ask("PUT", path, DEFINITION).status in (200, 201))
-        for _ in range(20):
-            settle(lambda: connection.ask("POST", f"{path}/decisions", ask).status == 200)
-        settle(lambda: connection.ask("DELETE", path).status in (200, 204))
+        path, ask = f"/v1/fleets/other-{number}", {"task": "t", "context": [0.0, 0.0]}
+        with closing(Connection(self.service.port)) as connection:
+            settle(lambda: connection.ask("PUT", path, DEFINITION).status in (200, 201))
+            for _ in range(20):
+                settle(lambda: connection.ask("POST", f"{path}/decisions", ask).status == 200)
+            settle(lambda: connection.ask("DELETE", path).status in (200, 204))
 
     def _clock(self, _number: int) -> None:
         self.offset.write_text(str(self.rng.choice([-86400, -600, 600, 86400 * 30])), encoding="ascii")
@@ -142,7 +148,6 @@ def measure_soak(plan: Plan, begin: Begin = lambda _: None) -> Report:
             tasks=1000,
         )
         day = _Day(plan, service, folder / "offset")
-        failures: list[str] = []
         try:
             service.start()
             make_fleet(service.connection)
@@ -158,32 +163,32 @@ def measure_soak(plan: Plan, begin: Begin = lambda _: None) -> Report:
             try:
                 check_all(service.connection, load.rest(), service.database)
             except AssertionError as wrong:
-                failures.append(str(wrong))
+                day.failures.append(str(wrong))
         finally:
             day.stop.set()
             load.end()
             service.clear()
-    return _report(plan, day, load, failures)
+    return _report(plan, day, load)
 
 
-def _report(plan: Plan, day: _Day, load: Load, failures: list[str]) -> Report:
+def _report(plan: Plan, day: _Day, load: Load) -> Report:
     books = load.books
     grown = growth(day.lives)
     odd = [one for one in books.refusals if "retry-after" not in one.answer.headers]
     return Report(
         name="soak",
         bars=[
-            Bar(what="what was acknowledged or learned and differs from the log", measured=len(failures), at_most=0),
+            Bar(what="lost, learned twice, or otherwise than the log says", measured=len(day.failures), at_most=0),
             Bar(what="503 without Retry-After", measured=len(odd), at_most=0),
             Bar(
                 what="growth of memory", measured=None if grown is None else 100 * grown, unit="%",
                 at_most=100 * GROWTH, note="no life of the service was long enough",
             ),
         ],
-        data={"plan": asdict(plan), "answers": books.answers, "done": dict(day.done), "failures": failures},
+        data={"plan": asdict(plan), "answers": books.answers, "done": dict(day.done), "failures": day.failures},
         notes=[
             f"{books.answers:,} answers in {plan.seconds:g} s, {len(books.refusals):,} refusals, {books.broken:,} "
             f"broken connections; {', '.join(f'{n} {kind}' for kind, n in day.done.items()) or 'no disturbance'}",
-            *failures,
+            *day.failures,
         ],
     )  # fmt: skip

@@ -66,7 +66,7 @@ def made(**changes):
     quick = Latencies(10, 0.01, {"p50": 0.01, "p95": 0.02, "p99": 0.03, "p99.9": 0.04}, 0.05)
     load = LoadResult(
         pairs=60_000, seconds=60.0, decide=quick, reward=quick, errors={}, acknowledged=61_000, uncertain=0,
-        unserved=0, processor_seconds=5.0, timeline=[],
+        unserved=0, processor_seconds=5.0,
     )  # fmt: skip
     values = {
         "storage": SQLITE, "deciders": 1, "memory": [3e8] * 60, "processor_seconds": 50.0, "database_bytes": 10**8,
