@@ -281,7 +281,11 @@ class Load:
         self._wait(lambda: len(self.books.refusals) >= wanted)
 
     def _wait(self, check: Callable[[], bool]) -> None:
-        settle(lambda: self.require_no_failure() or check(), pause=0.01)
+        def checked() -> bool:
+            self.require_no_failure()
+            return check()
+
+        settle(checked, pause=0.01)
 
     def end(self) -> None:
         self.over.set()

@@ -19,12 +19,12 @@ def family(pids: Sequence[int]) -> list[psutil.Process]:
 
 def resident(pids: Sequence[int]) -> int:
     """Return bytes of memory of processes and of all that they have started."""
-    return sum(process.memory_info().rss for process in family(pids))
+    return int(sum(process.memory_info().rss for process in family(pids)))
 
 
 def processor_seconds(pids: Sequence[int]) -> float:
     """Return the processor time that processes and all that they have started took."""
-    return sum(times.user + times.system for times in (process.cpu_times() for process in family(pids)))
+    return float(sum(times.user + times.system for times in (process.cpu_times() for process in family(pids))))
 
 
 class Watch:

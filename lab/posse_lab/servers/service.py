@@ -181,7 +181,7 @@ class Service:
             printed = re.search(r"https?://\S+(?=\s)", _read(self.output))
             return (printed and printed[0],) if printed or ended else None
 
-        (url,) = settle(found, seconds, 0.005)
+        url: str | None = settle(found, seconds, 0.005)[0]
         if url is not None and self.port == 0:
             self.port = self.connection.port = int(url.rpartition(":")[2].rstrip("/"))
         return url
