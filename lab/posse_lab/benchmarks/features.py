@@ -19,7 +19,6 @@ from posse.fleet import Catalogue, Posse
 from posse.model import Prior
 from posse.policies import MTTS, HierTS, Policy
 from posse_lab.benchmarks.report import Bar, Begin, Report
-from posse_lab.benchmarks.turnover_truth import GivenTruth
 
 if TYPE_CHECKING:
     from posse.families import Rewards
@@ -116,8 +115,8 @@ def region_regret(world: Regions, seed: int, fleets: str) -> float:
     return lost
 
 
-def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
-    """Return the regret of the first pulls of every new offer; "truth" is given all about their population."""
+def arm_regret(world: Turnover, seed: int, known: bool) -> float:
+    """Return the regret of the first pulls of every new offer."""
     rng = np.random.default_rng([seed, 21])
     category = rng.integers(world.n_categories, size=world.n_arms)
     centre = world.category_sd * rng.normal(size=(world.n_categories, D))[category]
@@ -136,10 +135,6 @@ def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
         fleet = Posse(arms=list(old), features=["x1", "x2"], seed=seed, rewards=_family(world))
     rng = np.random.default_rng([seed, 22])
     tasks, arms = rng.integers(world.n_tasks, size=world.history), rng.integers(world.n_old, size=world.history)
-    if known == "truth":
-        new = centre[world.n_old :]
-        truth = GivenTruth(new, world.own_sd, world.task_sd, world.n_tasks, world.history, seed)
-        return _truth_regret(world, truth, theta[world.n_old :], np.random.default_rng([seed, 23]))
     _teach(fleet, theta, tasks, arms, rng, np.ones(world.history, dtype=np.bool_), world.clicks)
     for arm in range(world.n_old, world.n_arms):
         fleet.add_arm(arm, about[arm] if known else None)
@@ -151,18 +146,6 @@ def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
         arm, regret = _decide(fleet, theta, task, rng, first=world.n_old, clicks=world.clicks)
         pulls[arm] += 1
         lost += regret if pulls[arm] <= world.pulls else 0.0
-    return lost
-
-
-def _truth_regret(world: Turnover, truth: GivenTruth, theta: Array, rng: np.random.Generator) -> float:
-    pulls, lost = np.zeros(len(theta), dtype=np.int64), 0.0
-    for _ in range(world.pulls * len(theta)):
-        task, x, noise = int(rng.integers(world.n_tasks)), np.array([1.0, *rng.normal(size=D - 1)]), rng.normal()
-        means = theta[:, task] @ x
-        arm = truth.decide(task, x)
-        truth.reward(arm, task, x, float(means[arm] + noise))
-        pulls[arm] += 1
-        lost += float(means.max() - means[arm]) if pulls[arm] <= world.pulls else 0.0
     return lost
 
 
@@ -300,8 +283,6 @@ _ratio("categories", "new offers, categories matter: known over not", ("arms", C
        ("arms", CATEGORIES, False), 0.5)  # fmt: skip
 _ratio("categories-mixed", "new offers, half of it in categories: known over not", ("arms", MIXED, True),
        ("arms", MIXED, False), None)  # fmt: skip
-_ratio("categories-mixed-truth", "new offers, half of it in categories: known over the truth given",
-       ("arms", MIXED, True), ("arms", MIXED, "truth"), None)  # fmt: skip
 _ratio("categories-useless", "new offers, categories do not matter: known over not", ("arms", NO_CATEGORIES, True),
        ("arms", NO_CATEGORIES, False), 1.03)  # fmt: skip
 _ratio("clicks-regions", "clicks of new stores, regions matter: known over not", ("regions", CLICKS, "known"),

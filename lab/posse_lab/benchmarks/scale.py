@@ -19,7 +19,7 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.fleet import Posse
-from posse.types import Array, Settings
+from posse.types import IntArray, Settings
 from posse_lab.benchmarks.machine import memory_in_use
 from posse_lab.benchmarks.report import Bar, Begin, Report, Table, quantity
 from posse_lab.benchmarks.workload import NEVER, Size, draw_rows, new_fleet, table_of, tables
@@ -157,7 +157,7 @@ def _learn(job: Job) -> tuple[Posse, float]:
     return fleet, rows / seconds
 
 
-def _latencies(fleet: Posse, job: Job, tasks: Array, seed: int, pause: float = 0.0) -> Iterator[float]:
+def _latencies(fleet: Posse, job: Job, tasks: IntArray, seed: int, pause: float = 0.0) -> Iterator[float]:
     """Yield the seconds of a decision for each of some tasks."""
     contexts = np.random.default_rng([7, seed]).standard_normal((len(tasks), job.n_features))
     clock, decide = time.perf_counter, fleet.decide

@@ -6,6 +6,7 @@ import contextlib
 import json as json_module
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +44,7 @@ def list_datasets(
     root = data_folder(data)
     states = {name: entry.status(root) if root is not None else None for name, entry in DATASETS.items()}
     if json:
-        rows = [_described(entry) | {"status": states[name]} for name, entry in DATASETS.items()]
+        rows = [asdict(entry) | {"status": states[name]} for name, entry in DATASETS.items()]
         typer.echo(json_module.dumps({"folder": str(root) if root is not None else None, "datasets": rows}, indent=2))
         return
     from rich.box import SIMPLE
@@ -143,30 +144,6 @@ def _folder(data: Path | None, command: str) -> Path:
     if root is None:
         raise MissingData(f"no data folder was named: {command} --data DIR, or set {DATA_VARIABLE}=DIR")
     return root
-
-
-def _described(entry: Dataset) -> dict[str, object]:
-    """Return what the catalogue knows as plain values."""
-    return {
-        "name": entry.name,
-        "title": entry.title,
-        "home": entry.home,
-        "addresses": list(entry.addresses),
-        "size": entry.size,
-        "licence": entry.licence,
-        "terms": entry.terms,
-        "citation": entry.citation,
-        "files": [
-            {
-                "path": file.path,
-                "archive": file.archive,
-                "sha256": file.sha256,
-                "md5": file.md5,
-                "git_blob": file.git_blob,
-            }
-            for file in entry.files
-        ],
-    }
 
 
 @contextlib.contextmanager

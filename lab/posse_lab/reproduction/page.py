@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
 
@@ -28,7 +29,7 @@ def render_page(report: Report) -> str:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {
+    filters: dict[str, Callable[..., Any]] = {
         "number": number_words,
         "cell": _cell,
         "numeric": _numeric_columns,
@@ -36,6 +37,7 @@ def render_page(report: Report) -> str:
         "words": lambda command: re.split(" (?=-)", command),  # a line may break between these
         "data": lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}",
     }
+    environment.filters |= filters
     folder = files("posse_lab.reproduction")
     style, template = ((folder / name).read_text("utf-8") for name in ("page.css", "page.html"))
     counts = [(kind, *KINDS[kind], count) for kind, count in count_kinds(report.claims).items()]

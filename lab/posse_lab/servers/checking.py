@@ -149,11 +149,12 @@ def check_beliefs(connection: Connection, rows: list[dict[str, Any]], database: 
     def differences() -> list[str]:
         storage = open_storage(database, migrate=False)
         try:
-            definition = storage.fleet(FLEET).definition
+            fleet = storage.fleet(FLEET)
+            assert fleet is not None
             populations = [change.data for change in storage.changes(FLEET, 0, 10**9) if change.kind == "population"]
         finally:
             storage.close()
-        model = new_replica(definition)
+        model = new_replica(fleet.definition)
         columns = [[row[name] for row in rewarded] for name in ("task", "arm", "context", "reward")]
         model.learn(*columns, catching_up=True)
         if len(populations) != 1 or not model.adopt(populations[0]):
