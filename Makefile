@@ -63,7 +63,6 @@ format: .venv/test.installed
 bench: .venv/dev.installed
 	$(BIN)/posse warmup
 	$(BIN)/posse lab bench step
-	$(BIN)/posse lab bench simulate
 	$(BIN)/posse lab bench peers
 	$(BIN)/posse lab bench serve --postgres
 	$(BIN)/posse lab bench scale

@@ -14,7 +14,7 @@ from hypothesis import settings
 
 import posse
 from posse.kernels.compiler import announcement
-from posse_lab.benchmarks.postgres import Server, binaries
+from posse_lab.servers.postgres import Server, binaries
 
 COMPILED = [Path(posse.__file__).parent / folder for folder in ("kernels", "families")]
 

@@ -41,7 +41,7 @@ def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(
 
     # The script lets neither the checkout nor the environment of these tests help.
     played = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "newcomer.py", "--wheel", wheel, "--folder", tmp_path],
+        [sys.executable, ROOT / "lab" / "scripts" / "newcomer.py", "--wheel", wheel, "--folder", tmp_path],
         capture_output=True,
         text=True,
         check=False,

@@ -77,7 +77,7 @@ def run_python(code, page, line, names):
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, compiled):
     """Return the address of a service."""
-    from posse_lab.benchmarks.started import services
+    from posse_lab.servers.service import services
 
     folder = tmp_path_factory.mktemp("service")
     with services(str(folder / "posse.db"), 1, folder) as (one,):

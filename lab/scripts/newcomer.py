@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BAR = 300  # seconds
 
 # Runs the README's first block of Python a statement at a time, and says when the two that people wait for are done.

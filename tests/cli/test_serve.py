@@ -1,13 +1,10 @@
 """``posse serve`` starts, says where, and refuses what would not be safe or could not work."""
 
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
-import threading
 import time
 import urllib.request
 
@@ -20,10 +17,9 @@ from posse.service.keys import new_key
 from posse.service.running import require_safe
 from posse.service.settings import Settings
 from posse.storage import open_storage
+from posse_lab.servers.service import SERVE, Service
 
 pytestmark = pytest.mark.usefixtures("compiled")
-
-COMMAND = [sys.executable, "-m", "posse", "serve"]
 
 
 @pytest.fixture
@@ -38,56 +34,19 @@ def invoke(tmp_path, monkeypatch):
     return call
 
 
-class Launched:
-    """The command as a process, and what it says."""
-
-    def __init__(self, arguments, cwd, env):
-        self.process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **env},
-        )  # fmt: skip
-        self.said, self.errors = [], []
-        self.listeners = [
-            threading.Thread(target=lambda: self.said.extend(iter(self.process.stdout.readline, ""))),
-            threading.Thread(target=lambda: self.errors.extend(iter(self.process.stderr.readline, ""))),
-        ]
-        for listener in self.listeners:
-            listener.start()
-
-    def url(self):
-        """The address that it prints; None if it ends before."""
-        while True:
-            ended = self.process.poll() is not None
-            found = re.search(r"http://[^\s]+", "".join(self.said))
-            if found or ended:
-                return found and found[0]
-            time.sleep(0.005)
-
-    def end(self, number=signal.SIGKILL):
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.wait()
-
-    def wait(self):
-        status = self.process.wait(30)
-        for listener in self.listeners:
-            listener.join()
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return status
-
-
 @pytest.fixture
 def launch(tmp_path):
+    """Start the command as a process; ``printed_url`` and ``words`` are what it says."""
     started = []
 
     def start(*arguments, env=None):
-        started.append(Launched(arguments, tmp_path, env or {}))
+        started.append(Service(tmp_path, *arguments, port=0, environment=env))
+        started[-1].start(ready=False)
         return started[-1]
 
     yield start
     for launched in started:
-        launched.end()
+        launched.clear()
 
 
 def ask(url):
@@ -127,7 +86,7 @@ def test_others_than_this_machine_are_served_with_keys_only(invoke, tmp_path):
 
 
 def test_a_refusal_is_one_line_and_status_2(tmp_path):
-    done = subprocess.run([*COMMAND, "--host", "0.0.0.0", "--port", "0"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([*SERVE, "--host", "0.0.0.0", "--port", "0"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("posse: without API keys")
@@ -173,31 +132,31 @@ def test_a_port_that_is_taken_is_refused(invoke):
 
 
 def test_it_starts_with_nothing_said_and_tells_where(launch, tmp_path):
-    first = launch("--port", "0")
-    url = first.url()
+    first = launch()
+    url = first.printed_url()
     assert ask(f"{url}/healthz") == 200
     assert ask(f"{url}/readyz") == 200
     assert ask(f"{url}/v1/fleets") == 200
     assert (tmp_path / "posse.db").exists()
     assert (tmp_path / "posse.db").stat().st_mode & 0o077 == 0
 
-    second = launch("--port", "0")
+    second = launch()
     assert second.wait() == 2
-    assert second.said == [], "it said that it serves, and does not"
-    assert "another posse serve uses" in "".join(second.errors)
-    assert "Traceback" not in "".join(second.errors)
+    assert second.output.read_text() == "", "it said that it serves, and does not"
+    assert "another posse serve uses" in second.words
+    assert "Traceback" not in second.words
     assert ask(f"{url}/readyz") == 200
 
-    assert first.end(signal.SIGTERM) in (0, -signal.SIGTERM)
-    said = "".join(first.said)
+    assert first.stop() in (0, -signal.SIGTERM)
+    said = first.words
     assert "posse.db" in said
     assert "no API keys" in said
-    assert "Traceback" not in "".join(first.errors)
+    assert "Traceback" not in said
 
 
 @pytest.mark.slow
 def test_a_connection_right_after_the_address_was_printed_is_taken(launch):
-    host, port = launch("--port", "0").url().removeprefix("http://").split(":")
+    host, port = launch().printed_url().removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=5):
         pass
 
@@ -210,14 +169,14 @@ def test_with_keys_it_listens_to_others_and_asks_for_them(launch, tmp_path):
     storage.close()
     (tmp_path / "posse.toml").write_text('host = "0.0.0.0"\nport = 0\n')
     launched = launch("--config", "posse.toml", env={"POSSE_DATABASE": "kept.db"})
-    local = f"http://127.0.0.1:{launched.url().rpartition(':')[2]}"
+    local = f"http://127.0.0.1:{launched.printed_url().rpartition(':')[2]}"
     assert ask(f"{local}/readyz") == 200
     assert ask(f"{local}/v1/fleets") == 401
     request = urllib.request.Request(f"{local}/v1/fleets", headers={"Authorization": f"Bearer {key}"})
     with urllib.request.urlopen(request, timeout=5) as answer:
         assert answer.status == 200
-    launched.end()
-    assert key.split("_", 2)[2] not in "".join(launched.said + launched.errors)
+    launched.kill()
+    assert key.split("_", 2)[2] not in launched.words
 
 
 @pytest.mark.slow
@@ -228,9 +187,9 @@ def test_a_start_away_from_this_machine_waits_for_its_database(launch, postgres_
     storage.close()
     postgres_server.stop()
     try:
-        launched = launch("--host", "0.0.0.0", "--port", "0", "--database", postgres_url)
-        url = launched.url()
-        assert url is not None, "".join(launched.errors)
+        launched = launch("--host", "0.0.0.0", "--database", postgres_url)
+        url = launched.printed_url()
+        assert url is not None, launched.words
         local = f"http://127.0.0.1:{url.rpartition(':')[2]}"
         for path in ("/readyz", "/v1/fleets"):
             with pytest.raises(urllib.error.HTTPError, match="503"):
@@ -251,10 +210,10 @@ def test_it_says_how_to_make_a_key_if_the_last_was_revoked(launch, tmp_path):
     storage.add_key(row)
     storage.revoke_key(row.id)
     storage.close()
-    launched = launch("--port", "0")
-    assert ask(f"{launched.url()}/v1/fleets") == 401
-    launched.end()
-    said = "".join(launched.said)
+    launched = launch()
+    assert ask(f"{launched.printed_url()}/v1/fleets") == 401
+    launched.kill()
+    said = launched.words
     assert "the last was revoked" in said
     assert "posse service keys create --scope admin --database posse.db" in said
 
@@ -272,10 +231,10 @@ def test_a_password_is_not_printed():
 @pytest.mark.slow
 def test_the_demo_is_announced_and_its_history_written_once(launch):
     for said in ("wrote 4 simulated weeks of 20 stores", "so no history is written"):
-        demo = launch("--demo", "--port", 0, "--database", "demo.db")
-        url = demo.url()
+        demo = launch("--demo", "--database", "demo.db")
+        url = demo.printed_url()
         assert ask(f"{url}/readyz") == 200
-        assert said in "".join(demo.said)
+        assert said in demo.words
         with urllib.request.urlopen(f"{url}/v1/fleets/stores", timeout=20) as answer:
             first = json.loads(answer.read())
         assert first["arms"] == ["coffee", "croissant", "sandwich", "smoothie"]
@@ -286,4 +245,4 @@ def test_the_demo_is_announced_and_its_history_written_once(launch):
                     break
             assert time.monotonic() < end
             time.sleep(0.2)
-        assert demo.end(signal.SIGTERM) == 0
+        assert demo.stop() == 0

@@ -13,7 +13,7 @@ import pytest
 from posse import FeatureSpec
 from posse.client import Client, Health, ServiceError, ServiceUnavailable
 from posse.logs import read_log
-from posse_lab.benchmarks.started import services
+from posse_lab.servers.service import services
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -217,7 +217,7 @@ def test_keys_are_asked_for_and_taken(make, tmp_path, monkeypatch):
     database = str(tmp_path / "keyed.db")
     program = [sys.executable, "-m", "posse"]
     made = subprocess.run(
-        [*program, "keys", "create", "--scope", "read", "--database", database],
+        [*program, "service", "keys", "create", "--scope", "read", "--database", database],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     key = next(word for word in made.stdout.split() if word.startswith("posse_"))

@@ -312,7 +312,7 @@ def test_functions_and_objects_can_be_mixed(make):
 
 @pytest.fixture(scope="module")
 def benchmark():
-    path = Path(__file__).parents[2] / "benchmarks" / "offline.py"
+    path = Path(__file__).parents[2] / "lab" / "scripts" / "offline.py"
     spec = importlib.util.spec_from_file_location("offline_benchmark", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,11 +1,7 @@
 """Services to ask: in this process, without a socket, and as a process of their own."""
 
 import asyncio
-import os
-import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -19,6 +15,7 @@ from posse.service.app import create_app
 from posse.service.keys import new_key
 from posse.service.settings import Limits, Settings
 from posse.storage import open_storage
+from posse_lab.servers.service import Service
 
 collect_ignore = ["compiling.py"]  # a script that a test starts: it finds this file only where it is run
 
@@ -174,60 +171,32 @@ class Served(Asking):
     """``posse serve`` as a process of its own."""
 
     def __init__(self, *arguments, cwd, key=None, env=None):
-        command = [sys.executable, "-m", "posse", "serve", *map(str, arguments)]
-        self.errors = Path(cwd) / f"stderr-{time.monotonic_ns()}.txt"
-        with self.errors.open("wb") as stream:
-            self.process = subprocess.Popen(
-                command, cwd=cwd, stdout=subprocess.PIPE, stderr=stream, text=True,
-                env={**os.environ, **(env or {})}, start_new_session=True,
-            )  # fmt: skip
-        self.said = []
-        self.url = None
-        for line in self.process.stdout:
-            self.said.append(line)
-            found = re.search(r"https?://\S+", line)
-            if found:
-                self.url = found[0]
-                break
-        if self.url is None:
-            self.process.wait(30)
-            self.process.stdout.close()
-            raise AssertionError(self.words)
-        self.listener = threading.Thread(target=self._listen, daemon=True)
-        self.listener.start()
+        self.service = Service(Path(cwd), *arguments, port=0, environment=env)
+        self.service.start(ready=False)
+        self.process, self.errors = self.service.process, self.service.errors
+        self.url = self.service.printed_url()
+        assert self.url is not None, self.words
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30)
-
-    def _listen(self):
-        self.said.extend(self.process.stdout)
 
     @property
     def words(self):
         """All that it has printed."""
-        return "".join(self.said) + self.errors.read_text()
+        return self.service.words
 
-    def wait_until_ready(self, seconds=WAIT):
-        def asked():
-            assert self.process.poll() is None, self.words
-            try:
-                return self.client.get("/readyz").status_code == 200
-            except httpx.TransportError:
-                return False
-
-        settle(asked, seconds)
+    def wait_until_ready(self):
+        self.service.wait_until_ready()
         return self
 
     def request(self, method, path, **rest):
         return self.client.request(method, path, **rest)
 
     def kill(self, number=signal.SIGKILL):
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        status = self.process.wait(30)
-        self.listener.join()
-        self.process.stdout.close()
         self.client.close()
-        return status
+        if self.service.process is None:
+            return self.process.returncode
+        self.service.send(number)
+        return self.service.wait()
 
     def stop(self):
         """End it politely; return its status."""
@@ -311,7 +280,7 @@ def start_process():
     """Start ``posse serve`` in a folder, for fixtures that outlive a test; whoever calls it stops it."""
 
     def start_in(folder, *arguments, **rest):
-        return Served("--port", "0", *arguments, cwd=folder, **rest).wait_until_ready()
+        return Served(*arguments, cwd=folder, **rest).wait_until_ready()
 
     return start_in
 
@@ -322,7 +291,7 @@ def serve(tmp_path):
     started = []
 
     def start_process(*arguments, cwd=tmp_path, ready=True, **rest):
-        served = Served("--port", "0", *arguments, cwd=cwd, **rest)
+        served = Served(*arguments, cwd=cwd, **rest)
         started.append(served)
         return served.wait_until_ready() if ready else served
 

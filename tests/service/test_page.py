@@ -4,10 +4,7 @@ import json
 import os
 import re
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing, contextmanager
 from html.parser import HTMLParser
@@ -20,6 +17,8 @@ import httpx
 import numpy as np
 import polars as pl
 import pytest
+
+from posse_lab.servers.service import Service
 
 pytestmark = pytest.mark.slow
 
@@ -61,37 +60,17 @@ browser_needed = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: ap
 @contextmanager
 def served(folder, *arguments, port=0, ready=True, env=None):
     """Run ``posse serve`` until the end of the block; give its address and process."""
-    command = [sys.executable, "-m", "posse", "serve", "--port", str(port)]
-    with (folder / "errors.txt").open("ab") as errors:
-        process = subprocess.Popen(
-            [*command, *arguments],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, **(env or {})},
-        )
+    service = Service(folder, *arguments, port=port, environment=env)
     try:
-        said = ""
-        while (found := re.search(r"http://\S+", said)) is None:
-            line = process.stdout.readline()
-            assert line, (folder / "errors.txt").read_text()
-            said += line
+        service.start(ready=False)
+        address = service.printed_url()
+        assert address is not None, service.words
         if ready:
-            wait_for(lambda: is_ready(found[0]))
-        yield found[0], process
+            service.wait_until_ready()
+        yield address, service.process
+        service.stop()
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        process.stdout.close()
-
-
-def is_ready(address):
-    try:
-        return httpx.get(f"{address}/readyz").status_code == 200
-    except httpx.TransportError:
-        return False
+        service.clear()
 
 
 def wait_for(check, seconds=20.0):

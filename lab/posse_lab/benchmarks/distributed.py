@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 
 from posse.fleet import Posse
-from posse.types import Settings
 from posse_lab.benchmarks.machine import machine, memory_in_use
+from posse_lab.benchmarks.report import Begin, Report, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,8 +72,8 @@ QUICK = Plan(
 
 
 @dataclass(slots=True)
-class DistributedReport:
-    """What was measured, in seconds and bytes, and the model."""
+class Found:
+    """What was measured, in seconds and bytes."""
 
     plan: Plan
     streaming: dict[str, float] = field(default_factory=dict)
@@ -80,22 +81,43 @@ class DistributedReport:
     sharded: dict[str, float] = field(default_factory=dict)
     agreement: dict[str, float] = field(default_factory=dict)
     sweep: dict[str, float] = field(default_factory=dict)
-    model: dict[str, float] = field(default_factory=dict)
-    assumptions: list[str] = field(default_factory=list)
 
-    def to_dict(self) -> Settings:
-        """Return everything as plain values."""
-        return asdict(self)
+    def report(self) -> Report:
+        """Return what was measured, and what a large cluster takes at that."""
+        parts = (self.streaming, self.one, self.sharded)
+        rows = [
+            [name.replace("_", " "), *(f"{part[name]:,.6g}" if name in part else "" for part in parts)]
+            for name in dict.fromkeys([name for part in parts for name in part])
+        ]
+        cluster, assumptions = model(self)
+        gaps = ", ".join(f"{name.replace('_', ' ')} {gap:.1e}" for name, gap in self.agreement.items())
+        same = "the same bytes" if self.sweep["same_bytes"] else "OTHER BYTES"
+        return Report(
+            name="distributed",
+            tables=[
+                Table("Measured", ["what", "streaming", "one process", "Ray"], rows),
+                Table(
+                    "A large cluster, at that", ["what", "value"],
+                    [[name.replace("_", " "), f"{value:,.4g}"] for name, value in cluster.items()],
+                ),
+            ],
+            data=asdict(self) | {"model": cluster, "assumptions": assumptions},
+            notes=[
+                f"population on Ray against one process, largest relative difference: {gaps}",
+                f"a simulation on Ray with two workers: {self.sweep['speed_up']:.2f} times as fast as one, {same}",
+                *(f"assumes {line}" for line in assumptions),
+            ],
+        )  # fmt: skip
 
 
-def measure_distributed(plan: Plan, begin: Callable[[str], None]) -> DistributedReport:
-    """Measure streaming, one process and Ray, and compute the model; ``begin`` is told what comes next."""
-    report = DistributedReport(plan)
+def measure_distributed(plan: Plan, begin: Begin) -> Report:
+    """Measure streaming, one process and Ray, and compute the model."""
+    found = Found(plan)
     begin(f"streaming {plan.rows:,} rows of {plan.n_tasks:,} tasks")
-    report.streaming = _streaming(plan)
+    found.streaming = _streaming(plan)
     begin(f"one process, {plan.sharded_tasks:,} tasks")
     fleet = _fleet(plan)
-    report.one = _learned(fleet, plan) | _decided(fleet, plan)
+    found.one = _learned(fleet, plan) | _decided(fleet, plan)
     begin(f"{plan.shards} shards on {plan.nodes} nodes of Ray, {plan.sharded_tasks:,} tasks")
     with _cluster(plan.nodes):
         from posse.distributed import ShardedPosse
@@ -103,16 +125,15 @@ def measure_distributed(plan: Plan, begin: Callable[[str], None]) -> Distributed
         sharded = ShardedPosse(**_settings(plan), shards=plan.shards)
         sharded.probabilities([0], np.zeros((1, plan.n_features - 1)))  # compiled code is loaded
         empty = _resident_of(sharded)
-        report.sharded = _learned(sharded, plan) | _decided(sharded, plan) | _of_shards(sharded, plan, empty)
-        report.agreement = {
+        found.sharded = _learned(sharded, plan) | _decided(sharded, plan) | _of_shards(sharded, plan, empty)
+        found.agreement = {
             "covariance": _gap(sharded.prior.covariance, fleet.prior.covariance),
             "noise_variance": _gap(sharded.prior.noise_variance, fleet.prior.noise_variance),
         }
         sharded.close()
         begin(f"a simulation of {plan.sweep_seeds} seeds")
-        report.sweep = _sweep(plan)
-    report.model, report.assumptions = model(report)
-    return report
+        found.sweep = _sweep(plan)
+    return found.report()
 
 
 def rows_of(plan: Plan, n_tasks: int, rows: int, seed: int = 0) -> Iterator[pl.DataFrame]:
@@ -166,8 +187,8 @@ def _streaming(plan: Plan) -> dict[str, float]:
         "refresh_seconds": refresh,
         "refresh_processor_seconds": refresh_processor,
         "pairs": float(fleet._engine.store.belief.n_seen.sum()),
-        "peak_bytes_learning": before or 0.0,
-        "peak_bytes": memory_in_use()[1] or 0.0,
+        "peak_bytes_learning": before,
+        "peak_bytes": memory_in_use()[1],
     }
 
 
@@ -269,16 +290,11 @@ def _resident_of(fleet: Any) -> float:
     """Return the bytes that all shards have in memory; 0 if they are not all on this machine."""
     from posse.distributed.cluster import has_several_machines
 
-    return 0.0 if has_several_machines() else sum(_resident(state["pid"]) for state in fleet._states())
-
-
-def _resident(pid: int) -> float:
-    """Return the bytes that a process of this machine has in memory; 0 where the system does not say."""
-    try:
-        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-            return float(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0.0
+    return (
+        0.0
+        if has_several_machines()
+        else float(sum(psutil.Process(state["pid"]).memory_info().rss for state in fleet._states()))
+    )
 
 
 def _gap(found: Any, wanted: Any) -> float:
@@ -308,7 +324,7 @@ def _cluster(nodes: int) -> Iterator[None]:
         made.shutdown()
 
 
-def model(report: DistributedReport) -> tuple[dict[str, float], list[str]]:
+def model(report: Found) -> tuple[dict[str, float], list[str]]:
     """Return what a large cluster takes, from what was measured here, and what that assumes."""
     plan, large = report.plan, LARGE
     pairs_of_task = report.streaming["pairs"] / plan.n_tasks
@@ -343,7 +359,7 @@ def model(report: DistributedReport) -> tuple[dict[str, float], list[str]]:
     }
     return found, [
         f"{large['tasks']:,.0f} tasks on {large['machines']:.0f} machines of {large['cores']:.0f} cores like these: "
-        f"{machine().processor}",
+        f"{machine()['processor']}",
         f"{plan.n_arms} arms, {plan.n_features} features, {pairs_of_task:.1f} arms with rewards in every task, "
         "names that are whole numbers",
         f"an estimate of {steps:.0f} steps, which is {messages:.0f} messages to every shard of "

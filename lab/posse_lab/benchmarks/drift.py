@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,10 +12,10 @@ from posse.environments.base import POLICY, stream
 from posse.environments.synthetic import SyntheticWorld
 from posse.policies import EbmUCB
 from posse.simulation.run import over_seeds
-from posse.types import Array, Settings
-from posse_lab.benchmarks.bars import Bar
+from posse.types import Array
 from posse_lab.benchmarks.drifting_clicks import STEPS as CLICK_STEPS
 from posse_lab.benchmarks.drifting_clicks import Clicks, play_clicks
+from posse_lab.benchmarks.report import Bar, Report, Table
 
 SHAPE: dict[str, Any] = {"n_tasks": 10, "n_arms": 5, "n_features": 3}
 HORIZON = 6000
@@ -31,51 +30,59 @@ SWAP: dict[str, Any] = {"n_tasks": 20, "n_arms": 4, "n_features": 3}
 SWAP_STEPS = 8000
 SWAPPED = {"nowhere": 0, "everywhere": 20, "in a quarter of the tasks": 5}
 RESTART = "a fresh start at the change"
-Regrets: TypeAlias = dict[str, tuple[float, float]]
+Regrets: TypeAlias = dict[str, tuple[float, float]]  # by method, before and after half time
 
 
-@dataclass(frozen=True, slots=True)
-class DriftReport:
-    """Mean regret by world and method.
+def report_of(
+    seeds: int, worlds: dict[str, dict[str, float]], swaps: dict[str, Regrets], clicks: dict[str, Regrets],
+    noticed: Sequence[int | None] = (), false_alarms: int = 0,
+) -> Report:  # fmt: skip
+    """Return mean regrets by world and method, and what was promised about learned drift.
 
     Parameters
     ----------
     seeds : int
     worlds : dict
         By world of :data:`WORLDS`: regret without drift ("none"), with every fixed half-life, and "learn".
-    swaps : dict
+    swaps, clicks : dict
         By where the arms swap places at half time: regret before and after it, of "none" and "learn", and of
-        :data:`RESTART` where everything changes.
-    clicks : dict
-        The same of fleets of clicks.
-    noticed : list
-        Of these with learned drift: rewards until a swap everywhere was noticed, of every seed, or None.
+        :data:`RESTART` where everything changes; of numbers, and of fleets of clicks.
+    noticed : sequence
+        Rewards of clicks until a swap everywhere was noticed, of every seed, or None.
     false_alarms : int
-        Of these with learned drift: changes that were noticed where nothing had changed, all seeds together.
+        Changes that were noticed where nothing had changed, all seeds together.
     """
-
-    seeds: int
-    worlds: dict[str, dict[str, float]]
-    swaps: dict[str, dict[str, tuple[float, float]]]
-    clicks: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
-    noticed: list[int | None] = field(default_factory=list)
-    false_alarms: int = 0
-
-    @property
-    def bars(self) -> list[Bar]:
-        """What was promised."""
-        bars = []
-        for name, regrets in self.worlds.items():
-            fixed = min(regret for method, regret in regrets.items() if method != "learn")
-            bars.append(_bar(f"{name}: learned over the best fixed setting", regrets["learn"] / fixed, 1.1))
-        for kind, swaps in (("", self.swaps), ("clicks: ", self.clicks)):
-            if swaps:
-                bars += _swap_bars(kind, *(swaps[where] for where in SWAPPED))
-        return bars
-
-    def to_dict(self) -> Settings:
-        """Return plain values."""
-        return asdict(self) | {"bars": [bar.to_dict() for bar in self.bars]}
+    bars = []
+    for name, regrets in worlds.items():
+        fixed = min(regret for method, regret in regrets.items() if method != "learn")
+        bars.append(_bar(f"{name}: learned over the best fixed setting", regrets["learn"] / fixed, 1.1))
+    tables = [
+        Table(
+            f"Regret, mean of {seeds} seeds",
+            ["world", *next(iter(worlds.values()))],
+            [[name, *(f"{regret:,.0f}" for regret in regrets.values())] for name, regrets in worlds.items()],
+        )
+    ]
+    for kind, found in (("", swaps), ("clicks: ", clicks)):
+        bars += _swap_bars(kind, *(found[where] for where in SWAPPED)) if found else []
+        rows = [
+            [f"{where}, {method}", f"{before:,.0f}", f"{after:,.0f}"]
+            for where, halves in found.items()
+            for method, (before, after) in halves.items()
+        ]
+        tables.append(Table(f"{kind}arms swap places at half time: regret", ["where, drift", "before", "after"], rows))
+    seen = sorted(rewards for rewards in noticed if rewards is not None)
+    median = f", after {seen[len(seen) // 2]} rewards (median; {seen[-1]} at most)" if seen else ""
+    return Report(
+        name="drift",
+        tables=[table for table in tables if table.rows],
+        bars=bars,
+        data={"seeds": seeds, "worlds": worlds, "swaps": swaps, "clicks": clicks, "noticed": list(noticed)},
+        notes=[
+            f"Clicks: a swap everywhere was noticed in {len(seen)} of {seeds} runs{median}; {false_alarms} changes "
+            "were noticed where nothing had changed"
+        ],
+    )
 
 
 def _swap_bars(kind: str, still: Regrets, everywhere: Regrets, some: Regrets) -> list[Bar]:
@@ -88,12 +95,12 @@ def _swap_bars(kind: str, still: Regrets, everywhere: Regrets, some: Regrets) ->
 
 
 def _bar(what: str, ratio: float, at_most: float) -> Bar:
-    return Bar(what=what, measured=ratio, unit="", at_most=at_most)
+    return Bar(what=what, measured=ratio, at_most=at_most)
 
 
 def measure_drift(
     seeds: int = 12, first_seed: int = 0, workers: int = 1, advance: Callable[[int], None] | None = None
-) -> DriftReport:
+) -> Report:
     """Play all worlds.
 
     Parameters
@@ -120,7 +127,7 @@ def measure_drift(
     false_alarms = sum(one["nowhere"]["learn"].tasks + (one["nowhere"]["learn"].noticed is not None) for one in runs)
     false_alarms += sum(one[where]["learn"].early for one in runs for where in SWAPPED)
     noticed = [one["everywhere"]["learn"].noticed for one in runs]
-    return DriftReport(len(found), worlds, swaps, clicks, noticed, false_alarms)
+    return report_of(len(found), worlds, swaps, clicks, noticed, false_alarms)
 
 
 def _means(found: list[dict[str, dict[str, Array]]]) -> dict[str, Regrets]:

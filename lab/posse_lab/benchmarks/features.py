@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, ndtr
 
+from posse.errors import InvalidValue
 from posse.features import FeatureSpec, one_hot
 from posse.fleet import Catalogue, Posse
 from posse.model import Prior
 from posse.policies import MTTS, HierTS, Policy
-from posse_lab.benchmarks.bars import Bar
-from posse_lab.benchmarks.turnover_truth import GivenTruth
+from posse_lab.benchmarks.report import Bar, Begin, Report
 
 if TYPE_CHECKING:
     from posse.families import Rewards
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 D = 3  # columns of a context: an intercept and two features
 RESAMPLES = 2000
+CATALOGUE = "catalogue"  # what --only calls the time of catalogues
 METHODS = ("oracle-TS", "MTTS", "meta-TS", "individual-TS", "linear-TS")
 
 
@@ -112,8 +115,8 @@ def region_regret(world: Regions, seed: int, fleets: str) -> float:
     return lost
 
 
-def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
-    """Return the regret of the first pulls of every new offer; "truth" is given all about their population."""
+def arm_regret(world: Turnover, seed: int, known: bool) -> float:
+    """Return the regret of the first pulls of every new offer."""
     rng = np.random.default_rng([seed, 21])
     category = rng.integers(world.n_categories, size=world.n_arms)
     centre = world.category_sd * rng.normal(size=(world.n_categories, D))[category]
@@ -132,10 +135,6 @@ def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
         fleet = Posse(arms=list(old), features=["x1", "x2"], seed=seed, rewards=_family(world))
     rng = np.random.default_rng([seed, 22])
     tasks, arms = rng.integers(world.n_tasks, size=world.history), rng.integers(world.n_old, size=world.history)
-    if known == "truth":
-        new = centre[world.n_old :]
-        truth = GivenTruth(new, world.own_sd, world.task_sd, world.n_tasks, world.history, seed)
-        return _truth_regret(world, truth, theta[world.n_old :], np.random.default_rng([seed, 23]))
     _teach(fleet, theta, tasks, arms, rng, np.ones(world.history, dtype=np.bool_), world.clicks)
     for arm in range(world.n_old, world.n_arms):
         fleet.add_arm(arm, about[arm] if known else None)
@@ -147,18 +146,6 @@ def arm_regret(world: Turnover, seed: int, known: bool | str) -> float:
         arm, regret = _decide(fleet, theta, task, rng, first=world.n_old, clicks=world.clicks)
         pulls[arm] += 1
         lost += regret if pulls[arm] <= world.pulls else 0.0
-    return lost
-
-
-def _truth_regret(world: Turnover, truth: GivenTruth, theta: Array, rng: np.random.Generator) -> float:
-    pulls, lost = np.zeros(len(theta), dtype=np.int64), 0.0
-    for _ in range(world.pulls * len(theta)):
-        task, x, noise = int(rng.integers(world.n_tasks)), np.array([1.0, *rng.normal(size=D - 1)]), rng.normal()
-        means = theta[:, task] @ x
-        arm = truth.decide(task, x)
-        truth.reward(arm, task, x, float(means[arm] + noise))
-        pulls[arm] += 1
-        lost += float(means.max() - means[arm]) if pulls[arm] <= world.pulls else 0.0
     return lost
 
 
@@ -264,20 +251,6 @@ def catalogue_milliseconds(n_arms: int = 2000, repeats: int = 200) -> dict[str, 
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A ratio of regrets with its 95 % interval over seeds, held against a bar."""
-
-    bar: Bar
-    low: float
-    high: float
-    regrets: tuple[float, float]
-
-    def to_dict(self) -> Settings:
-        """Return everything as plain values."""
-        return self.bar.to_dict() | {"low": self.low, "high": self.high, "regrets": list(self.regrets)}
-
-
 RATIOS: dict[str, tuple[str, Callable[[int], float], Callable[[int], float], float | None]] = {}
 
 
@@ -310,8 +283,6 @@ _ratio("categories", "new offers, categories matter: known over not", ("arms", C
        ("arms", CATEGORIES, False), 0.5)  # fmt: skip
 _ratio("categories-mixed", "new offers, half of it in categories: known over not", ("arms", MIXED, True),
        ("arms", MIXED, False), None)  # fmt: skip
-_ratio("categories-mixed-truth", "new offers, half of it in categories: known over the truth given",
-       ("arms", MIXED, True), ("arms", MIXED, "truth"), None)  # fmt: skip
 _ratio("categories-useless", "new offers, categories do not matter: known over not", ("arms", NO_CATEGORIES, True),
        ("arms", NO_CATEGORIES, False), 1.03)  # fmt: skip
 _ratio("clicks-regions", "clicks of new stores, regions matter: known over not", ("regions", CLICKS, "known"),
@@ -330,14 +301,39 @@ _ratio("mtts-individual", "meta-TS over individual-TS", ("mtts", None, "meta-TS"
 _ratio("mtts-linear", "MTTS over linear-TS", ("mtts", None, "MTTS"), ("mtts", None, "linear-TS"), 1.0)
 
 
-def measure_ratio(name: str, seeds: range, pool: ProcessPoolExecutor | None = None) -> Row:
-    """Return the ratio of two mean regrets over the same seeds."""
+def measure_ratio(name: str, seeds: range, pool: ProcessPoolExecutor | None = None) -> Bar:
+    """Return the ratio of two mean regrets over the same seeds, with its 95 % interval over seeds."""
     what, first, second, at_most = RATIOS[name]
     run: Callable[..., object] = map if pool is None else pool.map
     regrets = np.array([list(run(one, seeds)) for one in (first, second)])  # type: ignore[call-overload]
     rng = np.random.default_rng(0)
     drawn = regrets[:, rng.integers(len(seeds), size=(RESAMPLES, len(seeds)))].mean(axis=2)
-    low, high = np.quantile(drawn[0] / drawn[1], [0.025, 0.975])
+    low, high = np.quantile(drawn[0] / drawn[1], [0.025, 0.975]).tolist()
     mean = regrets.mean(axis=1)
-    bar = Bar(what=what, measured=float(mean[0] / mean[1]), unit="", at_most=at_most)
-    return Row(bar, float(low), float(high), (float(mean[0]), float(mean[1])))
+    return Bar(what=what, measured=float(mean[0] / mean[1]), at_most=at_most, interval=(low, high))
+
+
+def measure_features(
+    only: Sequence[str] | None, seeds: range, workers: int, begin: Begin, advance: Callable[[int], None]
+) -> Report:
+    """Measure rows of :data:`RATIOS` and the time of catalogues: all of them, or those that were asked for."""
+    names = only if only else [*RATIOS, CATALOGUE]
+    for name in names:
+        if name not in (*RATIOS, CATALOGUE):
+            raise InvalidValue(f"no row {name!r}; the rows are {', '.join(RATIOS)}, {CATALOGUE}")
+    bars = []
+    with ExitStack() as stack:
+        pool = None
+        if workers > 1:
+            pool = stack.enter_context(ProcessPoolExecutor(workers, mp_context=get_context("spawn")))
+        for name in names:
+            begin(name)
+            if name == CATALOGUE:
+                bars += [
+                    Bar(what=f"2,000 arms, 20 joint features, from a {kind}", measured=taken, unit="ms", at_most=2)
+                    for kind, taken in catalogue_milliseconds().items()
+                ]
+            else:
+                bars.append(measure_ratio(name, seeds, pool))
+            advance(1)
+    return Report(name="features", bars=bars, data={"seeds": len(seeds), "first_seed": seeds.start})

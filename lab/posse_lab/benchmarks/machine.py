@@ -1,118 +1,67 @@
-"""What a benchmark ran on, how it keeps time, and the file it leaves."""
+"""What a benchmark ran on, and how it keeps time."""
 
 from __future__ import annotations
 
-import json
-import os
 import platform
+import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+import psutil
 
 from posse._version import __version__
-from posse.errors import ResultFileError
 from posse.threads import workers
 from posse.types import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The machine and the versions that a timing depends on; nothing that names the machine or its owner.
-
-    Parameters
-    ----------
-    processor : str
-        As it calls itself.
-    cores : int
-        That this process may use.
-    memory_gb : float or None
-        In gigabytes of 10^9 bytes; None where the system does not say.
-    python, numpy, numba, posse : str
-        Versions.
-    operating_system : str
-    """
-
-    processor: str
-    cores: int
-    memory_gb: float | None
-    python: str
-    numpy: str
-    numba: str
-    posse: str
-    operating_system: str
-
-    def words(self) -> str:
-        """Return the machine in one line."""
-        memory = "" if self.memory_gb is None else f", {self.memory_gb:.0f} GB"
-        cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
-        return (
-            f"{self.processor}, {cores}{memory}; {self.operating_system}, Python {self.python}, NumPy {self.numpy}, "
-            f"Numba {self.numba}, posse {self.posse}"
-        )
-
-    def to_dict(self) -> Settings:
-        """Return everything as plain values."""
-        return asdict(self)
-
-
 @cache
-def machine() -> Machine:
-    """Return what this process runs on."""
+def machine() -> Settings:
+    """Return the machine and the versions that a timing depends on; nothing that names the machine or its owner."""
     import numba
     import numpy as np
 
-    return Machine(
-        processor=_processor(),
-        cores=workers(),
-        memory_gb=_memory(),
-        python=platform.python_version(),
-        numpy=np.__version__,
-        numba=numba.__version__,
-        posse=__version__,
+    return {
+        "processor": _processor(),
+        "cores": workers(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "posse": __version__,
         # Only the numbers of a release: what follows them is chosen by whoever built the system.
-        operating_system=f"{platform.system()} {platform.release().split('-')[0]}".strip(),
-    )
+        "operating_system": f"{platform.system()} {platform.release().split('-')[0]}".strip(),
+    }
+
+
+def machine_words() -> str:
+    """Return the machine in one line."""
+    return (
+        "{processor}, cores: {cores}, {memory_gb:.0f} GB; {operating_system}, Python {python}, NumPy {numpy}, "
+        "Numba {numba}, posse {posse}"
+    ).format(**machine())
 
 
 def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name" and value.strip():
-                return " ".join(value.split())
-    except OSError:  # not on this system
-        pass
+    file = Path("/proc/cpuinfo")  # where Linux is
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name" and value.strip():
+            return " ".join(value.split())
     return platform.processor() or platform.machine() or "unknown processor"
 
 
-def _memory() -> float | None:
-    try:
-        return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
-    except (AttributeError, OSError, ValueError):  # not on this system
-        return None
-
-
-def memory_in_use() -> tuple[float | None, float | None]:
-    """Return bytes of memory that this process has now, and the most it had; None where the system does not say."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        words = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
-        return float(words["VmRSS"][0]) * 1024, float(words["VmHWM"][0]) * 1024
-    except (OSError, KeyError, IndexError):  # not on this system
-        pass
-    try:
-        import resource
-    except ImportError:  # not on this one either
-        return None, None
+def memory_in_use() -> tuple[float, float]:
+    """Return bytes of memory that this process has now, and the most it had."""
+    now = float(psutil.Process().memory_info().rss)
     most = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return None, most if platform.system() == "Darwin" else most * 1024
+    return now, max(now, most if platform.system() == "Darwin" else most * 1024)
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(NamedTuple):
     """How long one call takes.
 
     Parameters
@@ -127,10 +76,6 @@ class Timing:
     best: float
     median: float
     calls: int
-
-    def to_dict(self) -> Settings:
-        """Return everything as plain values."""
-        return asdict(self)
 
 
 def seconds_per_call(
@@ -150,7 +95,6 @@ def seconds_per_call(
     at_least : float, default 0.05
         Seconds that a round should take; n grows until it does.
     clock : callable, default time.perf_counter
-        Returns seconds; ``time.process_time`` leaves out what others do on a shared machine.
 
     Examples
     --------
@@ -171,15 +115,3 @@ def _seconds(run: Callable[[int], object], calls: int, clock: Callable[[], float
     started = clock()
     run(calls)
     return clock() - started
-
-
-def write_report(folder: Path, name: str, data: Settings) -> Path:
-    """Write ``<name>.json`` into the folder, with the machine in it, and return its path."""
-    path = folder / f"{name}.json"
-    text = json.dumps({"benchmark": name, "machine": machine().to_dict()} | data, indent=2, allow_nan=False) + "\n"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ResultFileError(f"cannot write {path}: {error.strerror or error}; choose another --out") from None
-    return path

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from posse._version import __version__
 from posse.checks import whole_number
 from posse.environments.base import World
 from posse.environments.synthetic import SyntheticWorld
@@ -18,6 +17,7 @@ from posse.errors import InvalidValue, MissingData
 from posse.simulation import SimulationResult, simulate
 from posse.simulation.comparison import compare_paired
 from posse.types import Array, Settings
+from posse_lab.benchmarks.report import Bar, Report, Table
 from posse_lab.benchmarks.settings import (
     EVIDENCE,
     EVIDENCE_TS,
@@ -39,179 +39,10 @@ from posse_lab.benchmarks.settings import (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be run.
-
-    Parameters
-    ----------
-    worlds : dict from setting name to World
-        In the order of the table.
-    skipped : dict from setting name to the reason
-    """
+    """What will be run: worlds by the name of their setting, and the reasons for what is left out."""
 
     worlds: dict[str, World]
     skipped: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """One mean regret over another, with its bootstrap interval over seeds and the bar it is held against.
-
-    Parameters
-    ----------
-    setting, first, second : str
-        Where, and what over what.
-    first_regret, second_regret : float
-    ratio : float
-    interval : tuple of two floats
-        95 %.
-    seeds : int
-    at_most, at_least : float, optional
-        The promised range.
-    """
-
-    setting: str
-    first: str
-    second: str
-    first_regret: float
-    second_regret: float
-    ratio: float
-    interval: tuple[float, float]
-    seeds: int
-    at_most: float | None = None
-    at_least: float | None = None
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the ratio is where it was promised to be; None if nothing was promised."""
-        if self.at_most is None and self.at_least is None:
-            return None
-        above = self.at_least is None or self.ratio >= self.at_least
-        return above and (self.at_most is None or self.ratio <= self.at_most)
-
-    @property
-    def bar(self) -> str:
-        """The promise in words."""
-        if self.at_least is not None and self.at_most is not None:
-            return f"{self.at_least:.2f} to {self.at_most:.2f}"
-        return "" if self.at_most is None else f"≤{self.at_most:.2f}"
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        return f"{self.ratio:.3f} ({low:.3f} to {high:.3f})"
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """Mean regret of one method, its standard error, and its settings in words."""
-
-    regret: float
-    standard_error: float
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One setting, measured.
-
-    Parameters
-    ----------
-    setting, title : str
-    horizon, seeds : int
-    methods : dict from name to Method
-    known, tuned : str
-        The better of the known priors and the best LinUCB, chosen on these very seeds: in favour of the rival.
-    to_paper, to_known : Ratio
-        Of evidence UCB.
-    others : tuple of Ratio
-        Reported, not promised.
-    """
-
-    setting: str
-    title: str
-    horizon: int
-    seeds: int
-    methods: dict[str, Method]
-    known: str
-    tuned: str
-    to_paper: Ratio
-    to_known: Ratio
-    others: tuple[Ratio, ...]
-
-    @property
-    def met(self) -> bool | None:
-        """Whether every promise is kept; None if nothing was promised."""
-        promises = [ratio.met for ratio in (self.to_paper, self.to_known) if ratio.met is not None]
-        return all(promises) if promises else None
-
-
-@dataclass(frozen=True, slots=True)
-class EverydayRow:
-    """One setting of everyday rewards, measured.
-
-    Parameters
-    ----------
-    setting, title : str
-    horizon, seeds : int
-    methods : dict from name to Method
-    rival : str or None
-        The best of the rivals, chosen on these very seeds: in favour of the rival. None if there are none.
-    ratios : tuple of Ratio
-        Of every method with the evidence prior to the rival, in the order of `EVIDENCE`.
-    """
-
-    setting: str
-    title: str
-    horizon: int
-    seeds: int
-    methods: dict[str, Method]
-    rival: str | None
-    ratios: tuple[Ratio, ...]
-
-    @property
-    def met(self) -> bool | None:
-        """Whether every promise is kept; None if nothing was promised."""
-        promises = [ratio.met for ratio in self.ratios if ratio.met is not None]
-        return all(promises) if promises else None
-
-
-@dataclass(frozen=True, slots=True)
-class RegretReport:
-    """All rows, the checks between settings, and what was left out.
-
-    Parameters
-    ----------
-    rows : tuple of Row
-    everyday : tuple of EverydayRow
-    checks : tuple of Ratio
-        Units, offsets and outlier tasks: the same method in two worlds, or two methods on the ordinary tasks.
-    skipped : dict from setting name to the reason
-    """
-
-    rows: tuple[Row, ...]
-    everyday: tuple[EverydayRow, ...]
-    checks: tuple[Ratio, ...]
-    skipped: dict[str, str]
-
-    def to_dict(self) -> Settings:
-        """Return everything as plain values."""
-        return {
-            "version": __version__,
-            "rows": [
-                {
-                    **_plain_row(row),
-                    "known": row.known,
-                    "tuned": row.tuned,
-                    "ratios": [_plain(ratio) for ratio in (row.to_paper, row.to_known, *row.others)],
-                }
-                for row in self.rows
-            ],
-            "everyday": [
-                {**_plain_row(row), "rival": row.rival, "ratios": [_plain(ratio) for ratio in row.ratios]}
-                for row in self.everyday
-            ],
-            "checks": [_plain(ratio) for ratio in self.checks],
-            "skipped": self.skipped,
-        }
 
 
 def plan(only: Sequence[str] | None = None, data: Path | None = None) -> Plan:
@@ -263,16 +94,13 @@ def measure(
     setting : Setting
     world : World
         Its world, from :func:`plan`.
-    seeds : int
-        How many.
-    first_seed : int
-        The first of them; the others follow.
+    seeds, first_seed : int
     workers : int
         Processes.
     out : Path, optional
         Folder for the result file, from which an interrupted run continues.
     progress : callable, optional
-        Told how many seeds are newly done.
+        Called with the number of seeds that are newly done.
     """
     first = whole_number(first_seed, "first_seed", at_least=0)
     return simulate(
@@ -286,120 +114,59 @@ def measure(
     )
 
 
-def summarise(results: Mapping[str, SimulationResult], skipped: Mapping[str, str] | None = None) -> RegretReport:
-    """Return ratios and intervals of the results, which go by the names of their settings."""
-    settings = {name: SETTINGS[name] for name in results}
-    return RegretReport(
-        rows=tuple(row_of(setting, results[name]) for name, setting in settings.items() if _is_full(setting)),
-        everyday=tuple(everyday_row(setting, results[name]) for name, setting in settings.items() if setting.everyday),
-        checks=tuple(unit_checks(results) + offset_checks(results) + odd_checks(results)),
-        skipped=dict(skipped or {}),
-    )
+def summarise(results: Mapping[str, SimulationResult], skipped: Mapping[str, str] | None = None) -> Report:
+    """Return regrets, and ratios with their intervals and bars, of results by the names of their settings.
 
-
-def row_of(setting: Setting, result: SimulationResult) -> Row:
-    """Return the row of a setting in which all methods ran."""
-    regret = {name: result.regret_of(name) for name in result.policies}
-    known = _best(KNOWN, regret)
-    tuned = _best(TUNED, regret)
-
-    def ratio(first: str, second: str, at_most: float | None = None) -> Ratio:
-        return ratio_of(setting.name, first, second, regret[first], regret[second], at_most=at_most)
-
-    return Row(
-        setting=setting.name,
-        title=setting.title,
-        horizon=int(result.settings["horizon"]),
-        seeds=len(result.seeds),
-        methods=_methods_of(result, regret),
-        known=known,
-        tuned=tuned,
-        to_paper=ratio(EVIDENCE_UCB, PAPER_UCB, setting.bar_paper),
-        to_known=ratio(EVIDENCE_UCB, known, setting.bar_known),
-        others=(
-            ratio(EVIDENCE_TS, PAPER_TS),
-            ratio(EVIDENCE_UCB, FIXED),
-            ratio(EVIDENCE_UCB, tuned),
-            ratio(EVIDENCE_UCB, POOLED),
-        ),
-    )
-
-
-def everyday_row(setting: Setting, result: SimulationResult) -> EverydayRow:
-    """Return the row of a setting of everyday rewards."""
-    regret = {name: result.regret_of(name) for name in result.policies}
-    rival = _best(setting.rivals, regret) if setting.rivals else None
-    bars = {EVIDENCE_UCB: setting.bar_rival}
-    return EverydayRow(
-        setting=setting.name,
-        title=setting.title,
-        horizon=int(result.settings["horizon"]),
-        seeds=len(result.seeds),
-        methods=_methods_of(result, regret),
-        rival=rival,
-        ratios=()
-        if rival is None
-        else tuple(
-            ratio_of(setting.name, name, rival, regret[name], regret[rival], at_most=bars.get(name))
-            for name in EVIDENCE
-        ),
-    )
-
-
-def offset_checks(results: Mapping[str, SimulationResult]) -> list[Ratio]:
-    """Return the ratio of regret with rewards far from zero to that around zero, of every method."""
-    return [
-        ratio_of(
-            offset_name(offset),
-            f"{name}, rewards around {offset:g}",
-            "around 0",
-            results[offset_name(offset)].regret_of(name),
-            results["offset-0"].regret_of(name),
-            at_least=0.97,
-            at_most=1.03,
-        )
-        for offset in OFFSETS
-        if {"offset-0", offset_name(offset)} <= set(results)
-        for name in EVIDENCE
+    The known prior, LinUCB and the rivals of everyday rewards are the best of theirs, chosen on these very seeds: in
+    favour of the rival.
+    """
+    bars: list[Bar] = []
+    full, everyday, data = [], [], []
+    for name, result in results.items():
+        setting = SETTINGS[name]
+        regret = {policy: result.regret_of(policy) for policy in result.policies}
+        mean = {policy: float(values.mean()) for policy, values in regret.items()}
+        is_full = setting.methods is all_methods
+        if is_full:
+            known, tuned = _best(KNOWN, mean), _best(TUNED, mean)
+            bars += [
+                _ratio(name, EVIDENCE_UCB, PAPER_UCB, regret, setting.bar_paper),
+                _ratio(name, EVIDENCE_UCB, known, regret, setting.bar_known),
+                _ratio(name, EVIDENCE_TS, PAPER_TS, regret),
+                *(_ratio(name, EVIDENCE_UCB, other, regret) for other in (FIXED, tuned, POOLED)),
+            ]
+            methods = [PAPER_UCB, PAPER_TS, *EVIDENCE, *KNOWN, FIXED, tuned, POOLED]
+            full.append([name, str(len(result.seeds)), *(f"{mean[one]:.1f}" for one in methods)])
+        elif setting.everyday:
+            best = _best(setting.rivals, mean) if setting.rivals else None
+            if best is not None:
+                bars += [
+                    _ratio(name, one, best, regret, setting.bar_rival if one == EVIDENCE_UCB else None)
+                    for one in EVIDENCE
+                ]
+            cells = [f"{mean[one]:.1f}" for one in EVIDENCE]
+            everyday.append([name, str(len(result.seeds)), *cells, "" if best is None else f"{mean[best]:.1f} {best}"])
+        data.append(_plain(setting, result, regret))
+    head = [PAPER_UCB, PAPER_TS, *EVIDENCE, *KNOWN, FIXED, "LinUCB tuned", POOLED]
+    tables = [
+        Table("Mean cumulative regret", ["setting", "seeds", *head], full),
+        Table("Everyday rewards", ["setting", "seeds", *EVIDENCE, "best rival"], everyday),
     ]
+    bars += [*_units(results), *_offsets(results), *_outliers(results)]
+    reasons = dict(skipped or {})
+    return Report(
+        name="regret",
+        tables=[table for table in tables if table.rows],
+        bars=bars,
+        data={"rows": data, "skipped": reasons},
+        notes=[f"skipped {name}: {reason}" for name, reason in reasons.items()],
+    )
 
 
-def unit_checks(results: Mapping[str, SimulationResult]) -> list[Ratio]:
-    """Return the ratio of evidence UCB's regret in other units to that in the units as they were."""
-    if not {"balanced", "scaled"} <= set(results):
-        return []
-    first, second = (results[name].regret_of(EVIDENCE_UCB) for name in ("scaled", "balanced"))
-    labels = (f"{EVIDENCE_UCB}, features in other units", "as they were")
-    return [ratio_of("scaled", *labels, first, second, at_least=0.9, at_most=1.1)]
-
-
-def odd_checks(results: Mapping[str, SimulationResult]) -> list[Ratio]:
-    """Return what outlier tasks cost the ordinary ones, and what guarding against them costs where there are none."""
-    if not {"odd", "no-odd"} <= set(results):
-        return []
-    odd, none = results["odd"], results["no-odd"]
-    guarded = ordinary_regret(odd, ROBUST_UCB)
-    plain_none, guarded_none = ordinary_regret(none, EVIDENCE_UCB), ordinary_regret(none, ROBUST_UCB)
-    there, gone = "outlier tasks there", "no outlier tasks"
-    return [
-        ratio_of("odd", f"{ROBUST_UCB}, {there}", f"{EVIDENCE_UCB}, {gone}", guarded, plain_none, at_most=1.05),
-        ratio_of("odd", f"{ROBUST_UCB}, {there}", f"{ROBUST_UCB}, {gone}", guarded, guarded_none, at_most=1.05),
-        ratio_of(
-            "odd",
-            f"{EVIDENCE_UCB}, {there}",
-            f"{EVIDENCE_UCB}, {gone}",
-            ordinary_regret(odd, EVIDENCE_UCB),
-            plain_none,
-        ),
-        ratio_of(
-            "no-odd",
-            f"{ROBUST_UCB}, {gone}, all tasks",
-            f"{EVIDENCE_UCB}, {gone}, all tasks",
-            none.regret_of(ROBUST_UCB),
-            none.regret_of(EVIDENCE_UCB),
-            at_most=1.03,
-        ),
-    ]
+def ratio_of(what: str, a: Array, b: Array, *, at_most: float | None = None, at_least: float | None = None) -> Bar:
+    """Return the ratio of two paired regrets, with its bootstrap interval over seeds."""
+    compared = compare_paired("first", "second", a, b)
+    return Bar(what=what, measured=compared.ratio, interval=compared.ratio_interval, at_most=at_most, at_least=at_least)
 
 
 def ordinary_regret(result: SimulationResult, policy: str) -> Array:
@@ -410,76 +177,61 @@ def ordinary_regret(result: SimulationResult, policy: str) -> Array:
     return np.asarray(by_task[:, world.n_odd_tasks :].sum(axis=1))
 
 
-def ratio_of(
-    setting: str,
-    first: str,
-    second: str,
-    a: Array,
-    b: Array,
-    *,
-    at_most: float | None = None,
-    at_least: float | None = None,
-) -> Ratio:
-    """Return the ratio of two paired regrets."""
-    compared = compare_paired(first, second, a, b)
-    return Ratio(
-        setting=setting,
-        first=first,
-        second=second,
-        first_regret=float(a.mean()),
-        second_regret=float(b.mean()),
-        ratio=compared.ratio,
-        interval=compared.ratio_interval,
-        seeds=compared.seeds,
-        at_most=at_most,
-        at_least=at_least,
+def _ratio(name: str, first: str, second: str, regret: Mapping[str, Array], at_most: float | None = None) -> Bar:
+    return ratio_of(f"{name}: {first} over {second}", regret[first], regret[second], at_most=at_most)
+
+
+def _offsets(results: Mapping[str, SimulationResult]) -> Iterable[Bar]:
+    """Yield the ratio of regret with rewards far from zero to that around zero, of every method."""
+    for offset in OFFSETS:
+        name = offset_name(offset)
+        if {"offset-0", name} <= set(results):
+            for method in EVIDENCE:
+                far, near = (results[one].regret_of(method) for one in (name, "offset-0"))
+                what = f"{method}, rewards around {offset:g} over around 0"
+                yield ratio_of(what, far, near, at_least=0.97, at_most=1.03)
+
+
+def _units(results: Mapping[str, SimulationResult]) -> Iterable[Bar]:
+    """Yield the ratio of evidence UCB's regret in other units to that in the units as they were."""
+    if {"balanced", "scaled"} <= set(results):
+        first, second = (results[name].regret_of(EVIDENCE_UCB) for name in ("scaled", "balanced"))
+        yield ratio_of(f"{EVIDENCE_UCB}, features in other units over as they were", first, second,
+                       at_least=0.9, at_most=1.1)  # fmt: skip
+
+
+def _outliers(results: Mapping[str, SimulationResult]) -> Iterable[Bar]:
+    """Yield what outlier tasks cost the ordinary ones, and what guarding against them costs where there are none."""
+    if not {"odd", "no-odd"} <= set(results):
+        return
+    odd, none = results["odd"], results["no-odd"]
+    guarded, plain_none, guarded_none = (
+        ordinary_regret(*pair) for pair in ((odd, ROBUST_UCB), (none, EVIDENCE_UCB), (none, ROBUST_UCB))
     )
+    there, gone = "outlier tasks there", "none there"
+    yield ratio_of(f"{ROBUST_UCB}, {there} over {EVIDENCE_UCB}, {gone}", guarded, plain_none, at_most=1.05)
+    yield ratio_of(f"{ROBUST_UCB}, {there} over {gone}", guarded, guarded_none, at_most=1.05)
+    yield ratio_of(f"{EVIDENCE_UCB}, {there} over {gone}", ordinary_regret(odd, EVIDENCE_UCB), plain_none)
+    all_tasks = (none.regret_of(one) for one in (ROBUST_UCB, EVIDENCE_UCB))
+    yield ratio_of(f"{ROBUST_UCB} over {EVIDENCE_UCB}, {gone}, all tasks", *all_tasks, at_most=1.03)
 
 
-def _is_full(setting: Setting) -> bool:
-    return setting.methods is all_methods
+def _best(names: Iterable[str], mean: Mapping[str, float]) -> str:
+    return min(names, key=mean.__getitem__)
 
 
-def _methods_of(result: SimulationResult, regret: Mapping[str, Array]) -> dict[str, Method]:
+def _plain(setting: Setting, result: SimulationResult, regret: Mapping[str, Array]) -> Settings:
     return {
-        name: Method(float(values.mean()), _standard_error(values), result.descriptions.get(name, ""))
-        for name, values in regret.items()
-    }
-
-
-def _best(names: Iterable[str], regret: Mapping[str, Array]) -> str:
-    return min(names, key=lambda name: float(regret[name].mean()))
-
-
-def _standard_error(values: Array) -> float:
-    return float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else 0.0
-
-
-def _plain_row(row: Row | EverydayRow) -> Settings:
-    return {
-        "setting": row.setting,
-        "title": row.title,
-        "horizon": row.horizon,
-        "seeds": row.seeds,
-        "met": row.met,
+        "setting": setting.name,
+        "title": setting.title,
+        "horizon": int(result.settings["horizon"]),
+        "seeds": len(result.seeds),
         "methods": {
-            name: {"regret": method.regret, "standard_error": method.standard_error, "settings": method.words}
-            for name, method in row.methods.items()
+            name: {
+                "regret": float(values.mean()),
+                "standard_error": float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else 0.0,
+                "settings": result.descriptions.get(name, ""),
+            }
+            for name, values in regret.items()
         },
-    }
-
-
-def _plain(ratio: Ratio) -> Settings:
-    return {
-        "setting": ratio.setting,
-        "first": ratio.first,
-        "second": ratio.second,
-        "first_regret": ratio.first_regret,
-        "second_regret": ratio.second_regret,
-        "ratio": ratio.ratio,
-        "interval": list(ratio.interval),
-        "seeds": ratio.seeds,
-        "at_most": ratio.at_most,
-        "at_least": ratio.at_least,
-        "met": ratio.met,
     }

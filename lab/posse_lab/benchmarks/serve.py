@@ -15,22 +15,22 @@ from itertools import islice
 from pathlib import Path
 from uuid import uuid4
 
-from posse.client import Client, Fleet
+from posse.client import Client
 from posse.errors import InvalidValue
 from posse.types import Settings
-from posse_lab.benchmarks import load as generator
-from posse_lab.benchmarks.bars import Bar
-from posse_lab.benchmarks.load import Latencies, LoadPlan, LoadResult, Questions
-from posse_lab.benchmarks.postgres import database_bytes, private_postgres
-from posse_lab.benchmarks.started import NotStarted, Service, Watch, processor_seconds, services
+from posse_lab.benchmarks.report import Bar, Begin, Report, Table, quantity
+from posse_lab.servers import generator
+from posse_lab.servers.generator import QUANTILES, Latencies, LoadPlan, LoadResult, Questions
+from posse_lab.servers.postgres import database_bytes, private_postgres
+from posse_lab.servers.processes import Watch, processor_seconds
+from posse_lab.servers.service import NotStarted, Service, services
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 DECIDERS = {SQLITE: 1, POSTGRES: 2}
-PAIRS, P99 = 1_000.0, 0.050  # the promises: pairs a second, and seconds
+PAIRS, P99 = 1_000.0, 50.0  # the promises: pairs a second, and milliseconds
 GROWTH, LITTLE = 0.05, 20e6  # memory is flat if it grows by no more than this share, or by so many bytes
 FEW_SAMPLES = 8  # of memory, below which growth says nothing
 BATCH = 500
-MEGABYTE = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +67,11 @@ class Plan:
     database: str | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.seconds <= 3600:
-            raise InvalidValue(f"seconds must be between 1 and 3600, but {self.seconds:g} came")
-        if not 1 <= self.connections <= 1000:
-            raise InvalidValue(f"connections must be between 1 and 1000, but {self.connections} came")
-        if self.rate is not None and not 0 < self.rate <= 1e6:
-            raise InvalidValue(f"rate must be between 0 and a million pairs a second, but {self.rate:g} came")
-        if not (self.sqlite or self.postgres):
+        for name, low, high in (("seconds", 1, 3600), ("connections", 1, 1000), ("rate", 1e-3, 1e6)):
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise InvalidValue(f"expected {name} to be between {low:g} and {high:g}, got {value:g}")
+        if not self.storages:
             raise InvalidValue("there is nothing to measure; leave out --no-sqlite, or add --postgres")
 
     @property
@@ -97,7 +95,7 @@ class ServeRun:
     load : LoadResult
     memory : list of float
         Bytes of all of them together, once a second.
-    processor_seconds : float or None
+    processor_seconds : float
         That they took while the load ran.
     database_bytes : int
         By which the database grew.
@@ -109,7 +107,7 @@ class ServeRun:
     deciders: int
     load: LoadResult
     memory: list[float]
-    processor_seconds: float | None
+    processor_seconds: float
     database_bytes: int
     expected: int
     counted: int
@@ -122,8 +120,7 @@ class ServeRun:
     @property
     def miscounted(self) -> int:
         """Acknowledged rewards that are not counted, or counted ones that were never sent."""
-        most = self.expected + self.load.uncertain
-        return max(0, self.expected - self.counted, self.counted - most)
+        return max(0, self.expected - self.counted, self.counted - self.expected - self.load.uncertain)
 
     @property
     def growth(self) -> tuple[float, float] | None:
@@ -138,57 +135,25 @@ class ServeRun:
     @property
     def bars(self) -> list[Bar]:
         """The promises."""
-        load = self.load
-        growth, allowed = (None, LITTLE) if self.growth is None else self.growth
+        load, (growth, allowed) = self.load, self.growth or (None, LITTLE)
+
+        def bar(what: str, measured: float | None, unit: str = "", note: str = "", **bound: float) -> Bar:
+            return Bar(what=f"{self.storage}: {what}", measured=measured, unit=unit, note=note, **bound)  # type: ignore[arg-type]
+
         return [
-            Bar(what=self._said("pairs a second"), measured=self.pairs_per_second, unit="", at_least=PAIRS),
-            self._latency("decide", load.decide),
-            self._latency("reward", load.reward),
-            Bar(
-                what=self._said("growth of memory"),
-                measured=None if growth is None else growth / MEGABYTE,
-                unit="MB",
-                at_most=allowed / MEGABYTE,
-                note="" if growth is not None else f"needs {FEW_SAMPLES} s",
+            bar("pairs a second", self.pairs_per_second, at_least=PAIRS),
+            *(
+                bar(f"{kind}, 99 %", 1e3 * one.quantiles["p99"] if one.requests else None, "ms", "no answer",
+                    at_most=P99)
+                for kind, one in (("decide", load.decide), ("reward", load.reward))
             ),
-            Bar(what=self._said("requests that failed"), measured=sum(load.errors.values()), unit="", at_most=0),
-            Bar(what=self._said("rewards lost or counted twice"), measured=self.miscounted, unit="", at_most=0),
-        ]
-
-    def _said(self, what: str) -> str:
-        return f"{self.storage}: {what}"
-
-    def _latency(self, kind: str, latencies: Latencies) -> Bar:
-        measured = latencies.quantiles["p99"] * 1e3 if latencies.requests else None
-        what = self._said(f"{kind}, 99 %")
-        return Bar(what=what, measured=measured, unit="ms", at_most=P99 * 1e3, note="" if measured else "no answers")
-
-    def to_dict(self) -> Settings:
-        """Return everything as plain values."""
-        return asdict(self) | {"pairs_per_second": self.pairs_per_second, "miscounted": self.miscounted}
-
-
-@dataclass(frozen=True, slots=True)
-class ServeReport:
-    """Everything that was measured."""
-
-    plan: Plan
-    runs: list[ServeRun]
-
-    @property
-    def bars(self) -> list[Bar]:
-        """The promises about every storage."""
-        return [bar for run in self.runs for bar in run.bars]
-
-    def to_dict(self) -> Settings:
-        """Return everything as plain values."""
-        # An address may hold a password.
-        plan = asdict(self.plan) | {"database": None if self.plan.database is None else "given"}
-        return {
-            "plan": plan,
-            "runs": [run.to_dict() for run in self.runs],
-            "bars": [bar.to_dict() for bar in self.bars],
-        }
+            bar(
+                "growth of memory", None if growth is None else growth / 1e6, "MB", f"needs {FEW_SAMPLES} s",
+                at_most=allowed / 1e6,
+            ),
+            bar("requests that failed", sum(load.errors.values()), at_most=0),
+            bar("rewards lost or counted twice", self.miscounted, at_most=0),
+        ]  # fmt: skip
 
 
 def n_stages(plan: Plan) -> int:
@@ -196,74 +161,109 @@ def n_stages(plan: Plan) -> int:
     return 3 * len(plan.storages)
 
 
-def measure_serve(plan: Plan, begin: Callable[[str], None] = lambda _: None) -> ServeReport:
-    """Start services, fill a fleet, load it and look at what became of it.
-
-    Parameters
-    ----------
-    plan : Plan
-    begin : callable
-        Told the name of every stage before it starts.
-    """
-    return ServeReport(plan, [_measure(plan, storage, begin) for storage in plan.storages])
+def measure_serve(plan: Plan, begin: Begin = lambda _: None) -> Report:
+    """Start services, fill a fleet, load it and look at what became of it."""
+    return report_of(plan, [_measure(plan, storage, begin) for storage in plan.storages])
 
 
-def _measure(plan: Plan, storage: str, begin: Callable[[str], None]) -> ServeRun:
+def report_of(plan: Plan, runs: Sequence[ServeRun]) -> Report:
+    """Return what every storage held, and how long requests took."""
+    held, latencies = [], []
+    for run in runs:
+        load, lasted = run.load, plan.warm + run.load.seconds
+        memory = [f"{size / 1e6:,.0f}" for size in (run.memory[0], run.memory[-1])] if run.memory else ["–", "–"]
+        held.append(
+            [
+                run.storage, str(run.deciders), quantity(run.pairs_per_second), f"{sum(load.errors.values()):,}",
+                *memory, f"{run.database_bytes / max(1, load.acknowledged):,.0f}",
+                f"{run.processor_seconds / lasted:.2f}", f"{load.processor_seconds / lasted:.2f}",
+            ]
+        )  # fmt: skip
+        for kind, one in (("decide", load.decide), ("reward", load.reward)):
+            times = (one.mean, *one.quantiles.values(), one.most)
+            latencies.append([f"{run.storage}, {kind}", f"{one.requests:,}", *(quantity(each * 1e3) for each in times)])
+    size = f"N={plan.n_tasks:,} K={plan.n_arms} d={plan.n_features}"
+    columns = ["storage", "pro-\ncesses", "pairs\na second", "failed", "MB at\nfirst", "MB in\nthe end"]
+    columns += ["bytes\na pair", "cores", "of the\nload"]
+    quantiles = [f"{100 * share:g} %" for share in QUANTILES.values()]
+    return Report(
+        name="serve",
+        tables=[
+            Table(f"{size}, {plan.connections} connections a process, {plan.seconds:g} s", columns, held),
+            Table("Latency, ms", ["request", "requests", "mean", *quantiles, "most"], latencies),
+        ],
+        bars=[bar for run in runs for bar in run.bars],
+        data={
+            # An address may hold a password.
+            "plan": asdict(plan) | {"database": None if plan.database is None else "given"},
+            "runs": [
+                asdict(run) | {"pairs_per_second": run.pairs_per_second, "miscounted": run.miscounted} for run in runs
+            ],
+        },
+        notes=_notes(plan, runs),
+    )
+
+
+def _notes(plan: Plan, runs: Sequence[ServeRun]) -> list[str]:
+    arrival = "A pair begins when another ends"
+    if plan.rate is not None:
+        arrival = f"Pairs arrive at random, {plan.rate:,g} a second; latencies include waiting for a connection"
+    lines = [
+        f"{arrival}. Load and service share this machine. A reward is answered when it is on disk. MB: resident memory "
+        "of all processes of the service; it is flat if its mean in the last quarter is at most 5 % or 20 MB above "
+        "that in the second. cores: processor time over time. bytes a pair: by which the database grew."
+    ]
+    for run in runs:
+        load = run.load
+        if load.errors:
+            lines.append(f"{run.storage}: failed: {', '.join(f'{n:,} x {kind}' for kind, n in load.errors.items())}")
+        if load.unserved:
+            lines.append(f"{run.storage}: {load.unserved:,} pairs had arrived and were not begun at the end")
+        lines.append(f"{run.storage}: {run.expected:,} rewards were acknowledged, {run.counted:,} are counted")
+    return lines
+
+
+def _measure(plan: Plan, storage: str, begin: Begin) -> ServeRun:
     begin(f"{storage}: start")
     with ExitStack() as stack:
-        folder = stack.enter_context(_folder())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="posse-bench-")))
+        folder.chmod(0o711)  # the user whom PostgreSQL runs as must get to its data
         database, size = stack.enter_context(_database(plan, storage, folder))
         running = stack.enter_context(services(database, DECIDERS[storage], folder))
         client = stack.enter_context(Client(running[0].url, timeout=30.0, deadline=60.0))
         name = f"bench-{uuid4().hex[:8]}"
-        create_fleet(client, name, plan)
+        arms, features = [f"arm-{arm}" for arm in range(plan.n_arms)], [f"x{i}" for i in range(plan.n_features)]
+        client.create_fleet(name, arms, features, intercept=False)  # d counts the columns
         stack.callback(client.delete_fleet, name)
         begin(f"{storage}: {plan.n_tasks:,} tasks")
         filled = fill(client, name, plan)
         begin(f"{storage}: load for {plan.seconds:g} s")
-        before, pids = size(), [service.process.pid for service in running]
+        before, pids = size(), [service.pid for service in running]
         busy = processor_seconds(pids)
         with Watch(pids) as watch:
             load = run_load(plan, name, running)
-        busy_after = processor_seconds(pids)
         return ServeRun(
             storage=storage,
             deciders=len(running),
             load=load,
             # The load ended a moment ago; before it began, the generator drew its requests.
             memory=watch.memory[-math.ceil(plan.seconds) :],
-            processor_seconds=None if busy is None or busy_after is None else busy_after - busy,
+            processor_seconds=processor_seconds(pids) - busy,
             database_bytes=size() - before,
             expected=filled + load.acknowledged,
-            counted=counted(client, name, filled + load.acknowledged),
+            counted=_counted(client, name, filled + load.acknowledged),
         )
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="posse-bench-") as name:
-        folder = Path(name)
-        folder.chmod(0o711)  # the user whom PostgreSQL runs as must get to its data
-        yield folder
 
 
 @contextmanager
 def _database(plan: Plan, storage: str, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
     """Yield the address of a database, and what says how large it is."""
     if storage == SQLITE:
-        path = folder / "posse.db"
-        yield str(path), lambda: sum(one.stat().st_size for one in folder.glob("posse.db*"))
+        yield str(folder / "posse.db"), lambda: sum(one.stat().st_size for one in folder.glob("posse.db*"))
         return
     with ExitStack() as stack:
         url = plan.database or stack.enter_context(private_postgres(folder))
         yield url, lambda: database_bytes(url)
-
-
-def create_fleet(client: Client, name: str, plan: Plan) -> Fleet:
-    """Create the fleet of the benchmark."""
-    features = [f"x{i}" for i in range(plan.n_features)]
-    # d counts the columns: the intercept would be one more.
-    return client.create_fleet(name, [f"arm-{arm}" for arm in range(plan.n_arms)], features, intercept=False)
 
 
 def fill(client: Client, name: str, plan: Plan) -> int:
@@ -283,17 +283,9 @@ def fill(client: Client, name: str, plan: Plan) -> int:
 
 def run_load(plan: Plan, fleet: str, running: Sequence[Service]) -> LoadResult:
     """Run the load generator in a process of its own."""
-    asked = LoadPlan(
-        ports=[service.port for service in running],
-        fleet=fleet,
-        n_tasks=plan.n_tasks,
-        n_arms=plan.n_arms,
-        n_features=plan.n_features,
-        connections=plan.connections,
-        seconds=plan.seconds,
-        warm=plan.warm,
-        rate=plan.rate,
-    )
+    shared = ("n_tasks", "n_arms", "n_features", "connections", "seconds", "warm", "rate")
+    given: Settings = {name: getattr(plan, name) for name in shared}
+    asked = LoadPlan(ports=[service.port for service in running], fleet=fleet, **given)
     # -P: modules beside the file must not hide those of the same name elsewhere.
     command = [sys.executable, "-P", generator.__file__]
     limit = plan.seconds + plan.warm + 4 * generator.PATIENCE
@@ -306,7 +298,7 @@ def run_load(plan: Plan, fleet: str, running: Sequence[Service]) -> LoadResult:
     return LoadResult(**said | {kind: Latencies(**said[kind]) for kind in ("decide", "reward")})
 
 
-def counted(client: Client, name: str, expected: int) -> int:
+def _counted(client: Client, name: str, expected: int) -> int:
     """Return how many rewards the service counts, given a moment to do so."""
     for _ in range(50):
         rewards = client.fleet(name).rewards

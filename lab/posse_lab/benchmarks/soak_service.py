@@ -1,12 +1,12 @@
 """A service whose clock can be set from outside: what ``posse lab bench soak`` kills, starts and watches.
 
-Run as a program: the path of an SQLite file, a port, and a file with the seconds by which the clock is wrong.
+Run as a program with ``--database``, ``--port`` and ``--offset``, a file with the seconds by which the clock is wrong.
 """
 
 from __future__ import annotations
 
-import sys
 import time
+from argparse import ArgumentParser
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,4 +36,7 @@ def main(database: str, port: int, offset: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    parser = ArgumentParser()
+    for name, kind in (("database", str), ("offset", Path), ("port", int)):
+        parser.add_argument(f"--{name}", type=kind)
+    main(**vars(parser.parse_args()))

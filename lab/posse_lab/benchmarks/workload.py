@@ -74,11 +74,6 @@ def arm_names(n_arms: int) -> list[str]:
     return [f"arm-{arm}" for arm in range(n_arms)]
 
 
-def task_name(task: int) -> int:
-    """Return how a fleet calls a task: by its number, as databases do."""
-    return task
-
-
 def feature_names(n_features: int) -> list[str]:
     """Return the features of a fleet."""
     return [f"x{i}" for i in range(n_features)]
@@ -88,9 +83,8 @@ def table_of(rows: Rows, n_arms: int) -> pl.DataFrame:
     """Return rows as the table that a fleet learns from."""
     import polars as pl
 
-    some, places = np.unique(rows.tasks, return_inverse=True)
     columns: dict[str, Any] = {
-        "task": pl.Series([task_name(task) for task in some.tolist()])[places],
+        "task": rows.tasks,
         "arm": pl.Series(arm_names(n_arms))[rows.arms],
     }
     columns |= dict(zip(feature_names(rows.contexts.shape[1]), rows.contexts.T, strict=True))

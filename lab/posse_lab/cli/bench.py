@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import json as json_module
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from posse.cli.console import table_console
 from posse.cli.options import make_folder
-from posse.errors import InvalidValue
-from posse_lab.cli.calibration import calibration
-from posse_lab.cli.distributed import distributed
-from posse_lab.cli.drift import drift
-from posse_lab.cli.features import features
-from posse_lab.cli.load import serve
+from posse.cli.progress import stages
 from posse_lab.cli.options import AddressOption, EngineOption, available_cores
-from posse_lab.cli.peers import peers
-from posse_lab.cli.soak import soak
-from posse_lab.cli.speed import scale, step
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from posse_lab.benchmarks.regret import Ratio, RegretReport
 
 app = typer.Typer(no_args_is_help=True)
-app.command()(step)
-app.command()(scale)
-app.command()(peers)
-app.command()(serve)
-app.command()(soak)
-app.command()(calibration)
-app.command()(distributed)
-app.command()(drift)
-app.command()(features)
 
-LONGEST_NAME = 16  # of a setting: names are typed after --only, so they are never cut
-WIDE = 130  # columns from which an interval fits on the line of its ratio
+Out = Annotated[Path, typer.Option(help="Folder for the report.")]
+OutOrNone = Annotated[Path | None, typer.Option(help="Folder for the report, and of regret for result files.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: see that it runs; the numbers mean little.")]
+Seeds = Annotated[int, typer.Option(help="Number of seeds.")]
+FirstSeed = Annotated[int, typer.Option(help="The first of them; the others follow.")]
+Workers = Annotated[int | None, typer.Option(help="Processes. Default: all cores.")]
+Only = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Run this; repeatable. A wrong name lists them.")]
+BENCH = Path("bench")
 
 
 @app.callback()
@@ -48,39 +30,159 @@ def _bench() -> None:
 
 
 @app.command()
+def step(out: Out = BENCH, quick: Quick = False) -> None:
+    """Time decide, update and refresh against tasks, arms and features."""
+    from posse_lab.benchmarks.step import QUICK, Plan, measure_step
+
+    make_folder(out)
+    plan = QUICK if quick else Plan()
+    with stages(plan.n_stages) as begin:
+        report = measure_step(plan, begin)
+    report.show(out)
+
+
+@app.command()
+def scale(
+    out: Out = BENCH,
+    largest: Annotated[int, typer.Option(help="Tasks of the largest fleet; a million needs 10 GB of memory.")] = 10**6,
+    quick: Quick = False,
+) -> None:
+    """Teach fleets of 1,000 to 1,000,000 tasks: throughput, memory, refresh, decisions meanwhile."""
+    from posse_lab.benchmarks.scale import jobs_up_to, measure_scale
+
+    jobs = jobs_up_to(largest, quick=quick)
+    make_folder(out)
+    with stages(len(jobs)) as begin:
+        report = measure_scale(jobs, begin)
+    report.show(out)
+
+
+@app.command()
+def distributed(
+    out: Out = BENCH,
+    rows: Annotated[int | None, typer.Option(help="Rows to stream; as many as the time allows.")] = None,
+    tasks: Annotated[int | None, typer.Option(help="Tasks of all fleets. Default: a million.")] = None,
+    quick: Quick = False,
+) -> None:
+    """Time streaming, one process and shards on Ray, and say what 10^8 tasks on 16 machines would take."""
+    from posse_lab.benchmarks.distributed import QUICK, Plan, measure_distributed
+
+    make_folder(out)
+    plan = QUICK if quick else Plan()
+    if rows is not None:
+        plan = replace(plan, rows=rows, sharded_rows=min(rows, plan.sharded_rows))
+    if tasks is not None:
+        plan = replace(plan, n_tasks=tasks, sharded_tasks=tasks)
+    with stages(4) as begin:
+        report = measure_distributed(plan, begin)
+    report.show(out)
+
+
+@app.command()
+def peers(
+    out: Out = BENCH,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of the table. Default: 5.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of a seed. Default: 2000.")] = None,
+    only: Only = None,
+    block_seconds: Annotated[
+        float | None, typer.Option(help="Time for bayesianbandits with task blocks. Default: 120.")
+    ] = None,
+    workers: Workers = None,
+    quick: Quick = False,
+) -> None:
+    """Put the same stream through Vowpal Wabbit, river, MABWiser and bayesianbandits: latency and regret."""
+    from posse_lab.benchmarks.peers.catalogue import chosen
+    from posse_lab.benchmarks.peers.run import QUICK, Plan, measure_peers, n_stages
+
+    plan = _given(QUICK if quick else Plan(), seeds=seeds, n_steps=steps, block_seconds=block_seconds)
+    names, _ = chosen(only)
+    make_folder(out)
+    with stages(n_stages(plan, names)) as begin:
+        found = measure_peers(plan, only, workers=workers or available_cores(), begin=begin)
+    found.report().show(out)
+
+
+@app.command()
+def serve(
+    out: Out = BENCH,
+    seconds: Annotated[float | None, typer.Option(help="How long is measured, at most an hour. Default: 60.")] = None,
+    connections: Annotated[
+        int | None,
+        typer.Option(help="Pairs of a decision and its reward under way at once, for each process. Default: 16."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Pairs a second that arrive at random, however the service is doing; latencies then include waiting. "
+            "Default: a pair begins when another ends."
+        ),
+    ] = None,
+    tasks: Annotated[int | None, typer.Option(help="Tasks of the fleet. Default: 10,000.")] = None,
+    sqlite: Annotated[bool, typer.Option("--sqlite/--no-sqlite", help="Measure one process on SQLite.")] = True,
+    postgres: Annotated[
+        bool, typer.Option("--postgres", help="Measure two processes on a PostgreSQL server that is started for it.")
+    ] = False,
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Measure two processes on this PostgreSQL: postgresql://user@host/name."),
+    ] = None,
+    quick: Quick = False,
+) -> None:
+    """Start the service and load it with decisions and rewards: pairs a second, latency, memory, none lost."""
+    from posse_lab.benchmarks.serve import QUICK, Plan, measure_serve, n_stages
+
+    plan = replace(QUICK if quick else Plan(), sqlite=sqlite, postgres=postgres or database is not None)
+    plan = _given(plan, seconds=seconds, connections=connections, rate=rate, n_tasks=tasks, database=database)
+    make_folder(out)
+    with stages(n_stages(plan)) as begin:
+        report = measure_serve(plan, begin)
+    report.show(out)
+
+
+@app.command()
+def soak(
+    seconds: Annotated[float | None, typer.Option(help="How long. Default: 1,800.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests a second. Default: 1,000.")] = None,
+    every: Annotated[float | None, typer.Option(help="Seconds between two disturbances. Default: 15.")] = None,
+    kills: Annotated[bool, typer.Option("--kills/--no-kills", help="Kill the service, too.")] = True,
+    quick: Quick = False,
+) -> None:
+    """Load a service while it is killed, erased from, exported, given new fleets and wrong clocks; nothing may be lost.
+
+    Exit status 1 if a promise was not kept.
+    """
+    from posse_lab.benchmarks.soak import QUICK, Plan, measure_soak
+
+    plan = _given(replace(QUICK if quick else Plan(), kills=kills), seconds=seconds, rate=rate, every=every)
+    report = measure_soak(plan, lambda words: typer.echo(words, err=True))
+    report.show()
+    if not report.kept:
+        raise typer.Exit(1)
+
+
+@app.command()
 def regret(
     seeds: Annotated[int, typer.Option(help="Number of seeds; slow worlds use at most 20.")] = 100,
-    first_seed: Annotated[int, typer.Option(help="The first of them; the others follow.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes. Default: all cores, of the cluster with Ray.")] = None,
+    first_seed: FirstSeed = 0,
+    workers: Workers = None,
     engine: EngineOption = "processes",
     address: AddressOption = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder with the data sets. Default: the one that POSSE_DATA names.")
     ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Run this setting, e.g. `balanced`; repeatable. A wrong name lists them."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for one result file per setting and `regret.json`; an interrupted run continues."),
-    ] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this Markdown file.")] = None,
+    only: Only = None,
+    out: OutOrNone = None,
 ) -> None:
     """Compare the evidence prior with the paper's, the known one and the rivals, in all settings."""
     from posse.cli.progress import many_runs
     from posse.simulation.engines import using_engine, usual_workers
-    from posse_lab.benchmarks.markdown import regret_markdown
     from posse_lab.benchmarks.regret import measure, plan, seeds_of, summarise
     from posse_lab.benchmarks.settings import SETTINGS
 
-    if markdown is not None and not markdown.parent.is_dir() and markdown.parent != out:
-        raise InvalidValue(f"--markdown needs a folder that exists, but {markdown.parent} does not; make it first")
     planned = plan(only, data)
     if out is not None:
         make_folder(out)
     counts = {name: seeds_of(SETTINGS[name], seeds) for name in planned.worlds}
-    console = table_console()
     results = {}
     with using_engine(engine, address), many_runs(sum(counts.values())) as (begin, advance):
         cores = workers if workers is not None else usual_workers(available_cores())
@@ -89,84 +191,59 @@ def regret(
             results[name] = measure(
                 SETTINGS[name], world, seeds=seeds, first_seed=first_seed, workers=cores, out=out, progress=advance
             )
-    report = summarise(results, planned.skipped)
-    _print_report(console, report)
-    files = []
+    summarise(results, planned.skipped).show(out)
+
+
+@app.command()
+def calibration(
+    seeds: Seeds = 100, first_seed: FirstSeed = 0, workers: Workers = None, only: Only = None, out: OutOrNone = None
+) -> None:
+    """Compare beliefs with the truth under everyday rewards: noise, spread, click rates, intervals, traffic."""
+    from posse.cli.progress import many_runs
+    from posse_lab.benchmarks.calibration.report import measure_calibration
+    from posse_lab.benchmarks.calibration.situations import chosen_situations
+
+    situations = chosen_situations(only)
     if out is not None:
-        files.append(out / "regret.json")
-        files[-1].write_text(json_module.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
-    if markdown is not None:
-        files.append(markdown)
-        markdown.write_text(regret_markdown(report), encoding="utf-8")
-    for name, reason in report.skipped.items():
-        console.print(f"skipped {name}: {reason}", highlight=False, soft_wrap=True)
-    for file in files:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-
-
-def _print_report(console: Console, report: RegretReport) -> None:
-    from rich.box import SIMPLE
-    from rich.markup import escape
-    from rich.table import Table
-
-    from posse_lab.benchmarks.markdown import verdict
-    from posse_lab.benchmarks.settings import EVIDENCE, EVIDENCE_UCB, PAPER_UCB
-
-    def cell(ratio: Ratio) -> str:
-        low, high = ratio.interval
-        if console.width >= WIDE:
-            return f"{ratio} {ratio.bar and f'[{ratio.bar}]'}"
-        return f"{ratio.ratio:.3f} {ratio.bar and f'[{ratio.bar}]'}\n{low:.3f}-{high:.3f}"
-
-    def table(title: str, left: Sequence[str], right: Sequence[str], rest: Sequence[str]) -> Table:
-        made = Table(
-            title=title, title_justify="left", title_style="bold", box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False
+        make_folder(out)
+    cores = available_cores() if workers is None else workers
+    with many_runs(seeds * len(situations)) as (begin, advance):
+        report = measure_calibration(
+            situations, seeds=seeds, first_seed=first_seed, workers=cores, begin=begin, advance=advance
         )
-        for heading in left:
-            made.add_column(heading, min_width=LONGEST_NAME)
-        for heading in right:
-            made.add_column(heading, justify="right", min_width=max(map(len, heading.split())))
-        for heading in rest:
-            made.add_column(heading, no_wrap=True)
-        return made
+    report.show(out)
 
-    if report.rows:
-        regrets = table(
-            "Cumulative regret; ratios with their bars and 95 % intervals",
-            ["setting"],
-            ["seeds", "paper", "known", "evidence"],
-            ["UCB/paper", "UCB/known", "met"],
-        )
-        for row in report.rows:
-            regrets.add_row(
-                row.setting,
-                str(row.seeds),
-                *(f"{row.methods[name].regret:.0f}" for name in (PAPER_UCB, row.known, EVIDENCE_UCB)),
-                escape(cell(row.to_paper)),
-                escape(cell(row.to_known)),
-                verdict(row.met),
-            )
-        console.print(regrets)
-    if report.everyday:
-        everyday = table(
-            "Everyday rewards: cumulative regret; the ratio to the best rival with its bar and 95 % interval",
-            ["setting"],
-            ["seeds", *EVIDENCE],
-            ["best rival", "UCB/rival", "met"],
-        )
-        for one in report.everyday:
-            everyday.add_row(
-                one.setting,
-                str(one.seeds),
-                *(f"{one.methods[name].regret:.0f}" for name in EVIDENCE),
-                "" if one.rival is None else f"{one.methods[one.rival].regret:.0f} {one.rival}",
-                escape(cell(one.ratios[0])) if one.ratios else "",
-                verdict(one.met),
-            )
-        console.print(everyday)
-    if report.checks:
-        title = "Units, offsets, and ordinary tasks beside outlier tasks"
-        checks = table(title, ["regret of", "over that of"], ["seeds"], ["ratio", "met"])
-        for check in report.checks:
-            checks.add_row(check.first, check.second, str(check.seeds), escape(cell(check)), verdict(check.met))
-        console.print(checks)
+
+@app.command()
+def drift(seeds: Seeds = 12, first_seed: FirstSeed = 0, workers: Workers = None, out: OutOrNone = None) -> None:
+    """Regret in worlds that drift and jump: learned drift beside none and fixed half-lives."""
+    from posse.cli.progress import many_runs
+    from posse_lab.benchmarks.drift import measure_drift
+
+    if out is not None:
+        make_folder(out)
+    with many_runs(seeds) as (begin, advance):
+        begin("worlds that change")
+        report = measure_drift(seeds, first_seed, available_cores() if workers is None else workers, advance)
+    report.show(out)
+
+
+@app.command()
+def features(
+    seeds: Seeds = 20, first_seed: FirstSeed = 0, workers: Workers = None, only: Only = None, out: OutOrNone = None
+) -> None:
+    """Compare fleets that know regions or categories with those that do not; time catalogues; order MTTS."""
+    from posse.cli.progress import many_runs
+    from posse_lab.benchmarks.features import RATIOS, measure_features
+
+    if out is not None:
+        make_folder(out)
+    cores = available_cores() if workers is None else workers
+    with many_runs(len(only or RATIOS)) as (begin, advance):
+        report = measure_features(only, range(first_seed, first_seed + seeds), cores, begin, advance)
+    report.show(out)
+
+
+def _given(plan: Any, **changes: Any) -> Any:
+    """Return a plan with the options that were given."""
+    return replace(plan, **{name: value for name, value in changes.items() if value is not None})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json as json_module
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from posse.errors import InvalidValue, MissingData, PosseError
 
 if TYPE_CHECKING:
     from posse_lab.datasets.catalogue import Dataset
-    from posse_lab.datasets.download import Progress
+    from posse_lab.datasets.fetch import Progress
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -43,7 +44,7 @@ def list_datasets(
     root = data_folder(data)
     states = {name: entry.status(root) if root is not None else None for name, entry in DATASETS.items()}
     if json:
-        rows = [_described(entry) | {"status": states[name]} for name, entry in DATASETS.items()]
+        rows = [asdict(entry) | {"status": states[name]} for name, entry in DATASETS.items()]
         typer.echo(json_module.dumps({"folder": str(root) if root is not None else None, "datasets": rows}, indent=2))
         return
     from rich.box import SIMPLE
@@ -90,9 +91,6 @@ def fetch(
             typer.echo(f"posse: {error}", err=True)
             failed += 1
             continue
-        except KeyboardInterrupt:
-            typer.echo("posse: stopped; what came is kept, and the same command continues", err=True)
-            raise typer.Exit(130) from None
         for file in result.set_aside:
             typer.echo(f"{entry.name}: what was in its place is now {file}")
         word = "fetched" if result.downloaded else "already there"
@@ -148,59 +146,21 @@ def _folder(data: Path | None, command: str) -> Path:
     return root
 
 
-def _described(entry: Dataset) -> dict[str, object]:
-    """Return what the catalogue knows as plain values."""
-    return {
-        "name": entry.name,
-        "title": entry.title,
-        "home": entry.home,
-        "addresses": list(entry.addresses),
-        "size": entry.size,
-        "licence": entry.licence,
-        "terms": entry.terms,
-        "citation": entry.citation,
-        "files": [
-            {
-                "path": file.path,
-                "archive": file.archive,
-                "sha256": file.sha256,
-                "md5": file.md5,
-                "git_blob": file.git_blob,
-            }
-            for file in entry.files
-        ],
-    }
-
-
 @contextlib.contextmanager
 def _progress(name: str) -> Iterator[Progress]:
-    """Yield what to call as bytes come: a bar with bytes and speed on a terminal, a line per quarter elsewhere."""
-    if not sys.stderr.isatty():
-        yield _lines(name)
-        return
+    """Yield what to call as bytes come: a bar with bytes and speed on a terminal, one line elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    if not sys.stderr.isatty():
+        typer.echo(f"{name}: downloading", err=True)
+        yield lambda _done, _total: None
+        return
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _lines(name: str) -> Callable[[int, int | None], None]:
-    """Return what says a line at the start and after every quarter."""
-    said = -1
-
-    def say(done: int, total: int | None) -> None:
-        nonlocal said
-        quarter = 4 * done // total if total else 0
-        if quarter < said:  # started again
-            said = -1
-        if quarter > said:
-            said = quarter
-            typer.echo(f"{name}: {_bytes(done)} of {_bytes(total) if total else 'unknown size'}", err=True)
-
-    return say
 
 
 def _bytes(count: int) -> str:

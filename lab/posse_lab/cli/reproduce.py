@@ -105,7 +105,7 @@ def _print(report: Report, folder: Path, skipped: dict[str, str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from posse_lab.reproduction.markup import number_words
+    from posse_lab.reproduction.words import number_words
 
     console = table_console()
     table = Table(title="Claims of the paper", title_justify="left", box=None, padding=(0, 2, 0, 0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json as json_module
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,14 +11,7 @@ import typer
 
 from posse.cli.options import policy_options
 from posse.errors import InvalidValue
-from posse_lab.cli.options import (
-    AddressOption,
-    EngineOption,
-    available_cores,
-    covariance_option,
-    number_or_numbers,
-    numbers,
-)
+from posse_lab.cli.options import AddressOption, EngineOption, available_cores
 
 PAPER = ["ebm-ts", "ebm-ucb", "rm-bandit", "ols-bandit", "lin-ts", "lin-ucb"]
 
@@ -39,48 +34,15 @@ def simulate(
     features: Annotated[int, typer.Option("--features", "-d", help="Number of features.")] = 3,
     horizon: Annotated[int, typer.Option("--horizon", "-n", help="Steps per run.")] = 2000,
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 100,
-    noise_sd: Annotated[str, typer.Option(help="Reward noise: one number, or one per arm, with commas.")] = "1",
-    arrivals: Annotated[
-        str, typer.Option(help="`balanced`, `data-poor` (the first task comes a tenth as often), or probabilities.")
-    ] = "balanced",
-    contexts: Annotated[
-        str, typer.Option(help="`mixed-gaussian`, `uniform`, `intercept` or `one-hot`.")
-    ] = "mixed-gaussian",
-    heterogeneity: Annotated[
-        str, typer.Option(help="How tasks differ: `gaussian` (covariance bb'+I) or `sparse` (few coordinates jump).")
-    ] = "gaussian",
-    covariance: Annotated[
-        str | None,
+    setting: Annotated[
+        list[str] | None,
         typer.Option(
-            help="A given covariance in place of --heterogeneity: a text file with one matrix, or one per arm below "
-            "each other; or the diagonal with commas."
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of `SyntheticWorld`, e.g. `arrivals=data-poor`, `noise_sd=[0.5,2]`, "
+            "`heterogeneity=sparse`, `rewards=binary` or `half_life=1000`; repeatable.",
         ),
     ] = None,
-    jumps: Annotated[int | None, typer.Option(help="Coordinates that jump with `sparse`.")] = None,
-    shared_sd: Annotated[float, typer.Option(help="Spread of the shared coefficients.")] = 1.0,
-    odd_share: Annotated[float, typer.Option(help="Share of outlier tasks, which differ more than the others.")] = 0.0,
-    odd_scale: Annotated[float, typer.Option(help="How much more outlier tasks differ.")] = 10.0,
-    feature_scale: Annotated[
-        str | None, typer.Option(help="Factors for the features, with commas: the same world in other units.")
-    ] = None,
-    rewards: Annotated[
-        str, typer.Option(help="What the world pays: `number`, `binary` (clicks) or `count`.")
-    ] = "number",
-    base_rate: Annotated[
-        float | None,
-        typer.Option(help="With clicks, counts and `--contexts intercept`: the rate that intercepts are centred at."),
-    ] = None,
-    half_life: Annotated[
-        float | None,
-        typer.Option(metavar="STEPS", help="Steps in which half of a task's deviation is replaced. Default: none."),
-    ] = None,
-    change_every: Annotated[
-        int | None, typer.Option(metavar="STEPS", help="Some tasks draw new coefficients every so many steps.")
-    ] = None,
-    change_share: Annotated[float, typer.Option(help="With --change-every, the probability of each task to.")] = 1.0,
-    population_moves: Annotated[
-        bool, typer.Option("--population-moves", help="What tasks have in common changes as well.")
-    ] = False,
     appendix: Annotated[
         bool, typer.Option("--appendix", help="Also the regret of the paper's appendix (every task at every step).")
     ] = False,
@@ -103,32 +65,10 @@ def simulate(
     from posse.simulation.engines import using_engine, usual_workers
     from posse_lab.cli.tables import print_json, print_summary
 
-    factories = policy_options(policy or (PAPER if rewards == "number" else for_family(rewards)))
-    law: Any = heterogeneity
-    if covariance is not None:
-        if heterogeneity != "gaussian":
-            raise InvalidValue("give --heterogeneity or --covariance, not both")
-        law = covariance_option(covariance)
-    world = SyntheticWorld(
-        n_tasks=tasks,
-        n_arms=arms,
-        n_features=features,
-        noise_sd=number_or_numbers(noise_sd, "--noise-sd"),
-        arrivals=numbers(arrivals, "--arrivals") if "," in arrivals else arrivals,
-        contexts=contexts,  # type: ignore[arg-type]  # checked by the world
-        heterogeneity=law,
-        jumps=jumps,
-        shared_sd=shared_sd,
-        odd_share=odd_share,
-        odd_scale=odd_scale,
-        feature_scale=numbers(feature_scale, "--feature-scale") if feature_scale is not None else None,
-        rewards=rewards,  # type: ignore[arg-type]  # checked by the world
-        base_rate=base_rate,
-        half_life=half_life,
-        change_every=change_every,
-        change_share=change_share,
-        population_moves=population_moves,
-    )
+    settings = _settings(setting)
+    rewards = settings.get("rewards", "number")
+    factories = policy_options(policy or (PAPER if rewards == "number" else for_family(str(rewards))))
+    world = SyntheticWorld(n_tasks=tasks, n_arms=arms, n_features=features, **settings)
     if plot:
         from posse.plotting.style import check_figure_paths
 
@@ -161,6 +101,23 @@ def simulate(
             against=first,
             note="".join(f"wrote {name}\n" for name in files).rstrip(),
         )
+
+
+def _settings(given: list[str] | None) -> dict[str, Any]:
+    """Return settings of a world from the command line; a value is JSON, or the text itself."""
+    from posse.environments import SyntheticWorld
+
+    known = [one.name for one in fields(SyntheticWorld) if one.name not in ("n_tasks", "n_arms", "n_features")]
+    settings: dict[str, Any] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or name not in known:
+            raise InvalidValue(f"expected --set NAME=VALUE with one of {', '.join(known)}, got {text!r}")
+        try:
+            settings[name] = json_module.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
 
 
 def for_family(rewards: str) -> list[str]:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import http.client
+import io
 import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from posse.errors import DamagedData, DataFileError, FetchFailed, MissingData
-from posse_lab.datasets.archive import find_members
+from posse._version import __version__
+from posse.errors import DamagedData, DataFileError, FetchFailed, InvalidValue, MissingData
+from posse_lab.datasets.archive import find_members, read_member
 from posse_lab.datasets.catalogue import Dataset, dataset
-from posse_lab.datasets.download import PAUSE, Progress, download, forget
 from posse_lab.datasets.folder import DATA_VARIABLE, data_folder
 
+Progress = Callable[[int, int | None], None]
+"""Called with the bytes that are here and the bytes that there will be, if the server says."""
+
+LARGEST = 2**30  # bytes of a download from which on it is no dataset known here
+CHUNK = 1 << 16
 SHOWN = 40  # bytes of a wrong download that an error shows: enough to recognise a web page
 
 
@@ -40,15 +50,13 @@ def fetch(
     name: str,
     folder: str | Path | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Progress = lambda _here, _total: None,
     address: str | None = None,
     timeout: float = 30.0,
-    pause: float = PAUSE,
 ) -> Fetched:
     """Download a dataset into the data folder, unless it is there already.
 
-    An interrupted download continues at the next call. Nothing that lies in the folder is lost: what came is checked
-    first, and a file that was in the way is renamed.
+    Nothing that lies in the folder is lost: what came is checked first, and a file that was in the way is renamed.
 
     Parameters
     ----------
@@ -62,47 +70,59 @@ def fetch(
         Download from here rather than from the official address; what comes must be the official file all the same.
     timeout : float
         Seconds without a byte after which a connection counts as lost.
-    pause : float
-        Seconds before a lost connection is tried again, doubled every time.
     """
     chosen = dataset(name)
     root = data_folder(folder)
     if root is None:
         raise MissingData(f"no folder to put {name} into; pass one or set {DATA_VARIABLE}=DIR")
+    places = tuple(dict.fromkeys(file.place(root) for file in chosen.files))
     if chosen.status(root) == "present":
-        return Fetched(name, False, _places(chosen, root))
-    partial = root / f"{chosen.download}.partial"
+        return Fetched(name, False, places)
+    contents = _from_any(chosen, (address,) if address is not None else chosen.addresses, progress, timeout)
     try:
-        partial.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataFileError(f"cannot make the folder {partial.parent}: {error.strerror or error}") from None
-    addresses = (address,) if address is not None else chosen.addresses
-    contents = _get_from_any(chosen, addresses, partial, progress, timeout, pause)
-    try:
-        set_aside = _install(chosen, root, partial, contents)
-        forget(partial)
-        _rejected(partial).unlink(missing_ok=True)
+        set_aside = [old for path, content in contents.items() for old in _put(root / path, content)]
     except OSError as error:
         raise DataFileError(f"cannot put {name} into {root}: {error.strerror or error}") from error
     for found in chosen.check(root):
         # A room with trial files of its own that were never published, for example.
         if found.state != "ok":
             raise DamagedData(f"{name} was fetched, but {root / found.path} is still {found.state}: {found.complaint}")
-    return Fetched(name, True, _places(chosen, root), set_aside)
+    return Fetched(name, True, tuple(dict.fromkeys(file.place(root) for file in chosen.files)), tuple(set_aside))
 
 
-def _get_from_any(
-    chosen: Dataset,
-    addresses: tuple[str, ...],
-    partial: Path,
-    progress: Progress | None,
-    timeout: float,
-    pause: float,
-) -> dict[str, bytes]:
+def download(address: str, *, progress: Progress, timeout: float) -> bytes:
+    """Return what lies at an address."""
+    if not address.startswith(("http://", "https://")):
+        raise InvalidValue(f"expected the address to start with http:// or https://, got {address!r}")
+    request = urllib.request.Request(address, headers={"User-Agent": f"posse/{__version__}"})
+    content = bytearray()
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            length = response.headers.get("Content-Length", "")
+            total = int(length) if length.isdecimal() else None
+            progress(0, total)
+            while chunk := response.read1(CHUNK):
+                content += chunk
+                progress(len(content), total)
+                if len(content) > LARGEST:
+                    raise FetchFailed(f"{address} sends more than {LARGEST:,} bytes, more than any dataset known here")
+    except urllib.error.HTTPError as error:
+        with error:
+            raise FetchFailed(f"cannot download {address}: the server answers {error.code} {error.reason}") from None
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchFailed(f"cannot download {address}: {str(error) or type(error).__name__}") from None
+    if total is not None and len(content) < total:
+        raise FetchFailed(f"cannot download {address}: the connection ended after {len(content):,} of {total:,} bytes")
+    return bytes(content)
+
+
+def _from_any(chosen: Dataset, addresses: tuple[str, ...], progress: Progress, timeout: float) -> dict[str, bytes]:
+    """Return the files to write, by their place in the data folder, from the first address that has them."""
     errors: list[DataFileError] = []
     for address in addresses:
         try:
-            return _get(chosen, address, partial, progress, timeout, pause)
+            content = download(address, progress=progress, timeout=timeout)
+            return _checked(chosen, address, content)
         except (FetchFailed, DamagedData) as error:
             errors.append(error)
     if len(errors) == 1 and isinstance(errors[0], DamagedData):
@@ -110,82 +130,50 @@ def _get_from_any(
     raise FetchFailed(f"{'; then '.join(map(str, errors))}; {chosen.title} has its home at {chosen.home}")
 
 
-def _get(
-    chosen: Dataset, address: str, partial: Path, progress: Progress | None, timeout: float, pause: float
-) -> dict[str, bytes]:
-    """Download and check; return the files to write, none for a download that goes into place as it is."""
-    continued = download(address, partial, progress=progress, timeout=timeout, pause=pause)
-    try:
-        return _checked(chosen, partial)
-    except DamagedData as wrong:
-        if not continued:
-            raise _reject(chosen, address, partial, wrong) from None
-    # Two answers were put together: perhaps they were of different versions, though the server did not say so.
-    forget(partial)
-    download(address, partial, progress=progress, timeout=timeout, pause=pause)
-    try:
-        return _checked(chosen, partial)
-    except DamagedData as wrong:
-        raise _reject(chosen, address, partial, wrong) from None
-
-
-def _checked(chosen: Dataset, partial: Path) -> dict[str, bytes]:
+def _checked(chosen: Dataset, address: str, content: bytes) -> dict[str, bytes]:
     """Return the files to write, or raise if the download does not hold exactly what was published."""
-    unpacked: dict[str, bytes] = {}
+    try:
+        return _pieces(chosen, content)
+    except DamagedData as wrong:
+        raise DamagedData(
+            f"what came from {address} is not {chosen.title}: {wrong}; {len(content):,} bytes came, beginning with "
+            f"{content[:SHOWN]!r}; nothing was changed; see {chosen.home}"
+        ) from None
+
+
+def _pieces(chosen: Dataset, content: bytes) -> dict[str, bytes]:
+    name = PurePosixPath(chosen.download).name
+    written: dict[str, bytes] = {}
     members: dict[str, bytes] = {}
     if chosen.packing == "zip":
-        members = find_members(partial, lambda name: any(file.wants(name) for file in chosen.files))
+        members = find_members(io.BytesIO(content), name, lambda each: any(file.wants(each) for file in chosen.files))
     for file in chosen.files:
         if chosen.packing == "zip":
             pieces = file.gather(members)
             if not pieces:
                 raise DamagedData(f"it does not hold {file.path}")
-            unpacked |= pieces
+            written |= pieces
             found = file.compare(b"".join(pieces.values()))
+        elif chosen.packing == "kept zip":
+            found = file.compare(read_member(io.BytesIO(content), file.member, name))
         else:
-            found = file.compare(file.content(partial))
-        if found.state == "damaged":
+            found = file.compare(content)
+        if found.state != "ok":
             raise DamagedData(f"for {file.path}, {found.complaint}")
-    return unpacked
+    return written or {chosen.download: content}
 
 
-def _reject(chosen: Dataset, address: str, partial: Path, wrong: DamagedData) -> DamagedData:
-    """Keep what came under another name, and return the error that says what it is."""
-    kept = _rejected(partial)
-    try:
-        size = partial.stat().st_size
-        with partial.open("rb") as file:
-            start = file.read(SHOWN)
-        os.replace(partial, kept)
-        forget(partial)
-    except OSError as error:
-        raise DataFileError(f"cannot put {partial} aside: {error.strerror or error}") from error
-    return DamagedData(
-        f"what came from {address} is not {chosen.title}: {wrong}; {size:,} bytes came, beginning with {start!r}, and "
-        f"are kept as {kept}; nothing else was changed; see {chosen.home}"
-    )
-
-
-def _install(chosen: Dataset, root: Path, partial: Path, contents: dict[str, bytes]) -> tuple[Path, ...]:
-    """Put what was checked into place; return the new names of files that were there."""
-    set_aside: list[Path] = []
-    if chosen.packing != "zip":
-        _put(partial, root / chosen.download, set_aside)
-    for path, content in contents.items():
-        target = root / path
-        if target.is_file() and target.read_bytes() == content:
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        new = target.with_name(f"{target.name}.new")
-        with new.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        _put(new, target, set_aside)
-    return tuple(set_aside)
-
-
-def _put(new: Path, target: Path, set_aside: list[Path]) -> None:
+def _put(target: Path, content: bytes) -> list[Path]:
+    """Write a file into its place; return the new name of another one that was there."""
+    if target.is_file() and target.read_bytes() == content:
+        return []
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = target.with_name(f"{target.name}.new")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    set_aside = []
     if target.exists():
         old, number = target.with_name(f"{target.name}.old"), 1
         while old.exists():
@@ -194,11 +182,4 @@ def _put(new: Path, target: Path, set_aside: list[Path]) -> None:
         os.replace(target, old)
         set_aside.append(old)
     os.replace(new, target)
-
-
-def _places(chosen: Dataset, root: Path) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(file.place(root) for file in chosen.files))
-
-
-def _rejected(partial: Path) -> Path:
-    return partial.with_suffix(".rejected")
+    return set_aside

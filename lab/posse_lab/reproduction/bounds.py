@@ -18,11 +18,12 @@ from posse.errors import InvalidValue
 from posse.model import Prior
 from posse.policies import EbmTS, EbmUCB
 from posse.simulation.regret import realised_regret
-from posse_lab.plotting.panels import Panel, Series, plot_panels
+from posse_lab.plotting.panels import Panel, Series
 from posse_lab.reproduction.bootstrap import interval
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse_lab.reproduction.experiment import Experiment, Figure, Measured, Results, Run, Section, Table
 from posse_lab.reproduction.known import known
+from posse_lab.reproduction.pieces import panel_figure
 from posse_lab.theory import (
     Constants,
     bayes_regret_bound,
@@ -307,15 +308,12 @@ def _horizon_figure(table: pl.DataFrame) -> Figure:
         for method, theorem in (("ebmUCB", "Theorem 2"), ("ebmTS", "Theorem 3"))
     ]
 
-    def draw(paths: Sequence[Path]) -> None:
-        plot_panels(panels, paths, legend=True)
-
-    return Figure(
-        name="bounds-horizon",
-        draw=draw,
-        caption="Regret and its bounds by horizon, delta = 1/n, known population, mean over seeds. A bound above "
+    return panel_figure(
+        "bounds-horizon",
+        panels,
+        "Regret and its bounds by horizon, delta = 1/n, known population, mean over seeds. A bound above "
         "the line of the worst possible regret says nothing.",
-        sources=("horizons",),
+        "horizons",
     )
 
 
@@ -334,14 +332,11 @@ def _tasks_figure(table: pl.DataFrame) -> Figure:
     ]
     horizon = max(table["horizon"].to_list())
 
-    def draw(paths: Sequence[Path]) -> None:
-        plot_panels(panels, paths, legend=True)
-
-    return Figure(
-        name="bounds-tasks",
-        draw=draw,
-        caption=f"The same by the number of tasks, {horizon:,} steps. The printed bounds hide a factor N in α.",
-        sources=("tasks",),
+    return panel_figure(
+        "bounds-tasks",
+        panels,
+        f"The same by the number of tasks, {horizon:,} steps. The printed bounds hide a factor N in α.",
+        "tasks",
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,12 +17,12 @@ from posse.errors import InvalidValue
 from posse.model import Posterior, Prior, Statistics, posterior
 from posse.policies import EbmUCB
 from posse.types import Array
-from posse_lab.plotting.panels import Panel, Series, plot_panels
+from posse_lab.plotting.panels import Panel, Series
 from posse_lab.reproduction.bootstrap import interval
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse_lab.reproduction.experiment import Experiment, Figure, Measured, Results, Run, Section, Table
 from posse_lab.reproduction.known import known
-from posse_lab.reproduction.pieces import share
+from posse_lab.reproduction.pieces import panel_figure, share
 from posse_lab.theory import Constants, bayes_radius, radius, standardised_errors
 from posse_lab.theory.radius import FORMS
 
@@ -344,16 +343,13 @@ def _calibration(table: pl.DataFrame) -> Figure:
             )
         )
 
-    def draw(paths: Sequence[Path]) -> None:
-        plot_panels(panels, paths, legend=True)
-
-    return Figure(
-        name="coverage-intervals",
-        draw=draw,
-        caption="How often the interval around ebmUCB's prediction covers the true expected reward, for random "
+    return panel_figure(
+        "coverage-intervals",
+        panels,
+        "How often the interval around ebmUCB's prediction covers the true expected reward, for random "
         "contexts, all arms and tasks, by nominal level; the dotted line is exact coverage, bands are two standard "
         "errors.",
-        sources=("intervals",),
+        "intervals",
     )
 
 
@@ -382,16 +378,13 @@ def _radius_figure(table: pl.DataFrame) -> Figure:
             )
         )
 
-    def draw(paths: Sequence[Path]) -> None:
-        plot_panels(panels, paths, legend=True)
-
-    return Figure(
-        name="coverage-radius",
-        draw=draw,
-        caption="The radius of Theorem 1 over the largest error of any prediction, by noise level: as printed, with "
+    return panel_figure(
+        "coverage-radius",
+        panels,
+        "The radius of Theorem 1 over the largest error of any prediction, by noise level: as printed, with "
         "its slips mended (repaired), and in a form that can be proved (corrected). Below 1 the statement is false; "
         "far above 1 it says little. Mean over seeds.",
-        sources=("radius",),
+        "radius",
     )
 
 

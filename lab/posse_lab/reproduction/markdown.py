@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from posse_lab.reproduction.chapters import Chapter, Report
 from posse_lab.reproduction.claims import FAILS, HOLDS, ONLY_IF, Claim, count_kinds, kind_of
-from posse_lab.reproduction.markup import number_words
+from posse_lab.reproduction.words import number_words
 
 SYMBOLS = {HOLDS: "✓", ONLY_IF: "◐", FAILS: "✗"}
 

@@ -80,6 +80,16 @@ class Curves:
         return f"{self.title}: {', '.join(found)}"
 
 
+def panel_figure(name: str, panels: Sequence[Panel], caption: str, source: str) -> Figure:
+    """Return panels with one legend for all."""
+    return Figure(
+        name=name,
+        draw=lambda paths: plot_panels(panels, paths, columns=min(2, len(panels)), legend=True),
+        caption=caption,
+        sources=(source,),
+    )
+
+
 def curve_figure(name: str, shown: Sequence[Curves], about: str) -> Figure:
     """Return a figure of regret curves."""
     seeds = min(each.reading.n_seeds for each in shown)

@@ -9,40 +9,27 @@ from posse.errors import InvalidValue
 from posse_lab.reproduction import (
     ablation,
     activity,
-    arms,
     balanced,
     bounds,
     contexts,
     coverage,
     data_poor,
-    features,
     letter,
     movielens,
     oracle_regret,
     sarcos,
+    sizes,
     sparse,
-    tasks,
 )
 from posse_lab.reproduction.experiment import Experiment
 
+_OTHERS = (oracle_regret, sarcos, activity, movielens, letter, coverage, bounds, ablation)
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        balanced,
-        data_poor,
-        sparse,
-        contexts,
-        tasks,
-        arms,
-        features,
-        oracle_regret,
-        sarcos,
-        activity,
-        movielens,
-        letter,
-        coverage,
-        bounds,
-        ablation,
+    experiment.name: experiment
+    for experiment in (
+        *(module.EXPERIMENT for module in (balanced, data_poor, sparse, contexts)),
+        *sizes.EXPERIMENTS,
+        *(module.EXPERIMENT for module in _OTHERS),
     )
 }
 

@@ -123,7 +123,7 @@ def command_of(
     >>> command_of("tasks", quick=True, overrides={"horizon": "50"})
     'posse lab reproduce tasks --quick --set horizon=50'
     """
-    words = ["posse", "reproduce", experiment, *(["--quick"] if quick else [])]
+    words = ["posse", "lab", "reproduce", experiment, *(["--quick"] if quick else [])]
     if seeds not in (None, QUICK_SEEDS if quick else PAPER_SEEDS):
         words += ["--seeds", str(seeds)]
     for name, text in (overrides or {}).items():

@@ -1,12 +1,11 @@
 """What the paper proves, computable: every statement as printed, and as it can be proved."""
 
 from posse_lab.theory.constants import Constants, prior_distance
-from posse_lab.theory.diversity import covariate_diversity, empirical_covariate_diversity
+from posse_lab.theory.diversity import covariate_diversity
 from posse_lab.theory.radius import (
     bayes_radius,
     information,
     information_bound,
-    observed_radius,
     radius,
     standardised_errors,
 )
@@ -32,10 +31,8 @@ __all__ = [
     "bayes_radius",
     "bayes_regret_bound",
     "covariate_diversity",
-    "empirical_covariate_diversity",
     "information",
     "information_bound",
-    "observed_radius",
     "printed_sampling_constant",
     "prior_distance",
     "radius",

@@ -10,7 +10,6 @@ import numpy as np
 from posse.checks import number, one_of, real_array, whole_number
 from posse.errors import InvalidValue, ShapeError
 from posse.model import posterior
-from posse_lab.theory.constants import prior_distance
 
 if TYPE_CHECKING:
     from posse.model import Posterior, Prior, Statistics
@@ -152,22 +151,6 @@ def information(stats: Statistics, prior: Prior) -> Array:
     own = np.linalg.slogdet(np.eye(prior.n_features) + seen)[1].sum(axis=1)
     result: Array = own - np.linalg.slogdet(shared)[1] - np.linalg.slogdet(prior.shared_precisions)[1]
     return np.maximum(result, 0.0)
-
-
-def observed_radius(stats: Statistics, prior: Prior, coefficients: ArrayLike, delta: float) -> Array:
-    r"""Return the corrected radius of every arm with nothing bounded: its information, its prior distance.
-
-    :math:`\sqrt{L + 2 \log(1/\delta)} + \lVert \theta \rVert_{P^{-1}}`, never larger than ``radius`` with
-    ``form="corrected"``, and proved by the same lines. It needs the true coefficients, so it is for looking at a
-    simulation.
-
-    Returns
-    -------
-    ndarray of shape (n_arms,)
-    """
-    delta = probability(delta, "delta")
-    distance = prior_distance(prior, coefficients)
-    return np.sqrt(information(stats, prior) - 2.0 * math.log(delta)) + distance
 
 
 def standardised_errors(post: Posterior, coefficients: ArrayLike, context: ArrayLike | None = None) -> Array:

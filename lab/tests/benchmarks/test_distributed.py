@@ -2,12 +2,12 @@
 
 import pytest
 
-from posse_lab.benchmarks.distributed import LARGE, DistributedReport, Plan, model, rows_of
+from posse_lab.benchmarks.distributed import LARGE, Found, Plan, model, rows_of
 
 
 def test_the_model_multiplies_what_was_measured():
     plan = Plan(n_tasks=100, n_arms=2, n_features=3, shards=2)
-    report = DistributedReport(
+    report = Found(
         plan,
         streaming={"pairs": 200.0, "refresh_processor_seconds": 0.4, "rows_per_processor_second": 1e6},
         one={"decide_p50": 1e-5},
@@ -31,7 +31,7 @@ def test_the_model_multiplies_what_was_measured():
 
 def test_the_model_prefers_what_was_measured():
     plan = Plan(n_tasks=100, n_arms=2, n_features=3, shards=2)
-    report = DistributedReport(
+    report = Found(
         plan,
         streaming={"pairs": 200.0, "refresh_processor_seconds": 0.4, "rows_per_processor_second": 1e6},
         one={"decide_p50": 1e-5},

@@ -1,11 +1,9 @@
-import json
 import os
 import platform
 
 import pytest
 
-from posse.errors import ResultFileError
-from posse_lab.benchmarks.machine import Machine, machine, memory_in_use, seconds_per_call, write_report
+from posse_lab.benchmarks.machine import machine_words, memory_in_use, seconds_per_call
 
 
 class Clock:
@@ -23,18 +21,12 @@ class Clock:
 
 
 def test_the_machine_is_named_in_one_line_without_its_own_name():
-    words = machine().words()
+    words = machine_words()
 
     assert "\n" not in words
     assert platform.python_version() in words
     assert platform.node() not in words or len(platform.node()) < 4
     assert os.sep + "home" not in words
-    assert machine().to_dict()["cores"] >= 1
-
-
-def test_what_a_system_does_not_say_is_left_out():
-    unknown = Machine("a processor", 1, None, "3", "2", "1", "0", "Plan9")
-    assert unknown.words() == "a processor, 1 core; Plan9, Python 3, NumPy 2, Numba 1, posse 0"
 
 
 def test_calls_grow_until_a_round_is_long_enough_and_rounds_are_counted():
@@ -65,8 +57,6 @@ def test_a_clock_that_stands_still_makes_more_calls():
 
 def test_memory_grows_by_what_is_kept():
     now, most = memory_in_use()
-    if now is None:
-        pytest.skip("this system does not say")
     kept = bytearray(os.urandom(1)) * 200_000_000
     more, most_of_all = memory_in_use()
 
@@ -74,17 +64,3 @@ def test_memory_grows_by_what_is_kept():
     assert most_of_all >= more
     assert most_of_all >= most
     del kept
-
-
-def test_a_report_holds_the_machine(tmp_path):
-    path = write_report(tmp_path / "new" / "folder", "step", {"rows": [1, 2]})
-
-    said = json.loads(path.read_text())
-    assert path.name == "step.json"
-    assert said == {"benchmark": "step", "machine": machine().to_dict(), "rows": [1, 2]}
-
-
-def test_a_report_that_cannot_be_written_is_one_clear_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ResultFileError, match=r"cannot write .*choose another --out"):
-        write_report(tmp_path / "file", "step", {})

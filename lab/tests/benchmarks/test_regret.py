@@ -6,9 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.errors import InvalidValue, MissingData
-from posse_lab.benchmarks import SETTINGS, measure, plan, summarise
-from posse_lab.benchmarks.markdown import regret_markdown
-from posse_lab.benchmarks.regret import Ratio, ordinary_regret, ratio_of, seeds_of
+from posse_lab.benchmarks.regret import measure, ordinary_regret, plan, seeds_of, summarise
+from posse_lab.benchmarks.settings import SETTINGS
 
 STEPS = 60  # enough to run every method; what the ratios are is the benchmark's business
 
@@ -32,32 +31,31 @@ def report(results):
     return summarise(results, {"letter": "no file"})
 
 
-def test_a_row_agrees_with_the_result_it_came_from(results, report):
-    row, result = report.rows[0], results["balanced"]
+def bar(report, *words):
+    (found,) = [bar for bar in report.bars if all(word in bar.what for word in words)]
+    return found
 
-    assert (row.setting, row.seeds, row.horizon) == ("balanced", 3, STEPS)
-    assert set(row.methods) == set(result.policies)
-    for name, method in row.methods.items():
-        assert_allclose(method.regret, result.regret_of(name).mean())
+
+def test_ratios_and_regrets_are_those_of_the_results(results, report):
+    result, first = results["balanced"], bar(report, "balanced: evidence UCB over paper ebmUCB")
     compared = result.compare("evidence UCB", "paper ebmUCB")
-    assert (row.to_paper.ratio, row.to_paper.interval) == (compared.ratio, compared.ratio_interval)
-    assert (row.to_paper.at_most, row.to_known.at_most) == (0.90, 1.08)
+    assert (first.measured, first.interval) == (compared.ratio, compared.ratio_interval)
+    assert first.at_most == 0.90
+    assert bar(report, "balanced: evidence UCB over known").at_most == 1.08
+    row = report.data["rows"][0]
+    assert (row["setting"], row["seeds"], row["horizon"]) == ("balanced", 3, STEPS)
+    for name, method in row["methods"].items():
+        assert_allclose(method["regret"], result.regret_of(name).mean())
+    assert row["methods"]["evidence UCB"]["settings"].startswith("exploration 0.4")
+    assert json.loads(json.dumps(report.data))["skipped"] == {"letter": "no file"}
 
 
-def test_rivals_are_tuned_on_the_seeds_that_are_shown(report):
-    for row in report.rows:
-        for chosen, family in ((row.known, "known"), (row.tuned, "LinUCB")):
-            regrets = {name: row.methods[name].regret for name in row.methods if name.startswith(family)}
-            assert regrets[chosen] == min(regrets.values())
-            assert len(regrets) == {"known": 2, "LinUCB": 6}[family]
-        assert row.to_known.second == row.known
-
-
-def test_every_method_of_the_table_is_there(report):
-    assert {name.rsplit(" ", 1)[0] for name in report.rows[0].methods} == {
-        "paper", "evidence", "known", "fixed", "LinUCB", "pooled",
-    }  # fmt: skip
-    assert report.rows[0].methods["evidence UCB"].words.startswith("exploration 0.4")
+def test_rivals_are_tuned_on_the_seeds_that_are_shown(results, report):
+    for family, count in (("known", 2), ("LinUCB", 6)):
+        regrets = {name: results["balanced"].regret_of(name).mean() for name in results["balanced"].policies}
+        regrets = {name: value for name, value in regrets.items() if name.startswith(family)}
+        assert len(regrets) == count
+        assert bar(report, f"balanced: evidence UCB over {min(regrets, key=regrets.get)}")
 
 
 def test_settings_are_paired_across_worlds(results):
@@ -70,100 +68,34 @@ def test_settings_are_paired_across_worlds(results):
 
 
 def test_checks_compare_what_they_say(results, report):
-    units, *odd = report.checks
-
-    assert_allclose(units.first_regret, results["scaled"].regret_of("evidence UCB").mean())
+    units = bar(report, "other units")
+    scaled, balanced = (results[name].regret_of("evidence UCB").mean() for name in ("scaled", "balanced"))
+    assert_allclose(units.measured, scaled / balanced)
     assert (units.at_least, units.at_most) == (0.9, 1.1)
-    assert [check.at_most for check in odd] == [1.05, 1.05, None, 1.03]
     robust = np.stack(list(results["odd"].regret_of("robust UCB", "task_regret")))[:, 2:].sum(axis=1)
-    assert_allclose(odd[0].first_regret, robust.mean())
-    assert_allclose(odd[0].second_regret, ordinary_regret(results["no-odd"], "evidence UCB").mean())
-    assert_allclose(odd[1].second_regret, ordinary_regret(results["no-odd"], "robust UCB").mean())
-    assert_allclose(odd[3].first_regret, results["no-odd"].regret_of("robust UCB").mean())
+    plain = ordinary_regret(results["no-odd"], "evidence UCB")
+    assert_allclose(report.bars[-4].measured, robust.mean() / plain.mean())
+    assert [bar.at_most for bar in report.bars[-4:]] == [1.05, 1.05, None, 1.03]
 
 
-@pytest.mark.parametrize(
-    ("at_least", "at_most", "met"),
-    [(None, None, None), (None, 0.5, True), (None, 0.49, False), (0.4, 0.6, True), (0.51, 0.6, False)],
-)
-def test_a_promise_is_kept_up_to_its_bar(at_least, at_most, met):
-    a = np.array([1.0, 2.0, 3.0])
-    assert ratio_of("x", "a", "b", a, 2 * a, at_least=at_least, at_most=at_most).met is met
-
-
-def test_a_row_keeps_its_promise_if_every_ratio_does(report):
-    row = report.rows[0]
-    good, bad = (Ratio("x", "a", "b", 1.0, 1.0, value, (value, value), 3, at_most=1.0) for value in (0.9, 1.1))
-    free = replace(good, at_most=None)
-
-    assert replace(row, to_paper=good, to_known=good).met is True
-    assert replace(row, to_paper=good, to_known=bad).met is False
-    assert replace(row, to_paper=good, to_known=free).met is True
-    assert replace(row, to_paper=free, to_known=free).met is None
-
-
-def test_the_report_is_plain_and_whole(report):
-    said = json.loads(json.dumps(report.to_dict()))
-
-    assert [row["setting"] for row in said["rows"]] == ["balanced", "scaled"]
-    assert len(said["rows"][0]["ratios"]) == 6
-    assert len(said["checks"]) == 5
-    assert said["skipped"] == {"letter": "no file"}
-
-
-def test_markdown_has_a_line_for_every_row_and_check(report):
-    lines = regret_markdown(report).splitlines()
-
-    assert sum("balanced, N=10" in line for line in lines) == 2
-    assert sum("robust UCB" in line for line in lines) == 3
-    assert "Not run: letter (no file)" in lines
-    for line in lines:
-        if line.startswith("|---"):
-            columns = line.count("|")
-        elif line.startswith(("| setting", "| regret")):
-            header = line.count("|")
-        elif line.startswith("|"):
-            assert line.count("|") == columns == header
-
-
-def test_everyday_rows_are_compared_with_their_best_rival(everyday):
-    rows = {row.setting: row for row in summarise(everyday).everyday}
-
-    assert list(rows) == ["always-0", "clicks-5", "offset-0", "offset-10", "arms-100"]
-    for name, count in (("always-0", 2), ("clicks-5", 6)):
-        row = rows[name]
-        rivals = {rival: row.methods[rival].regret for rival in SETTINGS[name].rivals}
-        assert len(rivals) == count
-        assert rivals[row.rival] == min(rivals.values())
-        first, _, second = row.ratios
-        assert (first.first, first.second, first.at_most) == ("evidence UCB", row.rival, SETTINGS[name].bar_rival)
-        assert (second.first, second.second, second.at_most) == ("evidence TS", row.rival, None)
-        assert_allclose(first.ratio, row.methods["evidence UCB"].regret / rivals[row.rival])
-        assert row.met is first.met
-    assert (rows["arms-100"].rival, rows["arms-100"].ratios, rows["arms-100"].met) == (None, (), None)
+def test_everyday_rewards_are_compared_with_their_best_rival(everyday):
+    report = summarise(everyday)
+    assert [row[0] for row in report.tables[0].rows] == list(everyday)
+    for name in ("always-0", "clicks-5"):
+        result = everyday[name]
+        best = min(SETTINGS[name].rivals, key=lambda rival: result.regret_of(rival).mean())
+        first = bar(report, f"{name}: evidence UCB over {best}")
+        assert_allclose(first.measured, result.regret_of("evidence UCB").mean() / result.regret_of(best).mean())
+        assert first.at_most == SETTINGS[name].bar_rival
+        assert bar(report, f"{name}: evidence TS over {best}").at_most is None
 
 
 def test_offsets_are_compared_with_no_offset(everyday):
-    checks = summarise(everyday).checks
-
-    assert [check.setting for check in checks] == ["offset-10"] * 3
-    for check, name in zip(checks, ("evidence UCB", "evidence RandUCB", "evidence TS"), strict=True):
-        assert check.first == f"{name}, rewards around 10"
+    for name in ("evidence UCB", "evidence RandUCB", "evidence TS"):
+        check = bar(summarise(everyday), f"{name}, rewards around 10 over")
+        far, near = (everyday[one].regret_of(name).mean() for one in ("offset-10", "offset-0"))
+        assert_allclose(check.measured, far / near)
         assert (check.at_least, check.at_most) == (0.97, 1.03)
-        assert_allclose(check.first_regret, everyday["offset-10"].regret_of(name).mean())
-        assert_allclose(check.second_regret, everyday["offset-0"].regret_of(name).mean())
-
-
-def test_everyday_rows_are_written_as_the_others_are(everyday):
-    report = summarise(everyday)
-    said = json.loads(json.dumps(report.to_dict()))
-    lines = [line for line in regret_markdown(report).splitlines() if line.startswith("|")]
-
-    assert [row["setting"] for row in said["everyday"]] == [row.setting for row in report.everyday]
-    assert said["everyday"][0]["rival"] == report.everyday[0].rival
-    assert len(said["everyday"][0]["ratios"]) == 3
-    assert sum(row.title in line for row in report.everyday for line in lines) >= 5
-    assert len({line.count("|") for line in lines[:7]}) == 1
 
 
 def test_other_seeds_can_be_asked_for():

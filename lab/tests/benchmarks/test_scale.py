@@ -1,49 +1,37 @@
-import json
-import sys
+import os
 
+import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from posse.errors import InvalidValue
 from posse_lab.benchmarks import scale
-from posse_lab.benchmarks.scale import ScaleReport, jobs_up_to, measure_scale, run_job
-from posse_lab.benchmarks.sized import Job
+from posse_lab.benchmarks.scale import Job, jobs_up_to, measure, measure_behind, measure_scale, report_of, summary
+
+TINY = Job(n_tasks=80, n_arms=3, n_features=4, rewards=20, decisions=300, repeats=2, background=0.0)
 
 
-def result(n_tasks, *, median=1e-5, first=1e-5, behind=1e-3, notes=()):
-    latencies = {"best": 1e-6, "median": median, "p99.9": 5e-5, "longest": 1e-2, "calls": 10.0}
+def result(n_tasks, *, median=1e-5, first=1e-5, behind=1e-3):
+    latencies = {"median": median, "p99.9": 5e-5, "longest": 1e-2, "calls": 10.0}
     return {
-        "job": {"n_tasks": n_tasks, "n_arms": 5, "n_features": 10, "rewards": 20},
-        "rows_per_second": 1.5e6,
-        "refresh": 30.0,
-        "resident": 6e9,
-        "peak": 7.9e9,
-        "decide": latencies,
-        "decide_first": latencies | {"median": first},
-        "decide_behind": latencies | {"p99.9": behind} if behind else {},
+        "rows_per_second": 1.5e6, "refresh": 30.0, "resident": 6e9, "peak": 7.9e9, "decide": latencies, "files": {},
+        "decide_first": latencies | {"median": first}, "decide_behind": latencies | {"p99.9": behind} if behind else {},
         "decide_paced": latencies | {"p99.9": 3e-3},
-        "refreshes": [31.0],
-        "files": {},
-        "notes": list(notes),
-    }
+    }  # fmt: skip
 
 
 def test_sizes_are_tenfold_up_to_the_largest():
     assert [job.n_tasks for job in jobs_up_to(1_000_000)] == [1_000, 10_000, 100_000, 1_000_000]
     assert [job.n_tasks for job in jobs_up_to(30_000)] == [1_000, 10_000, 30_000]
-    assert [job.n_tasks for job in jobs_up_to(1_000)] == [1_000]
     assert [job.files for job in jobs_up_to(1_000_000)] == [True, True, True, False]
     # Small fleets learn so quickly that once is not enough.
     assert [job.repeats for job in jobs_up_to(100_000)] == [5, 5, 1]
-    assert {(job.n_arms, job.n_features, job.rewards) for job in jobs_up_to(1_000_000)} == {(5, 10, 20)}
-
-
-def test_too_small_a_size_is_refused():
-    with pytest.raises(InvalidValue, match="--largest must be at least 1000, but 50 came"):
+    with pytest.raises(InvalidValue, match="--largest to be at least 1000, got 50"):
         jobs_up_to(50)
 
 
 def test_bars_are_about_a_million_tasks():
-    report = ScaleReport({1_000: result(1_000), 1_000_000: result(1_000_000, median=1.9e-5, first=2.1e-5)}, [])
+    report = report_of({1_000: result(1_000), 1_000_000: result(1_000_000, median=1.9e-5, first=2.1e-5)})
 
     assert [(bar.measured, bar.met) for bar in report.bars] == [
         (1.5e6, True), (30.0, True), (pytest.approx(7.9), True), (pytest.approx(1.9), True),
@@ -52,61 +40,80 @@ def test_bars_are_about_a_million_tasks():
 
 
 @pytest.mark.parametrize(
-    ("results", "notes"),
+    ("results", "missing"),
     [
-        ({1_000: result(1_000)}, ["needs 1,000,000 tasks"] * 7),
-        ({1_000_000: result(1_000_000)}, ["", "", "", "needs 1,000 tasks", "needs 1,000 tasks", "", ""]),
-        (
-            {1_000: result(1_000), 1_000_000: result(1_000_000, behind=None)},
-            ["", "", "", "", "", "no refresh in the background", ""],
-        ),
+        ({1_000: result(1_000)}, [0, 1, 2, 3, 4, 5, 6]),
+        ({1_000_000: result(1_000_000)}, [3, 4]),
+        ({1_000: result(1_000), 1_000_000: result(1_000_000, behind=None)}, [5]),
     ],
 )
-def test_what_was_not_measured_is_no_verdict(results, notes):
-    bars = ScaleReport(results, []).bars
-    assert [bar.note for bar in bars] == notes
-    assert [bar.met is None for bar in bars] == [bool(note) for note in notes]
+def test_what_was_not_measured_is_no_verdict(results, missing):
+    assert [i for i, bar in enumerate(report_of(results).bars) if bar.met is None] == missing
 
 
-def test_notes_and_failures_are_kept_and_the_rest_goes_on(monkeypatch):
-    def run(job, say):
-        say("at work")
-        return (None, "no memory") if job.n_tasks == 2_000 else (result(job.n_tasks, notes=["a note"]), "")
+def test_everything_is_measured():
+    found = measure(TINY)
 
-    monkeypatch.setattr(scale, "run_job", run)
-    said = []
-    report = measure_scale([Job(n_tasks=n) for n in (1_000, 2_000, 3_000)], said.append)
+    assert found["rows_per_second"] > 0
+    assert found["refresh"] > 0
+    assert found["decide_first"]["calls"] == 80  # every task once, then each again
+    assert found["decide"]["calls"] == 3 * 80
+    assert 0 < found["decide"]["median"] <= found["decide"]["p99.9"] <= found["decide"]["longest"]
+    assert len(found["refreshes"]) == 1
+    assert set(found["files"]) == {"save", "load", "load_one", "bytes"}
+    assert 0 < found["resident"] <= found["peak"]
+    assert len(report_of({80: found}).tables) == 2
 
-    assert list(report.results) == [1_000, 3_000]
-    assert report.notes == ["a note", "2,000 tasks: no memory"]
-    assert said == ["1,000 tasks: at work", "2,000 tasks: at work", "3,000 tasks: at work"]
-    assert json.loads(json.dumps(report.to_dict()))["results"][1]["job"]["n_tasks"] == 3_000
+
+def test_a_summary_of_latencies():
+    said = summary(iter(np.arange(1001.0)))
+    assert_allclose([said["median"], said["p99.9"], said["longest"], said["calls"]], [500.0, 999.0, 1000.0, 1001])
+    assert summary(iter([])) == {}
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [
-        ("import sys; sys.exit('Trouble: at sea')", "Trouble: at sea"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended by signal 9, perhaps for want of memory"),
-        ("", "it said nothing"),
-    ],
-)
-def test_a_process_that_fails_says_why(monkeypatch, tmp_path, program, words):
-    script = tmp_path / "python"
-    script.write_text(f"#!{sys.executable}\n{program}\n")
-    script.chmod(0o755)
-    monkeypatch.setattr(scale.sys, "executable", str(script))
+def test_decisions_go_on_while_a_refresh_runs_with_and_without_pauses(monkeypatch):
+    class Fleet:
+        """Refreshes for a while after each start; decides at once."""
 
-    assert run_job(Job(n_tasks=5), lambda _: None) == (None, words)
+        def __init__(self):
+            self.left, self.started, self.decided, self.rows = 0, 0, 0, 0
+
+        @property
+        def refreshing(self):
+            self.left -= 1
+            return self.left > 0
+
+        def refresh(self, wait):
+            assert wait is False
+            self.started += 1
+            self.left = 50
+
+        def learn_many(self, table):
+            self.rows += len(table)
+
+        def decide(self, task, context):
+            assert self.left > 0
+            self.decided += 1
+
+    monkeypatch.setattr(scale, "TURN", 0.0)
+    fleet = Fleet()
+    found = measure_behind(fleet, TINY)
+
+    assert fleet.started == len(found["refreshes"]) == 1
+    assert fleet.rows == 80  # a twentieth more, so that there is something to estimate
+    assert found["decide_behind"]["calls"] + found["decide_paced"]["calls"] == fleet.decided > 10
+    assert found["decide_paced"]["median"] < 1e-3  # pauses are not counted
+
+
+def end(job):
+    os._exit(9)
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_measures_a_fleet():
-    stages = []
-    job = Job(n_tasks=60, n_arms=2, n_features=2, decisions=10, background=0.0, files=False)
-    found, problem = run_job(job, stages.append)
-
-    assert problem == ""
-    assert found["job"]["n_tasks"] == 60
-    assert found["learned"][0][0] == 1000
-    assert "refresh" in stages
+def test_every_size_has_a_process_and_the_end_of_one_is_not_the_end(monkeypatch):
+    begun = []
+    report = measure_scale([Job(n_tasks=60, n_arms=2, n_features=2, decisions=10, background=0.0)], begun.append)
+    assert begun == ["60 tasks"]
+    assert report.data["results"][0]["job"]["n_tasks"] == 60
+    monkeypatch.setattr(scale, "measure", end)
+    assert "perhaps for want of memory" in measure_scale([TINY]).notes[-1]

@@ -1,34 +1,27 @@
-"""``posse lab bench soak``: it notices what is lost, and finds nothing where nothing is."""
+"""``posse lab bench soak``: it finds nothing where nothing is lost, and notices memory that grows."""
 
 import pytest
 
-from posse_lab.benchmarks.soak import QUICK, Soak, measure_soak
+from posse_lab.benchmarks.soak import QUICK, growth, measure_soak
 
 
 @pytest.mark.slow
 def test_a_short_soak_loses_nothing():
-    found = measure_soak(QUICK)
-    assert found.pairs > 50
-    assert set(found.done) >= {"kill", "erase"}
-    assert [bar.met for bar in found.bars()][:4] == [True] * 4, found.wrong
+    report = measure_soak(QUICK)
+    assert report.data["answers"] > 50
+    assert set(report.data["done"]) >= {"kill", "export"}
+    assert [bar.met for bar in report.bars][:2] == [True, True], report.notes
 
 
 def test_memory_that_grows_is_seen_within_a_life():
-    flat = Soak(memory=[(i, 1, 100 + i % 2) for i in range(200)])
-    assert flat.growth == pytest.approx(0.0, abs=0.02)
-    grown = Soak(memory=[(i, 1, 100 + i) for i in range(200)])
-    assert grown.growth > 0.4
-    assert [bar.met for bar in grown.bars()][-1] is False
-    assert Soak(memory=[(i, i, 100 + i) for i in range(40)]).growth is None
+    assert growth([[100 + i % 2 for i in range(200)]]) == pytest.approx(0.0, abs=0.02)
+    assert growth([[100 + i for i in range(200)]]) > 0.4
+    assert growth([[100 + i] for i in range(40)]) is None
 
 
 def test_memory_that_grows_is_seen_from_life_to_life():
     def lives(step):
-        return Soak(memory=[(i, life, i + 100 + step * life) for life in range(6) for i in range(30)])
+        return [[i + 100 + step * life for i in range(30)] for life in range(6)]
 
-    assert lives(0).growth == 0.0
-    assert lives(20).growth > 0.3
-
-
-def test_what_is_wrong_breaks_a_promise():
-    assert [bar.met for bar in Soak(lost=1, twice=1, different=1, wrong=["500"]).bars()][:4] == [False] * 4
+    assert growth(lives(0)) == 0.0
+    assert growth(lives(20)) > 0.3

@@ -3,20 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from posse_lab.benchmarks import calls
-from posse_lab.benchmarks.calls import Row
-from posse_lab.benchmarks.floor import Floor
+from posse.policies import EbmTS
+from posse_lab.benchmarks import step
 from posse_lab.benchmarks.machine import Timing
-from posse_lab.benchmarks.peak import Rate
-from posse_lab.benchmarks.step import BASE, QUICK, Plan, StepReport, measure_step
+from posse_lab.benchmarks.step import BASE, QUICK, Plan, Row, amortised_update, measure_step, report_of
 from posse_lab.benchmarks.workload import Size
 
-
-@pytest.fixture(scope="module")
-def measured():
-    names = []
-    plan = replace(QUICK, at_least=1e-4, rounds=1)
-    return plan, measure_step(plan, names.append), names
+SIZE = Size(6, 3, 4)
 
 
 def test_one_of_tasks_arms_and_features_is_varied_at_a_time():
@@ -28,45 +21,59 @@ def test_one_of_tasks_arms_and_features_is_varied_at_a_time():
     assert {size.n_features for size in sizes} == {3, 10, 32}
 
 
-def test_everything_is_measured_at_every_size(measured):
-    plan, report, names = measured
-    once = {calls.CHOOSE_TS, calls.CHOOSE_UCB, calls.UPDATE, calls.DECIDE, calls.DECIDE_NAMED, calls.REWARD}
+def test_everything_is_measured_at_every_size(monkeypatch):
+    monkeypatch.setattr(step, "N_CALLS", 20)
+    monkeypatch.setattr(step, "N_REWARDS", 30)
+    names = []
+    plan = replace(QUICK, base=SIZE, at_least=1e-4, rounds=1, tasks=(6,), arms=(2,), features=(4,), batch=(6, 300))
+    report = measure_step(plan, names.append)
+    rows = json.loads(json.dumps(report.data))["rows"]
 
     for size in plan.sizes:
-        assert once | {calls.REFRESH} <= {row.what for row in report.rows if row.size == size}
-    assert {calls.AMORTISED, calls.LEARN_MANY, calls.DECIDE_MANY} <= {row.what for row in report.rows}
-    assert [floor.size.n_features for floor in report.floors] == [10, 32]
+        assert set(step.HEADINGS) <= {row["what"] for row in rows if row["n_arms"] == size.n_arms}
+    assert {step.AMORTISED, step.LEARN_MANY, step.DECIDE_MANY, step.DECIDE_TABLE} <= {row["what"] for row in rows}
+    assert all(0 < row["best"] <= row["median"] for row in rows)
     assert len(names) == plan.n_stages
+    assert len(report.tables[0].rows) == len(plan.sizes)
 
 
-def test_a_row_is_that_of_the_base_or_the_only_one():
-    rows = [Row("a", Size(2, 5, 10), 1.0, 1.0, 1), Row("a", BASE, 2.0, 2.0, 1), Row("b", Size(3, 5, 10), 3.0, 3.0, 1)]
-    report = StepReport(BASE, rows, [], Rate(1e9, 1e9))
+def test_amortised_updates_learn_everything_from_nothing_and_refresh(monkeypatch):
+    made = []
 
-    assert report.row("a").best == 2.0
-    assert report.row("b").best == 3.0
+    class Noted(EbmTS):
+        def __init__(self, **settings):
+            super().__init__(**settings)
+            made.append(self)
+
+    monkeypatch.setattr(step, "EbmTS", Noted)
+    row = amortised_update(SIZE, 500, rounds=2)
+
+    assert (row.what, row.timing.calls) == (step.AMORTISED, 500)
+    # One to compile with, one for each round.
+    assert [policy.statistics.count.sum() for policy in made] == [200, 500, 500]
+    assert made[1].prior_report.iterations > 0
+
+
+def test_what_is_prepared_is_not_timed(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(step.time, "perf_counter", lambda: now[0])
+
+    def spend(seconds):
+        def work(*_):
+            now[0] += seconds
+
+        return work
+
+    timing = step._timed("x", SIZE, spend(100.0), spend(6.0), calls=3, rounds=2).timing
+    assert (timing.best, timing.median) == (2.0, 2.0)
 
 
 def test_bars_are_held_against_the_best_at_the_base():
-    whats = (calls.CHOOSE_TS, calls.CHOOSE_UCB, calls.UPDATE, calls.AMORTISED, calls.DECIDE, calls.DECIDE_NAMED)
-    rows = [Row(what, size, best, 1.0, 1) for what in whats for size, best in ((Size(9, 5, 10), 1.0), (BASE, 2.5e-6))]
-    rates = Rate(4750e6, 1.0), Rate(1e15, 1.0)  # a floor of a microsecond
-    floor = Floor(Size(10, 5, 10), *rates, Timing(4.1e-6, 9.0, 1))
-    report = StepReport(BASE, rows, [floor], Rate(1e9, 1e9))
-    bars = {bar.what: bar for bar in report.bars}
+    whats = [*step.HEADINGS, step.AMORTISED]
+    sizes = ((Size(9, 5, 10), 1.0), (BASE, 2.5e-6))
+    rows = [Row(what, size, Timing(best, 1.0, 1)) for what in whats for size, best in sizes]
+    bars = {bar.what: bar for bar in report_of(rows, BASE).bars}
 
-    assert [(bar.at_most, bar.met) for bar in report.bars] == [
-        (3.0, True), (3.0, True), (2.0, False), (25.0, True), (20.0, True), (20.0, True), (4.0, False),
-    ]  # fmt: skip
-    assert bars["Posse.decide"].measured == pytest.approx(2.5)
-    assert bars["step over its floor, d=10, 10 tasks"].measured == pytest.approx(4.1)
-
-
-def test_the_report_is_plain_and_whole(measured):
-    _, report, _ = measured
-    said = json.loads(json.dumps(report.to_dict()))
-
-    assert len(said["rows"]) == len(report.rows)
-    assert said["floors"][0]["ratio"] == report.floors[0].ratio
-    assert said["memory_floor_seconds"] == pytest.approx(said["bytes_of_task"] / report.memory.best)
-    assert [bar["what"] for bar in said["bars"]] == [bar.what for bar in report.bars]
+    assert bars[step.CHOOSE_TS].met
+    assert bars[step.DECIDE].measured == pytest.approx(2.5)
+    assert not bars[step.UPDATE].met

@@ -14,7 +14,6 @@ from posse_lab.benchmarks.workload import (
     new_fleet,
     table_of,
     tables,
-    task_name,
     taught_fleet,
     taught_policy,
 )
@@ -54,7 +53,7 @@ def test_a_table_names_what_a_fleet_knows():
     table = table_of(rows, SIZE.n_arms)
 
     assert table.columns == ["task", "arm", *feature_names(3), "reward"]
-    assert table["task"].to_list() == [task_name(task) for task in rows.tasks]
+    assert table["task"].to_list() == rows.tasks.tolist()
     assert table["arm"].to_list() == [f"arm-{arm}" for arm in rows.arms]
     assert_array_equal(table["x1"].to_numpy(), rows.contexts[:, 1])
     assert new_fleet(SIZE).learn_many(table) == 30

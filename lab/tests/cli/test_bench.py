@@ -1,3 +1,5 @@
+"""The commands: what they are asked, and what they leave. What they measure is tested beside it."""
+
 import json
 from dataclasses import replace
 
@@ -5,84 +7,116 @@ import pytest
 from typer.testing import CliRunner
 
 from posse.cli.main import app
-from posse.errors import InvalidValue
+from posse.errors import InvalidValue, MissingDependency
+from posse_lab.benchmarks import scale, serve
+from posse_lab.benchmarks.peers import catalogue
+from posse_lab.benchmarks.peers import run as peers
+from posse_lab.benchmarks.report import Report
 from posse_lab.benchmarks.settings import SETTINGS
+from posse_lab.benchmarks.workload import Size
 
 
 @pytest.fixture
 def run(monkeypatch):
-    # The real settings with few steps: what they measure is the benchmark's business, not the command's.
+    # The real settings with few steps.
     for name, setting in SETTINGS.items():
         monkeypatch.setitem(SETTINGS, name, replace(setting, horizon=15))
+    monkeypatch.setattr(
+        peers, "QUICK", replace(peers.QUICK, size=Size(3, 2, 2), n_steps=20, turn_seconds=1e-3, turns=1)
+    )
+    monkeypatch.setattr(catalogue, "installed", lambda _: False)
     monkeypatch.delenv("POSSE_DATA", raising=False)
-    runner = CliRunner()
-
-    def call(*arguments):
-        fixed = ["lab", "bench", "regret", "--seeds", "2", "--workers", "1"]
-        return runner.invoke(app, [*fixed, *map(str, arguments)], catch_exceptions=False)
-
-    return call
+    return lambda *words: CliRunner().invoke(app, ["lab", "bench", *map(str, words)], catch_exceptions=False)
 
 
-@pytest.mark.slow
-@pytest.mark.slow
-def test_the_table_shows_the_settings_that_were_asked_for(run):
-    done = run("--only", "uniform", "--only", "one-task")
-
-    assert "uniform" in done.stdout
-    assert "one-task" in done.stdout
-    assert "balanced" not in done.stdout
-    assert "one-task: 2 seeds done (4 of 4)" in done.stderr
+def regret(run, *words):
+    return run("regret", "--seeds", 2, "--workers", 1, *words)
 
 
-def test_files_hold_what_was_shown(run, tmp_path):
-    out, markdown = tmp_path / "new" / "folder", tmp_path / "table.md"
-    done = run("--only", "scaled", "--out", out, "--markdown", markdown)
+def test_regret_leaves_what_was_shown_and_continues(run, tmp_path):
+    out = tmp_path / "new" / "folder"
+    first = regret(run, "--only", "scaled", "--out", out)
 
     assert {file.name for file in out.iterdir()} == {"balanced.parquet", "scaled.parquet", "regret.json"}
     said = json.loads((out / "regret.json").read_text())
-    ratio = said["rows"][0]["ratios"][0]["ratio"]
-    assert f"{ratio:.3f} (" in done.stdout
-    assert f"{ratio:.3f} (" in markdown.read_text()
-    assert f"wrote {markdown}" in done.stdout
+    assert [row["setting"] for row in said["rows"]] == ["balanced", "scaled"]
+    assert "balanced: evidence UCB over paper ebmUCB" in first.stdout
+    assert f"wrote {out / 'regret.json'}" in first.stdout
+    before = (out / "scaled.parquet").read_bytes()
+    assert regret(run, "--only", "scaled", "--out", out).stdout == first.stdout
+    assert (out / "scaled.parquet").read_bytes() == before
 
 
-def test_the_same_command_continues_and_says_the_same(run, tmp_path):
-    first = run("--only", "odd", "--out", tmp_path)
-    before = (tmp_path / "odd.parquet").read_bytes()
-    second = run("--only", "odd", "--out", tmp_path)
-
-    assert second.stdout == first.stdout
-    assert (tmp_path / "odd.parquet").read_bytes() == before
-
-
+@pytest.mark.slow
 def test_without_data_everything_else_runs_and_a_note_says_what_was_skipped(run, tmp_path):
-    done = run("--data", tmp_path)
+    done = regret(run, "--data", tmp_path)
 
     assert "skipped sarcos: no file" in done.stdout
-    assert "skipped letter: no file" in done.stdout
     for name in SETTINGS.keys() - {"sarcos", "letter", "odd", "no-odd"}:
         assert name in done.stdout
 
 
+def test_calibration_leaves_what_was_shown(run, tmp_path):
+    words = ("calibration", "--seeds", 2, "--workers", 1, "--only", "cannot-know", "--first-seed", 5)
+    done = run(*words, "--out", tmp_path)
+
+    assert "one reward: width of the interval / truth" in done.stdout
+    assert "cannot-know: 2 seeds done (2 of 2)" in done.stderr
+    said = json.loads((tmp_path / "calibration.json").read_text())
+    assert (said["benchmark"], said["seeds"], said["first_seed"], len(said["bars"])) == ("calibration", 2, 5, 8)
+
+
+def test_without_peers_posse_runs_alone_and_says_so(run, tmp_path):
+    done = run("peers", "--quick", "--workers", 1, "--seeds", 3, "--out", tmp_path / "bench")
+
+    flat = " ".join(done.stdout.split())
+    assert "No peer is installed, so only posse's own entries ran" in flat
+    assert "skipped river: river is not installed: pip install './lab[peers]'" in flat
+    said = json.loads((tmp_path / "bench" / "peers.json").read_text())
+    assert (said["seeds"], said["n_steps"], len(said["rows"])) == (3, 20, 3)
+
+
+def test_options_make_the_plan_of_serve(run, monkeypatch, tmp_path):
+    plans = []
+    monkeypatch.setattr(serve, "measure_serve", lambda plan, begin: plans.append(plan) or Report(name="serve"))
+    out = ("--out", tmp_path)
+    run("serve", *out)
+    run("serve", *out, "--quick", "--no-sqlite", "--postgres", "--rate", 1200, "--seconds", 30, "--connections", 32)
+    run("serve", *out, "--database", "postgresql://h/d", "--tasks", 50)
+    assert plans == [
+        serve.Plan(),
+        replace(serve.QUICK, sqlite=False, postgres=True, rate=1200.0, seconds=30.0, connections=32),
+        replace(serve.Plan(), postgres=True, database="postgresql://h/d", n_tasks=50),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["step", "scale", "serve"])
+def test_a_quick_run_leaves_a_report(run, tmp_path, name, monkeypatch):
+    monkeypatch.setattr(scale, "jobs_up_to", lambda largest, *, quick: [scale.Job(n_tasks=60, background=0.0)])
+    done = run(name, "--quick", "--out", tmp_path)
+
+    said = json.loads((tmp_path / f"{name}.json").read_text())
+    assert "What was promised" in done.stdout
+    assert said["bars"]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("words", "error", "match"),
     [
-        (["--only", "uniforn"], "did you mean 'uniform'"),
-        (["--only", "uniform", "--seeds", "0"], "seeds to be at least 1"),
-        (["--only", "uniform", "--workers", "0"], "workers to be at least 1"),
-        (["--only", "uniform", "--markdown", "no/such/folder/table.md"], "needs a folder that exists"),
+        (("regret", "--only", "uniforn"), InvalidValue, "did you mean 'uniform'"),
+        (("regret", "--only", "uniform", "--seeds", "0"), InvalidValue, "seeds to be at least 1"),
+        (("regret", "--only", "uniform", "--workers", "0"), InvalidValue, "workers to be at least 1"),
+        (("calibration", "--only", "clicks"), InvalidValue, "did you mean 'rare-clicks'"),
+        (("calibration", "--only", "offsets", "--seeds", "0"), InvalidValue, "seeds to be at least 1"),
+        (("features", "--only", "nothing"), InvalidValue, "no row 'nothing'; the rows are regions"),
+        (("scale", "--largest", "10"), InvalidValue, "--largest to be at least 1000"),
+        (("serve", "--no-sqlite"), InvalidValue, "there is nothing to measure"),
+        (("peers", "--only", "vw"), InvalidValue, "no entry 'vw'"),
+        (("peers", "--only", "river"), MissingDependency, "river was asked for"),
+        (("peers", "--steps", "0"), InvalidValue, "n_steps to be at least 1, got 0"),
     ],
 )
-def test_bad_input_is_one_clear_error(run, arguments, words):
-    with pytest.raises(InvalidValue, match=words):
-        run(*arguments)
-
-
-def test_the_commands_explain_themselves():
-    runner = CliRunner()
-
-    assert "bench" in runner.invoke(app, ["--help"]).stdout
-    assert "regret" in runner.invoke(app, ["lab", "bench", "--help"]).stdout
-    for option in ("--seeds", "--workers", "--data", "--only", "--out", "--markdown"):
-        assert option in runner.invoke(app, ["lab", "bench", "regret", "--help"], env={"COLUMNS": "160"}).stdout
+def test_bad_input_is_one_clear_error(run, words, error, match):
+    with pytest.raises(error, match=match):
+        run(*words)

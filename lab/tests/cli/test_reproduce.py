@@ -204,7 +204,7 @@ def test_names_of_claims_are_never_cut(run, tmp_path):
 
 def test_the_command_reports_an_error_in_one_line_and_status_2(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "posse", "reproduce", "nothing"],
+        [sys.executable, "-m", "posse", "lab", "reproduce", "nothing"],
         capture_output=True,
         text=True,
         check=False,
@@ -221,7 +221,7 @@ def test_the_command_explains_itself():
     runner = CliRunner()
     shown = runner.invoke(app, ["lab", "reproduce", "--help"], env={"COLUMNS": "160"}).stdout
 
-    assert "reproduce" in runner.invoke(app, ["--help"]).stdout
+    assert "reproduce" in runner.invoke(app, ["lab", "--help"]).stdout
     for option in ("--seeds", "--workers", "--out", "--data", "--quick", "--redraw", "--set", "NAME=VALUE", "all"):
         assert option in shown
     assert "POSSE_DATA" in shown

@@ -11,6 +11,8 @@ from posse.errors import InvalidValue, PosseError, ResultFileError, SettingsDiff
 
 SMALL = ["lab", "simulate", "-N", "3", "-K", "2", "-d", "2", "-n", "40", "--seeds", "3", "--workers", "1"]
 
+MOVING = ("half_life=20", "change_every=10", "change_share=0.5", "population_moves=true")
+
 
 @pytest.fixture
 def run():
@@ -32,7 +34,7 @@ def test_simulate_prints_every_policy_with_its_settings(run):
 
 @pytest.mark.slow
 def test_simulate_compares_policies_for_clicks_where_the_world_pays_clicks(run):
-    done = run(*SMALL, "--rewards", "binary", "--contexts", "intercept", "--base-rate", "0.2", "--json")
+    done = run(*SMALL, "--set", "rewards=binary", "--set", "contexts=intercept", "--set", "base_rate=0.2", "--json")
     policies = {row["policy"] for row in json.loads(done.stdout)["policies"]}
     assert {"familyUCB", "LogisticTS", "LogisticTS pooled", "ebmUCB (prior=evidence)"} <= policies
 
@@ -52,9 +54,10 @@ def test_simulate_json_agrees_with_the_result_file(run, tmp_path):
 def test_every_setting_of_the_world_reaches_it(run):
     said = json.loads(
         run(
-            *SMALL, "-p", "lin-ucb", "--json", "--noise-sd", "0.5,2", "--arrivals", "0.5,0.25,0.25",
-            "--contexts", "uniform", "--covariance", "2,0.5", "--shared-sd", "3", "--track-task", "1", "--appendix",
-            "--odd-share", "0.3", "--odd-scale", "4", "--feature-scale", "2,5",
+            *SMALL, "-p", "lin-ucb", "--json", "--track-task", "1", "--appendix", "--set", "noise_sd=[0.5,2]",
+            "--set", "arrivals=[0.5,0.25,0.25]", "--set", "contexts=uniform", "--set", "shared_sd=3",
+            "--set", "heterogeneity=[[2,0],[0,0.5]]", "--set", "odd_share=0.3", "--set", "odd_scale=4",
+            "--set", "feature_scale=[2,5]",
         ).stdout
     )  # fmt: skip
 
@@ -77,15 +80,6 @@ def test_every_setting_of_the_world_reaches_it(run):
     assert "expected_regret" in said["policies"][0]
 
 
-def test_a_covariance_may_come_from_a_file(run, tmp_path):
-    matrix = tmp_path / "covariance.csv"
-    matrix.write_text("2,0.5\n0.5,1\n")
-
-    said = json.loads(run(*SMALL, "-p", "lin-ucb", "--json", "--covariance", matrix).stdout)
-
-    assert said["settings"]["world"]["heterogeneity"] == [[2.0, 0.5], [0.5, 1.0]]
-
-
 def test_simulate_draws_where_it_was_told(run, tmp_path):
     pictures = [tmp_path / "regret.png", tmp_path / "regret.svg"]
     run(*SMALL, "-p", "lin-ucb", "--plot", pictures[0], "--plot", pictures[1])
@@ -104,11 +98,11 @@ def test_simulate_draws_where_it_was_told(run, tmp_path):
         (["-p", "ebm-ucb:prior=nonsense"], InvalidValue, "prior to be one of"),
         (["-p", "lin-ucb", "-p", "lin-ucb"], InvalidValue, "twice"),
         (["--seeds", "0"], InvalidValue, "seeds to be at least 1"),
-        (["--noise-sd", "loud"], InvalidValue, "numbers separated by commas"),
-        (["--contexts", "round"], InvalidValue, "contexts to be one of"),
-        (["--covariance", "1,-2"], PosseError, "smallest eigenvalue of -2"),
-        (["--covariance", "1,2,3"], InvalidValue, "heterogeneity to have shape"),
-        (["--covariance", "no-such-file.csv"], InvalidValue, "no covariance file"),
+        (["--set", "noise_sd=loud"], PosseError, "noise_sd"),
+        (["--set", "colour=3"], InvalidValue, "one of noise_sd, .*got 'colour=3'"),
+        (["--set", "contexts=round"], InvalidValue, "contexts to be one of"),
+        (["--set", "heterogeneity=[[1,0],[0,-2]]"], PosseError, "smallest eigenvalue of -2"),
+        (["--set", "heterogeneity=[[1,2,3]]"], PosseError, "heterogeneity"),
         (["--plot", "regret.bmp"], InvalidValue, "to end in .png, .svg or .pdf"),
     ],
 )
@@ -171,8 +165,8 @@ def test_paper_says_which_exploration_the_rivals_used(run, tmp_path):
 def test_simulate_lets_worlds_change(run):
     still, moving = (
         json.loads(run(*SMALL, "-p", "ebm-ucb:prior=evidence,drift=learn", "--json", *more).stdout)
-        for more in ((), ("--half-life", "20", "--change-every", "10", "--change-share", "0.5", "--population-moves"))
+        for more in ((), tuple(part for each in MOVING for part in ("--set", each)))
     )
     assert still["policies"] != moving["policies"]
     with pytest.raises(InvalidValue, match="pass half_life or change_every"):
-        run(*SMALL, "-p", "ebm-ucb", "--change-share", "0.5")
+        run(*SMALL, "-p", "ebm-ucb", "--set", "change_share=0.5")

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import threading
-import time
 import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -138,55 +137,20 @@ class Server:
 
     def __init__(self):
         self.content = b""
-        self.etag = '"one"'
-        self.modified = "Mon, 06 Jul 2004 10:00:00 GMT"
-        self.cuts = []  # bytes after which each of the next answers ends
+        self.cut = None  # bytes after which the answer ends
         self.statuses = []  # codes that the next requests get, before anything else is considered
-        self.ranges = True  # honour Range
-        self.minds_if_range = True
-        self.shift = 0  # bytes by which a continuation starts late
         self.says_length = True
-        self.stall = 0.0  # seconds before a body begins
-        self.after = None  # called after each request, e.g. to change the file
         self.asked = []
         self.address = ""
 
     def answer(self, handler):
         self.asked.append(dict(handler.headers))
-        if self.statuses:
-            self._plain(handler, self.statuses.pop(0))
-            return
-        start, code = 0, 200
-        wanted = handler.headers.get("Range")
-        valid = handler.headers.get("If-Range") in (self.etag, self.modified) or not self.minds_if_range
-        if wanted and self.ranges and valid:
-            start, code = int(wanted.removeprefix("bytes=").rstrip("-")), 206
-            if start >= len(self.content):
-                self._plain(handler, 416, {"Content-Range": f"bytes */{len(self.content)}"})
-                return
-        start += self.shift if code == 206 else 0
-        body = self.content[start:]
+        code = self.statuses.pop(0) if self.statuses else 200
         handler.send_response(code)
         if self.says_length:
-            handler.send_header("Content-Length", str(len(body)))
-        if code == 206:
-            handler.send_header("Content-Range", f"bytes {start}-{len(self.content) - 1}/{len(self.content)}")
-        if self.etag:
-            handler.send_header("ETag", self.etag)
-        if self.modified:
-            handler.send_header("Last-Modified", self.modified)
+            handler.send_header("Content-Length", str(len(self.content)))
         handler.end_headers()
-        handler.wfile.flush()
-        time.sleep(self.stall)
-        handler.wfile.write(body[: self.cuts.pop(0)] if self.cuts else body)
-
-    def _plain(self, handler, code, headers=()):
-        handler.send_response(code)
-        for name, value in dict(headers).items():
-            handler.send_header(name, value)
-        handler.send_header("Content-Length", "5")
-        handler.end_headers()
-        handler.wfile.write(b"sorry")
+        handler.wfile.write(self.content[: self.cut])
 
 
 @pytest.fixture
@@ -199,8 +163,6 @@ def server(monkeypatch):
             # A client that gave up is what some of the tests are about.
             with contextlib.suppress(ConnectionError):
                 state.answer(self)
-            if state.after is not None:
-                state.after()
             self.close_connection = True
 
         def log_message(self, *arguments):

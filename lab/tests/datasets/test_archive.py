@@ -28,16 +28,16 @@ def write(tmp_path, zip_file):
 def test_members_are_found_by_their_last_name(write):
     file = write({"a.txt": b"1", "deep/in/b.txt": b"22", "c.txt": b"333", "deep/": b""})
 
-    assert find_members(file, wanted) == {"a.txt": b"1", "b.txt": b"22"}
+    assert find_members(file, "made.zip", wanted) == {"a.txt": b"1", "b.txt": b"22"}
 
 
 @pytest.mark.parametrize("path", ["../../a.txt", "/etc/a.txt", "..\\..\\a.txt", "C:\\a.txt", "x/../../a.txt"])
 def test_only_the_last_name_of_a_path_is_seen(write, path):
-    assert find_members(write({path: b"1"}), wanted) == {"a.txt": b"1"}
+    assert find_members(write({path: b"1"}), "made.zip", wanted) == {"a.txt": b"1"}
 
 
 def test_members_of_an_archive_inside_are_found(write):
-    assert find_members(write({"x/in.ZIP": packed({"y/b.txt": b"22"}), "a.txt": b"1"}), wanted) == {
+    assert find_members(write({"x/in.ZIP": packed({"y/b.txt": b"22"}), "a.txt": b"1"}), "made.zip", wanted) == {
         "a.txt": b"1",
         "b.txt": b"22",
     }
@@ -46,19 +46,19 @@ def test_members_of_an_archive_inside_are_found(write):
 def test_deeper_archives_are_left_alone(write):
     deeper = packed({"in.zip": packed({"a.txt": b"1"})})
 
-    assert find_members(write({"in.zip": deeper}), wanted) == {}
+    assert find_members(write({"in.zip": deeper}), "made.zip", wanted) == {}
 
 
 def test_shadows_of_macos_are_left_alone(write):
-    assert find_members(write({"a.txt": b"1", "__MACOSX/._a.txt": b"x", "__MACOSX/._in.zip": b"x"}), wanted) == {
-        "a.txt": b"1"
-    }
+    assert find_members(
+        write({"a.txt": b"1", "__MACOSX/._a.txt": b"x", "__MACOSX/._in.zip": b"x"}), "made.zip", wanted
+    ) == {"a.txt": b"1"}
 
 
 def test_the_same_member_twice_is_fine_but_not_with_two_contents(write):
-    assert find_members(write({"a.txt": b"1", "copy/a.txt": b"1"}), wanted) == {"a.txt": b"1"}
+    assert find_members(write({"a.txt": b"1", "copy/a.txt": b"1"}), "made.zip", wanted) == {"a.txt": b"1"}
     with pytest.raises(DamagedData, match=r"two different members a\.txt"):
-        find_members(write({"a.txt": b"1", "copy/a.txt": b"2"}), wanted)
+        find_members(write({"a.txt": b"1", "copy/a.txt": b"2"}), "made.zip", wanted)
 
 
 def test_a_member_that_would_grow_too_large_is_refused_unread(write, monkeypatch):
@@ -66,7 +66,7 @@ def test_a_member_that_would_grow_too_large_is_refused_unread(write, monkeypatch
     file = write({"a.txt": bytes(1001)})
 
     with pytest.raises(DamagedData, match=r"'a\.txt' has 1,001 bytes, more than 1,000"):
-        find_members(file, wanted)
+        find_members(file, "made.zip", wanted)
     with pytest.raises(DamagedData, match="more than 1,000"):
         read_member(file, "a.txt")
 
@@ -75,9 +75,9 @@ def test_members_that_are_too_large_together_are_refused(write, monkeypatch):
     monkeypatch.setattr(archive, "LARGEST", 1000)
 
     with pytest.raises(DamagedData, match="holds more than 1,000 bytes"):
-        find_members(write({"a.txt": bytes(600), "b.txt": bytes(600)}), wanted)
+        find_members(write({"a.txt": bytes(600), "b.txt": bytes(600)}), "made.zip", wanted)
     with pytest.raises(DamagedData, match="more than 1,000"):
-        find_members(write({"in.zip": packed({"a.txt": bytes(1001)})}), wanted)
+        find_members(write({"in.zip": packed({"a.txt": bytes(1001)})}), "made.zip", wanted)
 
 
 def test_a_member_that_lies_about_its_size_does_not_become_large(write, monkeypatch):
@@ -89,7 +89,7 @@ def test_a_member_that_lies_about_its_size_does_not_become_large(write, monkeypa
     file.write_bytes(lie)
 
     with pytest.raises(DamagedData, match=r"'a\.txt' cannot be read"):
-        find_members(file, wanted)
+        find_members(file, "made.zip", wanted)
 
 
 def test_a_changed_byte_is_noticed(write):
@@ -108,12 +108,12 @@ def test_a_file_cut_short_is_refused(write, keep):
     file.write_bytes(file.read_bytes()[:keep])
 
     with pytest.raises(DamagedData, match="is not a zip file"):
-        find_members(file, wanted)
+        find_members(file, "made.zip", wanted)
 
 
 def test_an_archive_inside_that_is_none_is_refused(write):
     with pytest.raises(DamagedData, match="is not a zip file"):
-        find_members(write({"in.zip": b"no"}), wanted)
+        find_members(write({"in.zip": b"no"}), "made.zip", wanted)
 
 
 def test_an_encrypted_member_is_refused(write):

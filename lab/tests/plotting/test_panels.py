@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from posse.errors import InvalidValue, ShapeError
-from posse_lab.plotting import Panel, Series, inline_svg, plot_panels
+from posse_lab.plotting import Panel, Series, plot_panels
 from posse_lab.plotting.panels import _vertices_of, thinned
 
 NAMES = (
@@ -84,7 +84,6 @@ def test_panels_of_different_scales_fit_side_by_side_and_on_a_page(tmp_path, rea
     assert "ebmUCB\u20020.00441" in words
     assert "ebmUCB\u2002441,000" in words
     assert sum("note that" in text for text in words) > 3
-    assert len(inline_svg((tmp_path / "figure.svg").read_text(), prefix="a", title="A").encode()) < 150_000
 
 
 def test_a_common_legend_names_each_line_once_in_order_of_first_appearance(tmp_path, read_words):

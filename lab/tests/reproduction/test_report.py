@@ -306,7 +306,7 @@ def test_a_run_that_was_stopped_is_named_and_not_shown(folder, name, key):
     report = write_report(folder, chosen([name, "oracle-regret"]))
     chapter = next(chapter for chapter in report.chapters if chapter.name == name)
 
-    notice = f"The run was stopped on the way ({key}): posse lab reproduce {name} continues it"
+    notice = f"The run was stopped ({key}): posse lab reproduce {name} continues it"
     assert chapter.missing == notice
     assert chapter.pictures + chapter.claims + chapter.files == ()
     assert f"No results. {notice}" in page_words(folder)

@@ -13,7 +13,6 @@ from posse_lab.theory import (
     bayes_radius,
     information,
     information_bound,
-    observed_radius,
     radius,
     standardised_errors,
 )
@@ -283,17 +282,6 @@ def test_bayes_radius_covers_exactly_under_posterior_sampling():
 
     assert abs(np.mean(covered) - 0.8) < 4 * 0.025
     assert abs(np.mean(covered_one) - 0.8) < 4 * 0.025
-
-
-def test_observed_radius_covers_every_step_and_stays_below_the_bound(draw_run):
-    for seed in range(12):
-        run = draw_run(seed)
-        for n in (0, 3, 10, 40):
-            stats = run.statistics(n)
-            reach = observed_radius(stats, run.prior, run.coefficients, DELTA)
-            worst = standardised_errors(posterior(stats, run.prior), run.coefficients).max(axis=1)
-            assert (worst <= reach).all()
-            assert (reach <= radius(run.constants, n + 1, DELTA)).all()
 
 
 def test_standardised_error_is_largest_over_contexts(draw_run):

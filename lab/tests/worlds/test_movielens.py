@@ -51,7 +51,7 @@ def test_no_heterogeneity_makes_tasks_identical(movielens):
 
 def test_without_scikit_learn_it_is_named(movielens, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.mixture", None)
-    with pytest.raises(MissingDependency, match=r"pip install scikit-learn"):
+    with pytest.raises(MissingDependency, match=r"scikit-learn: pip install scikit-learn"):
         population_from_movielens(movielens(), **PAPER)
 
 

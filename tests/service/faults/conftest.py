@@ -2,8 +2,8 @@
 
 import pytest
 
-from .load import Load
-from .serving import Service
+from posse_lab.servers.clients import Load
+from posse_lab.servers.service import Service
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from .checking import check_all, decide, make_fleet, task_path
-from .load import FLEET
-from .serving import BROKEN, Connection, settle
+from posse_lab.servers.checking import check_all, decide, make_fleet, task_path
+from posse_lab.servers.clients import FLEET
+from posse_lab.servers.service import BROKEN, Connection, settle
 
 pytestmark = pytest.mark.slow
 

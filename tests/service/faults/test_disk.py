@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from .checking import check_all, decide, make_fleet, read_log, task_path
-from .load import FLEET
-from .serving import settle
+from posse_lab.servers.checking import check_all, decide, make_fleet, read_log, task_path
+from posse_lab.servers.clients import FLEET
+from posse_lab.servers.service import settle
+
 from .test_workers import workers_of
 
 pytestmark = pytest.mark.slow

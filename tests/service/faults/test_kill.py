@@ -13,8 +13,7 @@ import pytest
 from posse.service.definition import new_definition
 from posse.service.settings import Limits
 from posse.storage import NewDecision, NewReward, open_storage
-
-from .checking import (
+from posse_lab.servers.checking import (
     check_all,
     check_counts,
     check_learned,
@@ -24,8 +23,8 @@ from .checking import (
     read_log,
     task_path,
 )
-from .load import DEFINITION, FLEET
-from .serving import BROKEN, Connection, settle
+from posse_lab.servers.clients import DEFINITION, FLEET
+from posse_lab.servers.service import BROKEN, Connection, settle
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from .checking import (
+from posse_lab.servers.checking import (
     check_all,
     decide,
     decide_and_report,
@@ -18,8 +18,8 @@ from .checking import (
     settle_learned,
     task_path,
 )
-from .load import FLEET
-from .serving import settle
+from posse_lab.servers.clients import FLEET
+from posse_lab.servers.service import settle
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from contextlib import closing
 
 import pytest
 
-from .checking import check_all, make_fleet
-from .load import FLEET
-from .serving import BROKEN, Connection
+from posse_lab.servers.checking import check_all, make_fleet
+from posse_lab.servers.clients import FLEET
+from posse_lab.servers.service import BROKEN, Connection
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from .checking import check_all, check_learned, decide, make_fleet, read_log, settle_learned
-from .serving import BROKEN, Connection, settle
+from posse_lab.servers.checking import check_all, check_learned, decide, make_fleet, read_log, settle_learned
+from posse_lab.servers.service import BROKEN, Connection, settle
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from posse_lab.benchmarks.workload import Size
 PER_TASK, POOLED, TASK_FEATURES, TASK_BLOCKS = "per task", "pooled", "task features", "task blocks"
 RECOMMENDED, TUNED = "recommended", "tuned"
 
-INSTALL = "pip install '.[peers]' in posse's folder"
+INSTALL = "pip install './lab[peers]'"
 
 
 class Entry(ABC):

@@ -57,7 +57,7 @@ class Latency:
 
     def to_dict(self) -> Settings:
         """Return everything as plain values."""
-        return {name: getattr(self, name).to_dict() for name in self.__dataclass_fields__}
+        return {name: getattr(self, name)._asdict() for name in self.__dataclass_fields__}
 
 
 def latency_of(rounds: list[Played]) -> Latency:

@@ -13,7 +13,7 @@ from posse.policies import EbmTS, EbmUCB
 from posse.policies.base import Policy
 from posse.types import Array
 from posse_lab.benchmarks.peers.entry import Entry
-from posse_lab.benchmarks.workload import Size, feature_names, task_name
+from posse_lab.benchmarks.workload import Size, feature_names
 
 TS, UCB, FLEET = "ebmTS", "ebmUCB", "Posse, with ids"
 
@@ -48,7 +48,7 @@ class FleetEntry(Entry):
 
     def given(self, task: int, context: Array, step: int) -> tuple[Any, ...]:  # noqa: ARG002
         """Return the name of the task, and the context."""
-        return task_name(task), context
+        return task, context
 
     def arm(self, decided: Decision) -> int:
         """Return the arm of the decision."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -16,8 +16,9 @@ from posse_lab.benchmarks.peers.entry import RECOMMENDED, TUNED, Peer, version_o
 from posse_lab.benchmarks.peers.jobs import Job, best_of, run_jobs
 from posse_lab.benchmarks.peers.latency import measure_latencies
 from posse_lab.benchmarks.peers.play import play
-from posse_lab.benchmarks.peers.report import PeersReport, Row
+from posse_lab.benchmarks.peers.report import Found, Row
 from posse_lab.benchmarks.peers.stream import TUNING_SEED, draw_stream
+from posse_lab.benchmarks.report import Begin
 from posse_lab.benchmarks.workload import Size
 
 TABLE_SIZE, BLOCK_SIZE = Size(100, 5, 10), Size(1_000, 5, 10)
@@ -95,9 +96,7 @@ def n_stages(plan: Plan, names: Sequence[str]) -> int:
     return 2 + 2 * sum(name in PEERS for name in names) + plan.turns + (4 if BLOCKS in names else 0)
 
 
-def measure_peers(
-    plan: Plan, only: Sequence[str] | None, *, workers: int, begin: Callable[[str], None] = lambda _: None
-) -> PeersReport:
+def measure_peers(plan: Plan, only: Sequence[str] | None, *, workers: int, begin: Begin = lambda _: None) -> Found:
     """Run posse and the peers that are installed.
 
     Parameters
@@ -150,7 +149,7 @@ def measure_peers(
     parsed = None
     if vowpal_wabbit.PEER.package in names:
         parsed = vowpal_wabbit.time_parsed(stream)
-    return PeersReport(
+    return Found(
         size=plan.size,
         n_steps=plan.n_steps,
         seeds=plan.seeds,
@@ -163,7 +162,7 @@ def measure_peers(
     )
 
 
-def _configured(peer: Peer, plan: Plan, workers: int, begin: Callable[[str], None]) -> list[Configured]:
+def _configured(peer: Peer, plan: Plan, workers: int, begin: Begin) -> list[Configured]:
     """Return every form of a library, as recommended and tuned."""
     if peer is POSSE:
         return [Configured(peer, form, "", peer.recommended) for form in peer.forms]

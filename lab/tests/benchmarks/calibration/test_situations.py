@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from posse.errors import InvalidValue
-from posse_lab.benchmarks.calibration import SITUATIONS, chosen_situations, fleets, policies
+from posse_lab.benchmarks.calibration import fleets, policies
+from posse_lab.benchmarks.calibration.situations import SITUATIONS, chosen_situations
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from posse_lab.benchmarks.peers.blocks import BlockRow, Blocks
 from posse_lab.benchmarks.peers.entry import PER_TASK, POOLED, RECOMMENDED, TUNED, Entry
 from posse_lab.benchmarks.peers.latency import Latency
 from posse_lab.benchmarks.peers.play import play
-from posse_lab.benchmarks.peers.report import PeersReport, Row
+from posse_lab.benchmarks.peers.report import Found, Row
 from posse_lab.benchmarks.peers.stream import Stream
 from posse_lab.benchmarks.workload import Size
 
@@ -108,7 +108,7 @@ def report(blocks):
         row("river", PER_TASK, RECOMMENDED, regrets(1400), 11.0, 100.0),
         row("river", PER_TASK, TUNED, regrets(1350), 150.0, 30.0),
     ]
-    return PeersReport(
+    return Found(
         size=Size(100, 5, 10),
         n_steps=2000,
         seeds=3,
@@ -116,7 +116,7 @@ def report(blocks):
         random=[1600.0, 1700.0, 1650.0],
         blocks=blocks,
         parsed=Timing(4e-6, 5e-6, 100),
-        skipped={"mabwiser": "mabwiser is not installed: pip install '.[peers]' in posse's folder"},
+        skipped={"mabwiser": "mabwiser is not installed: pip install './lab[peers]'"},
         versions={"posse": "0.1", "vowpalwabbit": "9.11.9", "river": "0.26.1", "bayesianbandits": "1.5.0"},
     )
 

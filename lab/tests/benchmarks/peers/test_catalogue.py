@@ -16,7 +16,7 @@ def test_what_is_not_installed_is_left_out_with_what_to_do(only_river):
 
     assert run == ["posse", "river"]
     assert list(skipped) == ["vowpalwabbit", "mabwiser", "bayesianbandits", "blocks"]
-    assert skipped["blocks"] == "bayesianbandits is not installed: pip install '.[peers]' in posse's folder"
+    assert skipped["blocks"] == "bayesianbandits is not installed: pip install './lab[peers]'"
 
 
 def test_only_what_was_asked_for_runs_beside_posse(only_river):
@@ -25,7 +25,7 @@ def test_only_what_was_asked_for_runs_beside_posse(only_river):
 
 
 def test_what_was_asked_for_by_name_must_be_there(only_river):
-    with pytest.raises(MissingDependency, match=r"mabwiser was asked for, .* pip install '.\[peers\]'"):
+    with pytest.raises(MissingDependency, match=r"mabwiser was asked for, .* pip install './lab\[peers\]'"):
         chosen(["river", "mabwiser"])
     with pytest.raises(MissingDependency, match="blocks was asked for, but bayesianbandits"):
         chosen(["blocks"])

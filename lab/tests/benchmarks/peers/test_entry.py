@@ -5,7 +5,7 @@ from posse_lab.benchmarks.peers.entry import Peer, library, version_of, words_of
 
 
 def test_a_missing_library_says_how_to_get_it():
-    with pytest.raises(MissingDependency, match=r"no_such_library is not installed: pip install '.\[peers\]'"):
+    with pytest.raises(MissingDependency, match=r"no_such_library is not installed: pip install './lab\[peers\]'"):
         library("no_such_library")
 
 

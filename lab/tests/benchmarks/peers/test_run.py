@@ -48,7 +48,7 @@ def test_posse_runs_alone_where_there_is_no_peer(monkeypatch):
 def test_a_peer_has_a_row_per_form_as_recommended_and_tuned(peer):
     begun = []
     report = measure_peers(SMALL, ["json"], workers=1, begin=begun.append)
-    rows = report.peers
+    rows = report.rows[3:]
 
     assert [(row.form, row.configuration) for row in rows] == [
         (POOLED, RECOMMENDED), (POOLED, TUNED), (PER_TASK, RECOMMENDED), (PER_TASK, TUNED),
@@ -69,7 +69,7 @@ def test_what_is_tuned_is_what_did_best_on_the_tuning_seed(peer):
     assert best == {TUNING_SEED: 0, 0: 2}  # neither is what is recommended
     report = measure_peers(SMALL, ["json"], workers=1)
 
-    assert [row.settings for row in report.peers] == [{"arm": 1}, {"arm": 0}] * 2
+    assert [row.settings for row in report.rows[3:]] == [{"arm": 1}, {"arm": 0}] * 2
 
 
 def test_regret_is_of_the_seeds_that_are_reported(peer):
@@ -78,7 +78,7 @@ def test_regret_is_of_the_seeds_that_are_reported(peer):
     report = measure_peers(SMALL, ["json"], workers=1)
 
     streams = [draw_stream(SMALL.size, seed, SMALL.n_steps) for seed in range(SMALL.seeds)]
-    assert report.peers[0].regret == [stream.regret([1] * SMALL.n_steps)[-1] for stream in streams]
+    assert report.rows[3].regret == [stream.regret([1] * SMALL.n_steps)[-1] for stream in streams]
     assert report.random == [stream.random_regret for stream in streams]
 
 

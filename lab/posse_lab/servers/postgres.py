@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from posse.errors import MissingDependency
-from posse_lab.benchmarks.ports import free_port
+from posse_lab.servers.service import free_port
 
 DEBIAN = Path("/usr/lib/postgresql")
 OWNER = "postgres"  # of a server that is started by root, which PostgreSQL refuses to run as

@@ -96,8 +96,6 @@ class LoadResult:
         Pairs that had arrived and found no free connection until the end.
     processor_seconds : float
         That this process took.
-    timeline : list of dict
-        By second: ``pairs`` finished, and the 99 % quantile ``p99`` of all requests, None where there were none.
     """
 
     pairs: int
@@ -109,7 +107,6 @@ class LoadResult:
     uncertain: int
     unserved: int
     processor_seconds: float
-    timeline: list[dict[str, Any]]
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -170,8 +167,7 @@ class Tally:
     end: float
     decide: list[float] = field(default_factory=list)
     reward: list[float] = field(default_factory=list)
-    by_second: dict[int, list[float]] = field(default_factory=dict)
-    pairs_by_second: Counter[int] = field(default_factory=Counter)
+    pairs: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     acknowledged: int = 0
     uncertain: int = 0
@@ -180,27 +176,17 @@ class Tally:
         """Note a request that was answered."""
         if self.begin <= now < self.end:
             kind.append(now - since)
-            self.by_second.setdefault(int(now - self.begin), []).append(now - since)
 
     def paired(self, now: float) -> None:
         """Note a pair that is finished."""
         self.acknowledged += 1
-        if self.begin <= now < self.end:
-            self.pairs_by_second[int(now - self.begin)] += 1
+        self.pairs += self.begin <= now < self.end
 
     def result(self, unserved: int, processor_seconds: float) -> LoadResult:
         """Return everything."""
-        seconds = self.end - self.begin
-        timeline = [
-            {
-                "pairs": self.pairs_by_second[second],
-                "p99": quantile(sorted(some), 0.99) if (some := self.by_second.get(second)) else None,
-            }
-            for second in range(math.ceil(seconds))
-        ]
         return LoadResult(
-            pairs=sum(self.pairs_by_second.values()),
-            seconds=seconds,
+            pairs=self.pairs,
+            seconds=self.end - self.begin,
             decide=latencies_of(self.decide),
             reward=latencies_of(self.reward),
             errors=dict(self.errors),
@@ -208,7 +194,6 @@ class Tally:
             uncertain=self.uncertain,
             unserved=unserved,
             processor_seconds=processor_seconds,
-            timeline=timeline,
         )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from .serving import BROKEN, Answer, Connection, settle
+from posse_lab.servers.service import BROKEN, Answer, Connection, settle
 
 FLEET = "stores"
 # With a floor every arm is tried in every task, so there are statistics of all of them to compare.
@@ -136,7 +136,7 @@ class Client(threading.Thread):
     def decide(self, task: str | None = None) -> str:
         """Ask for a decision; those of tasks that are named here are not for others to report."""
         staying = task is None
-        task = f"task-{self.rng.randrange(TASKS)}" if task is None else task
+        task = f"task-{self.rng.randrange(self.load.tasks)}" if task is None else task
         context, key = self.context(), self.new_key()
         answer, _ = self.insist("POST", DECISIONS, {"task": task, "context": context}, key)
         self.books.decided(answer.body, context, key, is_open=staying)
@@ -165,7 +165,7 @@ class Client(threading.Thread):
 
     def reward_again(self) -> None:
         with self.books.lock:
-            known = [pair for pair in self.books.lately if self.books.decisions[pair[0]]["task"] in STAYING]
+            known = [pair for pair in self.books.lately if self.books.decisions[pair[0]]["task"].startswith("task-")]
         if not known:
             return
         name, value = self.rng.choice(known)
@@ -174,7 +174,7 @@ class Client(threading.Thread):
 
     def many(self) -> None:
         contexts = [self.context() for _ in range(5)]
-        asks = [{"task": f"task-{self.rng.randrange(TASKS)}", "context": context} for context in contexts]
+        asks = [{"task": f"task-{self.rng.randrange(self.load.tasks)}", "context": context} for context in contexts]
         key = self.new_key()
         answer, _ = self.insist("POST", f"{DECISIONS}/batch", {"decisions": asks}, key)
         made = answer.body["decisions"]
@@ -233,9 +233,16 @@ class Load:
     """Clients at work; ``rest`` brings them to rest when each has its answer, ``resume`` lets them go on."""
 
     def __init__(
-        self, ports: Sequence[int], *, seed: int, clients: int = 3, erasing: bool = False, pause: float = 0.0
+        self,
+        ports: Sequence[int],
+        *,
+        seed: int,
+        clients: int = 3,
+        erasing: bool = False,
+        pause: float = 0.0,
+        tasks: int = TASKS,
     ) -> None:
-        self.ports, self.seed, self.pause = list(ports), seed, pause
+        self.ports, self.seed, self.pause, self.tasks = list(ports), seed, pause, tasks
         self.books = Books()
         self.over, self.go = threading.Event(), threading.Event()
         self.clients: list[Client] = [Client(self, number) for number in range(clients)]
@@ -274,7 +281,11 @@ class Load:
         self._wait(lambda: len(self.books.refusals) >= wanted)
 
     def _wait(self, check: Callable[[], bool]) -> None:
-        settle(lambda: self.require_no_failure() or check(), pause=0.01)
+        def checked() -> bool:
+            self.require_no_failure()
+            return check()
+
+        settle(checked, pause=0.01)
 
     def end(self) -> None:
         self.over.set()
@@ -285,4 +296,3 @@ class Load:
 
 
 DECISIONS = f"/v1/fleets/{FLEET}/decisions"
-STAYING = frozenset(f"task-{number}" for number in range(TASKS))

@@ -12,9 +12,8 @@ import numpy as np
 
 from posse.service.definition import new_replica
 from posse.storage import open_storage
-
-from .load import DECISIONS, DEFINITION, FLEET, Books
-from .serving import Answer, Connection, settle
+from posse_lab.servers.clients import DECISIONS, DEFINITION, FLEET, Books
+from posse_lab.servers.service import Answer, Connection, settle
 
 SAMPLE = 30  # rewards that are reported once more
 
@@ -150,11 +149,12 @@ def check_beliefs(connection: Connection, rows: list[dict[str, Any]], database: 
     def differences() -> list[str]:
         storage = open_storage(database, migrate=False)
         try:
-            definition = storage.fleet(FLEET).definition
+            fleet = storage.fleet(FLEET)
+            assert fleet is not None
             populations = [change.data for change in storage.changes(FLEET, 0, 10**9) if change.kind == "population"]
         finally:
             storage.close()
-        model = new_replica(definition)
+        model = new_replica(fleet.definition)
         columns = [[row[name] for row in rewarded] for name in ("task", "arm", "context", "reward")]
         model.learn(*columns, catching_up=True)
         if len(populations) != 1 or not model.adopt(populations[0]):

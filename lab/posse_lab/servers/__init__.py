@@ -1,0 +1,1 @@
+"""Servers that benchmarks and tests start, and clients that ask them."""
