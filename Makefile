@@ -35,6 +35,8 @@ lint: .venv/test.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@echo 'collecting tests'
+	@$(BIN)/python -m pytest --collect-only -q -n 0 -m 'not slow' | tail -n 1
 
 # Linters take one core while the other compiles; afterwards nothing that a test starts waits for the compiler.
 test: .venv/test.installed
@@ -44,6 +46,9 @@ test: .venv/test.installed
 compile: .venv/test.installed
 	$(BIN)/posse warmup
 
+# What most changes break first, in a minute: the mathematics, logs, evaluation, and a fleet that decides and learns.
+CORE := tests/model tests/families tests/features tests/logs tests/offline tests/fleet/test_posse.py \
+  tests/fleet/test_decide.py tests/fleet/test_rewarding.py tests/storage/test_outcomes.py tests/test_package.py
 check: .venv/test.installed
 	@$(MAKE) --no-print-directory -j 2 lint core
 
