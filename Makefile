@@ -48,7 +48,7 @@ compile: .venv/test.installed
 
 # What most changes break first, in a minute: the mathematics, logs, evaluation, and a fleet that decides and learns.
 CORE := tests/model tests/families tests/features tests/logs tests/offline tests/fleet/test_posse.py \
-  tests/fleet/test_decide.py tests/fleet/test_rewarding.py tests/storage/test_outcomes.py tests/test_package.py
+  tests/fleet/test_decide.py tests/fleet/test_rewarding.py tests/test_package.py
 check: .venv/test.installed
 	@$(MAKE) --no-print-directory -j 2 lint core
 

@@ -7,8 +7,7 @@ from typer.testing import CliRunner
 
 from posse.cli.log import log_app
 from posse.errors import DataFileError, InvalidValue, MissingData
-from posse.logs import Log, from_obp, read_log, write_log
-from posse.logs.npz import read_npz
+from posse.logs import Log, read_log, write_log
 
 N_ROWS = 200
 
@@ -119,30 +118,6 @@ def test_converting_keeps_everything(run, file, log, tmp_path, name):
     assert done.stdout == f"{tmp_path / name}: 200 decisions\n"
     assert done.stderr == ""
     assert read_log(tmp_path / name) == log
-
-
-def test_converting_to_dsjson_and_back_says_what_is_lost(run, file, log, tmp_path):
-    there = run("convert", file, tmp_path / "log.dsjson")
-    back = run(
-        "convert", tmp_path / "log.dsjson", tmp_path / "back.parquet", "--task-column", "Task.id", "--arms", "Arm.id"
-    )
-
-    assert there.stderr == "not carried over: what dsjson has no place for: times of rewards, names of policies\n"
-    assert back.stderr == ""
-    kept = pl.exclude("reward_time", "policy")
-    assert read_log(tmp_path / "back.parquet").frame.select(kept).equals(log.frame.select(kept))
-    assert run("check", tmp_path / "log.dsjson", "--task-column", "=all").exit_code == 0
-
-
-def test_converting_to_obp_and_back(run, file, log, tmp_path):
-    there = run("convert", file, tmp_path / "log", "--to", "obp")
-    back = run("convert", tmp_path / "log", tmp_path / "back.jsonl", "--from", "obp")
-
-    assert "decision ids, times, times of rewards, names of policies, versions" in there.stderr
-    assert back.exit_code == 0
-    kept = ["task", "arm", "eligible", "probabilities", "propensity", "context", "reward"]
-    assert read_log(tmp_path / "back.jsonl").frame.select(kept).equals(log.frame.select(kept))
-    assert from_obp(read_npz(tmp_path / "log")).frame.select(kept).equals(log.frame.select(kept))
 
 
 def test_what_was_left_out_on_reading_is_told(run, tmp_path):

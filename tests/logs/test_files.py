@@ -51,26 +51,12 @@ def test_gzip_is_seen_whatever_the_name(tmp_path):
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.dsjson", "log"])
 def test_dsjson_is_recognised_and_asks_for_the_task(tmp_path, name):
-    write_log(LOG, tmp_path / name, "dsjson")
+    line = {"EventId": "1", "a": [1, 2], "p": [0.5, 0.5], "c": {"Shared": {"store": "s"}, "_multi": [{}, {}]}}
+    (tmp_path / name).write_text(json.dumps(line | {"_label_cost": -1, "_labelIndex": 0}))
 
     with pytest.raises(InvalidValue, match=r"is dsjson, which has no tasks: say where .* task='Shared.store'"):
         read_log(tmp_path / name)
-    log = read_log(tmp_path / name, task="Task.id", arms="Arm.id")
-    assert log.frame.select("task", "arm", "reward").equals(LOG.frame.select("task", "arm", "reward"))
-
-
-def test_obp_as_npz(tmp_path):
-    write_log(LOG, tmp_path / "log.npz")
-
-    assert recognise(tmp_path / "log.npz") == "obp"
-    log = read_log(tmp_path / "log.npz")
-    assert log.frame.select("task", "arm", "reward").equals(LOG.frame.select("task", "arm", "reward"))
-    (tmp_path / "log.npz").rename(tmp_path / "log")
-    assert read_log(tmp_path / "log") == log
-    with pytest.raises(InvalidValue, match="column 0 of the context cannot be the task"):
-        read_log(tmp_path / "log", task="0")
-    with pytest.raises(InvalidValue, match="for obp, task is a column number of the context, but 'x' came"):
-        read_log(tmp_path / "log", task="x")
+    assert read_log(tmp_path / name, task="Shared.store").frame.select("task", "arm", "reward").row(0) == ("s", "1", 1)
 
 
 def test_no_features_and_no_rows_in_parquet(tmp_path):
@@ -138,17 +124,16 @@ def test_what_was_asked_for_wrongly(tmp_path):
         read_log(tmp_path)
     with pytest.raises(InvalidValue, match="cannot tell the format of"):
         write_log(LOG, tmp_path / "log.csv")
-    with pytest.raises(InvalidValue, match="format to be one of 'jsonl', 'parquet', 'dsjson', 'obp', got 'csv'"):
+    with pytest.raises(InvalidValue, match="format to be one of 'jsonl', 'parquet', got 'csv'"):
         write_log(LOG, tmp_path / "log.csv", "csv")
     with pytest.raises(DataFileError, match=r"there is no folder .*; make it first"):
         write_log(LOG, tmp_path / "no" / "log.jsonl")
     with pytest.raises(DataFileError, match="it is a folder; name a file"):
         write_log(LOG, tmp_path, "jsonl")
     write_log(LOG, tmp_path / "log.jsonl")
-    with pytest.raises(InvalidValue, match="task says where dsjson or obp has the task"):
-        read_log(tmp_path / "log.jsonl", task="Shared.store")
-    with pytest.raises(InvalidValue, match="arms says where dsjson has the names of actions"):
-        read_log(tmp_path / "log.jsonl", arms="id")
+    for where in ({"task": "Shared.store"}, {"arms": "id"}):
+        with pytest.raises(InvalidValue, match="task and arms say where dsjson has them"):
+            read_log(tmp_path / "log.jsonl", **where)
 
 
 def test_a_file_is_replaced_at_once_or_not_at_all(tmp_path, monkeypatch):
@@ -205,7 +190,7 @@ def test_a_log_that_is_written_is_for_its_owner_alone(tmp_path, name):
 
 
 @pytest.mark.parametrize("family", ["number", "binary", "count"])
-@pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz", "log.parquet", "log.npz"])
+@pytest.mark.parametrize("name", ["log.jsonl", "log.jsonl.gz", "log.parquet"])
 def test_a_file_says_what_rewards_are(tmp_path, name, family):
     write_log(Log(LOG.frame, rewards=family), tmp_path / name)
 

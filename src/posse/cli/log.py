@@ -19,28 +19,16 @@ if TYPE_CHECKING:
 log_app = typer.Typer(no_args_is_help=True)
 
 COLOURS = {"error": "red", "warning": "yellow", "note": "dim"}
-LOST = {
-    "dsjson": {"reward_time": "times of rewards", "policy": "names of policies"},
-    "obp": {
-        "decision_id": "decision ids",
-        "time": "times",
-        "reward_time": "times of rewards",
-        "policy": "names of policies",
-        "version": "versions",
-    },
-}
-
 Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="FORMAT", help="jsonl, parquet, dsjson or obp. Default: by name and content."),
+    typer.Option("--format", metavar="FORMAT", help="jsonl, parquet or dsjson. Default: by name and content."),
 ]
 Task = Annotated[
     str | None,
     typer.Option(
         "--task-column",
         metavar="PATH",
-        help="The column of a table with the task; where dsjson has it, e.g. Shared.store, or =NAME for one task; for "
-        "obp, a column of the context.",
+        help="The column of a table with the task; where dsjson has it, e.g. Shared.store, or =NAME for one task.",
     ),
 ]
 Arms = Annotated[
@@ -60,8 +48,7 @@ def check(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A log (.jsonl, .ndjson, .parquet, .dsjson or .npz; text also .gz) or a table (.csv, .parquet, "
-            ".jsonl).",
+            help="A log (.jsonl, .ndjson, .parquet or .dsjson; text also .gz) or a table (.csv, .parquet, .jsonl).",
         ),
     ],
     file_format: Format = None,
@@ -117,7 +104,7 @@ def convert(
     task: Task = None,
     arms: Arms = None,
 ) -> None:
-    """Write a log in another format: jsonl, parquet, dsjson (Vowpal Wabbit) or obp (Open Bandit Pipeline, .npz)."""
+    """Write a log of any format as JSON Lines or Parquet."""
     from posse.cli.progress import stages
     from posse.logs import read_log, write_log
     from posse.logs.files import format_to_write
@@ -156,13 +143,8 @@ def _left_out(log: Log, target_format: str) -> list[str]:
     lines = [finding.message for finding in log.notes]
     if log.unknown:
         lines.append(f"what no log has: {', '.join(log.unknown)}")
-    lost = [word for column, word in LOST.get(target_format, {}).items() if log.frame[column].is_not_null().any()]
-    if log.arm_features and target_format in LOST:
-        lost.append("features of eligible arms")
     if log.task_features is not None and target_format != "jsonl":
-        lost.append("when task features changed")
-    if lost:
-        lines.append(f"what {target_format} has no place for: {', '.join(lost)}")
+        lines.append(f"what {target_format} has no place for: when task features changed")
     return lines
 
 

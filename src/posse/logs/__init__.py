@@ -3,7 +3,6 @@
 from posse.logs.check import check_log
 from posse.logs.columns import ColumnUse, Names
 from posse.logs.dsjson_reading import from_dsjson
-from posse.logs.dsjson_writing import to_dsjson
 from posse.logs.files import read_log, write_log
 from posse.logs.findings import Finding
 from posse.logs.log import Log
@@ -20,7 +19,6 @@ __all__ = [
     "from_obp",
     "read_log",
     "read_table",
-    "to_dsjson",
     "to_obp",
     "write_log",
 ]

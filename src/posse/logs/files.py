@@ -12,14 +12,12 @@ from typing import IO, cast
 from posse.checks import one_of
 from posse.errors import DataFileError, InvalidValue, MissingData
 from posse.logs.dsjson_reading import from_dsjson, looks_like_dsjson
-from posse.logs.dsjson_writing import write_dsjson
 from posse.logs.jsonl import numbered_lines, open_bytes, read_jsonl, said, write_jsonl
 from posse.logs.log import Log
-from posse.logs.npz import read_npz, write_npz
-from posse.logs.obp import from_obp, to_obp
 from posse.logs.rows import BadRow
 
-FORMATS = ("jsonl", "parquet", "dsjson", "obp")
+READ = ("jsonl", "parquet", "dsjson")
+WRITTEN = ("jsonl", "parquet")
 SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -27,16 +25,15 @@ SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".dsjson": "dsjson",
-    ".npz": "obp",
 }
-HOW = "name it .jsonl, .ndjson (both also .gz), .parquet, .dsjson or .npz, or pass its format"
+HOW = "name it .jsonl, .ndjson (both also .gz) or .parquet, or pass its format"
 
 
 def read_log(
     path: str | Path,
     format: str | None = None,  # noqa: A002 - what every reader of files calls it
     *,
-    task: str | int | None = None,
+    task: str | None = None,
     arms: str | None = None,
 ) -> Log:
     """Read a log from a file.
@@ -45,10 +42,10 @@ def read_log(
     ----------
     path : str or Path
         The file. Text may be gzipped, whatever its name is.
-    format : {"jsonl", "parquet", "dsjson", "obp"}, optional
+    format : {"jsonl", "parquet", "dsjson"}, optional
         Default: what the name ends in; JSON Lines with the keys of Vowpal Wabbit's decision service are dsjson.
-    task : str or int, optional
-        For dsjson, where the task is found, see :func:`from_dsjson`; for obp, the column of the context that holds it.
+    task : str, optional
+        For dsjson, where the task is found, see :func:`from_dsjson`.
     arms : str, optional
         For dsjson, where an action's name is found.
 
@@ -70,22 +67,16 @@ def read_log(
     source = Path(path)
     if not source.is_file():
         raise MissingData(f"no log {source}; give the path of a file")
-    chosen = one_of(format, "format", FORMATS) if format is not None else recognise(source)
+    chosen = one_of(format, "format", READ) if format is not None else recognise(source)
     if chosen == "dsjson":
         if task is None:
             raise InvalidValue(
                 f"{source} is dsjson, which has no tasks: say where the task is found, such as task='Shared.store', "
                 "or task='=all' for one task of that name"
             )
-        return from_dsjson(source, task=str(task), arms=arms)
-    if arms is not None:
-        raise InvalidValue("arms says where dsjson has the names of actions; other formats have their own place")
-    if chosen == "obp":
-        if isinstance(task, str) and not task.isdigit():
-            raise InvalidValue(f"for obp, task is a column number of the context, but {task!r} came")
-        return from_obp(read_npz(source), task=None if task is None else int(task))
-    if task is not None:
-        raise InvalidValue("task says where dsjson or obp has the task; other formats have their own place")
+        return from_dsjson(source, task=task, arms=arms)
+    if task is not None or arms is not None:
+        raise InvalidValue("task and arms say where dsjson has them; other formats have their own place")
     return read_jsonl(source) if chosen == "jsonl" else _read_parquet(source)
 
 
@@ -97,8 +88,8 @@ def write_log(log: Log, path: str | Path, format: str | None = None) -> None:  #
     log : Log
         What to write.
     path : str or Path
-        The file; JSON Lines and dsjson are gzipped if its name ends in .gz.
-    format : {"jsonl", "parquet", "dsjson", "obp"}, optional
+        The file; JSON Lines are gzipped if its name ends in .gz.
+    format : {"jsonl", "parquet"}, optional
         Default: what the name ends in.
     """
     target = Path(path)
@@ -108,19 +99,15 @@ def write_log(log: Log, path: str | Path, format: str | None = None) -> None:  #
         frame = said(log) if log.features else said(log).drop("context")
         with replacing(target) as partial:
             frame.write_parquet(partial)
-    elif chosen == "obp":
-        arrays = to_obp(log)
-        with replacing(target) as partial:
-            write_npz(arrays, partial)
     else:
         with replacing(target) as partial, _open_text(partial, zipped=target.suffix.lower() == ".gz") as stream:
-            (write_jsonl if chosen == "jsonl" else write_dsjson)(log, stream)
+            write_jsonl(log, stream)
 
 
 def format_to_write(path: Path, asked: str | None = None) -> str:
     """Return the format that was asked for, or the one that the name says."""
-    chosen = one_of(asked, "format", FORMATS) if asked is not None else _by_name(path)
-    if chosen is None:
+    chosen = one_of(asked, "format", WRITTEN) if asked is not None else _by_name(path)
+    if chosen not in WRITTEN:
         raise InvalidValue(f"cannot tell the format of {path}; {HOW}")
     return chosen
 
@@ -130,7 +117,7 @@ def recognise(path: Path) -> str:
     chosen = _by_name(path)
     if path.suffix.lower() in (".xlsx", ".xls", ".ods"):
         raise DataFileError(f"expected a log or a table, got the spreadsheet {path}; save it as .csv")
-    if chosen in ("parquet", "obp", "dsjson"):
+    if chosen in ("parquet", "dsjson"):
         return chosen
     try:
         with open_bytes(path) as stream:
@@ -139,8 +126,6 @@ def recognise(path: Path) -> str:
         raise DataFileError(f"cannot read {path}: {error}") from None
     if chosen is None and head == b"PAR1":
         return "parquet"
-    if chosen is None and head[:2] == b"PK":
-        return "obp"
     if chosen is None and not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         raise DataFileError(f"cannot tell the format of {path}; {HOW}")
     for _, lines in numbered_lines(path):
