@@ -1,8 +1,6 @@
 """The experiments: which there are, that each is one file that explains itself, and what their runs are called."""
 
-import importlib
 import re
-from dataclasses import fields, is_dataclass
 
 import pytest
 
@@ -22,20 +20,6 @@ FROM_DATA = ("sarcos", "activity", "movielens", "letter")
 def test_the_names_in_the_order_of_the_report():
     assert list(EXPERIMENTS) == NAMES
     assert all(experiment.name == name for name, experiment in EXPERIMENTS.items())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_each_is_one_file_named_after_it(name):
-    module = importlib.import_module(f"posse_lab.reproduction.{name.replace('-', '_')}")
-
-    assert module.EXPERIMENT is EXPERIMENTS[name]
-    assert EXPERIMENTS[name].section is module.section
-    assert EXPERIMENTS[name].runs is module.runs
-    for settings in (module.EXPERIMENT.settings, module.EXPERIMENT.quick):
-        assert type(settings) is module.Settings
-        assert is_dataclass(settings)
-    with pytest.raises(AttributeError):
-        setattr(module.EXPERIMENT.quick, fields(module.Settings)[0].name, 0)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
