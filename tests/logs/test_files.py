@@ -74,11 +74,8 @@ def test_an_empty_text_is_an_empty_log(tmp_path):
 def test_the_same_log_is_the_same_bytes(tmp_path):
     for name in ("a.jsonl.gz", "b.jsonl.gz"):
         write_log(LOG, tmp_path / name)
-    write_log(LOG, tmp_path / "a.npz")
-    write_log(LOG, tmp_path / "b.npz")
 
     assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
-    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
 def test_a_parquet_file_of_something_else_is_one_clear_error(tmp_path):
