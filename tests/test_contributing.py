@@ -1,4 +1,4 @@
-"""The worked examples in CONTRIBUTING.md are as good as what is in the registry."""
+"""The worked examples in docs/extending.md are as good as what is in the registry."""
 
 import importlib.util
 import re
@@ -19,7 +19,7 @@ from posse.policies import POLICIES, EbmUCB, make_policy
 from posse.simulation import simulate
 from posse.simulation.run import play_step_by_step
 
-TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 WORLD = SyntheticWorld(n_tasks=4, n_arms=3, n_features=2)
 

@@ -139,7 +139,7 @@ def anchors(page):
 
 @pytest.mark.parametrize(
     "page",
-    [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.glob("api/*.md")],
+    [*PAGES, *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "ARCHITECTURE", "CHANGELOG")), *DOCS.glob("api/*.md")],
     ids=lambda page: page.name,
 )
 def test_every_link_leads_somewhere_in_the_repository(page):
