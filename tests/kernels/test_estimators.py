@@ -44,6 +44,7 @@ def test_paper_chooses_its_threshold_again_only_after_as_many_rewards_as_tasks()
     assert memory.threshold_rewards[0] == chosen_at + N_TASKS
 
 
+@pytest.mark.slow
 def test_paper_chooses_its_threshold_again_when_a_task_becomes_usable():
     rng = np.random.default_rng(1)
     stats = Statistics.zeros(n_tasks=N_TASKS, n_arms=1, n_features=D)

@@ -116,6 +116,7 @@ def test_every_key_of_the_registry_is_under_contract():
     assert {case.split()[0] for case in CASES} == set(POLICIES)
 
 
+@pytest.mark.slow
 def test_the_trace_sees_the_learned_arrays():
     # Guards the tests below: a trace that sees nothing would find nothing changed.
     for case in CASES:
