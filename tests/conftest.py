@@ -51,6 +51,11 @@ def _be_an_ordinary_process() -> None:
     os.umask(0o022)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than cores: those that test services wait a good part of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure() -> None:
     _be_an_ordinary_process()
     # Whether a machine has compiled before is not what tests of messages are about.
