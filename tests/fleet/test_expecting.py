@@ -11,6 +11,7 @@ from scipy.stats import norm
 from posse import FeatureSpec, Posse
 from posse.errors import InvalidValue
 from posse.fleet.expecting import BORROWED_CONTEXTS, average_contexts, probability_best
+from posse.fleet.rates import expected_rates
 
 CONTEXTS = pl.DataFrame({"a": [0.3, -1.2, 2.0], "b": [1.0, 0.4, -0.7]})
 TASKS = ["t1", "t4", "a task never seen"]
@@ -140,3 +141,25 @@ def test_without_an_intercept_contexts_are_needed(table):
     with pytest.raises(InvalidValue, match="without an intercept"):
         fleet.expected_many()
     assert fleet.expected_many(TASKS, CONTEXTS).height == 6
+
+
+def test_rates_without_contexts_are_averages_over_the_contexts_that_came():
+    rng = np.random.default_rng(5)
+    n = 4000
+    x = rng.normal(size=n)  # one visitor in six is far more likely to click than the average one
+    rows = pl.DataFrame(
+        {
+            "task": rng.choice(["a", "b", "c"], n),
+            "arm": rng.choice(["red", "green"], n),
+            "x": x,
+            "reward": (rng.random(n) < 1 / (1 + np.exp(4.5 - 1.5 * x))).astype(float),
+        }
+    )
+    fleet = Posse(["red", "green"], ["x"], rewards="binary", seed=1)
+    fleet.learn_many(rows)
+
+    rate = rows["reward"].mean()
+    at_the_average = np.mean(list(fleet.expected("a", {"x": float(x.mean())}).mean.values()))
+    assert at_the_average < 0.7 * rate
+    assert fleet.expected_many()["mean"].mean() == pytest.approx(rate, rel=0.15)
+    assert np.mean([found.mean for found in expected_rates(fleet).values()]) == pytest.approx(rate, rel=0.15)

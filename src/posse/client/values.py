@@ -100,7 +100,7 @@ class Rate:
 class ArmBelief:
     """What is believed about one arm of a task: coefficients by column, and how much of it comes from other tasks.
 
-    ``rate`` is what is expected at the task's average context, None unless rewards are binary or counts.
+    ``rate`` is expected of the task, averaged over contexts; None unless rewards are binary or counts.
     """
 
     arm: str
@@ -170,7 +170,7 @@ class Pending:
 class ArmPopulation:
     """What the tasks have in common for one arm.
 
-    ``rate`` is what is expected of a new task at the average context, None unless rewards are binary or counts.
+    ``rate`` is expected of a new task, averaged over contexts; None unless rewards are binary or counts.
     """
 
     arm: str

@@ -19,12 +19,14 @@ from posse.kernels.select import SAMPLING
 from posse.tables import in_library_of
 
 if TYPE_CHECKING:
+    from posse.families import RewardFamily
     from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.types import Array, IntArray
 
 CONFIDENCE = 0.9  # of intervals that people read
 BORROWED_CONTEXTS = 10.0  # average contexts of all tasks that are counted among those of each
+MOST_MOVED, BISECTIONS = 4.0, 40  # where to look for a predictor, in sd between contexts, and how closely
 # One draw per arm, as wide as what is believed: the probabilities of Thompson sampling are those of being best.
 AS_BELIEVED = SAMPLING._replace(growing=False)
 
@@ -64,6 +66,8 @@ def expected_table(fleet: Fleet, tasks: Any, contexts: Any, confidence: float) -
             raise InvalidValue("expected a task for every context, got none; pass tasks, or the name of their column")
         labels, codes, encoded = fleet._rows(tasks, contexts)
     predictors = predictors_at(fleet, labels, codes, encoded)
+    if contexts is None:
+        predictors = over_contexts(fleet, predictors)
     n, arms = len(codes), fleet._arms.active_names
     low, high = fleet._behaviour.family.interval(predictors.mean, predictors.sd, confidence)
     row = np.repeat(np.arange(n), len(arms))
@@ -132,6 +136,41 @@ def average_contexts(fleet: Fleet, labels: list[Label]) -> Array:
     own += BORROWED_CONTEXTS * average
     result: Array = own / own[:, :1]
     return result
+
+
+def over_contexts(fleet: Fleet, predictors: Beliefs) -> Beliefs:
+    """Return predictors whose expected rewards are averages over contexts rather than those at the average context.
+
+    Links bend: rates of visitors who differ are higher on average than the rate of an average visitor. How far
+    predictors differ between contexts is taken from the population, as if they were Gaussian.
+    """
+    if fleet._behaviour.family.name == "number":
+        return predictors
+    values, vectors = np.linalg.eigh(context_spread(fleet))
+    axes = (vectors * np.sqrt(values.clip(0))).T
+    at_axes = predictors_at(fleet, [unused_task(fleet.tasks)], np.zeros(len(axes), dtype=np.int64), axes)
+    spread = np.sqrt((at_axes.mean**2 + at_axes.sd**2).sum(axis=0))
+    return predictors._replace(mean=moved_by_spread(fleet._behaviour.family, predictors.mean, predictors.sd, spread))
+
+
+def moved_by_spread(family: RewardFamily, mean: Array, sd: Array, spread: Array) -> Array:
+    """Return where a predictor as sure as ``sd`` has the expected reward of predictors that differ by ``spread``."""
+    wanted = family.expected(mean, np.hypot(sd, spread))
+    low, high = mean - MOST_MOVED * spread, mean + MOST_MOVED * spread
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        short = family.expected(middle, sd) < wanted
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    result: Array = (low + high) / 2
+    return result
+
+
+def unused_task(tasks: tuple[Label, ...]) -> Label:
+    """Return a name that no task has: the fleet answers for it as for a task never seen."""
+    taken = set(tasks)
+    if tasks and isinstance(tasks[0], int):
+        return next(number for number in range(len(tasks) + 1) if number not in taken)
+    return next(name for name in (f"a new task {i}" for i in range(len(tasks) + 1)) if name not in taken)
 
 
 def rewards_of_tasks(fleet: Fleet, labels: list[Label]) -> Array:

@@ -13,9 +13,11 @@ from posse.fleet.expecting import (
     Beliefs,
     average_contexts,
     expected_rewards,
+    over_contexts,
     predictors_at,
     probability_best,
     rewards_of_tasks,
+    unused_task,
 )
 from posse.report.stopping import improvement
 
@@ -94,14 +96,14 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
         tasks = list(fleet.tasks)
     codes = np.arange(len(tasks))
     at = average_contexts(fleet, tasks) if contexts is None else contexts
-    predictor = predictors_at(fleet, tasks, codes, at)
+    predictor = over_contexts(fleet, predictors_at(fleet, tasks, codes, at))
     beliefs = expected_rewards(fleet, predictor)
     family = fleet._behaviour.family
     low, high = family.interval(predictor.mean, predictor.sd, CONFIDENCE)
     stranger = [unused_task(fleet.tasks)]
-    typical_predictor = predictors_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at)
+    typical_predictor = over_contexts(fleet, predictors_at(fleet, stranger, np.zeros(len(tasks), dtype=np.int64), at))
     average = average_contexts(fleet, stranger) if fleet.features.intercept else at[:1]
-    new_predictor = predictors_at(fleet, stranger, np.zeros(1, dtype=np.int64), average)
+    new_predictor = over_contexts(fleet, predictors_at(fleet, stranger, np.zeros(1, dtype=np.int64), average))
     new_low, new_high = family.interval(new_predictor.mean, new_predictor.sd, CONFIDENCE)
     return Best(
         tasks=tuple(tasks),
@@ -119,11 +121,3 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
         typical_predictor=typical_predictor,
         loss=improvement(beliefs.mean, beliefs.sd),
     )
-
-
-def unused_task(tasks: tuple[Label, ...]) -> Label:
-    """Return a name that no task has: the fleet answers for it as for a task never seen."""
-    taken = set(tasks)
-    if tasks and isinstance(tasks[0], int):
-        return next(number for number in range(len(tasks) + 1) if number not in taken)
-    return next(name for name in (f"a new task {i}" for i in range(len(tasks) + 1)) if name not in taken)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from posse.fleet.expecting import context_spread
-from posse.report.best import unused_task
+from posse.fleet.expecting import context_spread, unused_task
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet

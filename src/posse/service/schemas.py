@@ -483,7 +483,7 @@ class TaskArm(Answer):
     retired: bool
     rewards: float = Field(description="Learned from this arm in this task.", examples=[101])
     rate: Rate | None = Field(
-        description="What is expected at the task's average context; null unless rewards are binary or counts."
+        description="Expected reward of the task, averaged over contexts; null unless rewards are binary or counts."
     )
     mean: list[float] = Field(
         description="Of coefficients of the reward, its logit or logarithm.", examples=[[1.2, -0.1]]
@@ -550,7 +550,7 @@ class PopulationArm(Answer):
     tasks: int = Field(examples=[120])
     rewards: float = Field(examples=[13_000])
     rate: Rate | None = Field(
-        description="What is expected of a new task at the average context; null unless rewards are binary or counts."
+        description="Expected reward of a new task, averaged over contexts; null unless rewards are binary or counts."
     )
     noise_sd: float = Field(examples=[1.1])
     mean: list[float] = Field(examples=[[1.0, 0.0]])
