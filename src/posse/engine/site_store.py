@@ -331,6 +331,13 @@ class SiteStore(Store):
         total: Array = self.sites.parts.contexts[: self.n_slots].sum(axis=0)
         return total
 
+    def some_contexts(self, most: int) -> Array:
+        """Return contexts of rows that are kept, evenly chosen among them, at most so many."""
+        rows, slots = self.sites.parts.rows, self._seen()
+        places = (rows.first[slots, None] + np.arange(KEPT))[np.arange(KEPT) < rows.kept[slots, None]]
+        chosen: Array = rows.contexts[places[:: max(1, -(-places.size // most))]]
+        return chosen
+
     def rewards_vary(self) -> bool:
         """Whether there are two different rewards, as far as pairs and kept rows tell."""
         sites, slots = self.sites.parts, self._seen()

@@ -19,14 +19,14 @@ from posse.kernels.select import SAMPLING
 from posse.tables import in_library_of
 
 if TYPE_CHECKING:
-    from posse.families import RewardFamily
     from posse.fleet.fleet import Fleet
     from posse.fleet.labels import Label
     from posse.types import Array, IntArray
 
 CONFIDENCE = 0.9  # of intervals that people read
 BORROWED_CONTEXTS = 10.0  # average contexts of all tasks that are counted among those of each
-MOST_MOVED, BISECTIONS = 4.0, 40  # where to look for a predictor, in sd between contexts, and how closely
+MOST_CONTEXTS = 500  # over which rewards are averaged
+FARTHEST, BISECTIONS = 20.0, 40  # how far a predictor may be moved for that, and how closely it is found
 # One draw per arm, as wide as what is believed: the probabilities of Thompson sampling are those of being best.
 AS_BELIEVED = SAMPLING._replace(growing=False)
 
@@ -139,30 +139,35 @@ def average_contexts(fleet: Fleet, labels: list[Label]) -> Array:
 
 
 def over_contexts(fleet: Fleet, predictors: Beliefs) -> Beliefs:
-    """Return predictors whose expected rewards are averages over contexts rather than those at the average context.
+    """Return predictors at average contexts, moved so that their expected rewards are averages over contexts.
 
-    Links bend: rates of visitors who differ are higher on average than the rate of an average visitor. How far
-    predictors differ between contexts is taken from the population, as if they were Gaussian.
+    A link bends: visitors who differ click more often on average than an average visitor does.
     """
-    if fleet._behaviour.family.name == "number":
-        return predictors
-    values, vectors = np.linalg.eigh(context_spread(fleet))
-    axes = (vectors * np.sqrt(values.clip(0))).T
-    at_axes = predictors_at(fleet, [unused_task(fleet.tasks)], np.zeros(len(axes), dtype=np.int64), axes)
-    spread = np.sqrt((at_axes.mean**2 + at_axes.sd**2).sum(axis=0))
-    return predictors._replace(mean=moved_by_spread(fleet._behaviour.family, predictors.mean, predictors.sd, spread))
+    return predictors._replace(mean=predictors.mean + context_shift(fleet))
 
 
-def moved_by_spread(family: RewardFamily, mean: Array, sd: Array, spread: Array) -> Array:
-    """Return where a predictor as sure as ``sd`` has the expected reward of predictors that differ by ``spread``."""
-    wanted = family.expected(mean, np.hypot(sd, spread))
-    low, high = mean - MOST_MOVED * spread, mean + MOST_MOVED * spread
+def context_shift(fleet: Fleet) -> Array:
+    """Return by how much each active arm's predictor at the average context misses the average over contexts.
+
+    Computed for a task never seen, over contexts that were learned from; 0 for rewards of numbers.
+    """
+    store, family = fleet._engine.store, fleet._behaviour.family
+    if not isinstance(store, SiteStore):
+        return np.zeros(len(fleet.arms))
+    with fleet._lock:
+        contexts = store.some_contexts(MOST_CONTEXTS)
+    if not len(contexts):
+        return np.zeros(len(fleet.arms))
+    stranger, row = [unused_task(fleet.tasks)], np.zeros(1, dtype=np.int64)
+    each = predictors_at(fleet, stranger, row.repeat(len(contexts)), contexts)
+    middle = predictors_at(fleet, stranger, row, contexts.mean(axis=0, keepdims=True))
+    wanted = family.expected(each.mean, each.sd).mean(axis=0)
+    low, high = np.full(wanted.shape, -FARTHEST), np.full(wanted.shape, FARTHEST)
     for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        short = family.expected(middle, sd) < wanted
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    result: Array = (low + high) / 2
-    return result
+        shift = (low + high) / 2
+        short = family.expected(middle.mean[0] + shift, middle.sd[0]) < wanted
+        low, high = np.where(short, shift, low), np.where(short, high, shift)
+    return np.asarray((low + high) / 2)
 
 
 def unused_task(tasks: tuple[Label, ...]) -> Label:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from posse.engine.site_store import SiteStore
-from posse.fleet.expecting import BORROWED_CONTEXTS, CONFIDENCE, context_spread, moved_by_spread
+from posse.fleet.expecting import BORROWED_CONTEXTS, CONFIDENCE, context_shift
 from posse.fleet.overview import coefficients_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def expected_rates(fleet: Fleet, task: Label | None = None, *, confidence: float
     fleet : Posse
     task : str or int, optional
         At the average of its contexts, among which ten average contexts of all tasks are counted. Default: a task
-        never seen, at the average context of all.
+        never seen.
     confidence : float
         Of the intervals. Default 0.9.
 
@@ -50,7 +50,8 @@ def expected_rates(fleet: Fleet, task: Label | None = None, *, confidence: float
     if not isinstance(store, SiteStore):
         return {}
     # Without the lock, since that is the part that takes long: what is learned meanwhile is among it or not.
-    total, count, covariance_of_contexts = store.sum_of_contexts(), store.n_rewards, context_spread(fleet)
+    total, count = store.sum_of_contexts(), store.n_rewards
+    shift = dict(zip(fleet.arms, context_shift(fleet).tolist(), strict=True))
     with fleet._lock:
         fleet._engine.ensure_fresh()
         store = fleet._engine.store  # an estimate may have put another in its place
@@ -71,9 +72,7 @@ def expected_rates(fleet: Fleet, task: Label | None = None, *, confidence: float
             beliefs = [known.coefficients(store, number, arm, *belief) for arm, belief in both]
     mean = np.array([coefficients @ x for coefficients, _ in beliefs])
     sd = np.sqrt([x @ covariance @ x for _, covariance in beliefs])
-    squares = [((np.outer(centre, centre) + around) * covariance_of_contexts).sum() for centre, around in beliefs]
-    spread = np.sqrt(np.maximum(squares, 0.0))
-    mean = moved_by_spread(store.family, mean, sd, spread)
+    mean += [shift.get(label, 0.0) for label in fleet._arms.numbers]
     low, high = store.family.interval(mean, sd, confidence)
     rows = np.stack([store.family.expected(mean, sd), low, high], axis=1).tolist()
     return {label: Rate(*row) for label, row in zip(fleet._arms.numbers, rows, strict=True)}
