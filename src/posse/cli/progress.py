@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from posse.fleet.streaming import Progress as RowProgress
 
 PATIENCE = 2.0  # seconds for which nobody wonders whether anything happens
-AGAIN = 8.0  # seconds between two lines after that
+AGAIN = 2.5  # seconds between two lines after that
+LATER, SELDOM = 60.0, 10.0  # seconds after which lines come seldom, and between two of them then
 
 _quiet = False
 
@@ -73,7 +74,7 @@ class Lines:
         pause = PATIENCE
         while not self._ended.wait(pause):
             typer.echo(f"{self} ...", err=True)
-            pause = AGAIN
+            pause = AGAIN if time.monotonic() - self.started < LATER else SELDOM
 
 
 class Bar:

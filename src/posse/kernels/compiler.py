@@ -13,7 +13,7 @@ from numba.core import event
 from posse.kernels.llvm.inner import inner
 from posse.kernels.llvm.quick import uncollected, use_quick_settings
 
-AGAIN = 10  # seconds after which it says that it goes on
+AGAIN = 2.5  # seconds after which it says that it goes on
 PROBE = 24  # kernels that every fleet begins with, by which it is measured how long the rest will take
 NUMBERS, CLICKS = 8.0, 14.0  # how often the time of these goes into all of a first fleet that decides and learns
 
