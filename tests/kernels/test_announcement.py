@@ -60,8 +60,8 @@ def test_it_says_now_and_then_how_far_it_is_and_never_less_than_nothing(clock, c
     later = capsys.readouterr().err.splitlines()
     compile_kernels(announcement, clock, 100, 1.0)
 
-    assert len(later) == 1
-    assert seconds_left(later[0]) < before
+    assert 1 < len(later) < 11
+    assert seconds_left(later[-1]) < before
     assert "left" not in capsys.readouterr().err.splitlines()[-1]
 
 
