@@ -53,17 +53,17 @@ def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(
         record_property("newcomer", f"{step} {seconds:.0f} s")
     assert set(measured["seconds"]) == {"environment", "install", "import", "first decision", "report"}
     assert "gift" in played.stdout
-    assert "learned ebm-rand-ucb" in played.stdout
+    assert "The learned policy would bring a sale" in played.stdout
     assert "posse: compiling" in played.stderr  # nobody waits without knowing why
     assert "When may I stop exploring?" in (tmp_path / "report.html").read_text("utf-8")
 
-    def run(*command):
+    def run(*command, status=0):
         clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         done = subprocess.run(
             [*map(str, command)], cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout
+        assert done.returncode == status, done.stderr[-2000:]
+        return done.stdout if status == 0 else done.stderr
 
     fresh = tmp_path / "fresh" / "bin"
     assert Path(run(fresh / "python", "-c", "import posse; print(posse.__file__)").strip()).is_relative_to(tmp_path)
@@ -71,3 +71,8 @@ def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(
     assert "Clicks and counts" in run(fresh / "posse", "docs", "clicks")
     assert "0.2.0" in run(fresh / "posse", "docs", "changes")
     assert "60 tasks" in run(fresh / "posse", "log", "example") + run(fresh / "posse", "log", "check", "retailer.jsonl")
+    run(fresh / "posse", "fit", "retailer.jsonl", "--out", "stores.posse")
+    run(fresh / "posse", "report", "stores.posse", "--log", "retailer.jsonl", "--out", "stores.html")
+    assert (tmp_path / "stores.html").stat().st_size > 10_000
+    assert not [name for name in names if "lab" in name.split("/")]
+    assert "pip install ./lab" in run(fresh / "posse", "lab", "bench", status=2)

@@ -249,7 +249,7 @@ def test_questions_that_have_no_answer(small):
 def test_another_kind_or_version_is_refused(small):
     with pytest.raises(DamagedFile, match="holds 'toy', but 'fleet' was expected; choose another file"):
         open_container(small, kind="fleet", versions=(1,))
-    with pytest.raises(DamagedFile, match="is version 1 of 'toy', but this posse reads 2, 3; open it with the posse"):
+    with pytest.raises(DamagedFile, match="is version 1 of 'toy', but this posse reads 2, 3; learn its log"):
         open_container(small, kind="toy", versions=(3, 2))
     write_container(small, kind="toy", version=4, header={}, arrays={})
     with pytest.raises(DamagedFile, match="but this posse reads 1, 2; it was written by a newer posse: upgrade posse"):

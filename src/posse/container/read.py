@@ -260,5 +260,5 @@ def _require(box: Container, kind: str, versions: Collection[int]) -> None:
     if box.version not in versions:
         known = ", ".join(map(str, sorted(versions)))
         newer = box.version > max(versions, default=-1)
-        remedy = "it was written by a newer posse: upgrade posse" if newer else "open it with the posse that wrote it"
+        remedy = "it was written by a newer posse: upgrade posse" if newer else "learn its log again"
         raise DamagedFile(f"{box.path} is version {box.version} of {kind!r}, but this posse reads {known}; {remedy}")
