@@ -55,7 +55,7 @@ def test_a_newcomer_gets_from_the_wheel_to_a_report_with_nothing_but_the_readme(
     assert "gift" in played.stdout
     assert "The learned policy would bring a sale" in played.stdout
     assert "posse: compiling" in played.stderr  # nobody waits without knowing why
-    assert "When may I stop exploring?" in (tmp_path / "report.html").read_text("utf-8")
+    assert "When exploring stops paying" in (tmp_path / "report.html").read_text("utf-8")
 
     def run(*command, status=0):
         clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
