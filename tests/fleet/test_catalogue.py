@@ -266,20 +266,6 @@ def test_what_is_refused_changes_nothing(tmp_path):
         Catalogue(["price"], ["price"])
 
 
-def test_it_shows_a_screenful_of_itself():
-    catalogue = Catalogue(["<x>"], [f"f{place}" for place in range(20)])
-    assert catalogue
-    assert len(catalogue) == 0
-    shown = taught(12)
-    assert len(shown) == len(shown.tasks) == 4
-    assert repr(shown).startswith("<Catalogue: 4 tasks, ")
-    page = catalogue._repr_html_()
-    assert "&lt;x&gt;" not in page  # its columns are beyond the first eight
-    assert "8 of 42 rows" in page
-    assert "Catalogue: 4 tasks" in shown._repr_html_()
-    assert "x*price" in shown._repr_html_()
-
-
 def test_a_table_is_learned_as_a_whole_or_not_at_all(tmp_path):
     catalogue = taught(log=tmp_path / "log.jsonl")
     rows, before = read_log(tmp_path / "log.jsonl").frame, repr(catalogue)

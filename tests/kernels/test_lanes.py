@@ -62,12 +62,6 @@ def new_case(d, n, *, rows=5, seed=0, scale=1.0, weights=True):
     return Case(Pairs(sums, of_arm, task_of, task_weight), root, 0.7)
 
 
-def packed(pairs):
-    """The same pairs with Gram matrices as upper triangles."""
-    upper = np.triu_indices(pairs.sums.gram.shape[1])
-    return pairs._replace(sums=pairs.sums._replace(gram=np.ascontiguousarray(pairs.sums.gram[:, *upper])))
-
-
 def one_by_one(case):
     """Yield row, weight, A, b, y'y, Ct and m of every pair."""
     pairs, inverse = case.pairs, np.linalg.inv(case.covariance)
@@ -168,34 +162,6 @@ def test_moments_are_those_of_all_pairs(d, n, weights):
     assert_allclose(found, [leverage, squared, residual, spread], rtol=1e-8, atol=1e-8)
     assert_allclose(distance, expected_distance, rtol=1e-8)
     assert (out == out.T).all()
-
-
-@pytest.mark.parametrize("n", NUMBERS)
-@pytest.mark.parametrize("d", SIZES)
-def test_what_is_kept_beside_the_sums_does_not_change_them(d, n):
-    even, case = new_case(d, n, weights=False), new_case(d, n)
-
-    assert information(case, keep=False)[0].tobytes() == information(case)[0].tobytes()
-    # Distances are taken where tasks have weights, and weights are 1 where they are not.
-    plain, robust = moments(even, robust=False), moments(even)
-    assert plain[0].tobytes() == robust[0].tobytes()
-    assert_allclose(plain[1], robust[1], rtol=1e-13)
-
-
-@pytest.mark.parametrize("n", NUMBERS)
-@pytest.mark.parametrize("d", SIZES)
-def test_triangles_give_what_whole_matrices_give_to_the_last_bit(d, n):
-    case = new_case(d, n)
-    upper = np.triu_indices(d)
-
-    whole, triangles = information(case), information(case, pairs=packed(case.pairs))
-
-    assert whole[0].tobytes() == triangles[0].tobytes()
-    assert np.array_equal(whole[1][:, *upper], triangles[1], equal_nan=True)
-    assert np.array_equal(whole[1], whole[1].transpose(0, 2, 1), equal_nan=True)
-    assert np.array_equal(whole[2], triangles[2], equal_nan=True)
-    for mine, theirs in zip(moments(case), moments(case, pairs=packed(case.pairs)), strict=True):
-        assert mine.tobytes() == theirs.tobytes()
 
 
 @pytest.mark.parametrize("d", [1, 3, 10])

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from posse.service.access import LOOPBACK, RateLimiter
+from posse.service.access import RateLimiter
 from posse.service.engine import AWAY, Engine
 from posse.service.errors import ApiError
 from posse.service.keys import SCOPES, new_key
@@ -430,21 +430,6 @@ def test_a_bucket_holds_twice_the_rate_and_fills_with_time():
     assert [limiter.take("a") > 0 for _ in range(21)] == [False] * 20 + [True]
 
 
-def test_a_limiter_without_a_rate_lets_all_pass_and_one_below_1_lets_one():
-    assert {RateLimiter(0).take("a") for _ in range(100)} == {0.0}
-    slow = RateLimiter(0.1, lambda: 0.0)
-    assert slow.take("a") == 0.0
-    assert slow.take("a") == pytest.approx(10.0)
-
-
-def test_a_limiter_forgets_those_who_asked_longest_ago(monkeypatch):
-    monkeypatch.setattr("posse.service.access.MOST_BUCKETS", 3)
-    limiter = RateLimiter(1, lambda: 0.0)
-    for who in "abcda":
-        limiter.take(who)
-    assert set(limiter._buckets) == {"c", "d", "a"}
-
-
 def test_requests_of_one_key_are_limited_and_others_are_not(tmp_path, start, keys, shape):
     one, other = keys(tmp_path / "posse.db", ["read"], ["read"])
     service = start(limits={"rate": 5.0})
@@ -553,7 +538,3 @@ def test_the_page_allows_its_own_files_only(service):
 )
 def test_nothing_but_files_of_the_page_is_served(service, shape, name):
     shape(service.get(f"/static/{name}"), 404)
-
-
-def test_loopback_has_no_other_names():
-    assert set(LOOPBACK) == {"127.0.0.1", "::1", "localhost"}

@@ -8,7 +8,6 @@ import pytest
 
 from posse.fleet.replica import Replica
 from posse.service import roster
-from posse.service.problems import Problems
 
 PLAIN = {"arms": ["a", "b"], "features": ["x"]}
 
@@ -303,33 +302,6 @@ def test_of_many_small_fleets_those_that_are_asked_for_are_loaded_first(start, m
     wait_for(lambda: len(last.engine.roster) == 6)
 
 
-def test_a_large_fleet_is_loaded_before_the_service_is_ready(start, monkeypatch):
-    service = start()
-    for number in range(3):
-        service.make_fleet(f"f{number}", **PLAIN)
-    feed(service, "f2", 2)
-    service.stop()
-    monkeypatch.setattr(roster, "SMALL_AT_ONCE", 1)
-    monkeypatch.setattr(roster, "SMALL", 1)  # tasks
-    again = start(follow_seconds=60.0)
-    assert [live.name for live in again.engine.roster.all()] == ["f0", "f2"]
-
-
-def test_what_fails_is_tried_again_after_growing_pauses():
-    now = [0.0]
-    problems = Problems(lambda: now[0])
-    pauses = []
-    for _ in range(10):
-        pauses.append(problems.note("f", "why").pause)
-        assert not problems.is_due("f")
-        now[0] += pauses[-1]
-        assert problems.is_due("f")
-    assert pauses == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
-    problems.clear("f")
-    assert problems.get("f") is None
-    assert problems.note("f", "why").pause == 0.5
-
-
 # No false answers.
 
 
@@ -360,14 +332,3 @@ def test_a_fleet_that_is_made_while_all_are_followed_is_answered(start):
     finally:
         stop.set()
         thread.join()
-
-
-def test_many_small_fleets_are_loaded_in_lots_one_right_after_the_other(start, monkeypatch, wait_for):
-    names = [f"fleet-{i}" for i in range(7)]
-    first = start()
-    for name in names:
-        first.make_fleet(name)
-    first.stop()
-    monkeypatch.setattr(roster, "SMALL_AT_ONCE", 2)
-    again = start(follow_seconds=1000.0)
-    wait_for(lambda: all(again.engine.roster.find(name) is not None for name in names))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from posse.errors import PosseError, StorageUnavailable
-from posse.service.writer import MOST, MOST_ENTRIES, Writer
+from posse.service.writer import Writer
 from posse.storage import ACCEPTED, CONFLICT, SAME, UNKNOWN, NewDecision, NewReward, open_storage
 
 BODY = '{"context": {}, "eligible": ["a"], "probabilities": [1.0], "mean": [0.0], "sd": [1.0]}'
@@ -86,21 +86,6 @@ def test_what_waits_is_written_together(slow, writer, learned):
     assert kinds(answers) == [[ACCEPTED]] * 41
     assert len(slow.storage.decisions("f")) == 41
     assert len(learned) == 2
-
-
-def test_more_than_a_transaction_takes_goes_into_the_next(slow, learned):
-    writer = Writer(slow, learned.append, waiting=5000)
-    held_up(slow, writer, [[decision(i)] for i in range(1, MOST + 101)])
-    assert slow.sizes == [1, MOST, 100]
-    writer.close()
-
-
-def test_large_groups_do_not_make_a_transaction_without_end(slow, writer):
-    groups = [[decision(1 + 1000 * i + j) for j in range(1000)] for i in range(12)]
-    answers = held_up(slow, writer, groups)
-    assert slow.sizes == [1, 5, 5, 2]
-    assert MOST_ENTRIES == 5000
-    assert {kind for answer in kinds(answers) for kind in answer} == {ACCEPTED}
 
 
 def test_groups_of_one_commit_get_their_own_answers(slow, writer):
@@ -209,18 +194,6 @@ def test_more_than_may_wait_are_told_to_come_back(slow, writer):
     assert len(refused) == 20
     assert "try again" in str(refused[0])
     assert len(slow.storage.decisions("f")) == 51
-
-
-def test_jobs_run_between_transactions_and_their_errors_come_back(slow, writer):
-    thread = writer.run(threading.current_thread)
-    assert thread.name == "posse-writer"
-
-    def fail():
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        writer.run(fail)
-    assert writer.run(lambda: 7) == 7
 
 
 def test_those_who_have_gone_disturb_nobody(slow, writer):
