@@ -65,7 +65,7 @@ def test_a_system_that_gives_nothing_says_so(monkeypatch):
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="the system does not tell how much memory is in use")
-def test_room_that_was_not_touched_costs_no_memory():
+def test_reserved_memory_is_not_resident():
     page = os.sysconf("SC_PAGE_SIZE")
     small = new_capacity(5, 10, MANY - 1, D)
     for _, array in fields(small):

@@ -214,7 +214,7 @@ def test_nothing_of_a_forgotten_task_is_left_in_the_next_one():
 
 
 @pytest.mark.parametrize("robust", [False, True])
-def test_arms_join_beyond_the_first_room(robust):
+def test_arrays_grow_when_arms_join(robust):
     store = new_store(robust=robust)
     store.add_tasks(70)
     rows = some_rows(150, 70)
@@ -299,52 +299,6 @@ def test_a_refresh_is_due_when_rewards_have_grown(method):
     assert not store.refresh_due(0.5)
     learn(store, some_rows(1, 3))
     assert store.refresh_due(0.5)
-
-
-def test_what_was_only_reserved_leaves_no_trace():
-    store, plain_store = new_store(), new_store()
-    for each in (store, plain_store):
-        each.add_tasks(FIRST_ROOM)
-    rows = some_rows(40, FIRST_ROOM)
-    # An update that gives up: tasks and slots for it, and then nothing.
-    for _ in range(3):
-        numbers = store.reserve_tasks(2)
-        assert numbers == [FIRST_ROOM, FIRST_ROOM + 1]
-        store.claim(np.array([0, *numbers]), np.array([0, 1, 0]))
-    assert store.n_tasks == store.n_live_tasks == FIRST_ROOM
-    assert store.n_rewards == 0
-
-    for each in (store, plain_store):
-        learn(each, rows)
-        each.add_tasks(2)
-        add(each, some_rows(30, FIRST_ROOM + 2, seed=1))
-        each.refresh()
-
-    require_whole(store, as_list(rows) + as_list(some_rows(30, FIRST_ROOM + 2, seed=1)))
-    for name in ("covariance", "noise_variance"):
-        assert getattr(store.prior, name).tobytes() == getattr(plain_store.prior, name).tobytes()
-
-
-def test_arms_that_were_added_can_be_taken_back():
-    store = new_store(robust=True)
-    store.add_tasks(5)
-    rows = some_rows(60, 5)
-    add(store, rows)
-    store.refresh()
-    memory, prior = store.memory, store.prior
-
-    store.add_arm()
-    store.add_arm()
-    store.shrink(2, memory)
-
-    assert store.n_arms == 2
-    assert_array_equal(store.prior.covariance, prior.covariance)
-    require_whole(store, as_list(rows))
-    assert store.add_arm() == 2
-    new = some_rows(60, 5, n_arms=3, seed=1)
-    add(store, new)
-    store.refresh()
-    require_whole(store, as_list(rows) + as_list(new))
 
 
 # Beliefs that are brought up to date when they are looked at

@@ -357,48 +357,6 @@ def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, c
     require_rebuilt(fleet)
 
 
-@pytest.mark.parametrize("update", ["reward", "reward_many", "learn_many", "refresh"])
-@pytest.mark.parametrize("what", ["Refresh", "ChangedSums", "Thread"])
-def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, caplog, monkeypatch, what, update):
-    fleet = fleet_of(60, background=True, refresh_growth=0.1)
-    made = fleet.decide_many(["t1"] * 20, np.tile(X, (20, 1)))
-    started = threading.Thread.start
-
-    def refuse(*args, **kwargs):
-        raise MemoryError("no more memory")
-
-    def start(thread):
-        if thread.name.startswith("posse-refresh"):
-            raise RuntimeError("can't start new thread")
-        started(thread)
-
-    calls = {
-        "reward": lambda: [fleet.reward(each.id, 1.0) for each in made],
-        "reward_many": lambda: fleet.reward_many(made.ids, [1.0] * 20),
-        "learn_many": lambda: fleet.learn_many(table(20, 3)),
-        "refresh": lambda: fleet.refresh(wait=False),
-    }
-    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, logger="posse"):
-        if what == "Thread":
-            patched.setattr(threading.Thread, "start", start)
-        else:
-            patched.setattr(posse.engine.background, what, refuse)
-        calls[update]()
-    assert "could not be started" in caplog.text
-    assert fleet.n_rewards == (60 if update == "refresh" else 80)
-    assert not fleet.refreshing
-    assert fleet._engine.store.kept is None
-    require_rebuilt(fleet)
-
-    # It is due with the next reward.
-    fleet.reward(fleet.decide("t2", X).id, 0.5)
-    if update != "refresh":
-        assert fleet._engine.store.memory.evidence.refreshed_at[0] in (60, 81)
-    fleet.refresh(wait=False)
-    finish(fleet)
-    require_rebuilt(fleet)
-
-
 def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     fleet = fleet_of(60, background=True, refresh_growth=0.5)
     gate = hold("begin")

@@ -98,7 +98,7 @@ def test_settings_that_are_fine(settings):
     assert fleet.reward(decision.id, 1.0)
 
 
-def test_an_unknown_policy_is_told_what_was_meant():
+def test_an_unknown_policy_names_the_nearest():
     with pytest.raises(UnknownPolicy, match="did you mean 'ebm-ts'"):
         Posse(arms=["x"], features=["a"], policy="ebm_ts")
 

@@ -280,7 +280,7 @@ def test_replicas_that_catch_up_have_the_sums_of_those_that_were_there(clock):
     assert np.isfinite(expectations(later)).all()
 
 
-def test_what_a_replica_notices_counts_when_all_are_told(clock):
+def test_a_noticed_change_counts_once_it_is_published(clock):
     log = []
     teacher = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock)
     live(teacher, clock, world(), 200, log=log)

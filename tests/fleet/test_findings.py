@@ -72,7 +72,7 @@ def test_nothing_learned_is_one_sentence():
         ),
     ],
 )
-def test_what_data_cannot_tell_is_said(healthy, change, words, tmp_path):
+def test_findings_name_what_data_cannot_show(healthy, change, words, tmp_path):
     fleet = fleet_with(change(healthy))
     assert said(fleet, *words) == 1, fleet.findings()
     fleet.save(tmp_path / "fleet.posse")

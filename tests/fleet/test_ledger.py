@@ -33,7 +33,7 @@ def test_decisions_are_numbered_from_one():
     assert ledger.status.tolist() == [PENDING] * 3
 
 
-def test_a_long_life_takes_no_more_room_than_what_is_alive():
+def test_memory_does_not_grow_with_expired_decisions():
     ledger = Ledger("abc", 2)
     for i in range(20_000):
         ledger.reserve(1)

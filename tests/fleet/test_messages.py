@@ -76,7 +76,7 @@ def test_forget_takes_tasks_one_by_one(fleet):
     assert fleet.tasks == ()
 
 
-def test_a_world_of_ones_own_without_settings_is_told_what_it_lacks():
+def test_a_custom_world_without_settings_is_refused():
     class Mine:
         n_tasks, n_arms, n_features = 2, 2, 1
 

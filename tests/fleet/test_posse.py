@@ -435,7 +435,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_whoever_looks_first_after_the_pieces_sees_all_of_them(
+def test_every_view_after_the_pieces_sees_all_of_them(
     fleet_of, table, snapshot, differences, same_prefixes, look, exactly
 ):
     def build(refresh):

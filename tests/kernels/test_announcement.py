@@ -56,7 +56,7 @@ def test_it_says_now_and_then_how_far_it_is_and_never_less_than_nothing(clock, c
     assert "left" not in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_whoever_asked_for_it_sees_nothing(clock, capsys):
+def test_warmup_prints_no_announcement(clock, capsys):
     announcement = Announcement()
     announcement.quiet = True  # as posse warmup does
 

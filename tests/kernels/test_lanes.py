@@ -219,7 +219,7 @@ def relative_difference(got, expected):
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize(("d", "rows"), [(1, 1), (2, 1), (3, 20), (8, 4), (8, 20), (17, 40)])
-def test_digits_are_kept_however_much_data_there_is(d, rows, scale):
+def test_no_digits_are_lost_with_much_data(d, rows, scale):
     # Rewards worth 1e-9 and 1e9 times as much as the population. What cannot be had is more digits than the condition
     # of M'M leaves: that of a few rewards of enormous weight in some directions and none in others is enormous, while
     # enough rewards, or little weight, leave nearly all digits. (A - A Ct A) / s2 would lose nine of them either way.

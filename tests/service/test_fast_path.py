@@ -51,7 +51,7 @@ class OverSocket:
 
     def talk(self, data):
         """Send bytes as they are; return all that comes until the other side ends."""
-        with socket.create_connection(self.address, timeout=10) as connection:
+        with socket.create_connection(self.address, timeout=60) as connection:
             connection.sendall(data)
             found = b""
             with contextlib.suppress(TimeoutError):
@@ -222,7 +222,7 @@ def test_ids_counts_and_lines_of_the_log(over_socket, stores, short, caplog):
     assert 'posse_errors_total{code="invalid"} 1.0' in text
 
 
-def test_what_breaks_is_told_without_its_words(over_socket, stores, short, monkeypatch, caplog, shape):
+def test_an_unexpected_error_is_answered_without_its_message(over_socket, stores, short, monkeypatch, caplog, shape):
     monkeypatch.setattr(rewards, "new_reward", lambda *_: 1 / 0)
     running = over_socket()
     running.client.put("/v1/fleets/stores", json=stores)

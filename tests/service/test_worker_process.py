@@ -83,7 +83,7 @@ def test_a_stream_whose_process_is_killed_does_not_look_whole(busy, monkeypatch)
         asyncio.run(read())
 
 
-def test_whoever_stops_reading_ends_the_process(busy, started):
+def test_a_reader_that_stops_ends_the_process(busy, started):
     work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
 
     async def read():
@@ -110,7 +110,7 @@ def test_what_takes_too_long_is_given_up(monkeypatch):
         run_in_process(LOG_PROCESS, {})
 
 
-def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
+def test_too_many_exports_at_once_are_refused(busy, monkeypatch):
     monkeypatch.setattr("posse.service.export.LONG", 0)
     alone = busy.app.state.alone
     monkeypatch.setattr(alone, "streams", MOST_STREAMS)
@@ -121,7 +121,7 @@ def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
     assert alone.streams == 0
 
 
-def test_the_process_ends_with_whoever_started_it():
+def test_the_process_ends_with_its_parent():
     work = '{"job": "jsonl", "database": "x", "fleet": "x", "rewards": "number", "temporary_folder": null}'
     script = (
         "import sys, time\nfrom posse.service.worker_process import do\n"

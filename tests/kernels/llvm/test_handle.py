@@ -197,7 +197,7 @@ print(total(handle.address), sum(total.stats.cache_hits.values()))
 """
 
 
-def test_compiled_code_is_kept_and_knows_no_address(tmp_path):
+def test_cached_code_knows_no_address(tmp_path):
     answers = []
     for n in (3, 5):
         script = tmp_path / "program.py"

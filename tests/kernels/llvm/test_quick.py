@@ -51,7 +51,7 @@ def test_settings_have_the_values_that_numba_reads():
         assert list(one.values()) == list(plain_values(one))
 
 
-def test_whoever_had_switched_it_off_finds_it_off():
+def test_garbage_collection_that_was_off_stays_off():
     gc.disable()
     try:
         assert njit(lambda value: value - 1)(3) == 2
