@@ -153,12 +153,6 @@ def test_a_wrong_action_is_refused_and_changes_nothing(env, action):
     assert data_equivalence(env.step(2), expected, exact=True)
 
 
-@pytest.mark.parametrize("action", [2, np.int64(2), np.uint8(2), np.array(2)])
-def test_whole_numbers_of_any_kind_are_actions(env, action):
-    env.reset(seed=3)
-    assert env.step(action)[1] == env.world.draw(3, 20).rewards[0, 2]
-
-
 def test_an_episode_has_a_beginning_and_an_end(env):
     with pytest.raises(ResetNeeded, match="no episode has begun; call reset first"):
         env.step(0)
@@ -211,18 +205,6 @@ def test_gymnasium_finds_the_environments_through_the_module_name():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "Discrete(3)"
-
-
-def test_several_environments_run_side_by_side():
-    envs = gymnasium.make_vec(SYNTHETIC, num_envs=3, vectorization_mode="sync", n_tasks=4, n_arms=3, horizon=5)
-    observation, info = envs.reset(seed=[1, 2, 3])
-    draws = [SyntheticWorld(n_tasks=4, n_arms=3).draw(seed, 5) for seed in (1, 2, 3)]
-
-    assert_array_equal(observation["task"], [draw.tasks[0] for draw in draws])
-    assert_array_equal(info["seed"], [1, 2, 3])
-    _, reward, *_ = envs.step(np.array([0, 1, 2]))
-    assert_array_equal(reward, [draw.rewards[0, arm] for arm, draw in enumerate(draws)])
-    envs.close()
 
 
 def test_an_environment_can_be_sent_to_a_worker_in_the_middle_of_an_episode(env):

@@ -78,7 +78,7 @@ def test_what_people_look_at_has_html_with_names_escaped(answers):
     assert "&lt;arm" in answers["overview"]._repr_html_()
 
 
-def test_what_is_left_out_is_said(answers):
+def test_a_shortened_repr_names_what_it_omits(answers):
     assert "8 of 40 rows" in repr(answers["overview"])
     assert "8 of 500 rows" in repr(answers["decisions"])
     assert "8 of 31 rows, 8 of 41 columns" in repr(answers["coefficients"])

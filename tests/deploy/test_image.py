@@ -68,12 +68,12 @@ def run(program):
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_what_is_kept_of_scipy_works_alone():
+def test_the_trimmed_scipy_works_alone():
     run("from scipy.special import chdtrc, ndtr, ndtri, stdtrit")
 
 
 @pytest.mark.slow
-def test_the_service_works_with_what_is_kept_of_scipy():
+def test_the_service_works_with_the_trimmed_scipy():
     run("""
 import importlib, pkgutil
 for package in ("service", "storage", "report", "offline", "client", "cli"):

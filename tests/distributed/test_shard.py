@@ -136,7 +136,7 @@ def test_a_record_that_was_not_finished_is_cut_off(new_shard, log, pair_sums, tm
 
 
 @pytest.mark.parametrize("snapshots", [False, True], ids=["journal", "snapshot"])
-def test_a_restored_shard_knows_the_scaling_that_it_was_told(new_shard, log, snapshots):
+def test_a_restored_shard_knows_its_scaling(new_shard, log, snapshots):
     spec = FeatureSpec([numeric("a", scale="standard"), "b"])
     learned = spec.learn_scaling(log()[["a", "b"]])
     shard = new_shard(features=spec)

@@ -145,7 +145,7 @@ def test_a_jump_of_all_tasks_is_noticed_within_a_few_dozen_rewards():
     assert found[: found.index(WORLD)].count(TASK) == 0
 
 
-def test_a_change_may_be_told_and_left_to_others():
+def test_a_change_may_be_reported_without_being_applied():
     drift = new_drift()
     p, x, belief = population(), np.array([1.0, 0.0]), Belief(0.0, 0.1, 0.0, 0.9)
     found = [drift.note(1.0, 0, 0, x, 3.0, belief, p, defer=True) for _ in range(12)]

@@ -288,20 +288,6 @@ def test_clicks_that_come_after_hundreds_of_absent_ones_are_believed(rate):
     assert fleet.expected("t", {}).mean["a"] == pytest.approx(rate, abs=0.03)
 
 
-def test_what_waited_too_long_is_kept_as_what_it_counted_as():
-    now = [0.0]
-    fleet = new(absent_reward=0, time_to_live=60, clock=lambda: now[0])
-    fleet.decide_many(TASKS[:50], CONTEXTS[:50])
-    before = believed(fleet)
-    assert len(fleet._engine.store.waiting) == 50
-    now[0] = 100.0
-    assert fleet.pending() == []
-    assert len(fleet._engine.store.waiting) == 0
-    assert fleet.n_rewards == 50
-    assert fleet._engine.store.sites.parts.rows.seen.sum() == 50
-    assert_allclose(believed(fleet)[: len(LOOKED_AT)], before[: len(LOOKED_AT)], rtol=0.2)
-
-
 def test_a_saved_fleet_goes_on_waiting(tmp_path):
     fleet = new(absent_reward=0)
     decisions = fleet.decide_many(TASKS, CONTEXTS)
@@ -359,25 +345,6 @@ def test_a_merged_fleet_believes_what_one_that_learned_all_believes(n):
     # All rows are kept, so sites come to the same rest, wherever they were made.
     for task in LOOKED_AT:
         assert one.expected(task, AT).mean == pytest.approx(whole.expected(task, AT).mean, rel=0.02)
-
-
-def test_a_merge_keeps_the_last_rows_and_what_waits(tmp_path):
-    one, other = new(absent_reward=0, arms=["a"], features=["x"]), new(absent_reward=0, arms=["a"], features=["x"])
-    for each, n in ((one, 30), (other, 25)):
-        ids = each.decide_many(["t"] * (n + 5), np.arange(n + 5.0)[:, None] + 100 * n).ids
-        each.reward_many(ids[:n], [place % 2 for place in range(n)])
-        each.last = ids[n:]
-    one.merge(other)
-    rows = one._engine.store.sites.parts.rows
-    assert rows.kept[0] == KEPT
-    assert rows.seen[0] == 55
-    assert set(rows.contexts[:KEPT, 1]) == {*(3000.0 + np.arange(15, 30)), *(2500.0 + np.arange(25))}
-    assert rows.contexts[55 % KEPT, 1] == 3015.0  # the oldest, and the next to go
-    assert len(one._engine.store.waiting) == 10
-    one.reward_many(other.last, [1] * 5)
-    assert len(one._engine.store.waiting) == 5
-    one.save(tmp_path / "merged.posse")
-    assert Posse.load(tmp_path / "merged.posse").expected("t", [1.0]) == one.expected("t", [1.0])
 
 
 def test_fleets_of_other_rewards_are_not_merged(fleet):

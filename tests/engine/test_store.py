@@ -1,5 +1,3 @@
-import threading
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,7 +13,6 @@ from posse.kernels import estimators
 from posse.kernels.fleet import decide
 from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import predict_arm
-from posse.kernels.sums import Sums
 from posse.model import Prior, Statistics, posterior
 
 D = 3
@@ -217,7 +214,7 @@ def test_nothing_of_a_forgotten_task_is_left_in_the_next_one():
 
 
 @pytest.mark.parametrize("robust", [False, True])
-def test_arms_join_beyond_the_first_room(robust):
+def test_arrays_grow_when_arms_join(robust):
     store = new_store(robust=robust)
     store.add_tasks(70)
     rows = some_rows(150, 70)
@@ -256,36 +253,11 @@ def test_a_new_arm_starts_from_what_the_others_have_in_common():
     assert_allclose(belief.shared_mean[arm], evidence.arm_mean)
 
 
-def test_a_refresh_knows_the_inverse_covariance_of_a_new_arm():
-    store = new_store()
-    store.add_tasks(8)
-    add(store, some_rows(200, 8))
-    store.refresh()
-    store.add_arm()
-
-    belief, evidence = store.belief, store.memory.evidence
-    assert_allclose(evidence.inverse @ belief.covariance, np.tile(np.eye(D), (3, 1, 1)), atol=1e-9)
-
-
 def test_a_known_population_takes_no_new_arm():
     store = new_store(estimators.KNOWN)
     with pytest.raises(InvalidValue, match="Prior"):
         store.add_arm()
     assert store.n_arms == 2
-
-
-def test_pairs_are_listed_in_the_order_of_their_first_reward():
-    store = new_store(n_arms=1)
-    store.add_tasks(6)
-    one_each = np.arange(6), np.zeros(6, dtype=np.int64), np.ones((6, D)), np.ones(6)
-    add(store, one_each)
-    store.drop_tasks(np.array([1, 2]), store.new_memory())
-    first, second = store.add_tasks(2)
-
-    add(store, (np.array([first, second]), np.zeros(2, dtype=np.int64), np.ones((2, D)), np.ones(2)))
-
-    listed = store.belief.task_of[store.belief.seen[0, : store.belief.n_seen[0]]].tolist()
-    assert listed == [0, 3, 4, 5, first, second]
 
 
 def test_going_back_to_the_start_keeps_the_sums():
@@ -329,66 +301,6 @@ def test_a_refresh_is_due_when_rewards_have_grown(method):
     assert store.refresh_due(0.5)
 
 
-def test_what_was_only_reserved_leaves_no_trace():
-    store, plain_store = new_store(), new_store()
-    for each in (store, plain_store):
-        each.add_tasks(FIRST_ROOM)
-    rows = some_rows(40, FIRST_ROOM)
-    # An update that gives up: tasks and slots for it, and then nothing.
-    for _ in range(3):
-        numbers = store.reserve_tasks(2)
-        assert numbers == [FIRST_ROOM, FIRST_ROOM + 1]
-        store.claim(np.array([0, *numbers]), np.array([0, 1, 0]))
-    assert store.n_tasks == store.n_live_tasks == FIRST_ROOM
-    assert store.n_rewards == 0
-
-    for each in (store, plain_store):
-        learn(each, rows)
-        each.add_tasks(2)
-        add(each, some_rows(30, FIRST_ROOM + 2, seed=1))
-        each.refresh()
-
-    require_whole(store, as_list(rows) + as_list(some_rows(30, FIRST_ROOM + 2, seed=1)))
-    for name in ("covariance", "noise_variance"):
-        assert getattr(store.prior, name).tobytes() == getattr(plain_store.prior, name).tobytes()
-
-
-def test_arms_that_were_added_can_be_taken_back():
-    store = new_store(robust=True)
-    store.add_tasks(5)
-    rows = some_rows(60, 5)
-    add(store, rows)
-    store.refresh()
-    memory, prior = store.memory, store.prior
-
-    store.add_arm()
-    store.add_arm()
-    store.shrink(2, memory)
-
-    assert store.n_arms == 2
-    assert_array_equal(store.prior.covariance, prior.covariance)
-    require_whole(store, as_list(rows))
-    assert store.add_arm() == 2
-    new = some_rows(60, 5, n_arms=3, seed=1)
-    add(store, new)
-    store.refresh()
-    require_whole(store, as_list(rows) + as_list(new))
-
-
-def test_a_copy_of_the_sums_is_a_copy():
-    store = new_store()
-    store.add_tasks(4)
-    rows = some_rows(30, 4)
-    learn(store, rows)
-
-    _, _, sums = store.copy_of_sums()
-    for field in sums:
-        field[:] = -1.0
-
-    assert isinstance(sums, Sums)
-    require_whole(store, as_list(rows))
-
-
 # Beliefs that are brought up to date when they are looked at
 
 
@@ -413,130 +325,6 @@ def look_at(store, way):
             store.rebuild()
         case _:
             store.settle()
-
-
-def local_parts(store):
-    """What is kept of every pair that was seen, as bytes."""
-    seen = np.concatenate([store.belief.seen[arm, : store.belief.n_seen[arm]] for arm in range(store.n_arms)])
-    return store.belief.local_covariance[seen].tobytes(), store.belief.local_mean[seen].tobytes()
-
-
-def refreshed_store(robust, n_arms=11, n_tasks=30):
-    """A store whose population has changed since its pairs were looked at."""
-    store = new_store(n_arms=n_arms, robust=robust)
-    store.add_tasks(n_tasks)
-    learn(store, some_rows(400, n_tasks, n_arms))
-    store.refresh()
-    look_at(store, "settle")
-    learn(store, some_rows(100, n_tasks, n_arms, seed=1))
-    store.refresh()
-    return store
-
-
-WAYS = ("decide", "decide, an arm at a time", "settle each task", "settle some tasks", "rebuild", "settle in blocks")
-
-
-@pytest.mark.parametrize("robust", [False, True])
-@pytest.mark.parametrize("way", WAYS)
-def test_beliefs_are_the_same_whoever_asks_for_them_first(monkeypatch, way, robust):
-    store, plain = refreshed_store(robust), refreshed_store(robust)
-    before = local_parts(store)
-    look_at(plain, "settle")
-    expected = local_parts(plain)
-    if way == "settle in blocks":
-        monkeypatch.setattr(posse.threads, "MANY_ROWS", 3)
-        monkeypatch.setattr(posse.threads, "workers", lambda: 3)
-
-    look_at(store, way)
-
-    assert local_parts(store) == expected != before
-    # Once is enough.
-    store._capacity.root[:] = np.nan
-    look_at(store, "settle")
-    assert local_parts(store) == expected
-
-
-@pytest.mark.parametrize("taken", [1, 3, 4, 5])
-def test_forgotten_slots_are_given_out_one_after_another(taken, monkeypatch):
-    store = new_store()
-    store.add_tasks(10)
-    learn(store, some_rows(80, 10))
-    store.drop_tasks(np.array([2, 7]), store.new_memory())
-    free, n_slots = list(store.free_slots), store.n_slots
-    looked_at, claim_rows = [], posse.engine.arrays.claim_rows
-
-    def counting(index, tasks, arms, free, *rest):
-        looked_at.append(free.size)
-        return claim_rows(index, tasks, arms, free, *rest)
-
-    monkeypatch.setattr(posse.engine.arrays, "claim_rows", counting)
-
-    slots = store.claim(np.array(store.add_tasks(taken)), np.zeros(taken, dtype=np.int64))
-
-    assert slots.tolist() == [*free[::-1], n_slots][:taken]
-    assert store.free_slots == free[: max(len(free) - taken, 0)]
-    assert looked_at == [min(taken, 4)]  # however many more there are
-
-
-def test_no_part_is_at_work_when_beliefs_could_not_be_settled(monkeypatch):
-    # Whoever holds the lock lets go of it then.
-    monkeypatch.setattr(posse.threads, "MANY_ROWS", 3)
-    monkeypatch.setattr(posse.threads, "workers", lambda: 2)
-    store = refreshed_store(False)
-    failed, ended, calls, lock = threading.Event(), [], [], threading.Lock()
-
-    def settle_rows(arm, rows, lanes=None):
-        with lock:
-            calls.append(rows.size)
-            first = len(calls) == 1
-        if first:
-            failed.set()
-            raise MemoryError
-        assert failed.wait(60)
-        threading.Event().wait(0.2)
-        ended.append(rows.size)
-
-    monkeypatch.setattr(store, "_settle_rows", settle_rows)
-
-    with pytest.raises(MemoryError):
-        store.settle()
-
-    assert len(calls) == len(ended) + 1 > 1
-
-
-@pytest.mark.parametrize("robust", [False, True])
-def test_a_reward_settles_what_it_teaches_and_nothing_else(robust):
-    store, plain = refreshed_store(robust), refreshed_store(robust)
-    look_at(plain, "settle")
-    old = store.belief.local_mean.copy()
-    x, slot = np.array([0.5, -0.2, 1.1]), int(store.belief.slot[7, 4])
-    assert store.belief.sums.counts[slot] > 0
-
-    for each in (store, plain):
-        each.learn(7, 4, x, 2.5)
-
-    for name in ("local_covariance", "local_mean"):
-        assert getattr(store.belief, name)[slot].tobytes() == getattr(plain.belief, name)[slot].tobytes()
-    for name in ("shared_mean", "shared_covariance", "shared_moment"):
-        assert getattr(store.belief, name).tobytes() == getattr(plain.belief, name).tobytes()
-    others = np.arange(len(old)) != slot
-    assert store.belief.local_mean[others].tobytes() == old[others].tobytes()
-    look_at(store, "settle")
-    assert local_parts(store) == local_parts(plain)
-
-
-def test_settling_leaves_what_rank_one_steps_have_taught():
-    store = refreshed_store(False)
-    look_at(store, "settle")
-    learn(store, some_rows(50, 30, 11, seed=2))
-    before = local_parts(store)
-
-    look_at(store, "settle")
-    assert local_parts(store) == before
-    store.rebuild()
-    assert local_parts(store) != before  # the same but for rounding
-    rows = as_list(some_rows(400, 30, 11)) + as_list(some_rows(100, 30, 11, seed=1))
-    require_whole(store, rows + as_list(some_rows(50, 30, 11, seed=2)))
 
 
 @pytest.mark.parametrize("method", [estimators.EVIDENCE, estimators.KNOWN, estimators.MOMENTS])

@@ -9,7 +9,7 @@ from posse.container import open_container, write_container
 from .injecting import places
 
 
-def test_a_file_that_an_exception_kept_open_goes_with_it(tmp_path):
+def test_an_exception_releases_its_open_file(tmp_path):
     """Found where the collector came by: in another test, minutes later, as a file that nobody had closed."""
     path = tmp_path / "box"
     write_container(path, kind="numbers", version=1, header={}, arrays={"x": np.zeros(3)})

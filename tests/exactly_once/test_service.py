@@ -536,7 +536,7 @@ def test_a_running_fleet_is_learned_again_from_the_snapshot_where_the_log_was_pr
     assert "learned again" in caplog.text
 
 
-def test_a_wrong_snapshot_of_a_pruned_log_is_kept_and_said(logged, caplog):
+def test_a_wrong_snapshot_of_a_pruned_log_is_used_and_logged(logged, caplog):
     live = LiveFleet(logged.storage, logged.row)
     put_wrong_snapshot(logged, live, 3)
     assert logged.storage.prune("f", 1e9) == 25

@@ -145,7 +145,7 @@ def test_many_tasks_are_compared_in_slices(logged, live, monkeypatch):
     assert (seen, wrong) == (logged.row.tasks + 2, ["t0x", "t5", "zz"])
 
 
-def test_rows_that_cannot_be_learned_are_told(logged, live):
+def test_rows_that_cannot_be_learned_are_counted(logged, live):
     body = json.dumps({"context": {"a": 1.0}})
     odd = NewDecision("f", "odd", 10.0, "t1", "an arm that never was", 0.5, body, "p", "v")
     wrong = NewDecision("f", "wrong", 10.0, "t1", "red", 0.5, json.dumps({"context": {"b": "?"}}), "p", "v")
@@ -171,7 +171,7 @@ def pruned(tmp_path, monkeypatch):
     logged.storage.close()
 
 
-def test_of_a_pruned_log_is_said_what_can_be_known(pruned):
+def test_a_pruned_log_is_compared_in_part(pruned):
     logged, live = pruned
     found = compared(logged, live)
     assert (found.different, found.partial, found.tasks) == (0, 3, 3)
@@ -270,7 +270,7 @@ def test_a_service_says_what_it_cannot_repair(pruned, caplog):
     assert "1 tasks differ" in checker.findings("f")[0]
 
 
-def test_a_comparison_that_fails_is_said_and_disturbs_nobody(logged, live, caplog, monkeypatch):
+def test_a_comparison_that_fails_is_logged_and_disturbs_nobody(logged, live, caplog, monkeypatch):
     checker = Checker()
 
     def fail(*_):

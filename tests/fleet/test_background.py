@@ -10,16 +10,13 @@ import threading
 import warnings
 
 import numpy as np
-import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
 import posse.engine.background
 import posse.model.refresh
 from posse import FeatureSpec, Posse
-from posse.engine.sums_snapshot import ChangedSums, SnapshotReader
-from posse.kernels.llvm.handle import Handle
-from posse.kernels.refresh import LOOP
+from posse.engine.sums_snapshot import SnapshotReader
 from posse.model import posterior
 from posse.model.refresh import Refresh
 
@@ -205,53 +202,6 @@ def test_what_came_meanwhile_is_in_the_posterior_and_not_in_the_prior(
     assert fleet._engine.store.memory.evidence.refreshed_at[0] == plain.n_rewards
 
 
-def test_catching_up_comes_to_an_end(fleet_of, table, hold, monkeypatch):
-    # Rewards that come as fast as they are caught up with: after some rounds, those left are added under the lock.
-    monkeypatch.setattr(posse.engine.background, "FEW", 0)
-    monkeypatch.setattr(posse.engine.background, "ROUNDS", 3)
-    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
-    add, rounds = posse.engine.background._add, []
-
-    def busy(engine, refresh, kept, then, now, source):
-        add(engine, refresh, kept, then, now, source)
-        rounds.append(type(source).__name__)
-        if isinstance(source, SnapshotReader):
-            live(fleet, table, 10 + len(rounds))
-
-    gate = hold("end")
-    fleet.refresh(wait=False)
-    gate.wait()
-    live(fleet, table, 2)
-    monkeypatch.setattr(posse.engine.background, "_add", busy)
-    generation = int(fleet._engine.store._capacity.generation[0])
-    finish(fleet, gate)
-
-    assert rounds == ["SnapshotReader", "SnapshotReader", "SnapshotReader", "LiveReader"]
-    assert fleet._engine.store._capacity.generation[0] == generation + 1
-    require_rebuilt(fleet)
-
-
-@pytest.mark.parametrize("threads", [2, 4])
-def test_more_threads_find_the_same(fleet_of, table, hold, monkeypatch, threads):
-    monkeypatch.setattr(posse.model.refresh, "MANY", 0)
-    monkeypatch.setattr(posse.model.refresh, "BLOCK", 4)
-    monkeypatch.setattr(posse.engine.background, "workers", lambda: threads)
-    fleet, plain = (fleet_of(300, background=True, refresh_growth=NEVER) for _ in range(2))
-    for each in (fleet, plain):
-        live(each, table, 1)
-    plain.refresh()
-
-    gate = hold("middle")
-    fleet.refresh(wait=False)
-    gate.wait()
-    in_thread(lambda: live(fleet, table, 2))
-    finish(fleet, gate)
-
-    for name in PRIOR[:3]:
-        assert parts(fleet, [name])[name].tobytes() == parts(plain, [name])[name].tobytes()
-    require_rebuilt(fleet)
-
-
 @pytest.mark.parametrize("point", POINTS)
 def test_decisions_meanwhile_are_those_of_the_old_population(fleet_of, table, hold, same_prefixes, point, exactly):
     def build():
@@ -377,38 +327,6 @@ def test_a_change_that_it_knows_nothing_of_makes_it_be_dropped(
         assert parts(fleet, [name])[name].tobytes() == parts(twin, [name])[name].tobytes()
 
 
-def test_a_refresh_that_will_be_dropped_writes_to_nobodys_memory(fleet_of, table, hold, monkeypatch):
-    # Slots of a forgotten task go to tasks that came after the beginning, for which there is no room.
-    fleet = fleet_of(60, background=True, refresh_growth=NEVER, robust=True)
-    started = []
-
-    def run_later(*args, **kwargs):
-        refresh = Refresh(*args, **kwargs)
-        n_tasks = refresh._loop.freedom.size
-        guarded = {name: np.full(n_tasks + 1000, 7.0)[:n_tasks] for name in ("freedom", "distance")}
-        refresh._loop = refresh._loop._replace(**guarded)
-        refresh._handle = Handle(LOOP, refresh._loop)
-        started.append((refresh, n_tasks))
-        return refresh
-
-    monkeypatch.setattr(posse.engine.background, "Refresh", run_later)
-    gate = hold("begin")
-    fleet.refresh(wait=False)
-    gate.wait()
-    for task in fleet.tasks[:3]:
-        fleet.forget(task)
-    # The numbers of forgotten tasks are used again, so these come first, and get no reward.
-    waiting = [fleet.decide(f"new-{i}", X, [fleet.arms[i % 3]]).id for i in range(30)]
-    fleet.reward_many(waiting[3:], np.ones(27))
-    finish(fleet, gate)
-
-    ((refresh, n_tasks),) = started
-    assert fleet._engine.store.n_tasks > n_tasks
-    for array in (refresh._loop.freedom, refresh._loop.distance):
-        assert (array.base[n_tasks:] == 7.0).all()
-    require_rebuilt(fleet)
-
-
 @pytest.mark.parametrize("error", [RuntimeError("a defect"), MemoryError("no more memory")])
 @pytest.mark.parametrize("where", ["_measure", "_sum_moments", "sum_information", "finish", "make_room"])
 def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, caplog, monkeypatch, where, error):
@@ -439,48 +357,6 @@ def test_what_fails_leaves_the_old_population(fleet_of, table, hold, snapshot, c
     require_rebuilt(fleet)
 
 
-@pytest.mark.parametrize("update", ["reward", "reward_many", "learn_many", "refresh"])
-@pytest.mark.parametrize("what", ["Refresh", "ChangedSums", "Thread"])
-def test_what_cannot_be_started_is_no_failure_of_the_reward(fleet_of, table, caplog, monkeypatch, what, update):
-    fleet = fleet_of(60, background=True, refresh_growth=0.1)
-    made = fleet.decide_many(["t1"] * 20, np.tile(X, (20, 1)))
-    started = threading.Thread.start
-
-    def refuse(*args, **kwargs):
-        raise MemoryError("no more memory")
-
-    def start(thread):
-        if thread.name.startswith("posse-refresh"):
-            raise RuntimeError("can't start new thread")
-        started(thread)
-
-    calls = {
-        "reward": lambda: [fleet.reward(each.id, 1.0) for each in made],
-        "reward_many": lambda: fleet.reward_many(made.ids, [1.0] * 20),
-        "learn_many": lambda: fleet.learn_many(table(20, 3)),
-        "refresh": lambda: fleet.refresh(wait=False),
-    }
-    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, logger="posse"):
-        if what == "Thread":
-            patched.setattr(threading.Thread, "start", start)
-        else:
-            patched.setattr(posse.engine.background, what, refuse)
-        calls[update]()
-    assert "could not be started" in caplog.text
-    assert fleet.n_rewards == (60 if update == "refresh" else 80)
-    assert not fleet.refreshing
-    assert fleet._engine.store.kept is None
-    require_rebuilt(fleet)
-
-    # It is due with the next reward.
-    fleet.reward(fleet.decide("t2", X).id, 0.5)
-    if update != "refresh":
-        assert fleet._engine.store.memory.evidence.refreshed_at[0] in (60, 81)
-    fleet.refresh(wait=False)
-    finish(fleet)
-    require_rebuilt(fleet)
-
-
 def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     fleet = fleet_of(60, background=True, refresh_growth=0.5)
     gate = hold("begin")
@@ -505,20 +381,6 @@ def test_it_comes_by_itself_when_rewards_have_grown(fleet_of, table, hold):
     require_rebuilt(fleet)
 
 
-@pytest.mark.parametrize("rows", [20, 60])
-def test_a_batch_that_does_not_outweigh_what_is_known_is_learned_at_once(fleet_of, table, hold, rows):
-    fleet = fleet_of(60, background=True, refresh_growth=0.1)
-    gate, version = hold("begin"), fleet._engine.store.version
-    fleet.learn_many(table(rows, 3))
-
-    assert fleet._engine.store.version == version
-    assert fleet.refreshing
-    assert fleet.n_rewards == 60 + rows
-    require_rebuilt(fleet)
-    finish(fleet, gate)
-    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 60 + rows
-
-
 def test_a_fleet_with_nothing_in_it_is_refreshed_as_well(fleet_of, table):
     fleet = fleet_of(0, background=True)
     fleet.refresh(wait=False)
@@ -529,26 +391,6 @@ def test_a_fleet_with_nothing_in_it_is_refreshed_as_well(fleet_of, table):
     finish(fleet)
     assert fleet.n_rewards == 51
     assert not fleet.refreshing
-    require_rebuilt(fleet)
-
-
-@pytest.mark.parametrize("prior", ["moments", "paper"])
-def test_other_priors_are_estimated_at_once(fleet_of, table, prior):
-    fleet, plain = (fleet_of(60, background=True, refresh_growth=NEVER, prior=prior) for _ in range(2))
-    for each in (fleet, plain):
-        live(each, table, 1)
-    fleet.refresh(wait=False)
-    assert not fleet.refreshing
-    plain.refresh()
-    assert fleet.prior.covariance.tobytes() == plain.prior.covariance.tobytes()
-
-
-def test_sums_that_no_decision_has_seen_are_estimated_at_once(fleet_of, table):
-    fleet = fleet_of(60, background=True)
-    fleet.learn_many(table(30, 5), refresh=False)
-    fleet.refresh(wait=False)
-    assert not fleet.refreshing
-    assert not fleet._engine.store.stale
     require_rebuilt(fleet)
 
 
@@ -695,51 +537,6 @@ def test_a_forked_process_goes_on_by_itself(fleet_of, table, hold):
     os.close(reader)
     finish(fleet, gate)
     require_rebuilt(fleet)
-
-
-@pytest.mark.skipif(not hasattr(os, "setpriority"), reason="there are no priorities here")
-def test_it_stands_back_behind_decisions():
-    found = []
-
-    def look():
-        before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        posse.engine.background._lower_priority()
-        found.extend([before, os.getpriority(os.PRIO_PROCESS, threading.get_native_id())])
-
-    mine = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    in_thread(look)
-    before, after = found
-    assert after >= before
-    assert after >= min(before + 1, 19) or before >= 10
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == mine
-
-
-def test_what_is_read_is_what_was_there_when_it_began(fleet_of, table, hold, monkeypatch):
-    # Every block that the estimate reads, after rewards of all tasks have come, is that of the beginning.
-    fleet = fleet_of(60, background=True, refresh_growth=NEVER)
-    store = fleet._engine.store
-    before = [field[: store.n_slots].copy() for field in store.belief.sums]
-    read, blocks = SnapshotReader.pairs, []
-
-    def noted(self, rows, weight, room):
-        pairs = read(self, rows, weight, room)
-        blocks.append(
-            all((field[pairs.rows] == was[rows]).all() for field, was in zip(pairs.sums, before, strict=True))
-        )
-        return pairs
-
-    monkeypatch.setattr(SnapshotReader, "pairs", noted)
-    gate = hold("begin")
-    fleet.refresh(wait=False)
-    gate.wait()
-    assert isinstance(store.kept, ChangedSums)
-    live(fleet, table, 2)
-    fleet.learn_many(pl.concat([table(20, seed) for seed in (4, 5)]))
-    finish(fleet, gate)
-
-    assert blocks
-    assert all(blocks)
-    assert any((field[: len(was)] != was).any() for field, was in zip(store.belief.sums, before, strict=True))
 
 
 ENDING = """

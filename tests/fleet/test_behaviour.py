@@ -11,9 +11,7 @@ from posse.errors import (
     ShapeError,
     UnknownPolicy,
 )
-from posse.fleet.behaviour import new_behaviour
 from posse.model import Prior
-from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 
 X = np.array([0.3, -0.8])
 
@@ -100,45 +98,9 @@ def test_settings_that_are_fine(settings):
     assert fleet.reward(decision.id, 1.0)
 
 
-def test_an_unknown_policy_is_told_what_was_meant():
+def test_an_unknown_policy_names_the_nearest():
     with pytest.raises(UnknownPolicy, match="did you mean 'ebm-ts'"):
         Posse(arms=["x"], features=["a"], policy="ebm_ts")
-
-
-def test_defaults_are_those_of_the_policies():
-    common = {
-        "n_arms": 2,
-        "n_features": 3,
-        "floor": 0.0,
-        "evaluation_budget": 0.02,
-        "refresh_growth": None,
-        "robust": False,
-    }
-
-    def behaviour(policy, prior=None, exploration=None):
-        return new_behaviour(policy, prior=prior, exploration=exploration, **common)
-
-    def exploration(policy, prior=None):
-        return tuple(behaviour(policy, prior).rule.exploration)
-
-    # Centre, spread, growing, coupled.
-    assert exploration("ebm-rand-ucb") == (EbmRandUCB.evidence_exploration, 0.1, True, True)
-    assert exploration("ebm-ts") == (0.0, EbmTS.evidence_exploration, True, False)
-    assert exploration("ebm-ucb") == (EbmUCB.evidence_exploration, 0.0, True, False)
-    assert exploration("ebm-ts", "paper") == (0.0, 0.1, True, False)
-    assert exploration("lin-ucb") == (1.0, 0.0, False, False)
-    assert behaviour("ebm-ts").prior == "evidence"
-    assert behaviour("ebm-ts").refresh_growth == 0.3
-    assert behaviour("lin-ucb").prior == "known"
-    assert behaviour("random").rule.floor == 1.0
-    assert behaviour("ebm-rand-ucb").rule.budget == 0.02
-    assert behaviour("ebm-ts", exploration=2).rule.exploration.spread == 2.0
-    assert behaviour("ebm-rand-ucb", exploration=2).rule.exploration[:2] == (2.0, 0.5)
-    assert behaviour("ebm-rand-ucb", exploration=2).exploration == 2.0
-
-
-def test_the_default_policy_is_as_good_as_ucb_and_random():
-    assert Posse(arms=["x"], features=["a"]).policy == "ebm-rand-ucb"
 
 
 def test_policies_that_treat_tasks_alone_learn_nothing_from_others(fleet_of):

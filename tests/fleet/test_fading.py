@@ -1,5 +1,4 @@
 from datetime import UTC, datetime, timedelta
-from time import monotonic, sleep
 
 import numpy as np
 import polars as pl
@@ -8,7 +7,6 @@ from numpy.testing import assert_allclose
 
 from posse import FeatureSpec, Posse
 from posse.engine.drift import TICKS, aged
-from posse.engine.site_store import SiteStore
 from posse.errors import DamagedFile, InvalidValue
 from posse.fleet.overview import coefficients_of
 from posse.fleet.replica import Replica
@@ -219,45 +217,6 @@ def test_a_forgotten_task_leaves_no_trace(clock):
     live(fleet, clock, world(), 20, seed=3)
 
 
-def test_what_was_found_is_told(clock):
-    fleet = Posse(arms=["x", "y", "z"], features=FeatureSpec(["a", "b"]), seed=1, clock=clock, drift="learn")
-    live(fleet, clock, world(), 400)
-    assert "no drift (learned)" in repr(fleet.overview())
-    assert not any("changed" in finding for finding in fleet.findings())
-    live(fleet, clock, -world(), 200)
-    told = [finding for finding in fleet.findings() if "all tasks changed at once, noticed on" in finding]
-    assert len(told) == 1
-    assert f"{fleet.changes[0].time:%Y-%m-%d}" in told[0]
-    drift = fleet.overview().to_json()["drift"]
-    assert drift["learned"]
-    assert drift["changes"] == [{"time": fleet.changes[0].time.isoformat(), "task": None}]
-    given = Posse(arms=["x", "y"], features=["a"], drift=timedelta(hours=12))
-    assert "half-life 0.5 days" in repr(given.overview())
-    assert "drift" not in Posse(arms=["x", "y"], features=["a"]).overview().to_json()
-
-
-def test_findings_say_that_old_rewards_count_less(clock):
-    fleet = Posse(arms=["x", "y"], features=[], seed=1, clock=clock, drift=1.0)
-    rows = {"task": ["a", "b", "c"], "arm": ["x", "x", "x"], "reward": [1.0, 2.0, 3.0]}
-    fleet.learn_many(rows)
-    assert any("'x' has one reward per task" in finding for finding in fleet.findings())
-    clock.now += 3 * DAY
-    fleet.decide("a", [])
-    assert any("'x' has less than one reward per task that still counts" in finding for finding in fleet.findings())
-
-
-def test_tasks_that_changed_are_named(clock):
-    fleet = Posse(arms=["x", "y"], features=[], seed=1, clock=clock, drift="learn")
-    for task in ("a", "b"):
-        fleet.decide(task, [])
-    changed = []
-    for task in ("a", "b"):
-        fleet._engine.fading.drift.restart(clock.now, fleet._tasks.number(task))
-        changed += [finding for finding in fleet.findings() if "changed suddenly" in finding]
-    assert changed[0].startswith("task 'a' changed suddenly and started afresh, noticed on ")
-    assert changed[1].startswith("2 tasks changed suddenly and started afresh, the last of them 'b', noticed on ")
-
-
 @pytest.mark.parametrize("drift", [0.5, "learn"])
 def test_many_rewards_at_once_are_learned_as_one_by_one(clock, new_clock, drift):
     one, many = (
@@ -321,7 +280,7 @@ def test_replicas_that_catch_up_have_the_sums_of_those_that_were_there(clock):
     assert np.isfinite(expectations(later)).all()
 
 
-def test_what_a_replica_notices_counts_when_all_are_told(clock):
+def test_a_noticed_change_counts_once_it_is_published(clock):
     log = []
     teacher = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock)
     live(teacher, clock, world(), 200, log=log)
@@ -365,48 +324,6 @@ def test_a_refused_reward_leaves_everything_as_it_was(clock, snapshot, differenc
     with pytest.raises(OSError, match="disk full"):
         fleet.reward(decision.id, 1.0)
     assert differences(before, snapshot(fleet)) == []
-
-
-def test_fading_goes_on_in_the_background(clock):
-    fleet = Posse(arms=["x", "y", "z"], features=["a", "b"], seed=1, clock=clock, drift=2.0, background=True)
-    live(fleet, clock, world(), 400)
-    while fleet.refreshing:
-        pass
-    assert fleet.refresh_problem is None
-    assert fleet.n_rewards < 300
-    assert np.isfinite(expectations(fleet)).all()
-
-
-def test_many_pairs_fade_beside_decisions_and_come_out_as_if_at_once(clock, monkeypatch):
-    monkeypatch.setattr("posse.engine.store.FEW_PAIRS", 10)
-    rng = np.random.default_rng(3)
-    n = 400
-    rows = {"task": [f"t{i % 60}" for i in range(n)], "arm": [["red", "green"][i % 2] for i in range(n)],
-            "age": rng.normal(size=n), "reward": rng.normal(size=n)}  # fmt: skip
-    settings = {"arms": ["red", "green"], "features": ["age"], "drift": 1.0, "refresh_growth": 1e9, "clock": clock}
-    at_once, beside = (Posse(**settings, seed=1, background=later) for later in (False, True))
-    for fleet in (at_once, beside):
-        fleet.learn_many(rows)
-        fleet.refresh()
-    looks, later = [], beside._engine.refresh_later
-    monkeypatch.setattr(beside._engine, "refresh_later", lambda **rest: (looks.append(rest), later(**rest)))
-    for _ in range(3):
-        clock.now += 7 * 3600.0
-        for fleet in (at_once, beside):
-            decision = fleet.decide("t1", [0.3], eligible=["red"])
-            fleet.reward(decision, 1.0)
-        end = monotonic() + 20
-        while beside.refreshing or beside._engine.store.shared_behind:
-            assert monotonic() < end
-            sleep(0.01)
-            beside.decide("t2", [0.3])
-            at_once.decide("t2", [0.3])
-    for task in ("t1", "t5", "never seen"):
-        one, other = (fleet.expected(task, [0.4]) for fleet in (at_once, beside))
-        assert_allclose(list(one.mean.values()), list(other.mean.values()), rtol=1e-9)
-        assert_allclose(list(one.sd.values()), list(other.sd.values()), rtol=1e-9)
-    assert_allclose(at_once.statistics.moment, beside.statistics.moment, rtol=1e-12)
-    assert looks == [{"look": True}] * 3
 
 
 def both_ways(clock, monkeypatch, **settings):
@@ -487,18 +404,6 @@ def test_a_snapshot_holds_what_was_due_when_it_was_taken(clock, monkeypatch, tmp
     write(tmp_path / "later.posse")
     clock.now -= 30 * 3600.0
     assert_same_sums(*(Posse.load(tmp_path / f"{name}.posse", clock=clock) for name in ("at once", "later")))
-
-
-def test_a_task_that_starts_anew_and_one_that_joins_have_faded_before(clock, monkeypatch):
-    fleets = at_once, later = both_ways(clock, monkeypatch)
-    others = both_ways(clock, monkeypatch)
-    clock.now += 9 * 3600.0
-    for fleet, other in zip(fleets, others, strict=True):
-        fleet.decide("t1", [0.3, 0.1])
-        other.decide("t1", [0.3, 0.1])
-        fleet._engine.fading._start_anew(fleet._tasks.number("t5"))
-        fleet.merge(other)
-    assert_same_sums(at_once, later)
 
 
 def test_ageing_never_winds_up(clock):
@@ -740,59 +645,6 @@ def test_rare_clicks_and_none_at_all_are_no_change(new_clock, rates):
     rows = fleet.expected_many(["t1", "never seen"], [[0.0], [1.0]])
     assert np.isfinite(rows.select("mean", "low", "high").to_numpy()).all()
     assert fleet.n_rewards == 1200
-
-
-def test_clicks_that_were_learned_with_drift_are_merged(new_clock):
-    clocks = new_clock(), new_clock()
-    fleets = [
-        Posse(["red", "green"], ["age"], rewards="binary", seed=1, clock=clock, drift="learn") for clock in clocks
-    ]
-    for fleet, clock in zip(fleets, clocks, strict=True):
-        clicking_live(fleet, clock, BEFORE, 60)
-    fleets[0].merge(fleets[1])
-    assert fleets[0].n_rewards == 120
-    clicking_live(fleets[0], clocks[0], BEFORE, 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("drift", [0.5, "learn"])
-def test_clicks_fade_and_start_anew_while_their_population_is_estimated(new_clock, monkeypatch, drift):
-    """With an estimate in the background, beliefs are those of one at once, only later."""
-    clock, log = new_clock(), []
-    at_once = Posse(["red", "green"], ["age"], rewards="binary", seed=1, clock=clock, drift=drift, refresh_growth=0.5)
-    clicking_live(at_once, clock, BEFORE, 150, log=log)
-    clicking_live(at_once, clock, AFTER, 60, seed=4, log=log)
-    events = [(change.time.timestamp(), change.task) for change in at_once.changes]
-    assert bool(events) == (drift == "learn")
-    beside = Replica(
-        ["red", "green"], ["age"], rewards="binary", seed=1, drift=drift, refresh_growth=0.5, background=True
-    )
-    beside.leading = False  # what was noticed comes from the log
-    refresh, met = SiteStore.refresh, set()
-
-    def slow(self, *given, **named):
-        if self is not beside._engine.store:  # a copy
-            sleep(0.1)
-        return refresh(self, *given, **named)
-
-    monkeypatch.setattr(SiteStore, "refresh", slow)
-    for task, arm, age, reward, time in log:
-        for event in [event for event in events if event[0] <= time]:
-            # It was noticed by the reward that comes next, and before that was learned.
-            beside.notice({"time": event[0], "everywhere": True, "task": None}, lambda _: False)
-            events.remove(event)
-            met.add("restart" if beside.refreshing else "")
-        faded = beside._engine.fading.drift.aged_at
-        beside.learn([task], [arm], [[age]], [reward], times=[time])
-        met |= {"fade"} if beside.refreshing and beside._engine.fading.drift.aged_at != faded else set()
-    with beside._lock:
-        beside._engine.finish_background()
-    assert "fade" in met or drift == "learn"
-    assert beside.n_rewards == pytest.approx(at_once.n_rewards, rel=1e-12)
-    for task in ("t1", "t4", "never seen"):
-        for name in ("mean", "sd"):
-            expected = list(getattr(at_once.expected(task, [0.4]), name).values())
-            assert_allclose(list(getattr(beside.expected(task, [0.4]), name).values()), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("drift", [0.5, "learn"])

@@ -89,7 +89,7 @@ def grown(fleet_of, table, clock, kind):
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_a_loaded_fleet_goes_on_as_if_nothing_had_happened(fleet_of, table, clock, snapshot, tmp_path, kind):
+def test_a_loaded_fleet_decides_like_the_saved_one(fleet_of, table, clock, snapshot, tmp_path, kind):
     fleet = grown(fleet_of, table, clock, kind)
     path = tmp_path / "fleet.posse"
     fleet.save(path)

@@ -72,34 +72,11 @@ def test_nothing_learned_is_one_sentence():
         ),
     ],
 )
-def test_what_data_cannot_tell_is_said(healthy, change, words, tmp_path):
+def test_findings_name_what_data_cannot_show(healthy, change, words, tmp_path):
     fleet = fleet_with(change(healthy))
     assert said(fleet, *words) == 1, fleet.findings()
     fleet.save(tmp_path / "fleet.posse")
     assert Posse.load(tmp_path / "fleet.posse").findings() == fleet.findings()
-
-
-def test_one_arm_is_said(healthy):
-    only = healthy.filter(pl.col("arm") == "red")
-    for policy in ("ebm-rand-ucb", "lin-ucb"):
-        found = fleet_with(only, arms=["red"], policy=policy).findings()
-        assert found == ["there is one arm only, so there is nothing to choose: add another with add_arm"]
-
-
-def test_arms_that_wait_are_counted_and_retired_ones_left_out(healthy):
-    fleet = fleet_with(healthy, arms=[*ARMS, *(f"new-{k}" for k in range(40))])
-    assert fleet.findings() == ["40 arms ('new-0', 'new-1', 'new-2', 'new-3', 'new-4' and 35 more) have no rewards yet"]
-    for k in range(1, 40):
-        fleet.retire_arm(f"new-{k}")
-    fleet.rename("new-0", "tea")
-    assert fleet.findings() == ["arm 'tea' has no rewards yet"]
-
-
-def test_an_arm_far_from_the_others_is_said(table):
-    rows = table(3000, n_tasks=20, arms=[f"arm-{k}" for k in range(12)])
-    rows = rows.with_columns(reward=pl.col("reward") + 500.0 * pl.col("a") * (pl.col("arm") == "arm-4"))
-    fleet = fleet_with(rows, arms=[f"arm-{k}" for k in range(12)])
-    assert said(fleet, "arm 'arm-4' is far from the others") == 1, fleet.findings()
 
 
 def test_categories_that_add_up_to_one_are_nothing_to_tell(healthy):
@@ -117,23 +94,6 @@ def test_categories_that_add_up_to_one_are_nothing_to_tell(healthy):
     assert said(fleet_with(same, features=spec), "'sky=sun' and 'city=x' are collinear") == 1
     never = rows.filter(pl.col("sky") != "snow")
     assert said(fleet_with(never, features=spec), "feature 'sky=snow' is always 0") == 1
-
-
-@pytest.mark.parametrize("policy", ["lin-ucb", "random"])
-def test_a_fleet_without_a_population_says_nothing_about_one(healthy, policy):
-    assert fleet_with(healthy, policy=policy).findings() == []
-    one = healthy.filter(pl.col("task") == "t3").with_columns(a=pl.lit(0.0))
-    findings = fleet_with(one, policy=policy).findings()
-    assert findings == ["feature 'a' is always 0: nothing is known about its coefficients"]
-
-
-def test_an_estimate_that_moves_or_is_late_is_said(healthy):
-    fleet = fleet_with(healthy)
-    evidence = fleet._engine.store.memory.evidence
-    evidence.last_move[0] = 0.3  # beyond what a refresh calls settled
-    assert said(fleet, "did not come to rest") == 1
-    evidence.last_move[0], evidence.refreshed_at[0] = 0.0, 900.0  # as if all estimates since had failed
-    assert said(fleet, "estimated from 900 of 1,500 rewards") == 1
 
 
 def test_a_replica_that_adopts_a_population_looks_at_its_own_sums(healthy):
@@ -171,35 +131,6 @@ def test_findings_are_in_the_overview_and_change_nothing(healthy, snapshot, diff
     before = snapshot(fleet)
     assert fleet.overview().findings == fleet.overview().to_json()["findings"] == fleet.findings() != []
     assert differences(before, snapshot(fleet)) == []
-
-
-@pytest.mark.parametrize("unknown", ["zeros", "other"])
-@pytest.mark.parametrize("missing", ["zeros", "category"])
-def test_rewards_with_a_category_that_is_not_declared_are_counted(unknown, missing):
-    spec = FeatureSpec(["x", one_hot("weather", ["sun", "rain"], unknown=unknown, missing=missing)])
-    fleet = Posse(arms=["a", "b"], features=spec, seed=1)
-    rng = np.random.default_rng(0)
-    n = 60
-    weather = ["snow"] * 7 + [None] * 5 + ["sun", "rain"] * 24
-    rows = {
-        "task": [f"t{row % 6}" for row in range(n)],
-        "arm": ["a", "b"] * (n // 2),
-        "x": rng.normal(size=n),
-        "weather": weather,
-        "reward": rng.normal(size=n),
-    }
-    fleet.learn_many(rows)
-
-    (said,) = [finding for finding in fleet.findings() if "'weather' had" in finding]
-
-    # Without a column for those that are missing nothing tells them from unknown ones that are zeros, too.
-    together = unknown == missing == "zeros"
-    assert f"in {12 if together else 7} of 60 rewards" in said
-    assert ("or none" in said) == together
-    known = {name: values[12:] for name, values in rows.items()}
-    clean = Posse(arms=["a", "b"], features=spec, seed=1)
-    clean.learn_many(known)
-    assert not [finding for finding in clean.findings() if "'weather' had" in finding]
 
 
 @pytest.mark.parametrize("family", ["number", "binary", "count"])

@@ -6,8 +6,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from posse import FeatureSpec, Posse
-from posse.engine.commit import commit
-from posse.errors import InvalidValue
 from posse.families import LINKED
 from posse.features import one_hot
 from posse.fleet.overview import coefficients_of
@@ -18,7 +16,6 @@ from posse.kernels.sites import expectations
 REGIONS, ARMS = ["north", "south", "west"], ["red", "green"]
 TASK_FEATURES = FeatureSpec([one_hot("region", REGIONS), "size"])
 ARM_FEATURES = FeatureSpec([one_hot("category", ["a", "b", "c"])])
-RNG = np.random.default_rng(8)
 
 
 def region_of(task):
@@ -112,34 +109,6 @@ def test_new_tasks_start_where_their_regions_are(rewards):
     assert_in_line(fleet)
 
 
-def test_a_fleet_that_knows_nothing_decides_as_one_without_features():
-    one, other = fleet_of(300, known=False), Posse(arms=ARMS, features=["x"], rewards="binary", seed=3)
-    other.learn_many(table(300)[0])
-    for row in range(30):
-        first, second = (fleet.decide(f"t{row}", [0.1 * row]) for fleet in (one, other))
-        assert first[1:] == second[1:]
-        one.reward(first, row % 2)
-        other.reward(second, row % 2)
-
-
-def test_features_that_say_nothing_change_nothing():
-    settings = {"rewards": "binary", "seed": 5, "clock": lambda: 1000.0}
-    one = Posse(
-        arms={"red": {"category": "a"}, "green": {"category": "b"}}, features=["x"], task_features=TASK_FEATURES,
-        arm_features=ARM_FEATURES, **settings,
-    )  # fmt: skip
-    other = Posse(arms=ARMS, features=["x"], **settings)
-    one.set_task_features(known_tasks())
-    for fleet in (one, other):
-        fleet.learn_many(table(900, matter=0.0)[0])
-    for row in range(150):
-        first, second = (fleet.decide(f"t{row % 40}", [0.01 * row]) for fleet in (one, other))
-        assert first[1:] == second[1:]
-        one.reward(first, row % 3 == 0)
-        other.reward(second, row % 3 == 0)
-    assert not one._engine.known.tasks.effects.mean.any()
-
-
 def test_beliefs_are_those_of_the_whole_model():
     """Two roads: the fleet, and the posterior of all coefficients at once given its sites, population and effects."""
     fleet = fleet_of(240)
@@ -207,31 +176,6 @@ def test_sites_are_the_best_ones_around_what_features_say():
     assert checked == 246
 
 
-def test_sites_stay_what_they_are_when_offsets_move():
-    """Rows that are kept no more included: sums move exactly, so as factors on predictors they are the same."""
-    fleet = fleet_of(4000, absent_reward=0)  # 67 rewards a pair
-    for row in range(5):
-        fleet.decide(f"t{row}", [0.1])
-    store, known = fleet._engine.store, fleet._engine.known
-    before, sites = fleet.statistics, sites_of(fleet)
-    effects = known.tasks.effects
-    other = effects._replace(mean=effects.mean + RNG.normal(size=effects.mean.shape))
-    of_arms = {name: getattr(known.arms, name) for name in ("effects", "average", "scatter", "unit")}
-    of_tasks = {name: getattr(known.tasks, name) for name in ("average", "scatter", "unit")}
-    moments = store.belief.sums.moment.copy()
-    commit(known.taking(store, {"effects": other, **of_tasks}, of_arms))
-    assert np.abs(store.belief.sums.moment - moments).max() > 1
-    store.rebuild()
-    after = fleet.statistics
-    for name in ("gram", "moment", "sum_of_squares", "count"):
-        assert_allclose(getattr(after, name), getattr(before, name), rtol=1e-8, atol=1e-8)
-    again = sites_of(fleet)
-    assert again.keys() == sites.keys()
-    for slot, values in sites.items():
-        assert_allclose(again[slot], values, rtol=1e-9, atol=1e-9)
-    assert_in_line(fleet)
-
-
 def test_one_task_of_another_kind_changes_beliefs_exactly_and_leaves_the_population():
     fleet = fleet_of(900, refresh_growth=10.0)
     fleet.decide("t4", [0.3])
@@ -247,47 +191,6 @@ def test_one_task_of_another_kind_changes_beliefs_exactly_and_leaves_the_populat
         again = fleet.expected(task, [0.4])
         assert_allclose(list(expected.mean.values()), list(again.mean.values()), rtol=1e-8)
         assert_allclose(list(expected.sd.values()), list(again.sd.values()), rtol=1e-8)
-
-
-def test_features_may_come_after_the_rewards_and_change():
-    before, after = fleet_of(1500), fleet_of(1500, known=False)
-    after.set_task_features(known_tasks() | {"t1": region_of(2)})  # a mistake about one task
-    after.set_task_features({"t1": region_of(1)})
-    for fleet in (before, after):
-        for _ in range(6):  # both to the end of the estimate
-            fleet.refresh()
-        assert_in_line(fleet)
-    for task in ("t1", "t2", "t35"):
-        one, other = (fleet.expected(task, [0.4]) for fleet in (before, after))
-        assert_allclose(list(one.mean.values()), list(other.mean.values()), atol=0.02)
-
-
-def test_beliefs_do_not_depend_on_how_rewards_are_cut_into_batches():
-    rows = table(500)[0]
-    fleets = [fleet_of(0), fleet_of(0), fleet_of(0)]
-    for fleet, size in zip(fleets, (500, 37, 1), strict=True):
-        for part in rows.iter_slices(size):
-            replica_learn(fleet, part)
-    assert fleets[0].effects()["task"]["region"] > 0.3
-    for fleet in fleets[1:]:
-        for task in ("t1", "t35", "stranger"):
-            assert fleet.expected(task, [0.3]) == fleets[0].expected(task, [0.3])
-
-
-def replica_learn(fleet, part):
-    """Learn rows as rewards that come: estimates wherever they are due, and none at the end."""
-    from posse.engine.learn import prepare_rows
-
-    labels = part["task"].unique(maintain_order=True).to_list()
-    numbers, new = fleet._tasks.numbered(fleet._engine.store, labels, fleet._tasks.known(labels))
-    of = dict(zip(labels, numbers.tolist(), strict=True))
-    X = np.column_stack([np.ones(len(part)), part["x"].to_numpy()])
-    update = prepare_rows(
-        fleet._engine, np.array([of[task] for task in part["task"]]), np.array([ARMS.index(a) for a in part["arm"]]),
-        X, part["reward"].to_numpy().astype(float),
-    )  # fmt: skip
-    commit([*fleet._tasks.taking(fleet._engine.store, new), *update.steps])
-    fleet._engine.estimate_after(update)
 
 
 def test_late_rewards_take_the_place_of_absent_ones():
@@ -306,18 +209,6 @@ def test_late_rewards_take_the_place_of_absent_ones():
     for decision in decisions[11:20]:
         fleet.reward(decision, 1)
     assert_in_line(fleet)
-
-
-def test_many_decisions_are_those_one_by_one():
-    one, other = fleet_of(300), fleet_of(300)
-    tasks, X = [f"t{row % 40}" for row in range(20)], np.linspace(-1, 1, 20)[:, None]
-    many = other.decide_many(tasks, X)
-    for row in range(20):
-        decision = one.decide(tasks[row], X[row])
-        assert decision[1:] == many[row][1:]
-        assert all(0 < mean < 1 for mean in decision.mean.values())
-    chances = other.probabilities(tasks, X)
-    assert_allclose(chances.sum(axis=1), 1)
 
 
 def test_a_saved_fleet_knows_the_same(tmp_path):
@@ -339,14 +230,6 @@ def test_a_saved_fleet_knows_the_same(tmp_path):
         fleet.reward(first, row % 2)
         loaded.reward(second, row % 2)
     assert loaded.export("t35")["features"] == region_of(35)
-
-
-def test_a_forgotten_task_is_known_no_more():
-    fleet = fleet_of()
-    fleet.forget("t3")
-    fleet.reward(fleet.decide("t3", [0.1]), 1)
-    assert fleet.export("t3")["features"] is None
-    assert_in_line(fleet)
 
 
 def test_merged_fleets_know_what_both_knew():
@@ -387,36 +270,6 @@ def test_merged_fleets_know_what_both_knew():
     for task in ("t1", "t22", "t35"):
         mine, theirs = (fleet.expected(task, [0.4]) for fleet in (one, whole))
         assert_allclose([mine.mean[a] for a in ARMS], [theirs.mean[a] for a in ARMS], atol=0.05)
-
-
-def arm_table(n, seed=0):
-    """Clicks of twelve arms in three categories; three more come later."""
-    rng = np.random.default_rng([seed, 3])
-    means = np.array([[1.5, 0.0], [0.0, 1.0], [-1.5, -1.0]])[np.arange(15) % 3] + 0.1 * rng.normal(size=(15, 2))
-    task, arm = rng.integers(6, size=n), rng.integers(12, size=n)
-    X = np.column_stack([np.ones(n), rng.normal(size=n)])
-    y = rng.random(n) < 1 / (1 + np.exp(-np.einsum("ni,ni->n", X, means[arm])))
-    frame = pl.DataFrame({"task": task, "arm": [f"a{k}" for k in arm], "x": X[:, 1], "reward": y})
-    return frame, means
-
-
-def test_new_arms_start_near_those_like_them():
-    rows, means = arm_table(3000)
-    about = {f"a{k}": {"category": "abc"[k % 3]} for k in range(15)}
-    fleet = Posse(
-        {name: about[name] for name in list(about)[:12]}, ["x"], rewards="binary", arm_features=ARM_FEATURES, seed=1
-    )
-    fleet.learn_many(rows)
-    for k in (12, 13, 14):
-        fleet.add_arm(f"a{k}", about[f"a{k}"])
-        found = fleet.coefficients(2)
-        # Four arms with 250 clicks each.
-        assert_allclose(found.mean[f"a{k}"], means[k], atol=0.4)
-        fleet.reward(fleet.decide(2, [0.1], eligible=[f"a{k}"]), 1)
-        assert_in_line(fleet)
-    assert fleet.effects()["arm"]["category"] > 0.5
-    fleet.add_arm("stranger")
-    assert fleet.expected(2, [0.1]).sd["stranger"] > fleet.expected(2, [0.1]).sd["a12"]
 
 
 def test_a_replica_that_learns_the_same_in_order_believes_the_same(tmp_path):
@@ -468,15 +321,3 @@ def test_ordinary_data_is_learned():
     new, old = two.expected("t35", [0.3]), two.expected("t31", [0.3])
     assert np.isfinite(list(new.mean.values())).all()
     assert new.sd["red"] > 2 * old.sd["red"]
-
-
-def test_what_cannot_be_is_refused():
-    with pytest.raises(InvalidValue, match="clicks and counts have one or the other yet"):
-        Posse(ARMS, ["x"], rewards="binary", task_features=["size"], drift=30.0)
-    fleet = fleet_of(300)
-    before = fleet.expected("t3", [0.1])
-    with pytest.raises(InvalidValue, match="which is not declared"):
-        fleet.set_task_features({"t1": {"town": "x"}})
-    with pytest.raises(InvalidValue, match="with the task_features of this one"):
-        fleet.merge(Posse(arms=ARMS, features=["x"], rewards="binary"))
-    assert fleet.expected("t3", [0.1]) == before

@@ -64,46 +64,6 @@ def test_kinds_do_not_mix():
     assert 1 in numbers
 
 
-@pytest.mark.parametrize("n", [1, 2000])
-def test_names_of_the_other_kind_may_have_come_since_these_were_checked(n):
-    labels = Labels("task")
-    numbers, text = labels.checked_all(range(n)), labels.checked_all(map(str, range(n)))
-    labels.add("first", 0)
-
-    with pytest.raises(InvalidValue, match="named by text"):
-        labels.known(numbers)
-    assert labels.known(text).tolist() == [-1] * n
-    assert labels.known([]).size == 0
-
-
-def test_names_that_come_together_are_of_one_kind():
-    assert Labels("task").checked_all(["a", Text("b")]) == ["a", "b"]
-    with pytest.raises(InvalidValue, match="got both"):
-        Labels("task").checked_all(["a", 1])
-
-
-def test_the_kind_is_open_again_when_the_last_name_has_gone():
-    labels = Labels("task")
-    labels.add("a", 3)
-    assert labels.kind is str
-    assert labels.remove("a") == 3
-    assert labels.kind is None
-    labels.add(5, 3)
-    assert (labels.kind, labels.get(5)) == (int, 3)
-
-
-def test_a_new_name_takes_the_place_of_the_old():
-    labels = Labels("arm")
-    for number, name in enumerate(["a", "b", "c"]):
-        labels.add(name, number + 10)
-
-    labels.rename("b", "z")
-
-    assert list(labels.numbers.items()) == [("a", 10), ("z", 11), ("c", 12)]
-    assert labels.label(11) == "z"
-    assert labels.get("b") is None
-
-
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.none(), st.binary()))
 def test_what_is_a_name_is_found_again_and_the_rest_refused(value):
     labels = Labels("task")

@@ -1,7 +1,5 @@
 """Rewards that come days later: what a decision counts as until then."""
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
@@ -256,80 +254,6 @@ def test_the_same_seed_makes_the_same_decisions(fleet_of, snapshot, same_prefixe
     assert run() == run()
 
 
-def test_a_population_is_estimated_when_rewards_replace_zeros(fleet_of):
-    """A campaign: many decisions at once, all zero until purchases come; the next decisions must know of these."""
-    fleet = fleet_of(0, absent_reward=0.0, refresh_growth=0.1)
-    rng = np.random.default_rng(2)
-    decisions = fleet.decide_many([f"t{i % 10}" for i in range(400)], rng.normal(size=(400, 2)))
-    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 0  # nothing but zeros: no population yet
-    fleet.reward(decisions.ids[0], 1.0)
-    assert fleet._engine.store.memory.evidence.refreshed_at[0] == 400
-    for i in range(1, 39):
-        fleet.reward(decisions.ids[i], 1.0)
-    assert (fleet._engine.store.memory.evidence.refreshed_at[0], fleet._engine.store.replaced) == (400, 38)
-    fleet.reward_many(decisions.ids[39:42], [1.0] * 3)  # a tenth of 400 is news
-    assert fleet._engine.store.replaced == 0
-
-
-def test_zeros_alone_are_not_estimated_at_every_decision(fleet_of, monkeypatch):
-    from posse.engine.store import Store
-
-    counted = []
-    whole = Store.refresh
-    monkeypatch.setattr(Store, "refresh", lambda self, *a, **k: (counted.append(1), whole(self, *a, **k))[1])
-    fleet = fleet_of(0, absent_reward=0.0)
-    for i in range(200):
-        fleet.decide(f"t{i % 7}", [i % 5, -i])
-    # Every three tenths more: log(200) / log(1.3) is 20, and the first few are one by one.
-    assert len(counted) < 30
-
-
-def test_a_refresh_in_the_background_is_exact_while_rewards_replace_what_counted(fleet_of, monkeypatch):
-    import threading
-
-    from posse.model.refresh import Refresh
-
-    fleet = fleet_of(400, absent_reward=0.25, background=True)
-    rng = np.random.default_rng(6)
-    old = fleet.decide_many([f"t{i % 6}" for i in range(20)], rng.normal(size=(20, 2)))
-    while fleet.refreshing:
-        fleet._engine.thread.join()
-    steps = [threading.Event() for _ in range(4)]
-    whole = Refresh.run
-
-    def slow(self, *args, **settings):
-        # Rewards come before the sums are read, and again before what was found is put in place.
-        steps[0].set()
-        assert steps[1].wait(60)
-        whole(self, *args, **settings)
-        steps[2].set()
-        assert steps[3].wait(60)
-
-    monkeypatch.setattr(Refresh, "run", slow)
-    fleet.refresh(wait=False)
-    thread = fleet._engine.thread
-    for half, (begun, go) in enumerate((steps[:2], steps[2:])):
-        assert begun.wait(60)
-        fleet.reward_many(old.ids[10 * half : 10 * half + 5], rng.normal(size=5))
-        for i in range(10 * half + 5, 10 * half + 8):
-            fleet.reward(old.ids[i], float(i))
-        young = [fleet.decide(f"t{i % 9}", rng.normal(size=2)) for i in range(6)]
-        fleet.decide_many([f"new-{half}"] * 3, rng.normal(size=(3, 2)))
-        for decision in young[:2]:
-            fleet.reward(decision.id, 1.5)
-        go.set()
-    thread.join()
-
-    store = fleet._engine.store
-    assert store.replaced == 20  # since the estimate began
-    store.settle()
-    carried = {name: getattr(store.belief, name).copy() for name in ("local_mean", "shared_mean", "shared_covariance")}
-    store.rebuild()
-    for name, then in carried.items():
-        used = slice(store.n_slots) if name == "local_mean" else slice(None)
-        assert_allclose(getattr(store.belief, name)[used], then[used], rtol=1e-7, atol=1e-9, err_msg=name)
-
-
 def test_many_replacements_leave_the_sums_of_learning_at_once(fleet_of, population):
     fleet, plain = (fleet_of(0, prior=population(), absent_reward=absent) for absent in (0.1, None))
     rng = np.random.default_rng(8)
@@ -377,19 +301,6 @@ def test_rows_without_a_reward_can_be_learned_as_absent(fleet_of, missing):
     assert fleet.statistics.moment[0, 0, 0] == 10.0
 
 
-def test_people_are_told_what_pending_decisions_count_as(fleet_of, clock):
-    fleet = fleet_of(0, clock=clock, absent_reward=0.25)
-    decision = fleet.decide("a", X)
-    fleet.decide("a", X)
-    fleet.reward(decision.id, 1.0)
-    assert repr(fleet).endswith("2 rewards, of which 1 pending count as 0.25>")
-    overview = fleet.overview()
-    assert (overview.n_rewards, overview.n_pending, overview.pending_reward) == (2, 1, 0.25)
-    assert json.loads(json.dumps(overview.to_json()))["pending_reward"] == 0.25
-    assert fleet_of(0).overview().pending_reward is None
-    assert fleet_of(0, absent_reward=0.0, count_pending=False).overview().pending_reward is None
-
-
 def test_a_file_whose_decisions_are_not_among_what_was_learned_is_refused(fleet_of, tmp_path):
     fleet = fleet_of(20, absent_reward=0.25)
     fleet.decide("t1", X)
@@ -408,15 +319,3 @@ def test_a_fleet_whose_every_reward_was_replaced_by_another_can_be_loaded(fleet_
     back = Posse.load(tmp_path / "fleet.posse", clock=fleet._clock)
     assert state_of(back)[0]["replaced"] == fleet._engine.store.replaced
     assert back.n_rewards == 300
-
-
-def test_arrays_grow_under_decisions_of_new_tasks():
-    """Every decision brings a task and a pair, so both outgrow their arrays, now one and now the other."""
-    one, many = (Posse(arms=["a", "b"], features=["x"], seed=1, absent_reward=0.5) for _ in range(2))
-    made = [one.decide(f"t{n}", [0.1 * n]) for n in range(300)]
-    many.decide_many([f"t{n}" for n in range(300)], [[0.1 * n] for n in range(300)])
-    for here in (one, many):
-        assert here.n_rewards == here.statistics.count.sum() == 300
-        assert here.statistics.count.sum(axis=0).tolist() == [1.0] * 300
-    assert one.reward_many([decision.id for decision in made], [2.0] * 300) == 300
-    assert one.statistics.sum_of_squares.sum() == 1200.0

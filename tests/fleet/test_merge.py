@@ -113,7 +113,7 @@ def test_arms_that_stand_in_another_order_are_the_same_arms():
     assert one.statistics.sum_of_squares[2, 0] == 5.0**2 + 7.0**2
 
 
-def test_what_waits_is_listed_by_age_whoever_decided_it():
+def test_pending_decisions_of_both_fleets_are_listed_by_age():
     now = [100.0]
     one, other = (Posse(arms=["x"], features=["a"], seed=seed, clock=lambda: now[0]) for seed in (1, 2))
     made = []

@@ -9,10 +9,8 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 
-import posse.engine.decide
 from posse import FeatureSpec, Posse
 from posse.engine.engine import FIT_SETTLED
-from posse.engine.store import Store
 from posse.errors import (
     InvalidValue,
     NotFinite,
@@ -22,7 +20,6 @@ from posse.errors import (
     UnknownTask,
 )
 from posse.features import numeric, one_hot
-from posse.kernels.posterior import rebuild
 from posse.model import posterior
 
 X = np.array([0.3, -0.8])
@@ -198,47 +195,6 @@ def test_learning_a_table_is_learning_its_rows(fleet_of, table, n_rows):
     assert_allclose(stats.moment, moment, atol=1e-9 * np.abs(moment).max())
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({}, id="evidence"),
-        pytest.param({"robust": True}, id="robust"),
-        pytest.param({"prior": "paper"}, id="paper"),
-        pytest.param({"prior": "moments"}, id="moments"),
-        pytest.param({"policy": "lin-ucb"}, id="alone"),
-    ],
-)
-@pytest.mark.parametrize("way", ["table", "rewards", "merge"])
-def test_the_population_is_estimated_from_posteriors_of_all_rewards(fleet_of, table, monkeypatch, settings, way):
-    # Two roads: as it is, and with every posterior rebuilt before the population is estimated.
-    def population():
-        fleet = fleet_of(100, **settings)
-        rows = table(100, 1, n_tasks=9)
-        if way == "table":
-            fleet.learn_many(rows)
-        elif way == "merge":
-            other = fleet_of(0, **settings)
-            other.learn_many(rows)
-            fleet.merge(other)
-        else:
-            ids = [fleet.decide(row["task"], [row["a"], row["b"]], [row["arm"]]).id for row in rows.to_dicts()]
-            fleet.reward_many(ids, rows["reward"])
-        return fleet.prior
-
-    as_it_is = population()
-    refresh = Store.refresh
-
-    def refresh_rebuilt(self, *rooms, **how):
-        for arm in range(self.n_arms):
-            rebuild(self.belief, arm, self.buffers)
-        refresh(self, *rooms, **how)
-
-    monkeypatch.setattr(Store, "refresh", refresh_rebuilt)
-    rebuilt = population()
-    assert_allclose(as_it_is.noise_variance, rebuilt.noise_variance, rtol=1e-9)
-    assert_allclose(as_it_is.covariance, rebuilt.covariance, rtol=1e-9, atol=1e-12)
-
-
 def test_arms_come_and_go(fleet_of):
     fleet = fleet_of()
     late = fleet.decide("t1", X, ["green"])
@@ -299,17 +255,6 @@ def test_a_forgotten_task_might_never_have_been(fleet_of, table, settings):
     for task in (*fresh.tasks, "t1"):
         assert fleet.expected(task, X).mean == pytest.approx(fresh.expected(task, X).mean, rel=1e-9)
         assert fleet.expected(task, X).sd == pytest.approx(fresh.expected(task, X).sd, rel=1e-9)
-
-
-def test_a_forgotten_task_might_never_have_been_under_the_prior_of_moments(fleet_of, table):
-    rows = table(120)
-    fleet, fresh = fleet_of(0, prior="moments"), fleet_of(0, prior="moments")
-    fleet.learn_many(rows)
-    fresh.learn_many(rows.filter(pl.col("task") != "t1"))
-
-    fleet.forget("t1")
-
-    assert_allclose(fleet.prior.covariance, fresh.prior.covariance, rtol=1e-9)
 
 
 def test_forgetting_everything_is_a_new_fleet(fleet_of):
@@ -432,13 +377,6 @@ def test_a_fleet_knows_what_it_made(tmp_path):
     assert back.made([*ids, later]) == 3
 
 
-def test_missing_rewards_of_pandas_are_skipped(tmp_path):
-    fleet = Posse(arms=["x"], features=["a"], seed=1)
-    rows = pl.DataFrame({"task": ["t"] * 3, "arm": ["x"] * 3, "a": [1.0] * 3, "reward": [1.0, None, float("nan")]})
-
-    assert fleet.learn_many(rows, missing_reward="skip") == 1
-
-
 # Tables in pieces
 
 PIECES = [
@@ -497,7 +435,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_whoever_looks_first_after_the_pieces_sees_all_of_them(
+def test_every_view_after_the_pieces_sees_all_of_them(
     fleet_of, table, snapshot, differences, same_prefixes, look, exactly
 ):
     def build(refresh):
@@ -564,46 +502,6 @@ def test_a_sample_has_at_least_two_tasks(fleet_of, snapshot, wrong):
     with pytest.raises(InvalidValue, match="sample"):
         fleet.refresh(sample=wrong)
     assert snapshot(fleet) == before
-
-
-def test_looking_changes_nothing_that_is_believed(fleet_of, table):
-    fleet = fleet_of(300)
-    tasks = [*fleet.tasks, "nobody"]
-    before = [fleet.expected(task, X) for task in tasks[:2]]
-    fleet.refresh()
-    fleet._engine.store.settle([fleet._tasks.numbers["t1"]])
-    some = [fleet.expected(task, X) for task in tasks]
-    fleet._engine.store.settle()
-
-    assert [fleet.expected(task, X) for task in tasks] == some
-    assert some[:2] != before
-    fleet._engine.store.rebuild()
-    for task, found in zip(tasks, some, strict=True):
-        again = fleet.expected(task, X)
-        assert_allclose(list(again.mean.values()), list(found.mean.values()), rtol=1e-10)
-        assert_allclose(list(again.sd.values()), list(found.sd.values()), rtol=1e-10)
-
-
-def test_threads_settle_what_a_batch_looks_at(fleet_of, table, monkeypatch):
-    # Rows of one task are decided by one thread, which brings what it believes up to date.
-    rows = np.random.default_rng(0).integers(-5, 40, size=300).tolist()
-    tasks, contexts = [f"t{row}" for row in rows], np.random.default_rng(1).normal(size=(300, 2))
-    found = []
-    for threads in (1, 3):
-        fleet = fleet_of(0)
-        fleet.learn_many(table(600, n_tasks=40))
-        fleet.refresh()
-        if threads > 1:
-            monkeypatch.setattr(posse.engine.decide, "MANY_ROWS", 10)
-            monkeypatch.setattr(posse.engine.decide, "workers", lambda: 3)
-        made = fleet.decide_many(tasks, contexts)
-        store = fleet._engine.store
-        store.settle()
-        local = store.belief.local_mean[: store.n_slots], store.belief.local_covariance[: store.n_slots]
-        found.append([made.mean, made.sd, made.probabilities, made.chosen, *local])
-
-    for mine, theirs in zip(*found, strict=True):
-        assert mine.tobytes() == theirs.tobytes()
 
 
 def test_a_fleet_that_does_not_fit_in_memory_is_refused(monkeypatch):

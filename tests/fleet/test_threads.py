@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose
 import posse.engine.decide
 from posse import FeatureSpec, Posse
 from posse.model import posterior
-from posse.threads import pool, workers
 
 X = np.array([0.3, -0.8])
 
@@ -248,14 +247,6 @@ def test_fleets_merge_in_both_directions_without_waiting_for_ever(eager_switches
         # Whoever comes second finds its own past in the other.
         assert sorted(outcomes) == ["merged", "refused"]
         assert sorted([one.n_rewards, two.n_rewards]) == [20, 40]
-
-
-def test_there_is_a_worker_for_every_core():
-    assert workers() == len(os.sched_getaffinity(0))
-    assert pool() is pool()
-    names = set(pool().map(lambda _: threading.current_thread().name, range(50)))
-    assert len(names) <= workers()
-    assert all(name.startswith("posse") for name in names)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -43,15 +43,6 @@ def test_a_slower_machine_is_given_a_longer_estimate(clock, capsys):
     assert estimates[1] == pytest.approx(3 * estimates[0], rel=0.1)
 
 
-def test_time_that_is_not_the_compilers_does_not_count(clock, capsys):
-    announcement = Announcement()
-    compile_kernels(announcement, clock, PROBE - 1, 0.1)
-    clock[0] += 1000
-    compile_kernels(announcement, clock, 1, 0.1)
-
-    assert seconds_left(capsys.readouterr().err) < 100
-
-
 def test_it_says_now_and_then_how_far_it_is_and_never_less_than_nothing(clock, capsys):
     announcement = Announcement()
     compile_kernels(announcement, clock, PROBE, 0.1)
@@ -65,15 +56,7 @@ def test_it_says_now_and_then_how_far_it_is_and_never_less_than_nothing(clock, c
     assert "left" not in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_kernels_of_others_are_no_concern(clock, capsys):
-    announcement = Announcement()
-    announcement.on_start(compiled("another.library"))
-    announcement.on_end(compiled("another.library"))
-
-    assert (announcement.done, capsys.readouterr().err) == (0, "")
-
-
-def test_whoever_asked_for_it_sees_nothing(clock, capsys):
+def test_warmup_prints_no_announcement(clock, capsys):
     announcement = Announcement()
     announcement.quiet = True  # as posse warmup does
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.kernels.centring import column_of, shift_coefficients, shift_covariance, shift_moment, shift_precision
+from posse.kernels.centring import shift_coefficients, shift_covariance, shift_moment, shift_precision
 
 
 @pytest.fixture(params=[-1, 0, 2])
@@ -17,11 +17,6 @@ def case(request):
         turn[:, request.param] -= mean
     A = rng.normal(size=(6, d))
     return mean, intercept, turn, A.T @ A, rng.normal(size=d)
-
-
-def test_the_constant_column_is_found(case):
-    _, intercept, _, _, _ = case
-    assert column_of(intercept) == (np.flatnonzero(intercept)[0] if intercept.any() else -1)
 
 
 def test_sums_of_products_are_those_of_centred_columns(case):
@@ -43,21 +38,3 @@ def test_coefficients_go_the_other_way_round(case):
     assert_allclose(coefficients, there @ vector, rtol=1e-12)
     x = np.arange(1.0, 5.0)
     assert_allclose((turn @ x) @ coefficients, x @ vector)  # the same prediction
-
-
-@pytest.mark.parametrize("shift", [shift_precision, shift_covariance])
-def test_matrices_come_back(case, shift):
-    mean, intercept, _, matrix, _ = case
-    moved = matrix.copy()
-    shift(moved, mean, intercept, 1.0)
-    shift(moved, mean, intercept, -1.0)
-    assert_allclose(moved, matrix, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("shift", [shift_moment, shift_coefficients])
-def test_vectors_come_back(case, shift):
-    mean, intercept, _, _, vector = case
-    moved = vector.copy()
-    shift(moved, mean, intercept, 1.0)
-    shift(moved, mean, intercept, -1.0)
-    assert_allclose(moved, vector, rtol=1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.kernels.decision_arrays import predict_arms, set_roots, set_triangles, settle, slot_of
+from posse.kernels.decision_arrays import predict_arms, set_roots, set_triangles
 from posse.kernels.lanes import Pairs, new_lanes, sum_information
 from posse.kernels.posterior import new_buffers, predict_arm, rebuild
 from posse.model import Prior, Statistics, new_belief
@@ -159,72 +159,3 @@ def test_what_is_looked_at_is_brought_to_the_new_population(ground_of, n_arms, d
             assert ground.parts.belief.local_covariance[rows].tobytes() == local_covariance.tobytes()
             assert ground.parts.belief.local_mean[rows].tobytes() == local_mean.tobytes()
         require_same_predictions(ground, belief, 1e-10)
-
-
-def test_only_what_is_looked_at_is_settled(ground_of):
-    belief = some_belief(9, 3, some_prior(9, 3))
-    ground = ground_of(belief)
-    new_population(belief, ground)
-    parts = ground.parts
-    before = parts.belief.local_mean.copy()
-    arms, room = np.array([7, 3, 0, 5, 1]), new_lanes(3)
-
-    settle(ground.parts, -1, arms, 0, 5, room)
-    settle(ground.parts, LAST, arms, 0, 5, room)
-    assert not parts.settled.any()
-
-    settle(ground.parts, 2, arms, 1, 2, room)
-    asked = [int(belief.slot[2, arm]) for arm in (3, 0) if belief.sums.counts[belief.slot[2, arm]] > 0]
-    assert asked
-    assert np.flatnonzero(parts.settled).tolist() == sorted(asked)
-    assert (parts.settled[asked] == 1).all()
-    # Rows of pairs without rewards may hold anything, NaN included: compare bytes.
-    pairs = zip(parts.belief.local_mean, before, strict=True)
-    assert [row for row, (now, then) in enumerate(pairs) if now.tobytes() != then.tobytes()] == sorted(asked)
-
-
-def test_what_is_settled_is_not_computed_again(ground_of):
-    belief = some_belief(3, 3, some_prior(3, 3))
-    ground = ground_of(belief)
-    parts, row = ground.parts, int(belief.seen[1, 0])
-    parts.belief.local_mean[row] = 7.0  # as rank-one steps may have left it
-
-    task = int(belief.task_of[row])
-    settle(ground.parts, task, np.array([0, 1, 2]), 0, 3, new_lanes(3))
-    assert (parts.belief.local_mean[row] == 7.0).all()
-
-    parts.generation[0] += 1
-    settle(ground.parts, task, np.array([0, 1, 2]), 0, 3, new_lanes(3))
-    assert_allclose(parts.belief.local_mean[row], belief.local_mean[row], rtol=1e-9)
-
-
-def test_a_slot_without_rewards_is_as_good_as_none(ground_of):
-    belief = some_belief(3, 3, some_prior(3, 3))
-    ground = ground_of(belief)
-
-    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, -1, 0) == -1
-    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, LAST, 2) == -1
-    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, 1, 1) == belief.slot[1, 1]
-    ground.parts.belief.slot[1, 1] = -1
-    assert slot_of(ground.parts.belief.slot, ground.parts.belief.sums.counts, 1, 1) == -1
-    # The population speaks for a pair without a slot, in the task's own weight.
-    x, arms = np.array([0.3, -1.2, 0.8]), np.array([1])
-    ground.parts.belief.task_weight[1] = 4.0
-    never, forgotten = predicted(ground, -1, x, arms), predicted(ground, 1, x, arms)
-    assert forgotten[0] == never[0]
-    own = x @ belief.covariance[1] @ x
-    assert_allclose(never[1] ** 2 - forgotten[1] ** 2, 0.75 * own, rtol=1e-10)
-
-
-def test_factors_are_those_of_the_covariances():
-    covariance = some_prior(4, 3).covariance.copy()
-    covariance[2] = 0.0
-    covariance[3] = np.outer([1.0, -2.0, 0.5], [1.0, -2.0, 0.5])
-    root, triangle = np.full((4, 3, 3), np.nan), np.full((4, 6), np.nan)
-
-    set_roots(covariance, root)
-    set_triangles(covariance, triangle)
-
-    assert_allclose(root.transpose(0, 2, 1) @ root, covariance, rtol=1e-12, atol=1e-14)
-    assert (np.tril(root, -1) == 0).all()
-    assert (triangle == covariance[:, *np.triu_indices(3)]).all()

@@ -126,7 +126,7 @@ def test_mean_diagonal_worked_by_hand():
     assert estimators.mean_diagonal(np.array([[2.0, 9.0], [9.0, 5.0]])) == 3.5
 
 
-def test_eigenvalues_are_kept_above_a_millionth_of_the_scale():
+def test_eigenvalues_are_raised_to_a_millionth_of_the_scale():
     # Eigenvalues 3 and -1 along (1, 1) and (1, -1): the second becomes 1e-6 of the scale 2.
     matrix = np.array([[1.0, 2.0], [2.0, 1.0]])
 

@@ -61,7 +61,7 @@ def test_shapes_that_scatter_no_more_than_they_must_are_drawn_to_the_identity():
     assert max(own) < 0.6
 
 
-def test_a_shape_that_arms_have_in_common_is_kept():
+def test_a_common_shape_of_arms_is_learned():
     belief, memory, _ = learned([FLAT, 4.0 * FLAT, FLAT, 0.3 * FLAT], n_tasks=15)
 
     # Arms of any level weigh the same; the identity has lost its weight.

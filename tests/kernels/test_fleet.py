@@ -1,4 +1,3 @@
-import itertools
 import math
 
 import numpy as np
@@ -7,17 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from posse.kernels.changed_sums import new_sums
 from posse.kernels.fleet import (
-    add_to_slots,
-    claim_rows,
-    count_rows,
     decide,
     decide_rows,
-    list_first,
     observe_one,
     observe_rows,
-    sort_by_slots,
 )
 from posse.kernels.lanes import new_lanes
 from posse.kernels.packing import whole_matrices
@@ -29,7 +22,6 @@ from posse.model import Prior, Statistics
 from posse.model.belief import new_belief
 
 NO_FLOOR = Rule(SAMPLING.scaled(0.7), 0.0, 0.0)
-PAIRS = [(0, 1), (1, 1), (2, 0), (0, 0), (0, 1)]
 
 
 def small_belief(seed=0, n_tasks=3, n_arms=2, d=2, n_rows=12):
@@ -260,84 +252,3 @@ def test_a_reward_finds_the_population_in_force(ground_of):
     assert_allclose(whole_matrices(mine.local_covariance)[touched], plain.local_covariance[touched], rtol=1e-10)
     assert_allclose(mine.local_mean[touched], plain.local_mean[touched], rtol=1e-10)
     assert_allclose(mine.shared_mean, plain.shared_mean, rtol=1e-10)
-
-
-@pytest.mark.parametrize("shift", [0, 1, 3, 10])
-@pytest.mark.parametrize("n", [0, 1, 200])
-def test_rows_are_sorted_by_blocks_of_slots_and_within_by_their_own_order(n, shift):
-    n_slots = 37
-    slots = np.random.default_rng(n).integers(n_slots, size=n)
-    first, order = np.full((n_slots >> shift) + 2, -9), np.full(n, -9)
-
-    sort_by_slots(slots, shift, first, order)
-
-    blocks = slots >> shift
-    assert order.tolist() == np.argsort(blocks, kind="stable").tolist()
-    assert first.tolist() == [int((blocks < block).sum()) for block in range(first.size)]
-
-
-@pytest.mark.parametrize("shift", [None, 0, 1, 10])
-def test_blocks_of_slots_add_up_to_all_rows_bit_for_bit(shift):
-    rng = np.random.default_rng(4)
-    slots, contexts, rewards = rng.integers(6, size=200), rng.normal(size=(200, 3)), rng.normal(size=200)
-    (sums, settled), (at_once, all_settled) = ((new_sums(8, 3), np.arange(8)) for _ in range(2))
-    order, first = np.arange(200), np.array([0, 13, 200])
-    if shift is not None:
-        first = np.empty((8 >> shift) + 2, dtype=np.int64)
-        sort_by_slots(slots, shift, first, order)
-
-    add_to_slots(at_once, all_settled, slots, contexts, rewards, np.arange(200))
-    parts = list(itertools.pairwise(first.tolist()))
-    # Blocks in any order; rows without an order of slots only in their own.
-    for start, end in parts if shift is None else reversed(parts):
-        add_to_slots(sums, settled, slots, contexts, rewards, order[start:end])
-
-    for mine, theirs in zip(sums, at_once, strict=True):
-        assert mine.tobytes() == theirs.tobytes()
-    # What these slots believe is no longer true; two slots got nothing.
-    assert settled.tolist() == all_settled.tolist() == [-1] * 6 + [6, 7]
-    for slot in range(8):
-        X, y = contexts[slots == slot], rewards[slots == slot]
-        assert_allclose(whole_matrices(sums.gram)[slot], X.T @ X, rtol=1e-12, atol=1e-12)
-        assert_allclose(sums.moment[slot], X.T @ y, rtol=1e-12, atol=1e-12)
-        assert_allclose([sums.sum_of_squares[slot], sums.counts[slot]], [y @ y, y.size], rtol=1e-12)
-
-
-def test_slots_are_listed_at_their_first_rewards_in_the_order_of_their_rows():
-    counts = np.array([3.0, 0.0, 0.0, 0.0, 1.0])
-    slots, arms = np.array([3, 0, 1, 3, 2, 4, 1]), np.array([1, 1, 0, 1, 1, 0, 0])
-    seen, n_seen = np.array([[4, -9, -9, -9], [0, -9, -9, -9]]), np.array([1, 1])
-
-    list_first(counts, slots, arms, seen, n_seen)
-
-    assert n_seen.tolist() == [2, 3]
-    assert seen.tolist() == [[4, 1, -9, -9], [0, 3, 2, -9]]
-    assert counts.tolist() == [3.0, 0.0, 0.0, 0.0, 1.0]
-
-
-def test_rows_are_counted_by_arm():
-    rewards = np.array([1.0, 0.0, 5.0])
-
-    count_rows(np.array([2, 0, 2, 2]), rewards)
-
-    assert rewards.tolist() == [2.0, 0.0, 8.0]
-
-
-@pytest.mark.parametrize(
-    ("free", "claimed"),
-    [([], {(0, 1): 10, (1, 1): 11, (0, 0): 12}), ([4], {(0, 1): 4, (1, 1): 10, (0, 0): 11}),
-     ([4, 2, 3, 1], {(0, 1): 4, (1, 1): 2, (0, 0): 3})],
-)  # fmt: skip
-def test_new_pairs_get_free_slots_first_and_then_the_next(free, claimed):
-    slot = np.full((3, 2), -1)
-    slot[2, 0] = 7
-    slots, new = np.full(5, -9), np.full((2, 5), -9)
-    tasks, arms = np.array([pair[0] for pair in PAIRS]), np.array([pair[1] for pair in PAIRS])
-
-    count = claim_rows(slot, tasks, arms, np.array(free, dtype=np.int64), 10, slots, new)
-
-    expected = claimed | {(2, 0): 7}
-    assert count == 3
-    assert slots.tolist() == [expected[pair] for pair in PAIRS]
-    assert new[:, :3].T.tolist() == [[0, 1], [1, 1], [0, 0]]
-    assert {(i, j): int(slot[i, j]) for i in range(3) for j in range(2) if slot[i, j] >= 0} == expected

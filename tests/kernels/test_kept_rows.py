@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.families import LINKED
-from posse.kernels.kept_rows import KeptRows, change_site, keep_row, make_sites_again, new_rows
+from posse.kernels.kept_rows import change_site, make_sites_again
 from posse.kernels.posterior import new_buffers, predict_arm, rebuild
 from posse.kernels.sites import expectations
 from posse.model import Prior, Statistics, new_belief, posterior
@@ -48,18 +48,6 @@ def test_passes_end_where_every_site_fits_its_own_belief(family):
             assert_allclose(rows.moment[place], rows.rewards[place] - mean + slope * e, rtol=1e-4, atol=1e-5)
 
 
-def test_sums_are_those_of_the_sites():
-    rows, stats, belief = taught(BINARY)
-    for _ in range(3):
-        make_sites_again(belief, rows, 0, BINARY, 1, new_buffers(D))
-    for slot in range(N):
-        own = slice(rows.first[slot], rows.first[slot] + rows.kept[slot])
-        X, w, h = rows.contexts[own], rows.precision[own], rows.moment[own]
-        assert_allclose(stats.gram[0, slot], (X * w[:, None]).T @ X, rtol=1e-9, atol=1e-9)
-        assert_allclose(stats.moment[0, slot], X.T @ h, rtol=1e-9, atol=1e-9)
-        assert_allclose(stats.sum_of_squares[0, slot], (h**2 / w).sum(), rtol=1e-9, atol=1e-6)
-
-
 def test_a_changed_site_changes_the_belief_as_a_rebuild_would():
     rows, _, belief = taught(BINARY)
     make_sites_again(belief, rows, 0, BINARY, 1, new_buffers(D))
@@ -75,26 +63,3 @@ def test_a_changed_site_changes_the_belief_as_a_rebuild_would():
     assert_allclose(stepped[1], belief.local_covariance[4], rtol=1e-9, atol=1e-12)
     assert_allclose(shared[0], belief.shared_mean, rtol=1e-9)
     assert_allclose(shared[1], belief.shared_covariance, rtol=1e-9, atol=1e-12)
-
-
-def test_the_oldest_row_makes_way():
-    rows: KeptRows = new_rows(2, 3, 1)
-    for number in range(5):
-        keep_row.py_func(rows, 1, np.array([float(number)]), float(number), 0.1 * number, 0.0)
-    assert rows.kept.tolist() == [0, 3]
-    assert sorted(rows.contexts[3:, 0].tolist()) == [2.0, 3.0, 4.0]
-    assert sorted(rows.rewards[3:].tolist()) == [2.0, 3.0, 4.0]
-
-
-def test_pairs_take_turns():
-    rows, _, belief = taught(BINARY)
-    changed = []
-    for turn in range(3):
-        rows.passes[0] = turn
-        before = rows.precision.copy()
-        make_sites_again(belief, rows, 0, BINARY, 3, new_buffers(D))
-        places = np.flatnonzero(rows.precision != before)
-        changed.append(set(np.searchsorted(rows.first, places, side="right") - 1))
-    seen = set(np.flatnonzero(rows.kept > 0))
-    assert set.union(*changed) == seen
-    assert sum(map(len, changed)) == len(seen)

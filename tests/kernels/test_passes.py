@@ -16,11 +16,8 @@ from posse.kernels.passes import (
     SCATTER,
     SQUARED_LEVERAGE,
     TASKS,
-    divide_rows,
     finish_moments,
     prepare_moments,
-    scatter_of_squares,
-    transpose,
     unwhiten,
 )
 from posse.kernels.posterior import finish_shared, new_buffers
@@ -73,21 +70,6 @@ def after_information(belief, root):
     return information
 
 
-@pytest.mark.parametrize("d", SIZES)
-def test_rows_are_divided_and_matrices_turned(d):
-    rng = np.random.default_rng(d)
-    upper = np.triu(rng.standard_normal((d, d))) + 2 * np.eye(d)
-    right = rng.standard_normal((d, d + 1))
-    solution = right.copy()
-
-    divide_rows(upper, solution)
-    assert_allclose(upper @ solution, right, rtol=1e-12, atol=1e-12)
-
-    turned = upper.copy()
-    transpose(turned)
-    assert (turned == upper.T).all()
-
-
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("d", SIZES)
 def test_information_becomes_the_shared_mean(d, weights):
@@ -103,32 +85,6 @@ def test_information_becomes_the_shared_mean(d, weights):
     # The moment is the mean times the precision: a reward adds to it.
     expected = np.linalg.solve(post.shared_covariance[ARM], post.shared_mean[ARM])
     assert_allclose(belief.shared_moment[ARM], expected, rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("d", SIZES)
-def test_other_arms_are_left_alone(d):
-    _, _, belief, root = new_state(d)
-    names = ("shared_covariance", "shared_moment", "shared_mean")
-    before = [getattr(belief, name)[0].tobytes() for name in names]
-
-    after_information(belief, root)
-
-    assert [getattr(belief, name)[0].tobytes() for name in names] == before
-
-
-@pytest.mark.parametrize("d", SIZES)
-def test_the_shared_mean_is_brought_to_units_of_the_population(d):
-    _, _, belief, root = new_state(d)
-    after_information(belief, root)
-    shared_root, start = np.full((d, d), np.nan), np.full(d, np.nan)
-
-    prepare_moments(belief.shared_covariance[ARM], belief.shared_mean[ARM], root, shared_root, start)
-
-    assert_allclose(root.T @ start, belief.shared_mean[ARM], rtol=1e-10, atol=1e-12)
-    # H'H = R'^-1 Phi R^-1, H upper.
-    back = shared_root @ root
-    assert_allclose(back.T @ back, belief.shared_covariance[ARM], rtol=1e-9, atol=1e-12)
-    assert (np.tril(shared_root, -1) == 0).all()
 
 
 @pytest.mark.parametrize("weights", [False, True])
@@ -179,10 +135,3 @@ def test_sums_become_the_second_moment_and_the_summary(d, weights):
     share = own / (own.sum() / free.sum())
     assert summary[SCATTER] == pytest.approx(((share - free) ** 2).sum(), rel=1e-7)
     assert summary[GAUSSIAN_SCATTER] == pytest.approx(2 * free.sum(), rel=1e-9)
-
-
-def test_no_residuals_say_nothing_about_their_scatter():
-    counts = np.zeros(N_COUNTS)
-    counts[lanes.FREEDOM] = 12.0
-
-    assert scatter_of_squares(counts) == (0.0, 0.0)

@@ -270,7 +270,7 @@ def summary_of(rewards, *, silent):
     return summary
 
 
-def test_an_arm_is_kept_until_it_has_many_rewards_that_are_all_the_same():
+def test_an_arm_keeps_its_share_until_many_rewards_are_all_the_same():
     shares = [kept_share(summary_of(n, silent=True)) for n in (2, 100, 120, 240, 1200)]
 
     assert shares == pytest.approx([KEPT, KEPT, KEPT, KEPT / 4, KEPT / 100])
@@ -278,7 +278,7 @@ def test_an_arm_is_kept_until_it_has_many_rewards_that_are_all_the_same():
     assert kept_share(summary_of(100, silent=False)) == 0.0
 
 
-def test_many_silent_arms_share_what_they_are_kept_at():
+def test_many_silent_arms_share_one_minimum():
     for sign, most in ((1, KEPT_TOGETHER), (-1, KEPT)):
         least = np.zeros(50)
         keep_silent(np.zeros(50), np.ones(50), np.full(50, sign * KEPT), least)

@@ -49,16 +49,6 @@ def test_growing_exploration_is_times_the_root_of_the_logarithm_of_the_step():
         np.testing.assert_allclose(scores, mean + 0.1 * np.sqrt(np.log(step)) * sd)
 
 
-def test_growing_exploration_at_step_one_is_that_of_step_two():
-    first, second = np.array([1.0]), np.array([1.0])
-    growing = OPTIMISTIC.scaled(0.1)
-
-    explore(first, np.array([2.0]), 1, growing, np.zeros(1))
-    explore(second, np.array([2.0]), 2, growing, np.zeros(1))
-
-    assert first == second > 1.0
-
-
 def test_sampling_scales_each_arms_own_draw():
     mean, sd, draws = np.array([1.0, 1.0]), np.array([0.5, 2.0]), np.array([0.4, -0.3])
     scores = mean.copy()

@@ -26,7 +26,7 @@ def _soon_ready(compiled):
 
 
 HOME = "http://127.0.0.1"
-WAIT = 20.0  # seconds after which something that should come is given up
+WAIT = 120.0  # seconds after which something that should come is given up
 STORES = {
     "arms": ["coffee", "cake", "newspaper"],
     "features": ["hour", {"kind": "one_hot", "name": "weather", "categories": ["sun", "rain"]}],

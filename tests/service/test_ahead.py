@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posse.service import ahead as module
-from posse.service.ahead import Ahead, blocks_of, read_ahead, taken_ahead
+from posse.service.ahead import Ahead
 from posse.service.definition import new_definition
 from posse.service.live_fleet import LiveFleet
 from posse.service.schemas import Definition
@@ -62,19 +62,6 @@ def sums(live):
     return {pair: [np.asarray(part).tobytes() for part in some] for pair, some in found.items()}
 
 
-def test_blocks_are_what_would_be_read(storage):
-    row = storage.fleet("stores")
-    live = LiveFleet(storage, row)
-    found = list(blocks_of(storage, row, range(row.changes // SIZE), SIZE))
-    assert [block.place for block in found] == [0, 1, 2, 3, 5, 6, 7], "the newest population is in the fifth"
-    for block in found:
-        run = storage.reward_run("stores", block.place * SIZE, SIZE, least=1, settled=row.changes)
-        n = len(block.run.numbers)
-        assert n == SIZE - (block.place == 2), "the other one has left the log"
-        assert block.run == tuple(column[:n] for column in run)
-        assert np.array_equal(block.contexts, live.contexts.of_bodies(run.bodies[:n]))
-
-
 @pytest.mark.slow
 def test_processes_read_what_is_learned(storage, path):
     row = storage.fleet("stores")
@@ -126,19 +113,3 @@ def test_a_process_that_dies_is_no_harm(storage, path):
         assert sums(LiveFleet(storage, row, ahead=ahead)) == sums(LiveFleet(storage, row))
     finally:
         ahead.end()
-
-
-def test_other_contexts_and_short_files_are_read_here(storage, path, monkeypatch, tmp_path):
-    given = {**storage.fleet("stores").definition, "features": {"features": [{"kind": "hashed", "name": "x"}]}}
-    assert not list(blocks_of(storage, storage.fleet("stores")._replace(definition=given), range(2), SIZE))
-    read_ahead(str(tmp_path / "none.db"), embedded=True)
-    read_ahead("postgresql://nowhere/posse", embedded=False)
-    monkeypatch.setattr(module, "LONG", 2**40)
-    read_ahead(path, embedded=True)
-    assert taken_ahead(path) is None
-    monkeypatch.setattr(module, "LONG", 0)
-    read_ahead(f"sqlite:///{path}", embedded=True)
-    started = taken_ahead(path)
-    assert started is not None
-    assert taken_ahead(path) is None
-    started.end()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse import Posse
 from posse.logs import check_log, read_log
 from posse.model import Statistics, posterior
 from posse.offline import Always, Logged, Uniform, evaluate
@@ -146,19 +145,6 @@ def test_a_task_never_seen_starts_from_the_population(service, world, rainy):
     assert service.delete("/v1/fleets/stores/tasks/store-new").status_code == 204
 
 
-def test_chosen_arms_follow_the_probabilities(service, world, rainy):
-    body = {"decisions": [{"task": "store-0", "context": rainy}] * 600}
-    made = service.post("/v1/fleets/stores/decisions/batch", json=body).json()["decisions"]
-    expected = made[0]["probabilities"]
-    assert all(decision["probabilities"] == expected for decision in made)
-    chosen = Counter(decision["arm"] for decision in made)
-    for arm in ARMS:
-        # Four standard deviations; the draws are new in every run.
-        margin = 4 * (600 * expected[arm] * (1 - expected[arm])) ** 0.5 + 1
-        assert abs(chosen[arm] - 600 * expected[arm]) < margin
-    assert len({decision["id"] for decision in made}) == 600
-
-
 def test_the_posterior_of_a_task_is_that_of_the_model(service, world):
     fleet = service.live().replica
     for number, task in enumerate(TASKS):
@@ -191,27 +177,6 @@ def test_the_population_is_that_of_the_model(service, world):
         assert arm["noise_sd"] == pytest.approx(world.prior.noise_variance[place] ** 0.5)
         assert arm["rewards"] == world.stats.count[place].sum()
         assert arm["tasks"] == (world.stats.count[place] > 0).sum()
-
-
-def test_a_plain_fleet_with_the_same_rewards_believes_the_same(service, world, stores):
-    from posse.features import FeatureSpec, one_hot
-
-    plain = Posse(arms=ARMS, features=FeatureSpec(["hour", one_hot("weather", ["sun", "rain"])]), seed=0)
-    plain.learn_many(
-        {
-            "task": [TASKS[row[0]] for row in world.rows],
-            "arm": [ARMS[row[1]] for row in world.rows],
-            "hour": [row[2]["hour"] for row in world.rows],
-            "weather": [row[2]["weather"] for row in world.rows],
-            "reward": [row[3] for row in world.rows],
-        }
-    )
-    plain.refresh()
-    # Both climb to the top of the same evidence, from different sides.
-    assert_allclose(plain.prior.noise_variance, world.prior.noise_variance, rtol=0.02)
-    for task in TASKS:
-        for arm, found in zip(ARMS, service.task(task)["arms"], strict=True):
-            assert_allclose(found["mean"], plain.coefficients(task).mean[arm], atol=0.05)
 
 
 def test_tasks_are_counted_and_listed_by_name(service, world):
@@ -336,11 +301,6 @@ def test_value_is_what_the_library_says_about_the_log(service, valued, tmp_path,
     assert (found["confidence"], found["refusal"]) == (0.9, None)
 
 
-def test_value_looks_at_the_newest_rows_that_were_asked_for(service, world):
-    found = service.read("/v1/fleets/stores/value?rows=100")
-    assert found["rows"] == 100
-
-
 def test_value_says_why_there_is_none(service):
     service.make_fleet("quiet")
     found = service.read("/v1/fleets/quiet/value")
@@ -404,20 +364,7 @@ def test_many_who_ask_for_values_keep_nobody_else_waiting(start, shape, wait_for
         shape(answer, 429, "rate_limited")
 
 
-def test_value_of_a_fleet_made_anew_is_its_own(service, rainy):
-    values = []
-    for reward in (1.0, 5.0, 9.0):
-        service.make_fleet("phoenix", policy="random")
-        body = {"decisions": [{"task": f"t{i % 2}", "context": rainy} for i in range(300)]}
-        made = service.post("/v1/fleets/phoenix/decisions/batch", json=body).json()["decisions"]
-        rewards = [{"id": decision["id"], "reward": reward + i % 2} for i, decision in enumerate(made)]
-        service.post("/v1/rewards", json={"rewards": rewards})
-        values.append(service.read("/v1/fleets/phoenix/value")["policy"]["value"])
-        assert service.delete("/v1/fleets/phoenix").status_code == 204
-    assert values == [1.5, 5.5, 9.5]
-
-
-def test_all_that_is_kept_about_a_task_is_exported(service, world):
+def test_all_stored_data_of_a_task_is_exported(service, world):
     answer = service.get("/v1/fleets/stores/export/store-2")
     found = answer.json()
     assert "attachment" in answer.headers["content-disposition"]
@@ -453,21 +400,7 @@ def test_metrics_count_fleets_and_requests(service, world):
     assert "private" not in service.get("/metrics").text
 
 
-def test_health_says_so(service):
-    assert service.read("/healthz") == {"status": "ok"}
-    ready = service.read("/readyz")
-    assert (ready["status"], ready["leading"]) == ("ready", True)
-    assert ready["fleets"] == len(service.read("/v1/fleets")["fleets"])
-
-
 # Decisions.
-
-
-def test_without_exploring_the_best_mean_is_taken(service, world, rainy):
-    decision = service.decide("store-1", rainy, explore=False)
-    assert decision["arm"] == max(decision["mean"], key=decision["mean"].get)
-    assert decision["propensity"] == 1.0
-    assert sum(decision["probabilities"].values()) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("eligible", [["cake"], ["newspaper", "coffee"], ["cake", "coffee", "newspaper"]])
@@ -549,7 +482,7 @@ def test_the_same_key_for_another_request_is_refused(service, world, shape, rain
     assert service.counts() == before
 
 
-def test_what_is_said_and_what_is_left_out_are_the_same_request(service, world, rainy):
+def test_defaults_and_omitted_fields_are_the_same_request(service, world, rainy):
     headers = {"idempotency-key": "order-3"}
     first = service.decide("store-1", rainy, headers=headers)
     assert service.decide("store-1", rainy, headers=headers, explore=True, eligible=None) == first
@@ -799,7 +732,7 @@ def test_rows_of_a_fleet_that_is_quiet_leave_the_log_too(start, wait_for, rainy)
         if reward:
             service.reward(decision, 1.0)
     # Nothing more happens; time goes by.
-    wait_for(lambda: service.get("/v1/fleets/quiet/log").text == "", 8)
+    wait_for(lambda: service.get("/v1/fleets/quiet/log").text == "")
     assert service.counts("quiet") == {"tasks": 1, "decisions": 4, "rewards": 2, "pending": 0}
     assert service.task("t", "quiet")["rewards"] == 2
 
@@ -812,8 +745,8 @@ def test_a_fleet_that_is_only_asked_keeps_no_more_than_it_should(start, wait_for
     for _ in range(3):
         assert service.post("/v1/fleets/asked/decisions/batch", json=body).status_code == 200
     # All of them expire soon, not a thousand now and a thousand some other time.
-    wait_for(lambda: service.counts("asked")["pending"] == 0, 5)
-    wait_for(lambda: service.get("/v1/fleets/asked/log").text == "", 8)
+    wait_for(lambda: service.counts("asked")["pending"] == 0)
+    wait_for(lambda: service.get("/v1/fleets/asked/log").text == "")
 
 
 # Arms and fleets come and go.
@@ -860,20 +793,6 @@ def test_a_floor_that_more_arms_cannot_have_refuses_them(service, shape):
     assert list(service.decide("t", fleet="floored")["mean"]) == ARMS
 
 
-@pytest.mark.parametrize("arm", ["a/b", "100%", "ü ☕", "#?&", "a+b"])
-def test_arms_may_have_any_name(service, arm, rainy):
-    from urllib.parse import quote
-
-    service.make_fleet("odd-arms")
-    service.post("/v1/fleets/odd-arms/arms", json={"arm": arm})
-    assert service.decide("t", rainy, fleet="odd-arms", eligible=[arm])["arm"] == arm
-    found = service.delete(f"/v1/fleets/odd-arms/arms/{quote(arm, safe='')}").json()
-    assert found["retired_arms"] == [arm]
-    value = service.get("/v1/fleets/odd-arms/value", params={"baseline": f"arm:{arm}"})
-    assert value.status_code == 200
-    service.delete("/v1/fleets/odd-arms")
-
-
 def test_the_same_definition_again_is_the_same_fleet(service, shape, stores, rainy):
     made = service.make_fleet("twice")
     service.decide("t", rainy, fleet="twice")
@@ -903,22 +822,6 @@ def test_every_policy_serves(service, policy, rainy):
         assert service.get(f"/v1/fleets/{name}/{part}").status_code == 200, part
     assert service.decide("t0", rainy, fleet=name)["propensity"] > 0
     assert service.delete(f"/v1/fleets/{name}").status_code == 204
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change", [{"robust": True}, {"features": []}, {"arms": ["one"]}, {"prior": "moments"}], ids=str
-)
-def test_unusual_fleets_serve(service, change, rainy):
-    answer = service.put("/v1/fleets/unusual", json={"arms": ARMS, "features": ["hour"], **change})
-    assert answer.status_code == 201, answer.text
-    context = [] if change.get("features") == [] else {"hour": 1.0}
-    for i in range(12):
-        service.reward(service.decide(f"t{i % 2}", context, fleet="unusual"), float(i))
-    for part in ("", "/population", "/tasks/t0", "/value", "/log", "/log?format=parquet", "/history/t1", "/export/t1"):
-        found = service.get(f"/v1/fleets/unusual{part}")
-        assert found.status_code == 200, (part, found.text)
-    service.delete("/v1/fleets/unusual")
 
 
 def test_a_deleted_fleet_is_gone_and_its_name_is_free(service, shape, rainy):
@@ -995,17 +898,6 @@ def test_tasks_may_have_any_name(service, path_of, shape, rainy, name):
     shape(service.get(path_of("names", name, "export")), 404, "unknown_task")
 
 
-def test_names_that_look_alike_are_different_tasks(service, rainy):
-    service.make_fleet("alike")
-    names = ["é", "e\u0301", "E", "e", "a", "A", " a", "a ", "ß", "ss"]
-    for i, name in enumerate(names):
-        for _ in range(i + 1):
-            service.decide(name, rainy, fleet="alike")
-    assert service.counts("alike")["tasks"] == len(names)
-    for i, name in enumerate(names):
-        assert service.task(name, "alike")["decisions"] == i + 1
-
-
 def test_tasks_are_paged_and_searched(service, rainy):
     service.make_fleet("town")
     names = [f"shop {i:02d}" for i in range(25)] + ["Ärger", "ÄRGER 2", "50% off", "under_score", "a\\b", "x'y"]
@@ -1047,50 +939,3 @@ def test_the_log_of_a_fleet_without_decisions_is_empty_and_can_be_read(service, 
     path = tmp_path / "log.parquet"
     path.write_bytes(answer.content)
     assert len(read_log(path).frame) == 0
-
-
-TYPES = {  # by feature: values that it takes, and values that it does not
-    "number": ([1, 1.5, -3, True, None, 10**9, 1e-300], ["1", 1.1e9, 10**25, "", 2**63]),
-    "hashed": (["x", "", "\0\n", "é", "7", None, "x" * 3000], [7, 7.5, True, 10**25]),
-    "named": (["a", "other", None, "1"], [1, True, 2.5]),
-    "counted": ([1, 2, 99, None, -(10**18)], ["1", 1.5, True, 10**25]),
-}
-
-
-@pytest.fixture(scope="module")
-def typed(service):
-    """A fleet that was sent values of all types; how many decisions there are."""
-    features = [
-        {"kind": "numeric", "name": "number", "missing": "indicator"},
-        {"kind": "hashed", "name": "hashed", "buckets": 4, "missing": "category"},
-        {"kind": "one_hot", "name": "named", "categories": ["a", "b"], "unknown": "zeros", "missing": "category"},
-        {"kind": "one_hot", "name": "counted", "categories": [1, 2], "unknown": "zeros", "missing": "category"},
-    ]
-    made = service.put("/v1/fleets/typed", json={"arms": ["a", "b"], "features": features})
-    assert made.status_code == 201, made.text
-    plain = {"number": 1.0, "hashed": "x", "named": "a", "counted": 1}
-    accepted = 0
-    for name, (right, wrong) in TYPES.items():
-        for value in right:
-            service.reward(service.decide("t", {**plain, name: value}, fleet="typed"), 1.0)
-            accepted += 1
-        for value in wrong:
-            body = {"task": "t", "context": {**plain, name: value}}
-            answer = service.post("/v1/fleets/typed/decisions", json=body)
-            assert answer.status_code == 422, (name, value)
-            assert name in answer.json()["error"]["message"]
-    return accepted
-
-
-@pytest.mark.parametrize("log_format", ["jsonl", "parquet"])
-def test_contexts_of_all_types_are_in_the_log(service, typed, tmp_path, log_format):
-    log = read_file(service, "typed", log_format, tmp_path)
-    assert len(log.frame) == typed
-    for name, (right, _) in TYPES.items():
-        assert set(right) <= {row["context"][name] for row in log.frame.iter_rows(named=True)}
-    assert service.get("/v1/fleets/typed/value").status_code == 200
-
-
-def test_contexts_of_all_types_are_learned(service, typed):
-    assert service.counts("typed")["rewards"] == typed
-    assert sum(arm["rewards"] for arm in service.task("t", "typed")["arms"]) == typed

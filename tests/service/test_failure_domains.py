@@ -8,7 +8,6 @@ import pytest
 
 from posse.fleet.replica import Replica
 from posse.service import roster
-from posse.service.problems import Problems
 
 PLAIN = {"arms": ["a", "b"], "features": ["x"]}
 
@@ -113,7 +112,7 @@ def test_a_fleet_that_cannot_be_loaded_is_set_aside_and_can_be_looked_at_repaire
 
     again = start()
     feed(again, "other", 3)
-    assert again.live("other").replica.n_rewards == 12
+    wait_for(lambda: again.live("other").replica.n_rewards == 12)
     ready = again.read("/readyz")
     assert (ready["status"], ready["fleets"], ready["set_aside"]) == ("degraded", 1, 1)
     metrics = again.get("/metrics").text
@@ -170,7 +169,7 @@ def test_a_fleet_that_cannot_be_loaded_is_set_aside_and_can_be_looked_at_repaire
 
 
 @pytest.mark.slow
-def test_a_repaired_fleet_is_what_its_log_says(start):
+def test_a_repaired_fleet_is_what_its_log_says(start, wait_for):
     service = start()
     service.make_fleet("f", **PLAIN)
     feed(service, "f", 9)
@@ -180,7 +179,7 @@ def test_a_repaired_fleet_is_what_its_log_says(start):
     assert service.live("f") is not old
     assert service.live("f").replica.n_rewards == 9
     feed(service, "f", 2)
-    assert service.live("f").replica.n_rewards == 11
+    wait_for(lambda: service.live("f").replica.n_rewards == 11)  # later if learning was slow before
     assert service.post("/v1/fleets/none/repair").status_code == 404
 
 
@@ -213,7 +212,7 @@ def test_a_fleet_that_cannot_learn_is_set_aside_and_others_are_not(start, shape,
     theirs = service.decide("t-1", {"x": 1.0}, fleet="other")
     rewards = [{"id": one["id"], "reward": 1.0} for one in (*waiting[1:], theirs)]
     assert service.post("/v1/rewards", json={"rewards": rewards}).json()["new"] == 5
-    assert service.live("other").replica.n_rewards == 4
+    wait_for(lambda: service.live("other").replica.n_rewards == 4)
     refused = service.post("/v1/fleets/broken/decisions", json={"task": "t-1", "context": {"x": 1.0}})
     shape(refused, 503, "fleet_set_aside")
     assert service.counts("broken")["rewards"] == 8
@@ -240,7 +239,7 @@ def test_a_short_trouble_refuses_nothing(start, wait_for):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("odd")])
-def test_a_fleet_that_cannot_be_kept_serves_and_others_are_kept(start, wait_for, error):
+def test_a_fleet_whose_snapshot_fails_serves_and_others_are_saved(start, wait_for, error):
     service = start(snapshot_seconds=0.05)
     for name in ("a-broken", "other"):
         service.make_fleet(name, **PLAIN, time_to_live=0.5, absent_reward=0.0)
@@ -296,44 +295,17 @@ def test_of_many_small_fleets_those_that_are_asked_for_are_loaded_first(start, m
     again = start(follow_seconds=60.0)
     assert len(again.engine.roster) == 2
     feed(again, "f5", 3)
-    assert again.live("f5").replica.n_rewards == 5
+    wait_for(lambda: again.live("f5").replica.n_rewards == 5)
     assert len(again.read("/v1/fleets")["fleets"]) == 6
     again.stop()
     last = start(follow_seconds=0.01)
     wait_for(lambda: len(last.engine.roster) == 6)
 
 
-def test_a_large_fleet_is_loaded_before_the_service_is_ready(start, monkeypatch):
-    service = start()
-    for number in range(3):
-        service.make_fleet(f"f{number}", **PLAIN)
-    feed(service, "f2", 2)
-    service.stop()
-    monkeypatch.setattr(roster, "SMALL_AT_ONCE", 1)
-    monkeypatch.setattr(roster, "SMALL", 1)  # tasks
-    again = start(follow_seconds=60.0)
-    assert [live.name for live in again.engine.roster.all()] == ["f0", "f2"]
-
-
-def test_what_fails_is_tried_again_after_growing_pauses():
-    now = [0.0]
-    problems = Problems(lambda: now[0])
-    pauses = []
-    for _ in range(10):
-        pauses.append(problems.note("f", "why").pause)
-        assert not problems.is_due("f")
-        now[0] += pauses[-1]
-        assert problems.is_due("f")
-    assert pauses == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
-    problems.clear("f")
-    assert problems.get("f") is None
-    assert problems.note("f", "why").pause == 0.5
-
-
 # No false answers.
 
 
-def test_whoever_looked_before_a_fleet_was_made_does_not_drop_it(start):
+def test_a_stale_list_of_fleets_drops_no_new_fleet(start):
     """Found from outside, with 600 fleets: a PUT was answered 404 though the fleet was made."""
     service = start(follow_seconds=60.0)
     service.make_fleet("new", **PLAIN)
@@ -360,14 +332,3 @@ def test_a_fleet_that_is_made_while_all_are_followed_is_answered(start):
     finally:
         stop.set()
         thread.join()
-
-
-def test_many_small_fleets_are_loaded_in_lots_one_right_after_the_other(start, monkeypatch, wait_for):
-    names = [f"fleet-{i}" for i in range(7)]
-    first = start()
-    for name in names:
-        first.make_fleet(name)
-    first.stop()
-    monkeypatch.setattr(roster, "SMALL_AT_ONCE", 2)
-    again = start(follow_seconds=1000.0)
-    wait_for(lambda: all(again.engine.roster.find(name) is not None for name in names))

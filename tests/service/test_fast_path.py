@@ -51,7 +51,7 @@ class OverSocket:
 
     def talk(self, data):
         """Send bytes as they are; return all that comes until the other side ends."""
-        with socket.create_connection(self.address, timeout=10) as connection:
+        with socket.create_connection(self.address, timeout=60) as connection:
             connection.sendall(data)
             found = b""
             with contextlib.suppress(TimeoutError):
@@ -150,16 +150,6 @@ def test_rewards_are_the_same_either_way(served, short):
     same(*(served.client.post(f"/v1/decisions/{'x' * 101}/reward{way}", json={"reward": 1}) for way in ("", LONG)))
 
 
-def test_a_key_counts_once_whichever_way_it_comes(served, short):
-    path, headers = "/v1/fleets/stores/decisions", {"idempotency-key": "order-1"}
-    first = served.client.post(path, json=GOOD, headers=headers)
-    again = served.client.post(path + LONG, json=GOOD, headers=headers)
-    assert first.json()["id"] == again.json()["id"]
-    other = {**GOOD, "task": "another"}
-    same(*(served.client.post(path + way, json=other, headers=headers) for way in ("", LONG)))
-    assert len(short) == 2
-
-
 def request_bytes(path=b"/v1/fleets/stores/decisions", body=None, version=b"1.1", headers=b""):
     body = json.dumps(GOOD).encode() if body is None else body
     if b"hunked" not in headers:
@@ -195,92 +185,6 @@ def test_what_is_unusual_takes_the_long_way(served, short, sent, answers, n_shor
     assert len(short) == n_short
 
 
-def test_a_body_has_the_same_limit_on_either_way(over_socket, stores, short):
-    service = over_socket(limits={"body": 1000})
-    assert service.client.put("/v1/fleets/stores", json=stores).status_code == 201
-    body = json.dumps(GOOD).encode()
-    for way in ("", LONG):
-        statuses = [
-            service.client.post(
-                f"/v1/fleets/stores/decisions{way}",
-                content=body.ljust(size),
-                headers={"content-type": "application/json"},
-            ).status_code
-            for size in (1000, 1001)
-        ]
-        assert statuses == [200, 413]
-    assert len(short) == 1
-
-
-def test_a_request_may_come_in_pieces(served, short):
-    whole = request_bytes(headers=LAST)
-    with socket.create_connection(served.address, timeout=10) as connection:
-        for begin in range(0, len(whole), 40):
-            connection.sendall(whole[begin : begin + 40])
-            time.sleep(0.005)
-        assert connection.recv(65536).startswith(b"HTTP/1.1 200 OK")
-    assert len(short) == 1
-
-
-def test_a_connection_is_used_again_after_either_way(served, short):
-    path = "/v1/fleets/stores/decisions"
-    for way in ("", LONG, "", "", LONG):
-        assert served.client.post(path + way, json=GOOD).status_code == 200
-        assert served.client.get("/healthz").status_code == 200
-    assert len(short) == 3
-    assert len(served.server.server_state.connections) == 1
-
-
-def test_a_fleet_that_somebody_works_on_makes_no_other_wait(served, short, stores):
-    served.client.put("/v1/fleets/busy", json=stores)
-    live, held, done = served.engine.live("busy"), threading.Event(), threading.Event()
-
-    def work():
-        with live.replica.reserved():
-            held.set()
-            done.wait(10)
-
-    threads = [threading.Thread(target=work)]
-    threads[0].start()
-    held.wait()
-    answers = []
-    with httpx.Client(base_url=served.client.base_url, timeout=30) as other:
-        asking = lambda: answers.append(other.post("/v1/fleets/busy/decisions", json=GOOD))  # noqa: E731
-        threads.append(threading.Thread(target=asking))
-        threads[1].start()
-        time.sleep(0.2)
-        assert not answers
-        assert served.client.post("/v1/fleets/stores/decisions", json=GOOD).status_code == 200
-        done.set()
-        for thread in threads:
-            thread.join()
-    assert answers[0].status_code == 200
-    assert len(short) == 1
-
-
-def test_a_look_of_an_estimate_is_waited_for(served, short, stores, monkeypatch):
-    """It takes a moment, and the long way several milliseconds."""
-    served.client.put("/v1/fleets/estimated", json=stores)
-    live = served.engine.live("estimated")
-    assert live.patience == 0.0
-    monkeypatch.setattr(type(live.replica), "refreshing", property(lambda _: True))
-    monkeypatch.setattr("posse.service.live_fleet.MOMENT", 5.0)
-    held = threading.Event()
-
-    def look():
-        with live.replica.reserved():
-            held.set()
-            time.sleep(0.2)
-
-    looking = threading.Thread(target=look)
-    looking.start()
-    held.wait()
-    before = len(short)
-    assert served.client.post("/v1/fleets/estimated/decisions", json=GOOD).status_code == 200
-    looking.join()
-    assert len(short) == before + 1
-
-
 def test_rights_and_rates_are_those_of_the_long_way(over_socket, short, stores, keys, tmp_path):
     both, none = keys(tmp_path / "posse.db", ("admin", "decide", "reward"), ("read",))
     running = over_socket(limits={"rate": 5, "refusals": 1000})
@@ -295,16 +199,6 @@ def test_rights_and_rates_are_those_of_the_long_way(over_socket, short, stores, 
     refused = next(one for one in found if one.status_code == 429)
     assert refused.json()["error"]["code"] == "rate_limited"
     assert refused.headers["retry-after"] == "1"
-
-
-def test_a_request_that_is_handed_on_is_counted_once(over_socket, stores):
-    running = over_socket(limits={"rate": 3})
-    time.sleep(0.5)
-    running.client.put("/v1/fleets/stores", json=stores)
-    with running.engine.live("stores").replica.reserved():
-        pass
-    missing = [running.client.post("/v1/fleets/nobody/decisions", json=GOOD).status_code for _ in range(5)]
-    assert missing == [404] * 5, "six may come at once, one was the fleet's"
 
 
 def test_ids_counts_and_lines_of_the_log(over_socket, stores, short, caplog):
@@ -328,7 +222,7 @@ def test_ids_counts_and_lines_of_the_log(over_socket, stores, short, caplog):
     assert 'posse_errors_total{code="invalid"} 1.0' in text
 
 
-def test_what_breaks_is_told_without_its_words(over_socket, stores, short, monkeypatch, caplog, shape):
+def test_an_unexpected_error_is_answered_without_its_message(over_socket, stores, short, monkeypatch, caplog, shape):
     monkeypatch.setattr(rewards, "new_reward", lambda *_: 1 / 0)
     running = over_socket()
     running.client.put("/v1/fleets/stores", json=stores)
@@ -337,19 +231,6 @@ def test_what_breaks_is_told_without_its_words(over_socket, stores, short, monke
     assert "ZeroDivisionError" in caplog.text
     assert running.client.post("/v1/fleets/stores/decisions", json=GOOD).status_code == 200
     assert len(short) == 2
-
-
-def test_whoever_goes_away_is_not_missed(served, short):
-    before = served.client.get("/v1/fleets/stores").json()["decisions"]
-    for _ in range(5):
-        with socket.create_connection(served.address, timeout=10) as connection:
-            connection.sendall(request_bytes())
-    end = time.monotonic() + 10
-    while len(short) < 5:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    assert served.client.post("/v1/fleets/stores/decisions", json=GOOD).status_code == 200
-    assert served.client.get("/v1/fleets/stores").json()["decisions"] == before + 6
 
 
 def test_what_requests_under_one_key_have_in_common_is_as_in_earlier_versions():

@@ -79,9 +79,9 @@ def test_every_route_without_a_fleet_is_closed_to_such_a_key_unless_it_sorts_out
 
 
 def test_a_key_expires(two, shape, wait_for):
-    short = add(two.settings.database, ["read"], expires=time.time() + 1.5)
-    wait_for(lambda: two.get("/v1/fleets", headers=bearer(short)).status_code == 200, 1.4)
-    wait_for(lambda: two.get("/v1/fleets", headers=bearer(short)).status_code == 401, 5)
+    short = add(two.settings.database, ["read"], expires=time.time() + 600)
+    wait_for(lambda: two.get("/v1/fleets", headers=bearer(short)).status_code == 200)
+    two.engine.clock = lambda: time.time() + 601
     error = shape(two.get("/v1/fleets", headers=bearer(short)), 401, "key_expired")
     assert "posse service keys rotate" in error["message"]
 
@@ -100,7 +100,7 @@ def test_a_rotated_key_may_do_the_same_for_as_long():
     assert KeyRing([old, new]).find(key) == new
 
 
-def test_when_a_key_was_used_is_kept(two):
+def test_the_last_use_of_a_key_is_stored(two):
     two.stop()
     storage = open_storage(two.settings.database)
     rows = storage.keys()

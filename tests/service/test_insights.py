@@ -1,7 +1,5 @@
 """What the page leads with: made beside requests, from the log and the fleet, and said to be missing where it is."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from posse.report import make_report
 from posse.service import insights
 from posse.service.export import read_rows
 from posse.service.worker_process import run_in_process
-from posse.storage import NewDecision, open_storage
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +102,7 @@ def test_insights_are_made_again_when_there_is_news_and_not_before(shop, wait_fo
 
 
 @pytest.mark.slow
-def test_what_cannot_be_told_is_said(shop, wait_for):
+def test_insights_explain_what_the_log_cannot_show(shop, wait_for):
     shop.make_fleet("young")
     shop.reward(shop.decide(fleet="young"), 1.0)
     found = made_of(shop, wait_for, "young")
@@ -141,31 +138,12 @@ def test_a_situation_is_looked_at_and_nothing_is_decided(shop, shape):
     shape(shop.post("/v1/fleets/stores/expected", json={"task": "t", "context": {"hour": 1}}), 422, "invalid")
 
 
-def test_whoever_asks_learns_what_they_may_do(shop):
+def test_access_lists_the_scopes_of_a_key(shop):
     assert shop.read("/v1/access")["scopes"] == ["decide", "reward", "read", "admin"]
 
 
-def test_a_long_log_is_sampled_evenly(tmp_path, monkeypatch):
-    storage = open_storage(str(tmp_path / "posse.db"))
-    storage.create_fleet("long", {"time_to_live": None, "absent_reward": None}, 0.0)
-    body = json.dumps({"context": {}, "eligible": ["a"], "probabilities": [1.0], "mean": [0.0], "sd": [1.0]})
-    entries = [NewDecision("long", f"d-{n}", float(n), "t", "a", 1.0, body, "p", "1") for n in range(5000)]
-    storage.write([entries])
-    rows, total = insights.sample_rows(storage, "long")
-    assert (len(rows), total) == (5000, 5000)
-    monkeypatch.setattr(insights, "MOST_ROWS", 400)
-    monkeypatch.setattr(insights, "BLOCKS", 20)
-    rows, total = insights.sample_rows(storage, "long")
-    assert (len(rows), total) == (400, 5000)
-    numbers = [row.number for row in rows]
-    assert numbers == sorted(set(numbers))
-    assert np.bincount([number * 20 // 5001 for number in numbers]).tolist() == [20] * 20
-    assert insights.sample_rows(storage, "none") == ([], 0)
-    storage.close()
-
-
 @pytest.mark.slow
-def test_what_goes_wrong_in_the_other_process_is_said(tmp_path, shop, wait_for, monkeypatch):
+def test_a_failure_of_the_worker_process_is_reported(tmp_path, shop, wait_for, monkeypatch):
     for name, data in ((insights.FLEET, b"not a fleet"), (insights.WORK, b"{"), (insights.LOG, b"")):
         (tmp_path / name).write_bytes(data)
     with pytest.raises(RuntimeError, match="JSONDecodeError"):

@@ -118,7 +118,7 @@ print(text.decode())
 """
 
 
-def test_what_one_worker_knows_is_told_by_all(tmp_path):
+def test_every_worker_reports_the_metrics_of_all(tmp_path):
     """Gauges are shared through files that Prometheus' library chooses when it is imported, so in another process."""
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "gauge_livesum_1.db").touch()  # of a worker that is just starting

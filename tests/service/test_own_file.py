@@ -72,7 +72,7 @@ def damage(path, table):
 
 
 @pytest.mark.slow
-def test_a_damaged_file_is_unavailable_not_ready_and_said_once(start, tmp_path, shape, caplog, rainy):
+def test_a_damaged_file_is_unavailable_not_ready_and_logged_once(start, tmp_path, shape, caplog, rainy):
     service = start()
     service.make_fleet()
     decision = service.decide()

@@ -197,7 +197,7 @@ def test_the_report_is_a_tab_with_its_styles_and_script(api, visit, tmp_path):
     page.get_by_text("Nothing to report yet").wait_for()
 
 
-def test_what_the_log_cannot_tell_is_said_in_words(api, visit):
+def test_the_page_explains_what_the_log_cannot_show(api, visit):
     api.send("PUT", "/v1/fleets/certain", {"arms": ["a", "b"], "features": ["x"], "policy": "ebm-ucb"})
     for k in range(30):
         api.reward(api.decide("certain", f"t{k % 6}", {"x": float(k % 5)}), float(k % 3))

@@ -500,7 +500,7 @@ def test_a_population_that_could_not_be_published_is_published_later(start, tmp_
             service.reward(service.decide("t", {"hour": float(i), "shop": "x"}), float(i % 3))
         wait_for(lambda: not service.live().replica.refreshing)
         time.sleep(1.0)
-    wait_for(lambda: any(change.kind == "population" for change in service.engine.storage.changes("stores", 0)), 5)
+    wait_for(lambda: any(change.kind == "population" for change in service.engine.storage.changes("stores", 0)))
 
 
 def test_a_deleted_fleet_is_nowhere_on_disk(start, tmp_path, wait_for):
@@ -512,7 +512,7 @@ def test_a_deleted_fleet_is_nowhere_on_disk(start, tmp_path, wait_for):
     service.snapshot("secretive")
     assert names_on_disk(folder, "hidden-task", "hidden-shop") == {"hidden-task", "hidden-shop"}
     assert service.delete("/v1/fleets/secretive").status_code == 204
-    wait_for(lambda: names_on_disk(folder, "hidden-task", "hidden-shop") == set(), 5)
+    wait_for(lambda: names_on_disk(folder, "hidden-task", "hidden-shop") == set())
 
 
 def test_a_second_service_on_the_same_file_is_refused(start):

@@ -90,7 +90,7 @@ def test_a_wrong_reward_leaves_nothing_behind_in_a_fleet_that_is_built_anew(star
     assert sum(float(each[2]) for each in found.values()) == 5.0
 
 
-def test_a_correction_is_told_and_traced(service, shape, rainy):
+def test_a_correction_is_answered_and_traced(service, shape, rainy):
     service.make_fleet("traced")
     decision = service.decide(fleet="traced")
     place = f"/v1/decisions/{decision['id']}/reward"

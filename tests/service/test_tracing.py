@@ -5,7 +5,7 @@ import pytest
 from posse.service.tracing import is_traced
 
 
-def test_nobody_traces_unless_told_to():
+def test_tracing_is_off_by_default():
     assert is_traced() is False
 
 

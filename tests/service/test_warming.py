@@ -38,15 +38,6 @@ def test_a_cold_machine_compiles_nothing_after_it_is_ready(tmp_path):
     print(f"ready after {found['ready_after']} s; the longest requests: {found['longest']}")
 
 
-def test_it_says_how_far_it_is(monkeypatch):
-    said = []
-    monkeypatch.setattr(warming, "parts", lambda: {"one": lambda: None, "two": lambda: None})
-    found = warming.Warming()
-    found.run(lambda: said.append(str(found)))
-    assert said == ["loading compiled code, 0 of 2", "loading compiled code, 1 of 2", "all compiled code is loaded"]
-    assert found.done
-
-
 def test_it_is_not_ready_until_compiled_code_is_there(start, monkeypatch, caplog):
     tries = []
 

@@ -15,7 +15,6 @@ import pytest
 from posse.errors import InvalidValue
 from posse.service import worker_process
 from posse.service.log_process import LOG_PROCESS
-from posse.service.routes import log as log_route
 from posse.service.routes.common import MOST_STREAMS
 from posse.service.worker_process import WorkerProcess, run_in_process, stream_from_process
 
@@ -84,7 +83,7 @@ def test_a_stream_whose_process_is_killed_does_not_look_whole(busy, monkeypatch)
         asyncio.run(read())
 
 
-def test_whoever_stops_reading_ends_the_process(busy, started):
+def test_a_reader_that_stops_ends_the_process(busy, started):
     work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
 
     async def read():
@@ -95,33 +94,6 @@ def test_whoever_stops_reading_ends_the_process(busy, started):
     asyncio.run(read())
     [(_, process)] = started
     assert process.returncode is not None
-
-
-def test_leaving_early_closes_no_file_of_others(busy):
-    """Loops close pipes later than they are told to, when their number may be another file's."""
-    uvloop = pytest.importorskip("uvloop")
-    work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
-
-    async def leave():
-        stream = stream_from_process(LOG_PROCESS, work)
-        await anext(stream)
-        await stream.aclose()
-        others = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]
-        await asyncio.sleep(0.1)
-        for number in others:
-            os.close(number)  # raises if somebody else has closed it
-
-    uvloop.run(leave())
-
-
-def test_temporary_files_of_a_process_go_with_it_however_it_ends(busy, tmp_path):
-    work = {"job": "value", "database": busy.engine.settings.database, "fleet": "stores", "baseline": "uniform"}
-    with WorkerProcess(LOG_PROCESS, work | {"rows": 30}) as process:
-        folder = process._folder.name
-        while not os.listdir(folder) and not process.ended:
-            time.sleep(0.001)
-        assert not process.ended, "it makes its files there"
-    assert not os.path.exists(folder)
 
 
 def test_what_the_process_refuses_is_refused_in_its_words(tmp_path):
@@ -138,7 +110,7 @@ def test_what_takes_too_long_is_given_up(monkeypatch):
         run_in_process(LOG_PROCESS, {})
 
 
-def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
+def test_too_many_exports_at_once_are_refused(busy, monkeypatch):
     monkeypatch.setattr("posse.service.export.LONG", 0)
     alone = busy.app.state.alone
     monkeypatch.setattr(alone, "streams", MOST_STREAMS)
@@ -149,7 +121,7 @@ def test_too_many_exports_at_once_are_told_to_come_again(busy, monkeypatch):
     assert alone.streams == 0
 
 
-def test_the_process_ends_with_whoever_started_it():
+def test_the_process_ends_with_its_parent():
     work = '{"job": "jsonl", "database": "x", "fleet": "x", "rewards": "number", "temporary_folder": null}'
     script = (
         "import sys, time\nfrom posse.service.worker_process import do\n"
@@ -181,18 +153,6 @@ def never_ready(monkeypatch):
     monkeypatch.setattr("posse.service.export.LONG", 0)
     monkeypatch.setattr(worker_process, "WorkerProcess", Endless)
     return ended
-
-
-def test_whoever_leaves_is_noticed(monkeypatch):
-    monkeypatch.setattr(log_route, "LOOK_SECONDS", 0.01)
-    looks, gone = iter([False, False, True]), threading.Event()
-
-    class Leaving:
-        async def is_disconnected(self):
-            return next(looks)
-
-    asyncio.run(log_route._note_leaving(Leaving(), gone))
-    assert gone.is_set()
 
 
 def test_an_export_keeps_no_stop_waiting(start, monkeypatch):

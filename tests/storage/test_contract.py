@@ -308,7 +308,7 @@ def test_what_is_no_number_leaves_everything_as_it_was(storage, make, value):
     assert storage.decisions("stores") == []
 
 
-def test_text_that_cannot_be_stored_is_refused_cleanly_or_kept(storage, make, write):
+def test_odd_text_is_refused_or_stored_whole(storage, make, write):
     for task in ("lone \ud800", "nul \0"):
         try:
             storage.write([[make.decision("a", task)]])
@@ -716,7 +716,7 @@ def test_unknown_address_is_refused():
     assert issubclass(StorageMismatch, ValueError)
 
 
-def test_time_is_kept(storage, open_one, address):
+def test_the_time_of_the_clock_is_stored(storage, open_one, address):
     assert storage.clock() is None
     for row in (ClockRow(12.5), ClockRow(1.8e9, 1.7e9, 3600.5)):
         storage.keep_clock(row)

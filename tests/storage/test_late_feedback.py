@@ -191,7 +191,7 @@ def test_held_rewards_are_learned_when_their_time_is_over(holding, make):
     assert up_to(holding, 4, 5) == [2, 3]
 
 
-def test_whoever_follows_reads_no_more_of_the_log_than_is_new(tmp_path):
+def test_a_follower_reads_new_changes_only(tmp_path):
     """The questions that are asked every moment have indexes of their own."""
     path = tmp_path / "posse.db"
     open_storage(path).close()

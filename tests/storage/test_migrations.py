@@ -72,7 +72,7 @@ def test_empty_place_is_refused_without_migrating(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_whoever_runs_goes_on_while_another_upgrades(storage, open_one, make, newer):
+def test_a_running_process_goes_on_while_another_upgrades(storage, open_one, make, newer):
     """A step adds; so processes can be replaced one after another."""
     storage.write([[make.decision("a")], [make.decision("b")]])
     assert storage.lead()

@@ -126,7 +126,7 @@ def test_a_refused_group_leaves_no_event(fleet, make):
     assert [one.number for one in storage.changes("stores", 0)] == [1, 2, 3]
 
 
-def test_what_is_told_at_once_is_what_the_log_tells(fleet, make):
+def test_outcomes_of_a_write_agree_with_the_log(fleet, make):
     storage = fleet(reward_events="sum", absent_reward=-0.5)
     told = []
     for value in (1.0, 2.0, -4.0):
@@ -157,7 +157,7 @@ def test_expired_decisions_are_not_corrected(fleet, make, kinds):
     assert kinds(make.reward("a", 1.0, corrects=True)) == [GONE]
 
 
-def test_whoever_starts_anywhere_learns_the_same(fleet, make):
+def test_reading_from_any_change_learns_the_same(fleet, make):
     """From the start, with and without what was wrong in between, and from every place in the log."""
     storage = fleet(reward_events="sum")
     rng = np.random.default_rng(7)

@@ -12,9 +12,7 @@ import pytest
 
 from posse.errors import StorageMismatch, StorageUnavailable
 from posse.storage import ACCEPTED, open_storage
-from posse.storage.checkpoints import PAGE
 from posse.storage.sqlite import SqliteStorage
-from posse.storage.statements import DELETE_OF_FLEET, OF_A_FLEET
 
 LEADER = """
 import sys
@@ -338,7 +336,7 @@ def test_damaged_file_says_so(storage, address, make):
         open_storage(address).decisions("stores")  # where the damage is decides which of them notices
 
 
-def test_checkpoints_are_made_beside_whoever_writes(storage, make, monkeypatch):
+def test_checkpoints_are_made_beside_writers(storage, make, monkeypatch):
     """No commit makes one; a thread does, and the write-ahead log does not grow without end."""
     monkeypatch.setattr("posse.storage.checkpoints.DUE", 2**20)
     makers = set()
@@ -371,82 +369,7 @@ def test_what_was_written_is_acknowledged_though_no_thread_is_to_be_had(open_one
         other.close()  # there is nothing to wait for
     assert storage._checkpoints.made == 0
     storage.write([[make.decision("later")]])
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not storage._checkpoints.made:
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def test_many_commits_share_a_checkpoint(storage, make, monkeypatch):
-    """One after every commit waits for the disk more often than all commits do."""
-    monkeypatch.setattr("posse.storage.checkpoints.PAUSE", 60.0)
-    for due in [2**30] * 100 + [0]:
-        monkeypatch.setattr("posse.storage.checkpoints.DUE", due)
-        storage.write([[make.decision()]])
-    end = time.monotonic() + 10
-    while not storage._checkpoints.made:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    for _ in range(50):
-        storage.write([[make.decision()]])
-    assert storage._checkpoints.made <= 2
-    begin = time.monotonic()
-    storage._checkpoints.close()
-    assert time.monotonic() - begin < 30, "a pause ends with the storage"
-
-
-def test_the_log_that_starts_over_keeps_its_file_and_is_known_to_be_short(storage, address, make):
-    """A commit that makes the file longer waits for the file system, too."""
-    checkpoints, body = storage._checkpoints, '{"context": {}, "x": "' + "x" * 10_000 + '"}'
-    for _ in range(50):
-        storage.write([[make.decision(body=body)]])
-    size = os.path.getsize(address + "-wal")
-    assert checkpoints.reaches(size - 2 * PAGE)
-    assert not checkpoints.reaches(size)
-    checkpoints.make(again=True)
-    assert checkpoints.reaches(size - 2 * PAGE), "it starts over with the next commit"
-    storage.write([[make.decision()]])
-    assert os.path.getsize(address + "-wal") == size
-    assert checkpoints.reaches(0)
-    assert not checkpoints.reaches(size // 2)
-
-
-@pytest.mark.parametrize(("large", "waited"), [(0, 1), (2**30, 0)], ids=["large", "small"])
-def test_whoever_writes_waits_for_the_rest_of_a_large_log_alone(storage, make, monkeypatch, large, waited):
-    monkeypatch.setattr("posse.storage.checkpoints.LARGE", large)
-    checkpoints, alone, lock = storage._checkpoints, [], storage._write_lock
-    storage.write([[make.decision()]])
-
-    class Noted:
-        def __enter__(self):
-            lock.acquire()
-            alone.append(checkpoints.made)
-
-        def __exit__(self, *_):
-            lock.release()
-
-    checkpoints._alone = Noted()
-    checkpoints.make(again=True)
-    assert (checkpoints.made, alone) == (1, []), "nobody has written meanwhile"
-    monkeypatch.setattr(checkpoints, "reaches", lambda _: True)  # somebody writes all the time
-    checkpoints.make(again=True)
-    assert alone == [3] * waited, "after all that could be moved without it"
-
-
-def test_the_log_that_another_connection_makes_is_looked_at(storage, address, make):
-    storage.write([[make.decision()]])
-    assert storage._checkpoints.reaches(0)
-    storage._readers.clear()
-    with storage._write_lock:
-        storage._drop_writer()  # the last connection: SQLite deletes the file
-    assert not os.path.exists(address + "-wal")
-    assert not storage._checkpoints.reaches(0)
-    storage.write([[make.decision()]])
-    assert storage._checkpoints.reaches(0)
-
-
-@pytest.mark.parametrize(("table", "key"), OF_A_FLEET)
-def test_a_slice_of_a_deleted_fleet_is_found_without_looking_at_the_rest(storage, table, key):
-    """With a list of keys SQLite looked through all rows of the fleet for each slice: a minute instead of seconds."""
-    plan = storage._read("EXPLAIN QUERY PLAN " + DELETE_OF_FLEET.format(table=table, key=key), 1, 1, 10)
-    assert f"(fleet=? AND {key}<?)" in plan[0][3]

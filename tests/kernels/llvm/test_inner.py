@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 from posse.kernels.compiler import COUNTED, UNCOUNTED
-from posse.kernels.llvm.inner import AsWritten, InnerKernel, inner
+from posse.kernels.llvm.inner import inner
 
 
 def scaled(values, factor):
@@ -30,34 +30,6 @@ def made(tmp_path, monkeypatch):
     return lambda function, **options: inner(error_model="numpy", **(options or UNCOUNTED))(function)
 
 
-def test_a_caller_gets_what_the_function_returns(made):
-    part = made(scaled)
-
-    @njit
-    def caller(values):
-        return part(values, 2.0) + 1.0
-
-    assert caller(np.arange(5.0)) == 21.0
-
-
-def test_no_machine_code_is_made_of_it_alone(made):
-    part = made(scaled)
-    caller = njit(lambda values: part(values, 2.0))
-    caller(np.ones(3))
-    (compiled,) = part.overloads.values()
-    assert isinstance(compiled.library, AsWritten)
-    assert not compiled.library._compiled
-
-
-def test_it_is_optimised_in_its_caller(made):
-    """A sum of what is multiplied by 0 comes out as a constant only where both are optimised together."""
-    part = made(lambda count: count * 0)
-    caller = njit(lambda count: part(count) + 5)
-    assert caller(7) == 5
-    body = caller.inspect_llvm(caller.signatures[0])
-    assert "mul" not in body
-
-
 def test_another_process_takes_it_from_the_cache(made):
     values = np.arange(4.0)
     first = made(scaled)
@@ -65,12 +37,6 @@ def test_another_process_takes_it_from_the_cache(made):
     again = made(scaled)
     assert njit(lambda values: again(values, 3.0))(values) == 18.0
     assert sum(again.stats.cache_hits.values()) == 1
-
-
-def test_python_may_call_it_too(made):
-    part = made(scaled)
-    assert isinstance(part, InnerKernel)
-    assert part(np.arange(5.0), 2.0) == 20.0
 
 
 @pytest.mark.parametrize("counted", [COUNTED, UNCOUNTED])

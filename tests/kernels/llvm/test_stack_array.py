@@ -24,7 +24,7 @@ def fill(n_rows, n_columns, start):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 10), (2, ON_THE_STACK // 2), (2, ON_THE_STACK), (2000, 1000)], ids=str)
-def test_room_has_its_shape_and_does_not_overlap(size):
+def test_stack_arrays_have_their_shape_and_do_not_overlap(size):
     shape, numbers, others = fill(*size, 5.0)
     assert shape == size
     assert_array_equal(numbers, 5.0 + np.arange(size[0] * size[1]).reshape(size))
@@ -39,12 +39,12 @@ def nested(times):
     return total
 
 
-def test_a_kernel_that_is_called_again_and_again_gives_its_room_back():
+def test_stack_arrays_are_freed_after_each_call():
     # Kept, this would be 1.4 GB of stack.
     assert nested(100_000) == -300.0 * 100_000
 
 
-def test_threads_have_room_of_their_own():
+def test_threads_have_stack_arrays_of_their_own():
     with ThreadPoolExecutor(4) as pool:
         for start, (_, numbers, _) in enumerate(pool.map(lambda start: fill(40, 50, start), np.arange(200.0))):
             assert_array_equal(numbers, start + np.arange(2000).reshape(40, 50))

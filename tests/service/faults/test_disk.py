@@ -41,7 +41,7 @@ def fill(folder):
 
 
 @pytest.mark.parametrize("temporary", ["elsewhere", "there"])
-def test_a_full_disk_is_said_and_waited_out(services, loads, small_disk, tmp_path, temporary):
+def test_a_full_disk_is_reported_and_waited_out(services, loads, small_disk, tmp_path, temporary):
     scratch = small_disk / "tmp" if temporary == "there" else tmp_path / "tmp"
     scratch.mkdir()
     service = services(
@@ -101,7 +101,7 @@ def test_a_full_disk_is_said_and_waited_out(services, loads, small_disk, tmp_pat
     assert service.complaints() == []
 
 
-def test_a_full_disk_is_told_by_readiness_and_by_the_log_until_there_is_room(services, small_disk, tmp_path):
+def test_readiness_and_log_report_a_full_disk(services, small_disk, tmp_path):
     service = services(database=str(small_disk / "posse.db"), environment={"TMPDIR": str(tmp_path)})
     service.start()
     connection = service.connection

