@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from posse.errors import DataFileError, InvalidValue
-from posse.logs.findings import Finding
-from posse.logs.jsonl import numbered_lines
-from posse.logs.kinds import BadLine
+from posse.logs.findings import BadRow, Finding, shown
+from posse.logs.jsonl import BadLine, decode, numbered_lines
 from posse.logs.log import Log
-from posse.logs.rows import BadRow, shown
-from posse.logs.strict import decode
 
 CONSTANT = "="  # before a task that is the same in every line
 

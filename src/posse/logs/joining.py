@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posse.logs.findings import Finding, Severity
-from posse.logs.rows import BadRow, first_row
+from posse.logs.findings import BadRow, Finding, Severity, first_row
 from posse.logs.schema import ARM_FEATURES, COLUMNS
 
 if TYPE_CHECKING:

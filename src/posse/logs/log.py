@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posse.checks import number
 from posse.logs.columns import ColumnUse, Names
-from posse.logs.findings import Finding
-from posse.logs.rows import BadRow, first_row
+from posse.logs.findings import BadRow, Finding, first_row
 from posse.logs.schema import ARM_FEATURES, log_frame
 from posse.tables import as_frame
 

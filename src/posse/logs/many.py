@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posse.errors import InvalidValue
-from posse.logs.columns import Asked, ColumnUse, require_columns
+from posse.logs.columns import CONSTANT, EMPTY, Asked, ColumnUse, kind_of_feature, require_columns, uses_of
 from posse.logs.outcomes import family_of_looks, require_rewards, reward_looks
 from posse.logs.reading import is_log, missing_rewards, require_choices, with_family
-from posse.logs.uses import CONSTANT, EMPTY, kind_of_feature, uses_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from posse.checks import one_of
 from posse.errors import InvalidValue, NotFinite
-from posse.logs.columns import Asked, ColumnUse, Names, require_columns
+from posse.logs.columns import Asked, ColumnUse, Names, require_columns, uses_of
 from posse.logs.files import read_log, recognise
+from posse.logs.findings import first_row, shown
 from posse.logs.jsonl import numbered_lines
 from posse.logs.log import Log
-from posse.logs.moments import moments_in
 from posse.logs.outcomes import FEW_ROWS, family_of_looks, numbers_of, require_rewards, reward_looks
-from posse.logs.rows import first_row, shown
 from posse.logs.schema import ARM_FEATURES, COLUMNS, join_features
-from posse.logs.uses import uses_of
+from posse.logs.times import recognised_times
 from posse.tables import as_frame, suffix_of
 
 if TYPE_CHECKING:
@@ -344,13 +343,13 @@ def _as_in_logs(column: pl.Series) -> pl.Series:
     import polars as pl
 
     if column.name == "reward_time":
-        moments = moments_in(column, named=True)
+        moments = recognised_times(column, named=True)
         return moments if isinstance(moments, pl.Series) else pl.Series([None] * column.len())
     return column.cast(pl.Int64() if column.name == "ranking_place" else pl.String(), strict=False)
 
 
 def _times(column: pl.Series, source: str) -> pl.Series:
-    moments = moments_in(column, named=True)
+    moments = recognised_times(column, named=True)
     if isinstance(moments, str):
         raise InvalidValue(f"expected times in column {column.name!r} of {source}, got {moments}; write 2026-01-31")
     return column if moments is None else moments

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
-from posse.logs.rows import BadRow, first_row, shown
+from posse.logs.findings import BadRow, first_row, shown
 from posse.logs.times import as_times
 
 if TYPE_CHECKING:
