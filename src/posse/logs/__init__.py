@@ -1,6 +1,6 @@
 """Logs of decisions and rewards: one schema, several file formats, and checks of what would spoil an evaluation."""
 
-from posse.logs.check import check_log
+from posse.logs.checks import check_log
 from posse.logs.columns import ColumnUse, Names
 from posse.logs.dsjson_reading import from_dsjson
 from posse.logs.files import read_log, write_log
