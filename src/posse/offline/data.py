@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.logs import Log
     from posse.logs.menus import Menus
-    from posse.offline.rankings import Rankings
+    from posse.offline.reading import Rankings
 
 Predictors = tuple[Array, Array | None]
 

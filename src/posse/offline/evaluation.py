@@ -18,11 +18,10 @@ from posse.logs.reading import read_table
 from posse.offline.data import LoggedBandit
 from posse.offline.diagnostics import Limits, Refusal, spoiling_refusals
 from posse.offline.estimators import ESTIMATORS, LABELS, NEED_MODEL, Contributions
-from posse.offline.folds import FOLDS, deal_folds
 from posse.offline.intervals import Estimate, IntervalRule
 from posse.offline.judge import Choices, Judged, judge, judge_replay
 from posse.offline.learned import Learned
-from posse.offline.model import predicted_rewards
+from posse.offline.model import FOLDS, deal_folds, predicted_rewards
 from posse.offline.parts import enough_tasks, group_rows, task_rows
 from posse.offline.replay import Replay
 from posse.offline.report import Evaluation, TargetReport, make_table

@@ -9,12 +9,11 @@ import numpy as np
 
 from posse.offline.data import LoggedBandit
 from posse.offline.diagnostics import Limits, Refusal, diagnose, few_rewards, refusals
-from posse.offline.estimators import Contributions, direct_method, doubly_robust, ips, snips
+from posse.offline.estimators import Contributions, direct_method, doubly_robust, ips, snips, switch_threshold
 from posse.offline.learned import Learned
 from posse.offline.replay import Replay, smallest_propensity
 from posse.offline.report import TargetReport
 from posse.offline.rules import Column, Rule
-from posse.offline.switch import switch_threshold
 from posse.offline.targets import Always, Fleet, Logged, Target, checked_probabilities, weights_of
 from posse.types import Array
 

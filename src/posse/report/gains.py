@@ -10,7 +10,7 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.offline import Estimate, Evaluation, Learned, Logged, LoggedBandit, Refusal, Uniform, evaluate
-from posse.offline.folds import FOLDS, deal_folds
+from posse.offline.model import FOLDS, deal_folds
 from posse.offline.targets import as_target
 
 if TYPE_CHECKING:

@@ -16,11 +16,10 @@ from posse.fleet.posse import Posse
 from posse.fleet.views import own_shares_in
 from posse.logs import Log, Names, read_table
 from posse.logs.reading import settled
-from posse.report.best import Best, best_of
+from posse.report.best import Best, Unusual, best_of, unusual_tasks
 from posse.report.gains import gains_of
 from posse.report.report import Report
 from posse.report.stopping import Stopping, stopping_of
-from posse.report.unusual import Unusual, unusual_tasks
 from posse.report.words import as_noun, one
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from posse.fleet.labels import Label
     from posse.logs import Names
     from posse.logs.findings import Finding
-    from posse.report.best import Best
+    from posse.report.best import Best, Unusual
     from posse.report.gains import Gains
     from posse.report.stopping import Stopping
-    from posse.report.unusual import Unusual
     from posse.types import Array, IntArray
 
 

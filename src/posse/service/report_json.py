@@ -10,10 +10,10 @@ import polars as pl
 
 from posse.fleet.expecting import CONFIDENCE
 from posse.logs.writer import moment
+from posse.report.best import distances
 from posse.report.gains import ONE_ARM, RANDOM
 from posse.report.over_time import over_time
 from posse.report.segments import Segment, segments_of
-from posse.report.unusual import distances
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
