@@ -1,4 +1,4 @@
-"""Logs of decisions and rewards: one schema, several file formats, and checks of what would spoil an evaluation."""
+"""Logs of decisions and rewards: one schema, several file formats, and checks of what makes an evaluation wrong."""
 
 from posse.logs.checks import check_log
 from posse.logs.columns import ColumnUse, Names

@@ -14,6 +14,10 @@ from posse.logs.times import recognised_times
 if TYPE_CHECKING:
     import polars as pl
 
+NOUNS = {  # of columns that say whether something was done
+    "bought": "purchase", "booked": "booking", "clicked": "click", "converted": "conversion", "opened": "opening",
+    "ordered": "order", "paid": "payment", "purchased": "purchase", "sold": "sale", "subscribed": "subscription",
+}  # fmt: skip
 INDEX = re.compile(r"|Unnamed: \d+|__index_level_\d+__")  # how pandas calls the index of a frame that was written
 CERTAIN = ("propensity", "propensity_score", "pscore")  # names of nothing else, whatever the values are
 PROPENSITIES = (*CERTAIN, "propensities", "action_prob", "p", "prob", "probability")
@@ -29,7 +33,7 @@ CONSTANT, EMPTY = "constant", "empty"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the owner of a table calls its tasks, arms and rewards; reports use these words.
+    """Nouns for tasks, arms and rewards, in which reports speak.
 
     Parameters
     ----------
@@ -42,9 +46,23 @@ class Names:
     reward: str = "reward"
 
 
+def as_noun(name: str) -> str:
+    """Return the noun that the name of a column stands for.
+
+    Examples
+    --------
+    >>> [as_noun(name) for name in ("sold", "clicked", "store_id", "offer", "person/people", "id")]
+    ['sale', 'click', 'store', 'offer', 'person/people', 'id']
+    """
+    words = name.replace("_", " ").split(" ")
+    if len(words) > 1 and words[-1].lower() in ("id", "name"):
+        words = words[:-1]
+    return NOUNS.get(" ".join(words).lower(), " ".join(words))
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """What a column is used for.
+    """One column of a table and its use.
 
     Parameters
     ----------
@@ -62,7 +80,7 @@ class ColumnUse:
 
 
 class Asked(NamedTuple):
-    """Which columns of a table somebody named, and for what.
+    """Columns of a table that somebody named for a use.
 
     Parameters
     ----------
@@ -118,12 +136,12 @@ class Asked(NamedTuple):
 
 def require_columns(columns: Sequence[str], asked: Asked, source: str) -> None:
     """Raise unless a table has all columns that were named, none of them for two things."""
-    lacking = [role for role in ("task", "arm", "reward") if role == getattr(asked, role) and role not in columns]
-    if lacking:
-        which = " and ".join([", ".join(lacking[:-1]), lacking[-1]] if len(lacking) > 1 else lacking)
-        how = ", ".join(f"{role}='NAME'" for role in lacking)
+    missing = [role for role in ("task", "arm", "reward") if role == getattr(asked, role) and role not in columns]
+    if missing:
+        which = " and ".join([", ".join(missing[:-1]), missing[-1]] if len(missing) > 1 else missing)
+        how = ", ".join(f"{role}='NAME'" for role in missing)
         raise InvalidValue(
-            f"expected to know the {which} column{'s' * (len(lacking) > 1)} of {source}, got {_some(columns)}; "
+            f"expected to know the {which} column{'s' * (len(missing) > 1)} of {source}, got {_some(columns)}; "
             f"say which is which: {how}"
         )
     for role, name in (
@@ -211,14 +229,14 @@ def _recognised(column: pl.Series) -> ColumnUse:
         return ColumnUse(name, "propensity", "by its name")
     if name == "decision_id" and (column.dtype.is_integer() or _is_text(column)):
         return ColumnUse(name, "decision id", "by its name")
-    if (moments := recognised_times(column, named=low in TIMES or low.endswith(("_time", "_at", "_date")))) is not None:
-        usable = low in TIMES and not isinstance(moments, str)
-        return ColumnUse(name, "time", "by its name") if usable else ColumnUse(name, LEFT_OUT, _words_of(moments))
+    if (times := recognised_times(column, named=low in TIMES or low.endswith(("_time", "_at", "_date")))) is not None:
+        usable = low in TIMES and not isinstance(times, str)
+        return ColumnUse(name, "time", "by its name") if usable else ColumnUse(name, LEFT_OUT, _reason(times))
     return _feature_or_not(column)
 
 
-def _words_of(moments: pl.Series | str) -> str:
-    return moments if isinstance(moments, str) else "a time"
+def _reason(times: pl.Series | str) -> str:
+    return times if isinstance(times, str) else "a time"
 
 
 def _feature_or_not(column: pl.Series) -> ColumnUse:

@@ -1,4 +1,4 @@
-"""What is wrong with rows of a log: the error that names one, and what a check finds."""
+"""Errors that name a row of a log, and findings of its check."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Finding:
     code : str
         What it is, in words joined by hyphens; stable, for programs.
     severity : {"error", "warning", "note"}
-        An error spoils any evaluation, a warning biases or weakens it, a note is good to know.
+        An error makes any evaluation wrong, a warning biases or weakens it, a note is good to know.
     message : str
         What was found, with numbers.
     rows : int

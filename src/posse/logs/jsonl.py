@@ -259,7 +259,7 @@ class _Columns:
             return pl.Series(values, dtype=pl.Int64())
         if label:
             raise BadRow(f"{name} {LABEL}, but {shown(values[place])} came", place if rows is None else rows[place])
-        numbers = pl.Series([_as_float(value) for value in values], dtype=pl.Float64())
+        numbers = pl.Series([None if value is None else as_float(value) for value in values], dtype=pl.Float64())
         if numbers.is_infinite().any():
             place = first_row(numbers.is_infinite())
             problem = f"{name} must be finite, but a number too large for a float came"
@@ -286,9 +286,10 @@ class _Columns:
         return pool.gather(pl.Series(place)).alias(name)
 
 
-def _as_float(value: float | None) -> float | None:
+def as_float(value: float) -> float:
+    """Return a number as a float; infinity if it is too large for one."""
     try:
-        return None if value is None else float(value)
+        return float(value)
     except OverflowError:
         return math.inf
 

@@ -32,8 +32,8 @@ class Log:
         What rewards are. Default: what the column reward_family says; else binary if they came as true and false, and
         numbers otherwise. It is written to that column, which files of a log have, too.
     task_features : polars.DataFrame or None
-        What was said about tasks, in that order: columns time and task, and one for every task feature. The features in
-        force at a decision are in its context, too.
+        Features of tasks, in the order in which they were set: columns time and task, and one for every feature. Those
+        in force at a decision are in its context, too.
     names : Names
         What the owner calls tasks, arms and rewards; reports use these words.
     columns : tuple of ColumnUse
@@ -75,9 +75,7 @@ class Log:
     ) -> None:
         import polars as pl
 
-        table = as_frame(frame, name="log")
-        if type(frame).__module__.split(".")[0] == "pandas":
-            table = table.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))  # how pandas says missing
+        table = frame_of(frame)
         truths = "reward" in table.columns and table["reward"].dtype == pl.Boolean()
         table, others = log_frame(table)
         rewards = _family(table, truths=truths) if rewards is None else _checked_family(rewards)
@@ -165,6 +163,16 @@ class Log:
         return pl.concat([self.frame["arm"].unique(), offered.unique().alias("arm")]).unique().sort()
 
 
+def frame_of(source: Any) -> pl.DataFrame:
+    """Return a table of anybody's as one of Polars; NaN is null where pandas wrote it, who says missing so."""
+    import polars as pl
+
+    frame = as_frame(source, name="log")
+    if type(source).__module__.split(".")[0] == "pandas":
+        return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
+    return frame
+
+
 def _checked_family(rewards: str) -> str:
     from posse.families import family_of  # with Numba, which a log of numbers need not wait for
 
@@ -173,11 +181,11 @@ def _checked_family(rewards: str) -> str:
 
 def _family(table: pl.DataFrame, *, truths: bool) -> str:
     """Return what rewards are: what rows say, who must agree; rows from before anybody said it say nothing."""
-    said = table["reward_family"]
-    names = said.drop_nulls().unique(maintain_order=True).to_list()
+    stated = table["reward_family"]
+    names = stated.drop_nulls().unique(maintain_order=True).to_list()
     if len(names) > 1:
         raise BadRow(
             f"reward_family is {names[1]!r} here, but {names[0]!r} before; rewards of a log are of one family",
-            first_row(said == names[1]),
+            first_row(stated == names[1]),
         )
     return names[0] if names else "binary" if truths else "number"

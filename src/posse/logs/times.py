@@ -75,14 +75,14 @@ def _from_text(values: pl.Series, name: str) -> pl.Series:
     if rest.is_empty():
         return result
     # Other forms of ISO 8601 are rare enough to be read one by one.
-    moments = []
+    times = []
     for row, text in zip(rest.to_list(), values.gather(rest).to_list(), strict=True):
         try:
             moment = datetime.fromisoformat(text)
-            moments.append(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
+            times.append(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
         except (ValueError, OverflowError):
             raise BadRow(f"{name} is {shown(text)}, but {EXPECTED}", row) from None
-    return result.scatter(rest, pl.Series(moments, dtype=result.dtype))
+    return result.scatter(rest, pl.Series(times, dtype=result.dtype))
 
 
 def _from_seconds(values: pl.Series, name: str) -> pl.Series:
@@ -130,7 +130,7 @@ def recognised_times(column: pl.Series, *, named: bool) -> pl.Series | str | Non
 
 def _recognised_text(column: pl.Series) -> pl.Series | str | None:
     forms = [form for form in _forms() if _parsed(column.drop_nulls().head(LOOKED_AT), form) is not None]
-    found = [(form, moments) for form in forms if (moments := _parsed(column, form)) is not None]
+    found = [(form, times) for form in forms if (times := _parsed(column, form)) is not None]
     if not found:
         return None
     if len(found) > 1 and not (found[0][1] == found[1][1]).all():

@@ -30,7 +30,7 @@ AGREE = 1e-4  # what rounding to 32-bit floats and few digits may take from prob
 
 @dataclass(slots=True, eq=False)
 class Fits:
-    """What was learned from folds of a log, so that a policy and the model that judges it are learned once.
+    """Models learned from folds of a log, so that a policy and the model it is evaluated with are learned once.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ ESTIMATORS = ("ips", "snips", "dm", "dr", "switch-dr")
 """Estimators of the value of a policy that does not learn."""
 
 LABELS = {"ips": "IPS", "snips": "SNIPS", "dm": "DM", "dr": "DR", "switch-dr": "SWITCH-DR", "replay": "replay"}
-"""How tables and figures call them."""
+"""Their names in tables and figures."""
 
 CANDIDATES = 25  # thresholds of SWITCH-DR that are tried
 
@@ -41,7 +41,7 @@ NEED_MODEL = ("dm", "dr", "switch-dr")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contributions:
-    """What each row adds to an estimate, which is the sum of numerators over the sum of denominators.
+    """Terms that rows add to an estimate, which is the sum of numerators over the sum of denominators.
 
     Parameters
     ----------

@@ -132,8 +132,8 @@ def draw_intervals(axes: Axes, lines: Sequence[Interval | str], colour_of: Calla
     for (place, row), (value, low, high) in zip(rows, ends, strict=True):
         colour = colour_of(row)
         if not (math.isnan(row.low) or math.isnan(row.high)):
-            stretch = [left if math.isnan(low) else low, right if math.isnan(high) else high]
-            axes.plot(stretch, [place] * 2, color=colour, linewidth=1.5, solid_capstyle="butt", zorder=3)
+            whisker = [left if math.isnan(low) else low, right if math.isnan(high) else high]
+            axes.plot(whisker, [place] * 2, color=colour, linewidth=1.5, solid_capstyle="butt", zorder=3)
             for end, at, arrow in ((low, left, "<"), (high, right, ">")):
                 if math.isnan(end):
                     axes.plot([at], [place], arrow, color=colour, markersize=5, clip_on=False, zorder=3)

@@ -1,4 +1,4 @@
-"""What an evaluation from a log says: values with their intervals, beside how few rows carry them."""
+"""Draw an evaluation from a log: values with their intervals, beside how few rows carry them."""
 
 from __future__ import annotations
 

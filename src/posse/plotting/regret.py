@@ -1,4 +1,4 @@
-"""Regret over time."""
+"""Draw regret over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How every figure looks: its colours and text, and the colour and dashes that a method has in all of them."""
+"""The look of every figure: colours and text, and the colour and dashes that a method has in all of them."""
 
 from __future__ import annotations
 

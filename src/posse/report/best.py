@@ -75,12 +75,12 @@ class Best:
 
     @property
     def sureness(self) -> Array:
-        """How likely that arm is the best one."""
+        """The probability that this arm is the best one."""
         return np.take_along_axis(self.probability, self.arm[:, None], axis=1)[:, 0]
 
     @property
     def sure(self) -> BoolArray:
-        """Whether that is likely enough to say so."""
+        """True where that is likely enough to say so."""
         return self.sureness >= SURE
 
 

@@ -1,4 +1,4 @@
-"""What a report holds, before it becomes a page."""
+"""The values of a report, before they become a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which arm is best in which situations: for every category of a feature, and every range of a number."""
+"""Find the arm that is best in each situation: for every category of a feature, and every range of a number."""
 
 from __future__ import annotations
 

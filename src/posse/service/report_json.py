@@ -103,7 +103,7 @@ def _over_time(fleet: Fleet, log: Log) -> dict[str, Any]:
         }
         for i in range(found.start.size)
     ]
-    return {"stretch": found.stretch, "arms": arms, "entries": entries}
+    return {"stretch": found.bin_seconds, "arms": arms, "entries": entries}
 
 
 def _arms(fleet: Fleet, log: Log, report: Report) -> list[dict[str, Any]]:

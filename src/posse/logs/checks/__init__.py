@@ -1,4 +1,4 @@
-"""Find what would spoil an evaluation from a log."""
+"""Find what would make an evaluation from a log wrong or weak."""
 
 from __future__ import annotations
 

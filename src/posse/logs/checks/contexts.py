@@ -21,21 +21,12 @@ def check_contexts(view: View) -> None:
     contexts = view.log.contexts
     absent = [name for name in view.features if name not in contexts.columns]
     if absent:
-        view.add(
-            "feature-absent",
-            "error",
-            f"no row has {', '.join(map(repr, absent[:5]))}{', ...' if len(absent) > 5 else ''}",
-            view.everywhere,
-            f"the features of the log are {', '.join(map(repr, contexts.columns)) or 'none'}",
-        )
+        view.add("feature-absent", "error",
+                 f"no row has {', '.join(map(repr, absent[:5]))}{', ...' if len(absent) > 5 else ''}", view.everywhere,
+                 f"the features of the log are {', '.join(map(repr, contexts.columns)) or 'none'}")  # fmt: skip
     if not view.features:
-        view.add(
-            "no-features",
-            "note",
-            "there are no features: policies can tell tasks apart, but not contexts",
-            view.everywhere,
-            "nothing, if that is meant",
-        )
+        view.add("no-features", "note", "there are no features: policies can tell tasks apart, but not contexts",
+                 view.everywhere, "nothing, if that is meant")  # fmt: skip
     for name in view.features:
         if name in contexts.columns:
             _feature(view, name, contexts[name])
@@ -46,38 +37,18 @@ def _feature(view: View, name: str, values: pl.Series) -> None:
 
     missing = values.is_null()
     if missing.all():
-        view.add(
-            "feature-missing",
-            "warning",
-            f"feature {name!r} is never known",
-            missing,
-            "leave it out",
-        )
+        view.add("feature-missing", "warning", f"feature {name!r} is never known", missing, "leave it out")  # fmt: skip
         return
-    view.add(
-        "feature-missing",
-        "warning" if missing.sum() > MANY_MISSING * missing.len() else "note",
-        f"feature {name!r} is missing ({share(int(missing.sum()), missing.len())})",
-        missing,
-        "decide what a missing value means before a model is fitted",
-    )
+    view.add("feature-missing", "warning" if missing.sum() > MANY_MISSING * missing.len() else "note",
+             f"feature {name!r} is missing ({share(int(missing.sum()), missing.len())})", missing,
+             "decide what a missing value means before a model is fitted")  # fmt: skip
     if values.dtype == pl.Float64() and not values.is_finite().all():
-        view.add(
-            "feature-not-finite",
-            "error",
-            f"feature {name!r} is NaN or infinite",
-            ~values.is_finite(),
-            "write null where it is not known (in Polars: fill_nan(None))",
-        )
+        view.add("feature-not-finite", "error", f"feature {name!r} is NaN or infinite", ~values.is_finite(),
+                 "write null where it is not known (in Polars: fill_nan(None))")  # fmt: skip
         return
     if values.len() > 1 and not missing.any() and values.n_unique() == 1:
-        view.add(
-            "feature-constant",
-            "note",
-            f"feature {name!r} is {values[0]!r} in every row",
-            values.is_not_null(),
-            "leave it out; an intercept does the same",
-        )
+        view.add("feature-constant", "note", f"feature {name!r} is {values[0]!r} in every row", values.is_not_null(),
+                 "leave it out; an intercept does the same")  # fmt: skip
     if values.dtype == pl.String():
         _mixed(view, name, values)
     _leak(view, name, values)
@@ -88,13 +59,9 @@ def _mixed(view: View, name: str, values: pl.Series) -> None:
     numeric = values.str.contains(NUMBER).fill_null(False)
     count, known = int(numeric.sum()), values.len() - values.null_count()
     if 0 < count < known:
-        view.add(
-            "feature-type-changes",
-            "warning",
-            f"feature {name!r} is a number written as text here and other text in {known - count} rows",
-            numeric,
-            "make it one kind; text stands for a category, so '1' and '1.0' are two",
-        )
+        view.add("feature-type-changes", "warning",
+                 f"feature {name!r} is a number written as text here and other text in {known - count} rows", numeric,
+                 "make it one kind; text stands for a category, so '1' and '1.0' are two")  # fmt: skip
 
 
 def _leak(view: View, name: str, values: pl.Series) -> None:
@@ -113,13 +80,9 @@ def _leak(view: View, name: str, values: pl.Series) -> None:
         found = table.select(pl.corr(pl.col("x").cast(pl.Float64), pl.col("y"))).item()
         alike = abs(found) if found is not None else 0.0
     if alike >= LEAK:
-        view.add(
-            "feature-leak",
-            "warning",
-            f"feature {name!r} says the reward (correlation {alike:.4f}), as if it was written down after it",
-            values.is_not_null(),
-            "leave it out unless it was known when the decision was made",
-        )
+        view.add("feature-leak", "warning",
+                 f"feature {name!r} says the reward (correlation {alike:.4f}), as if it was written down after it",
+                 values.is_not_null(), "leave it out unless it was known when the decision was made")  # fmt: skip
 
 
 def check_tasks(view: View) -> None:
@@ -137,14 +100,9 @@ def check_tasks(view: View) -> None:
             "nothing; numbers per task will say nothing about these",
         )
     if counts.height < FEW_TASKS:
-        view.add(
-            "few-tasks",
-            "note",
-            f"there {'is one task' if counts.height == 1 else f'are {counts.height} tasks'}; "
-            "intervals over so few tasks are rough",
-            view.everywhere,
-            "read intervals with care",
-        )
+        view.add("few-tasks", "note",
+                 f"there {'is one task' if counts.height == 1 else f'are {counts.height} tasks'}; "
+                 "intervals over so few tasks are rough", view.everywhere, "read intervals with care")  # fmt: skip
 
 
 def check_sources(view: View) -> None:
@@ -156,13 +114,10 @@ def check_sources(view: View) -> None:
             continue
         names = ", ".join("unknown" if kind is None else repr(kind) for kind in kinds[:5])
         first = values[0]
-        view.add(
-            f"several-{plural}",
-            "note",
-            f"{len(kinds)} {plural} wrote this log: {names}{', ...' if len(kinds) > 5 else ''}",
-            ~values.eq_missing(first),
-            "what the log earned is a mixture of theirs; split it to compare one of them",
-        )
+        view.add(f"several-{plural}", "note",
+                 f"{len(kinds)} {plural} wrote this log: {names}{', ...' if len(kinds) > 5 else ''}",
+                 ~values.eq_missing(first),
+                 "what the log earned is a mixture of theirs; split it to compare one of them")  # fmt: skip
 
 
 def check_columns(view: View) -> None:

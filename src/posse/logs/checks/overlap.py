@@ -25,13 +25,9 @@ def check_overlap(view: View) -> None:
     rows, arms = view.measures.rows, view.measures.arms
     choice = rows["n_eligible"] > 1
     if not choice.any():
-        view.add(
-            "no-choice",
-            "error",
-            "no decision had more than one eligible arm, so no policy could have done otherwise",
-            ~choice,
-            "log the arms that could have been taken",
-        )
+        view.add("no-choice", "error",
+                 "no decision had more than one eligible arm, so no policy could have done otherwise", ~choice,
+                 "log the arms that could have been taken")  # fmt: skip
         return
     certain = (view.propensity == 1).fill_null(False) & choice
     if (certain | ~choice).all():

@@ -21,7 +21,7 @@ EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.
 
 @dataclass(frozen=True)
 class Measures:
-    """What was measured.
+    """Numbers about a log, measured once for all checks.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class View:
 
     @cached_property
     def usable(self) -> pl.Series:
-        """Whether the propensity of a row can be divided by."""
+        """True where the propensity of a row can be divided by."""
         return (self.propensity.is_finite() & (self.propensity > 0) & (self.propensity <= 1)).fill_null(False)
 
     @cached_property
