@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posse.errors import InvalidValue
 from posse.logs.times import recognised_times
@@ -104,23 +104,14 @@ class Asked(NamedTuple):
     also: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        task: str = "task",
-        arm: str = "arm",
-        reward: str = "reward",
-        propensity: str | None = None,
-        time: str | None = None,
-        features: Sequence[str] | None = None,
-        ignore: Sequence[str] = (),
-        also: Sequence[str] = (),
-    ) -> Asked:
-        """Return what was asked for, after its types were looked at."""
-        for value, what in ((features, "features"), (ignore, "ignore"), (also, "also")):
-            if isinstance(value, str):
+    def of(cls, *names: Any, **named: Any) -> Asked:
+        """Return columns by the fields of this class, where lists may be any sequence but one text."""
+        asked = cls(*names, **named)
+        for what in ("features", "ignore", "also"):
+            if isinstance(value := getattr(asked, what), str):
                 raise InvalidValue(f"expected {what} to be a list of names, got {value!r}; pass [{value!r}]")
-        listed = None if features is None else tuple(dict.fromkeys(features))
-        return cls(task, arm, reward, propensity, time, listed, tuple(ignore), tuple(also))
+        features = None if asked.features is None else tuple(dict.fromkeys(asked.features))
+        return asked._replace(features=features, ignore=tuple(asked.ignore), also=tuple(asked.also))
 
     @property
     def roles(self) -> dict[str, str]:

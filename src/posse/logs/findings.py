@@ -53,7 +53,7 @@ def first_row(mask: pl.Series) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about a log that whoever evaluates from it should know.
+    """One thing to know about a log before it is evaluated.
 
     Parameters
     ----------

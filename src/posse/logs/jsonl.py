@@ -33,13 +33,11 @@ TASK_FEATURES = "task_features"
 
 
 class BadLine(Exception):
-    """A line is wrong; whoever knows its number adds it."""
+    """A line is wrong; the caller adds its number."""
 
 
 def read_jsonl(path: str | Path) -> Log:
     """Read a file of JSON Lines, gzipped or not; see :func:`posse.logs.read_log`."""
-    import polars as pl
-
     columns, of_tasks = _Columns(), _Columns()
     tables = [columns.decisions([], [])]
     known: list[tuple[int, dict[str, Any]]] = []
@@ -65,8 +63,7 @@ def read_jsonl(path: str | Path) -> Log:
     if known:
         lines, rows = zip(*known, strict=True)
         with _naming_lines(path, lines):
-            features = pl.DataFrame(of_tasks.scalars(lines, rows, dict.fromkeys(chain.from_iterable(rows))))
-            features = features.with_columns(as_times(features["time"], "time"))
+            features = of_tasks.task_features(lines, rows)
     with _naming_lines(path, numbers):
         unknown = tuple(key for key in columns.names[""] if key not in (*COLUMNS, ARM_FEATURES))
         return Log(frame, unknown=unknown, notes=notes, task_features=features)
@@ -216,6 +213,17 @@ class _Columns:
             if features or key == "context":
                 frame = frame.with_columns(join_features(features, table.height).alias(key))
         return frame, table["line"]
+
+    def task_features(self, lines: Sequence[int], records: Sequence[dict[str, Any]]) -> pl.DataFrame:
+        """Return time, task and features of lines that say what is known about tasks."""
+        import polars as pl
+
+        columns = self.scalars(lines, records, ("time", "task"))
+        columns[0] = as_times(columns[0], "time")
+        for name in list(dict.fromkeys(chain.from_iterable(records)))[2:]:
+            values = [record.get(name) for record in records]
+            columns.append(self._scalar(lines, values, f"task feature {name!r}").alias(name))
+        return pl.DataFrame(columns)
 
     def scalars(self, lines: Sequence[int], records: Sequence[dict[str, Any]], names: Iterable[str]) -> list[pl.Series]:
         """Return columns of text, numbers or truth values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from posse.checks import number
@@ -81,13 +81,10 @@ class Log:
         rewards = _family(table, truths=truths) if rewards is None else _checked_family(rewards)
         if rewards != "number" or table["reward_family"].count():
             table = table.with_columns(pl.lit(rewards).alias("reward_family"))
-        object.__setattr__(self, "rewards", rewards)
-        object.__setattr__(self, "frame", table)
-        object.__setattr__(self, "unknown", tuple(dict.fromkeys((*unknown, *others))))
-        object.__setattr__(self, "notes", tuple(notes))
-        object.__setattr__(self, "task_features", task_features)
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "columns", tuple(columns))
+        unknown = tuple(dict.fromkeys((*unknown, *others)))
+        values = (table, unknown, tuple(notes), rewards, task_features, names, tuple(columns))
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)  # the class is frozen
 
     @property
     def n_rows(self) -> int:
@@ -140,7 +137,7 @@ class Log:
         return replace(self, frame=self.frame.filter(pl.col("reward").is_not_null()))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Give :attr:`frame` to whoever takes Arrow tables: ``fleet.learn_many(log)``, ``pandas``, ``pyarrow``."""
+        """Give :attr:`frame` to takers of Arrow tables: ``fleet.learn_many(log)``, ``pandas``, ``pyarrow``."""
         return self.frame.__arrow_c_stream__(requested_schema)
 
     def __eq__(self, other: object) -> bool:

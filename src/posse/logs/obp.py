@@ -170,7 +170,7 @@ def _positions(value: Any, n_rounds: int) -> IntArray | None:
 
 
 def _different(value: Any, name: str, count: int) -> list[Any]:
-    """Return so many different names; none if none were given."""
+    """Return ``count`` different names; an empty list if none were given."""
     names = [] if value is None else np.asarray(value).tolist() if isinstance(value, np.ndarray) else list(value)
     if value is not None and (len(names) != count or len(set(names)) != count):
         raise ShapeError(f"{name} must be {count} different names, but {len(names)} came, {len(set(names))} different")

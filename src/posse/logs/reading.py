@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 NESTED = {"context", "eligible", "probabilities", "expected_rewards", ARM_FEATURES, "task_features"}
-FIRST = 100  # lines that are looked at to tell a log from a table
+FIRST = 100  # lines that are read to recognise a log
 
 
 def read_table(
@@ -126,7 +126,7 @@ def _keys(path: Path) -> set[str]:
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError):
-                return set()  # whoever reads a log says where the problem is
+                return set()  # reading it as a log says where the problem is
             keys |= row.keys() if isinstance(row, dict) else set()
         break
     return keys
@@ -207,7 +207,7 @@ def missing_rewards(missing: str | None, absent: float | None, count: int, n_row
 
 
 def _from_table(frame: pl.DataFrame, asked: Asked, source: str, rewards: str | None, names: Names | None) -> Log:
-    """Return a table of anybody's as a log, after all that could be wrong with it was looked at."""
+    """Return a checked table as a log."""
     import polars as pl
 
     if not frame.width:

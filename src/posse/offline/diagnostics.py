@@ -14,7 +14,7 @@ from posse.offline.intervals import effective_size, jackknife
 from posse.types import Array
 
 CURVE = tuple(float(share) for share in np.geomspace(1e-3, 1.0, 31))
-"""Shares of the rows, heaviest first, at which the concentration of the weights is kept."""
+"""Shares of the rows, heaviest first, at which the concentration of the weights is measured."""
 
 NEVER = 1e-9  # mass that rounding may leave on arms that cannot be chosen
 
@@ -97,7 +97,7 @@ class Diagnostics:
     ----------
     rows, tasks : int
     effective_rows : float
-        ``(sum of weights)^2 / sum of weights^2``: so many rows logged by the target itself would say as much.
+        ``(sum of weights)^2 / sum of weights^2``: this number of rows logged by the target itself would say as much.
     largest_weight : float
     largest_share : float
         Of all weight, carried by the row with the largest.

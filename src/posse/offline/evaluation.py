@@ -1,4 +1,4 @@
-"""The question that logs are kept for: would another policy have earned more."""
+"""Evaluate policies from a log that another policy made: would they have earned more."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def report_look() -> Iterator[ModuleType]:
     """Yield pyplot with the look of a report's figures, whose SVG keeps its words as text.
 
     Text is smaller than outlines, can be searched, and follows the reader's fonts. It is laid out in DejaVu Sans, which
-    comes with matplotlib and is wider than the sans-serif of any phone, so that other fonts only leave more room.
+    comes with matplotlib and is wider than the sans-serif of any phone, so that other fonts only leave more space.
     """
     settings = {
         "font.family": ["sans-serif"],

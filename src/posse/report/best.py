@@ -93,7 +93,7 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
     tasks : list of str or int, optional
         Default: all.
     contexts : ndarray of shape (n_tasks, n_columns), optional
-        The encoded context at which each task is looked at. Default: its average one.
+        The encoded context of each task. Default: its average one.
     """
     if tasks is None:
         tasks = list(fleet.tasks)
@@ -170,7 +170,7 @@ def distances(best: Best) -> Array:
 
 
 def unusual_tasks(fleet: Fleet, best: Best) -> list[Unusual]:
-    """Return the tasks that are further out than chance would put any of so many, the furthest first."""
+    """Return the tasks that are further out than chance would put any of them, the furthest first."""
     if len(best.tasks) < LEAST_TASKS:
         return []
     away = distances(best)

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from posse.types import Array, IntArray
 
 LISTED = 400  # tasks on the page; the table has more
-MOST_TASKS = 10_000  # that are looked at: shares of tasks are then known to a percent
-ROWS_AHEAD = 2400  # contexts at which exploration is looked at, over all tasks
+MOST_TASKS = 10_000  # that are examined: shares of tasks are then known to a percent
+ROWS_AHEAD = 2400  # contexts at which exploration is weighed, over all tasks
 MOST_CONTEXTS = 8  # of one task
 
 
@@ -73,7 +73,7 @@ def make_report(
     rewards : {"number", "binary", "count"}, optional
         What rewards of the log are, for a fleet that learns from it. Default: what the log says.
     seed : int
-        Of the folds of the reward model, and of the contexts that are looked at.
+        Of the folds of the reward model, and of the contexts at which exploration is weighed.
     progress : callable, optional
         Called with the name of every stage before it starts.
 

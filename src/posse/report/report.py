@@ -53,11 +53,11 @@ class Report:
     own_share : ndarray
         Weight of own data of these tasks: 0 if all is borrowed and 1 if nothing is, averaged over arms.
     varies : bool
-        Whether rewards differ at all; nothing can be told apart otherwise.
+        Whether rewards differ at all; otherwise no arm is better than another.
     from_log : bool
         Whether there was no fleet and one was learned from the log.
     table : polars.DataFrame
-        What :meth:`posse.fleet.Posse.expected_many` says, of all tasks; of more than 10,000, of those looked at.
+        What :meth:`posse.fleet.Posse.expected_many` says, of all tasks; of more than 10,000, of those examined.
     """
 
     title: str

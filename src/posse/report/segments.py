@@ -63,7 +63,7 @@ class Segment:
 def segments_of(fleet: Fleet, log: Log) -> list[Segment]:
     """Return the best arm in every segment of the log, feature by feature; nothing for a log of other features.
 
-    Every decision is looked at with its own task and context, by what the fleet believes now.
+    Every decision counts with its own task and context, by what the fleet believes now.
 
     Parameters
     ----------

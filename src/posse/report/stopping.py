@@ -1,6 +1,6 @@
 r"""Decide whether exploration still pays: what it may still gain over the coming decisions, against what it costs.
 
-Whoever stops now takes in every context the arm with the highest mean, for good. Knowing every arm would earn more by
+Who stops now takes in every context the arm with the highest mean, for good. Knowing every arm would earn more by
 
 .. math:: E[\max_k \theta_k] - \max_k E[\theta_k]
 
@@ -17,7 +17,7 @@ same expectation with :math:`r_k` in place of :math:`s_k` is the expected value 
 .. math:: (N - n)\, \mathrm{EVSI}(n) - n\, c, \qquad c = \sum_k p_k (\max_j m_j - m_k),
 
 and the best :math:`n` is what the report says. Two ways to explore are weighed, as the fleet does now and by taking
-arms as often as they are likely to be best (Thompson sampling), since a fleet that has all but settled on an arm may
+arms as often as they are likely to be best (Thompson sampling), since a fleet that has all but decided for an arm may
 have stopped too early; the better one counts. Both are lower bounds: a task also learns from the others, and a policy
 explores less as it learns.
 

@@ -42,7 +42,7 @@ def check_log(log: Log, *, features: Sequence[str] | None = None) -> list[Findin
     log : Log
         The log.
     features : sequence of str, optional
-        The features that the evaluation will use; others are not looked at. Default: all of the log.
+        The features that the evaluation will use; others are not checked. Default: all of the log.
 
     Returns
     -------

@@ -160,7 +160,7 @@ def check_times(view: View) -> None:
     view.add("time-missing", "note" if missing.all() else "warning", "no row has a time; rows are taken to be in order"
              if missing.all()
              else f"rows without a time ({share(int(missing.sum()), missing.len())}) are taken to be in order",
-             missing, "log the time of the decision, so that recent ones can be told from old ones")  # fmt: skip
+             missing, "log the time of the decision, so that recent ones differ from old ones")  # fmt: skip
     # Each known time against the latest before it.
     back = (times < times.cum_max().fill_null(strategy="forward").shift(1)).fill_null(False)
     view.add("time-not-ordered", "warning" if back.sum() > MANY_BACK * back.len() else "note",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from posse.logs.log import Log
 
-ENTRIES = 4_000_000  # pairs of row and eligible arm that are looked at together
+ENTRIES = 4_000_000  # pairs of row and eligible arm in memory at a time
 SUM_TOLERANCE = 1e-4  # probabilities are often stored as 32-bit floats with few digits
 EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
