@@ -269,6 +269,65 @@ def test_every_log_comes_back(tmp_path_factory, log, suffix, block):
         assert read_log(path) == log
 
 
+ODD_KEYS = ["task", "reward", "policy", "eligible", "context", "task_features", "probabilities"]
+scalars = texts | floats | wholes | st.booleans() | st.none() | st.integers(10**18, 10**30) | st.just([])
+numbers_as_text = st.sampled_from(["1", "-0", "1.0", "1E5", "1e999", "0.1e-3", "123456789012345678901", "007"])
+
+
+@st.composite
+def lines(draw):
+    """Lines that are decisions more often than not."""
+    record = {"task": draw(st.sampled_from(["a", "b"])), "arm": draw(st.sampled_from(["x", "y"]))}
+    record |= draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "reward": floats | st.none(),
+                "eligible": st.lists(st.sampled_from(["x", "y"]), max_size=3),
+                "probabilities": st.lists(floats, max_size=2),
+                "arm_features": st.fixed_dictionaries(
+                    {}, optional={"p": st.lists(wholes | floats | st.none(), max_size=3)}
+                ),
+                "context": st.fixed_dictionaries({}, optional={"n": wholes | floats, "s": texts, "b": st.booleans()}),
+                "time": st.sampled_from(["2026-01-01T00:00:00Z", 5, 5.5, "2026-01-01", None]),
+                "extra": scalars,
+            },
+        )
+    )
+    if draw(st.integers(0, 5)) == 0:
+        record[
+            draw(st.sampled_from(["task", "reward", "policy", "eligible", "context", "task_features", "probabilities"]))
+        ] = draw(scalars)
+    text = json.dumps(record, ensure_ascii=draw(st.booleans()))
+    if draw(st.integers(0, 5)) == 0:
+        text = text.replace("1", draw(numbers_as_text), 1)
+    if draw(st.integers(0, 20)) == 0:
+        cut = draw(st.integers(0, len(text)))
+        text = text[:cut] + draw(st.sampled_from([",", "}", '"', " ", "1", ""])) + text[cut + draw(st.integers(0, 1)) :]
+    return text.replace("\n", " ")
+
+
+@given(st.lists(lines(), min_size=1, max_size=12))
+def test_any_lines_are_a_log_or_one_error_that_names_the_file(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("logs") / "log.jsonl"
+    path.write_text("\n".join(texts))
+
+    log = _outcome(path)
+
+    if isinstance(log, str):
+        assert log.startswith(f"{path}, line ")
+    else:
+        write_log(log, path)
+        assert read_jsonl(path) == log or not log.n_rows
+
+
+def _outcome(path):
+    try:
+        return read_jsonl(path)
+    except DataFileError as error:
+        return str(error)
+
+
 def test_features_of_eligible_arms_come_back(tmp_path):
     rows = [
         {
