@@ -2,7 +2,7 @@
 
 from posse.logs.checks import check_log
 from posse.logs.columns import ColumnUse, Names
-from posse.logs.dsjson_reading import from_dsjson
+from posse.logs.dsjson import from_dsjson
 from posse.logs.files import read_log, write_log
 from posse.logs.findings import Finding
 from posse.logs.log import Log

@@ -11,7 +11,7 @@ from typing import IO, cast
 
 from posse.checks import one_of
 from posse.errors import DataFileError, InvalidValue, MissingData
-from posse.logs.dsjson_reading import from_dsjson, looks_like_dsjson
+from posse.logs.dsjson import from_dsjson, looks_like_dsjson
 from posse.logs.findings import BadRow
 from posse.logs.jsonl import frame_to_write, numbered_lines, open_bytes, read_jsonl, write_jsonl
 from posse.logs.log import Log
