@@ -20,7 +20,7 @@ from scipy.special import expit, logit
 from posse.offline import Limits
 from posse.offline.estimators import doubly_robust, importance_weights, ips, snips
 from posse.offline.intervals import IntervalRule, effective_rewards
-from posse.offline.parts import enough_tasks
+from posse.offline.per_target import enough_tasks
 
 N_ARMS, VISITORS = 4, np.array([0.5, 0.3, 0.2])
 NODES, NODE_WEIGHTS = hermegauss(15)

@@ -26,11 +26,9 @@ from posse.kernels.propensity import score_room, win_probabilities
 from posse.model import Prior
 from posse.offline import Function, Learned, Limits, LoggedBandit, Uniform, evaluate
 from posse.offline.diagnostics import diagnose, refusals
-from posse.offline.estimators import direct_method, doubly_robust, importance_weights, ips, snips
-from posse.offline.folds import deal_folds
+from posse.offline.estimators import direct_method, doubly_robust, importance_weights, ips, snips, switch_threshold
 from posse.offline.intervals import IntervalRule, effective_rewards
-from posse.offline.model import predicted_rewards
-from posse.offline.switch import switch_threshold
+from posse.offline.model import deal_folds, predicted_rewards
 from posse.policies import HierTS
 
 N_ARMS, N_FEATURES = 4, 3

@@ -237,7 +237,7 @@ def test_a_change_of_features_is_a_line_of_the_log(tmp_path):
     other.set_task_features(said.drop("time").unique("task", keep="last"))
     assert other.export("t1")["features"] == region_of(0)
     path.write_text('{"task_features": {"size": [1]}, "task": "t1"}\n')
-    with pytest.raises(DataFileError, match="line 1: a task feature must be"):
+    with pytest.raises(DataFileError, match="line 1: task feature 'size' must be"):
         read_log(path)
 
 

@@ -76,7 +76,7 @@ def test_rewards_alone_are_an_empty_log(read):
     assert [note.code for note in log.notes] == ["reward-without-decision"]
 
 
-@pytest.mark.parametrize("first", [2, 200])
+@pytest.mark.parametrize("block", [300, 10**6])
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -87,15 +87,14 @@ def test_rewards_alone_are_an_empty_log(read):
         (reward("a", 1, task="t"), "arm is missing, but every decision has one"),
     ],
 )
-def test_what_is_neither_is_refused(read, monkeypatch, first, line, words):
-    monkeypatch.setattr(jsonl, "FIRST", first)
+def test_what_is_neither_is_refused(read, monkeypatch, block, line, words):
+    monkeypatch.setattr(jsonl, "BLOCK", block)
     with pytest.raises(DataFileError, match=f"line 6: {words}"):
         read(*[decision("a", policy="p", reward=1)] * 5, line, decision("b"))
 
 
 def test_a_log_that_was_written_while_it_happened(tmp_path, monkeypatch):
-    monkeypatch.setattr(jsonl, "FIRST", 3)
-    monkeypatch.setattr(jsonl, "FEW", 4)
+    monkeypatch.setattr(jsonl, "BLOCK", 500)
     path = tmp_path / "live.jsonl"
     write = LogWriter(path)
     for number in range(50):

@@ -2,7 +2,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from posse.errors import InvalidValue, NotFinite, ShapeError
+from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm
 from posse.logs import Log, from_obp, to_obp
 
 RNG = np.random.default_rng(3)
@@ -126,14 +126,14 @@ def test_feedback_without_propensities_or_features():
     [
         ({"reward": [1.0]}, {}, ShapeError, r"reward must have shape \(4,\), but its shape is \(1,\)"),
         ({"reward": [1, 2, 3, np.nan]}, {}, NotFinite, "reward to be finite"),
-        ({"action": [0.0, 1.0, 2.0, 0.0]}, {}, InvalidValue, "action must be whole numbers"),
-        ({"action": [0, 1, 2, 3]}, {}, InvalidValue, "action must be at least 0 and below 3, but 3 came at row 3"),
-        ({"position": [0, -1, 0, 0]}, {}, InvalidValue, "position must be at least 0, but -1 came at row 1"),
+        ({"action": [0.0, 1.0, 2.0, 0.0]}, {}, InvalidValue, "action to be whole numbers"),
+        ({"action": [0, 1, 2, 3]}, {}, UnknownArm, "action 3 at row 3 is unknown; the actions are 0 to 2"),
+        ({"position": [0, -1, 0, 0]}, {}, InvalidValue, "position must be whole numbers of at least 0, but -1"),
         ({"context": np.zeros(4)}, {}, ShapeError, r"context must have shape \(4, n_features\)"),
         ({"pi_b": np.ones((4, 2))}, {}, ShapeError, r"pi_b must have shape \(4, 3, n_positions\)"),
         ({"pi_b": np.ones((4, 3, 2))}, {}, InvalidValue, "pi_b has 2 positions, but position does not say"),
         ({"n_actions": 0}, {}, InvalidValue, "n_actions to be at least 1"),
-        ({}, {"arms": ["r", "r", "g"]}, ShapeError, "arms must be 3 different labels, but 3 came, 2 different"),
+        ({}, {"arms": ["r", "r", "g"]}, ShapeError, "arms must be 3 different names, but 3 came, 2 different"),
         ({}, {"features": ["age"]}, ShapeError, "features must be 2 different names, but 1 came"),
         ({}, {"task": ["a"]}, ShapeError, "task must have 4 labels, one per round, but 1 came"),
         ({}, {"task": 2}, InvalidValue, "task must be a column of the context, 0 to 1, but 2 came"),

@@ -2,7 +2,7 @@ import polars as pl
 import pytest
 
 from posse.errors import InvalidValue
-from posse.logs.rows import BadRow
+from posse.logs.findings import BadRow
 from posse.logs.schema import COLUMNS, log_frame
 
 SMALL = {"task": ["a", "b"], "arm": [1, 2], "reward": [0.5, None]}

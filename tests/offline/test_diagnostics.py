@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from posse.offline import Always, Limits, LoggedBandit, Uniform
-from posse.offline.diagnostics import CURVE, diagnose, refusals, spoiling_refusals
+from posse.offline.diagnostics import CURVE, diagnose, refusals, refusals_of_log
 from posse.offline.intervals import effective_size
 from posse.offline.targets import weights_of
 
@@ -84,7 +84,7 @@ def test_decisions_that_could_never_have_been_logged_are_refused(make):
 
     one = found(made.data)
     assert one.supported == pytest.approx(2 / 3)
-    reasons = refusals(one, made.data, probabilities, Limits())
+    reasons = list(refusals(one, made.data, probabilities, Limits()))
     assert reasons[0].code == "no-overlap"
     assert "33.3 % of the target's decisions" in reasons[0].reason
     assert "'red'" in reasons[0].reason
@@ -146,11 +146,11 @@ def test_missing_rewards_and_propensities_are_refused_beyond_their_limit():
     lacking = {"rows_without_reward": 2, "rows_without_propensity": 1, "rows_left_out": 2}
     data = four_rows(**lacking)
 
-    reasons = spoiling_refusals(data, Limits(max_missing=0.2, min_effective_rewards=0))
+    reasons = refusals_of_log(data, Limits(max_missing=0.2, min_effective_rewards=0))
     assert [one.code for one in reasons] == ["missing-reward"]
     assert "33.3 % of the rows have no reward, more than 20 %" in reasons[0].reason
-    assert [one.code for one in spoiling_refusals(data, Limits(max_missing=0.1, min_effective_rewards=0))] == [
+    assert [one.code for one in refusals_of_log(data, Limits(max_missing=0.1, min_effective_rewards=0))] == [
         "missing-reward",
         "missing-propensity",
     ]
-    assert spoiling_refusals(four_rows(), Limits(min_effective_rewards=0)) == []
+    assert refusals_of_log(four_rows(), Limits(min_effective_rewards=0)) == []

@@ -11,9 +11,8 @@ from posse.errors import InvalidValue
 from posse.logs import Log
 from posse.offline import Always, Function, Learned, Limits, Logged, LoggedBandit, Replay, Uniform, evaluate
 from posse.offline.estimators import doubly_robust, importance_weights, ips
-from posse.offline.folds import deal_folds
 from posse.offline.intervals import IntervalRule
-from posse.offline.model import predicted_rewards
+from posse.offline.model import deal_folds, predicted_rewards
 
 
 def softened(data):

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posse.errors import InvalidValue
-from posse.offline.folds import deal_folds
+from posse.offline.model import deal_folds
 
 labels = st.lists(st.integers(0, 6), min_size=1, max_size=60).map(np.array)
 

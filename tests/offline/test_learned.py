@@ -9,8 +9,7 @@ from posse.kernels.rule import score_probabilities_rows
 from posse.kernels.select import SAMPLING
 from posse.model import Prior, estimate_family_prior, posterior
 from posse.offline import Learned
-from posse.offline.folds import deal_folds
-from posse.offline.model import FAMILY_PASSES
+from posse.offline.model import FAMILY_PASSES, deal_folds
 from posse.policies import EbmUCB
 
 

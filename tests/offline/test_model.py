@@ -5,8 +5,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from posse.errors import InvalidValue
 from posse.model import Statistics, estimate_prior, posterior
 from posse.offline.data import LoggedBandit
-from posse.offline.folds import deal_folds
-from posse.offline.model import PASSES, means, predicted_rewards, spreads
+from posse.offline.model import PASSES, deal_folds, means, predicted_rewards, spreads
 
 
 def test_a_fold_is_predicted_by_the_posterior_of_the_others(make):

@@ -8,7 +8,7 @@ from posse.errors import InvalidValue
 from posse.offline import Limits, LoggedBandit
 from posse.offline.estimators import Contributions, ips, snips
 from posse.offline.intervals import IntervalRule, effective_rewards
-from posse.offline.parts import enough_tasks, group_rows, task_rows
+from posse.offline.per_target import enough_tasks, group_rows, task_rows
 
 RULE = IntervalRule(confidence=0.95, family="number", over_tasks=True)
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from posse.offline.estimators import doubly_robust, importance_weights
-from posse.offline.switch import switch_threshold
+from posse.offline.estimators import doubly_robust, importance_weights, switch_threshold
 
 
 def problem(seed, heavy, n=400):

@@ -4,9 +4,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from posse.plotting.words import text_width
-
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def text_width(text, size, *, bold=False):
+    """Return how wide a line of text is in DejaVu Sans, in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
+    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def test_numbers_have_the_digits_that_a_usual_interval_needs():
     assert shown(0.8532, 0.8011, 0.9123) == ["0.85 [0.80, 0.91]"]
     assert shown(0.85321, 0.8501, 0.8554) == ["0.853 [0.850, 0.855]"]
     assert shown(-412.3, -430.2, -390.1) == ["−412 [−430, −390]"]
-    assert shown(0.0002, 0.0, 4.0) == ["2.00e−04 [0, 4]"]
+    assert shown(0.0002, 0.0, 4.0) == ["0.0002 [0, 4]"]
 
 
 def test_bad_input_is_refused_before_drawing(tmp_path):

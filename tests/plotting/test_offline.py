@@ -54,7 +54,7 @@ def test_every_estimate_stands_under_its_target_and_nothing_touches(tmp_path, re
     assert f"leaning: {effective:.0f} effective rows" in words
     assert any("what the log itself earned" in word for word in words)
     paired = evaluation.differences.filter(target="leaning", estimator="dr").row(0, named=True)
-    assert any(word.startswith(f"leaning less logged, paired, DR: {paired['value']:.3f} (") for word in words)
+    assert any(word.startswith(f"leaning less logged, paired, DR: {paired['value']:.3g} (") for word in words)
     assert "A note." in words
 
 

@@ -14,9 +14,8 @@ from posse.fleet.rates import expected_rates
 from posse.logs import Log
 from posse.offline import Always, Learned, Logged, LoggedBandit, Uniform, evaluate
 from posse.report import make_report
-from posse.report.best import best_of
+from posse.report.best import best_of, unusual_tasks
 from posse.report.gains import BestArm, gains_of
-from posse.report.unusual import unusual_tasks
 from posse.report.words import Words
 
 

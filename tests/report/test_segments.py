@@ -69,7 +69,7 @@ def test_shares_and_means_over_time_are_those_of_the_rows(shop):
         reward=pl.when(pl.int_range(pl.len()) == 7).then(None).otherwise(pl.col("reward"))  # one that is not known
     )
     found = over_time(Log(frame), ["cake", "coffee", "tea"])
-    assert found.stretch == 6 * 3600  # the shortest in which ten days are at most 40 stretches
+    assert found.bin_seconds == 6 * 3600  # the shortest in which ten days are at most 40 stretches
     assert found.start.size == 10
     for day, part in enumerate(frame.group_by("time", maintain_order=True)):
         rows = part[1]

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.plotting.palette import styles_of
-from posse.plotting.scales import drawable, limits_of, set_scale
-from posse.plotting.sheet import Footer, arrange, box_fill
-from posse.plotting.style import INK, SMALL_TEXT_SIZE, check_figure_paths, report_look, save_figure
-from posse.plotting.words import wrapped
+from posse.plotting.style import INK, SMALL_TEXT_SIZE, check_figure_paths, report_look, save_figure, styles_of
 from posse.types import Array
+from posse_lab.plotting.scales import drawable, limits_of, set_scale
+from posse_lab.plotting.sheet import Footer, arrange, box_fill
+from posse_lab.plotting.words import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posse.plotting.style import GREY_INK, INK, SMALL_TEXT_SIZE, spread_apart
-from posse.plotting.words import text_width
+from posse_lab.plotting.words import text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,13 +11,12 @@ import numpy as np
 
 from posse.checks import whole_number
 from posse.errors import InvalidValue, ShapeError
-from posse.plotting.palette import styles_of
-from posse.plotting.scales import drawable, limits_of, set_scale
-from posse.plotting.sheet import BAND_ALPHA, Footer, arrange
-from posse.plotting.style import GREY_INK, TEXT_SIZE, check_figure_paths, report_look, save_figure
-from posse.plotting.words import short_number, tick_number, wrapped
+from posse.plotting.style import GREY_INK, TEXT_SIZE, check_figure_paths, report_look, save_figure, styles_of
 from posse.types import Array, IntArray
 from posse_lab.plotting.labels import EndLabel, draw_end_labels, height_for, room_for
+from posse_lab.plotting.scales import drawable, limits_of, set_scale
+from posse_lab.plotting.sheet import BAND_ALPHA, Footer, arrange
+from posse_lab.plotting.words import short_number, tick_number, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

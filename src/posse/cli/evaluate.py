@@ -109,7 +109,7 @@ def evaluate(
         raise InvalidValue("expected something to evaluate, got nothing; pass --policy TARGET or --rule FILE.py:NAME")
     with stages() as begin:
         begin("loading")
-        from posse.logs.reading import settled
+        from posse.logs.reading import with_missing_rewards
         from posse.offline import evaluate as run
 
         begin("reading the log")
@@ -121,7 +121,7 @@ def evaluate(
         if before is not None:
             rows = decisions_before(rows, before)
         with in_options():
-            rows = settled(rows, missing_reward, absent_reward)
+            rows = with_missing_rewards(rows, missing_reward, absent_reward)
         targets = [*(target_option(text, rows) for text in policy or ()), *map(load_rule, rule or ())]
         begin("estimating what they would have earned")
         evaluation = run(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from posse.features import FeatureSpec
     from posse.fleet import Posse
-    from posse.logs.many import Look
+    from posse.logs.many import ScannedTables
 
 
 def fit(
@@ -109,7 +109,7 @@ def fit(
         from posse.features.declare_files import look_at
         from posse.fleet import Posse
         from posse.fleet.fitting import learn_log, settings_for
-        from posse.logs.reading import settled
+        from posse.logs.reading import with_missing_rewards
 
         one_of(engine, "--engine", ("local", "ray"))
         if features is not None and (feature or standardise):
@@ -149,7 +149,7 @@ def fit(
             logged = read(log, **asked, rewards=rewards)
             read_rows = logged.n_rows
             with in_options():
-                logged = settled(logged, missing_reward, absent_reward)
+                logged = with_missing_rewards(logged, missing_reward, absent_reward)
             contexts, of_tasks = logged.contexts, None
             if task_feature:
                 of_tasks = _task_table(log, logged.frame["task"], contexts, logged.task_features, task_feature)
@@ -199,14 +199,14 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
 
 def _look(
     path: Path, asked: dict[str, Any], rewards: str | None, missing: str | None, absent: float | None
-) -> tuple[Look, str]:
+) -> tuple[ScannedTables, str]:
     """Return what is known of files before they are read, and what becomes of rows without a reward."""
     from posse.batches import TableFiles
     from posse.logs.columns import Asked
-    from posse.logs.many import look_at_tables
+    from posse.logs.many import scan_tables
 
     with in_options():
-        found = look_at_tables(TableFiles(path), Asked.of(**asked), rewards)
+        found = scan_tables(TableFiles(path), Asked.of(**asked), rewards)
         decided = found.missing_reward(missing, absent)
     show_columns(found.columns)
     return found, decided

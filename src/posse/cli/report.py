@@ -87,7 +87,7 @@ def report(
     with stages() as begin:
         begin("loading")
         from posse.logs import Names
-        from posse.logs.reading import settled
+        from posse.logs.reading import with_missing_rewards
         from posse.report import make_report
 
         posse = decided = target = None
@@ -104,7 +104,7 @@ def report(
             )  # fmt: skip
             if missing_reward is not None:
                 with in_options():
-                    decided = settled(decided, missing_reward, absent_reward)
+                    decided = with_missing_rewards(decided, missing_reward, absent_reward)
         if rule is not None and decided is not None:
             from posse.cli.evaluate import target_option
 

@@ -10,8 +10,8 @@ from posse.errors import InvalidValue
 from posse.features import FeatureSpec
 from posse.features.declare_files import look_at
 from posse.logs.columns import Asked
-from posse.logs.many import look_at_tables
-from posse.logs.reading import read_table, settled
+from posse.logs.many import scan_tables
+from posse.logs.reading import read_table, with_missing_rewards
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,16 +36,16 @@ def fit_fleet(
     """Return a fleet that has learned a table; see :meth:`posse.Posse.fit`."""
     absent = settings.get("absent_reward")
     if not is_many(table):
-        log = settled(read_table(table, **asked._asdict(), rewards=rewards), missing_reward, absent)
+        log = with_missing_rewards(read_table(table, **asked._asdict(), rewards=rewards), missing_reward, absent)
         fleet = fleets(**settings_for(log, features, settings))
         learn_log(fleet, log)
         return fleet
     if not isinstance(table, str | Path):
         raise InvalidValue("expected a table or files to fit, got an iterator; make a fleet, and use learn_many")
-    look = look_at_tables(TableFiles(table), asked, rewards)
-    missing = look.missing_reward(missing_reward, absent)
-    spec = FeatureSpec.from_table(look_at(look.contexts)) if features is None else features
-    made: dict[str, Any] = {"arms": look.arms, "features": spec, "rewards": look.rewards}
+    scanned = scan_tables(TableFiles(table), asked, rewards)
+    missing = scanned.missing_reward(missing_reward, absent)
+    spec = FeatureSpec.from_table(look_at(scanned.contexts)) if features is None else features
+    made: dict[str, Any] = {"arms": scanned.arms, "features": spec, "rewards": scanned.rewards}
     fleet = fleets(**made | settings)
     fleet.learn_many(table, task=asked.task, arm=asked.arm, reward=asked.reward, missing_reward=missing)
     return fleet

@@ -1,8 +1,8 @@
-"""Logs of decisions and rewards: one schema, several file formats, and checks of what would spoil an evaluation."""
+"""Logs of decisions and rewards: one schema, several file formats, and checks of what makes an evaluation wrong."""
 
-from posse.logs.check import check_log
+from posse.logs.checks import check_log
 from posse.logs.columns import ColumnUse, Names
-from posse.logs.dsjson_reading import from_dsjson
+from posse.logs.dsjson import from_dsjson
 from posse.logs.files import read_log, write_log
 from posse.logs.findings import Finding
 from posse.logs.log import Log

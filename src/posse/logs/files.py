@@ -11,10 +11,10 @@ from typing import IO, cast
 
 from posse.checks import one_of
 from posse.errors import DataFileError, InvalidValue, MissingData
-from posse.logs.dsjson_reading import from_dsjson, looks_like_dsjson
-from posse.logs.jsonl import numbered_lines, open_bytes, read_jsonl, said, write_jsonl
+from posse.logs.dsjson import from_dsjson, looks_like_dsjson
+from posse.logs.findings import BadRow
+from posse.logs.jsonl import frame_to_write, numbered_lines, open_bytes, read_jsonl, write_jsonl
 from posse.logs.log import Log
-from posse.logs.rows import BadRow
 
 READ = ("jsonl", "parquet", "dsjson")
 WRITTEN = ("jsonl", "parquet")
@@ -96,7 +96,7 @@ def write_log(log: Log, path: str | Path, format: str | None = None) -> None:  #
     chosen = format_to_write(target, format)
     if chosen == "parquet":
         # Parquet has no structs without fields; a column that is absent means the same.
-        frame = said(log) if log.features else said(log).drop("context")
+        frame = frame_to_write(log) if log.features else frame_to_write(log).drop("context")
         with replacing(target) as partial:
             frame.write_parquet(partial)
     else:

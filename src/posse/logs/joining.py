@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posse.logs.findings import Finding, Severity
-from posse.logs.rows import BadRow, first_row
+from posse.logs.findings import BadRow, Finding, Severity, first_row
 from posse.logs.schema import ARM_FEATURES, COLUMNS
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def join_rewards(frame: pl.DataFrame, lines: pl.Series) -> tuple[pl.DataFrame, p
     Parameters
     ----------
     frame : polars.DataFrame
-        Decisions, and rewards without task and arm, in any order. A reward that is told twice counts once; where two
+        Decisions, and rewards without task and arm, in any order. A reward that comes twice counts once; where two
         differ, the first counts.
     lines : polars.Series
         The line that each row stands in.
@@ -41,18 +40,18 @@ def join_rewards(frame: pl.DataFrame, lines: pl.Series) -> tuple[pl.DataFrame, p
         return frame, lines, ()
     table = frame.with_columns(lines.alias("line"))
     _require_rewards(frame, alone)
-    told = table.filter(alone).select(*REWARD, "line")
-    first = told.unique("decision_id", keep="first", maintain_order=True)
-    decisions = table.filter(~alone).join(first, on="decision_id", how="left", suffix="_told", maintain_order="left")
+    separate = table.filter(alone).select(*REWARD, "line")
+    first = separate.unique("decision_id", keep="first", maintain_order=True)
+    decisions = table.filter(~alone).join(first, on="decision_id", how="left", suffix="_late", maintain_order="left")
     taken = pl.col("reward").is_null()
     joined = decisions.with_columns(
-        reward=pl.coalesce("reward", "reward_told"),
-        reward_time=pl.when(taken).then(pl.coalesce("reward_time_told", "reward_time")).otherwise("reward_time"),
+        reward=pl.coalesce("reward", "reward_late"),
+        reward_time=pl.when(taken).then(pl.coalesce("reward_time_late", "reward_time")).otherwise("reward_time"),
     )
     known = decisions.select("decision_id", "line").unique("decision_id", keep="first", maintain_order=True)
-    lost = told.join(known, on="decision_id", how="anti", maintain_order="left")
+    lost = separate.join(known, on="decision_id", how="anti", maintain_order="left")
     values = joined.select("decision_id", counted="reward").unique("decision_id", keep="first", maintain_order=True)
-    other = told.join(values, on="decision_id", how="inner", maintain_order="left")
+    other = separate.join(values, on="decision_id", how="inner", maintain_order="left")
     other = other.filter(pl.col("reward") != pl.col("counted"))
     notes = _note(lost, "reward-without-decision", "warning", "rewards of decisions that are not in the log",
                   "read the log together with the one that has the decisions")  # fmt: skip

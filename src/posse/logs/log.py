@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from posse.checks import number
 from posse.logs.columns import ColumnUse, Names
-from posse.logs.findings import Finding
-from posse.logs.rows import BadRow, first_row
+from posse.logs.findings import BadRow, Finding, first_row
 from posse.logs.schema import ARM_FEATURES, log_frame
 from posse.tables import as_frame
 
@@ -33,8 +32,8 @@ class Log:
         What rewards are. Default: what the column reward_family says; else binary if they came as true and false, and
         numbers otherwise. It is written to that column, which files of a log have, too.
     task_features : polars.DataFrame or None
-        What was said about tasks, in that order: columns time and task, and one for every task feature. The features in
-        force at a decision are in its context, too.
+        Features of tasks, in the order in which they were set: columns time and task, and one for every feature. Those
+        in force at a decision are in its context, too.
     names : Names
         What the owner calls tasks, arms and rewards; reports use these words.
     columns : tuple of ColumnUse
@@ -76,21 +75,16 @@ class Log:
     ) -> None:
         import polars as pl
 
-        table = as_frame(frame, name="log")
-        if type(frame).__module__.split(".")[0] == "pandas":
-            table = table.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))  # how pandas says missing
+        table = frame_of(frame)
         truths = "reward" in table.columns and table["reward"].dtype == pl.Boolean()
         table, others = log_frame(table)
         rewards = _family(table, truths=truths) if rewards is None else _checked_family(rewards)
         if rewards != "number" or table["reward_family"].count():
             table = table.with_columns(pl.lit(rewards).alias("reward_family"))
-        object.__setattr__(self, "rewards", rewards)
-        object.__setattr__(self, "frame", table)
-        object.__setattr__(self, "unknown", tuple(dict.fromkeys((*unknown, *others))))
-        object.__setattr__(self, "notes", tuple(notes))
-        object.__setattr__(self, "task_features", task_features)
-        object.__setattr__(self, "names", names)
-        object.__setattr__(self, "columns", tuple(columns))
+        unknown = tuple(dict.fromkeys((*unknown, *others)))
+        values = (table, unknown, tuple(notes), rewards, task_features, names, tuple(columns))
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)  # the class is frozen
 
     @property
     def n_rows(self) -> int:
@@ -143,7 +137,7 @@ class Log:
         return replace(self, frame=self.frame.filter(pl.col("reward").is_not_null()))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Give :attr:`frame` to whoever takes Arrow tables: ``fleet.learn_many(log)``, ``pandas``, ``pyarrow``."""
+        """Give :attr:`frame` to takers of Arrow tables: ``fleet.learn_many(log)``, ``pandas``, ``pyarrow``."""
         return self.frame.__arrow_c_stream__(requested_schema)
 
     def __eq__(self, other: object) -> bool:
@@ -166,6 +160,16 @@ class Log:
         return pl.concat([self.frame["arm"].unique(), offered.unique().alias("arm")]).unique().sort()
 
 
+def frame_of(source: Any) -> pl.DataFrame:
+    """Return a table of anybody's as one of Polars; NaN is null where pandas wrote it, who says missing so."""
+    import polars as pl
+
+    frame = as_frame(source, name="log")
+    if type(source).__module__.split(".")[0] == "pandas":
+        return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
+    return frame
+
+
 def _checked_family(rewards: str) -> str:
     from posse.families import family_of  # with Numba, which a log of numbers need not wait for
 
@@ -174,11 +178,11 @@ def _checked_family(rewards: str) -> str:
 
 def _family(table: pl.DataFrame, *, truths: bool) -> str:
     """Return what rewards are: what rows say, who must agree; rows from before anybody said it say nothing."""
-    said = table["reward_family"]
-    names = said.drop_nulls().unique(maintain_order=True).to_list()
+    stated = table["reward_family"]
+    names = stated.drop_nulls().unique(maintain_order=True).to_list()
     if len(names) > 1:
         raise BadRow(
             f"reward_family is {names[1]!r} here, but {names[0]!r} before; rewards of a log are of one family",
-            first_row(said == names[1]),
+            first_row(stated == names[1]),
         )
     return names[0] if names else "binary" if truths else "number"

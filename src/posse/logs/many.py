@@ -1,14 +1,13 @@
-"""What becomes of the columns of tables that do not fit in memory: the first rows say it, all rows where they must."""
+"""Scan tables that do not fit in memory: the first rows say what columns are used for, all rows where they must."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from posse.errors import InvalidValue
-from posse.logs.columns import Asked, ColumnUse, require_columns
-from posse.logs.outcomes import family_of_looks, require_rewards, reward_looks
+from posse.logs.columns import CONSTANT, EMPTY, Asked, ColumnUse, kind_of_feature, require_columns, uses_of
+from posse.logs.outcomes import family_of_summary, require_rewards, reward_summary
 from posse.logs.reading import is_log, missing_rewards, require_choices, with_family
-from posse.logs.uses import CONSTANT, EMPTY, kind_of_feature, uses_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 FIRST = 10_000  # rows
 
 
-class Look(NamedTuple):
-    """What is known of files before they are read.
+class ScannedTables(NamedTuple):
+    """Arms, features and rewards of files, found before they are read.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ class Look(NamedTuple):
         return missing_rewards(asked, absent, self.missing, self.rows, ours=not self.columns)
 
 
-def look_at_tables(files: TableFiles, asked: Asked, rewards: str | None = None) -> Look:
+def scan_tables(files: TableFiles, asked: Asked, rewards: str | None = None) -> ScannedTables:
     """Return what is known of files: arms and rewards by all rows, features by the first."""
     import polars as pl
 
@@ -61,18 +60,18 @@ def look_at_tables(files: TableFiles, asked: Asked, rewards: str | None = None) 
     uses = [] if logged else _corrected(uses_of(first, asked), files)
     arms = _distinct(files, asked.arm).sort()
     require_choices(arms, asked.arm, source)
-    looks = files.collect(files.scan().select(reward_looks(asked.reward))).row(0, named=True)
-    require_rewards(looks, asked.reward, source)
-    said = _distinct(files, "reward_family") if "reward_family" in schema else None
-    if logged and rewards is None and (said is None or not said.len()):
+    summary = files.collect(files.scan().select(reward_summary(asked.reward))).row(0, named=True)
+    require_rewards(summary, asked.reward, source)
+    stated = _distinct(files, "reward_family") if "reward_family" in schema else None
+    if logged and rewards is None and (stated is None or not stated.len()):
         rewards = "binary" if schema[asked.reward] == pl.Boolean() else "number"  # as for one log
-    family, why = family_of_looks(looks, truths=schema[asked.reward] == pl.Boolean(), asked=rewards, said=said)
-    return Look(
+    family, why = family_of_summary(summary, truths=schema[asked.reward] == pl.Boolean(), asked=rewards, stated=stated)
+    return ScannedTables(
         arms.to_list(),
         _contexts(files, [use.name for use in uses if use.use == "feature"], asked, logged=logged),
         family,
-        looks["missing"],
-        looks["rows"],
+        summary["missing"],
+        summary["rows"],
         tuple(with_family(uses, family, why)),
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from posse.checks import real_array, whole_number
-from posse.errors import InvalidValue, ShapeError
+from posse.checks import labels, real_array, whole_number
+from posse.errors import InvalidValue, ShapeError, UnknownArm
 from posse.logs.log import Log
 from posse.types import Array, ArrayLike, IntArray
 
@@ -43,64 +43,45 @@ def from_obp(
         Propensities are ``pscore``, else those of ``pi_b``. Where there are several positions, the position is a
         feature. ``action_context`` and ``expected_reward`` have no place in a log.
     """
+    import polars as pl
+
     missing = [key for key in ("n_rounds", "n_actions", "context", "action", "reward") if key not in feedback]
     if missing:
         raise InvalidValue(f"feedback needs {', '.join(map(repr, missing))}; it has {', '.join(map(repr, feedback))}")
     n_rounds = whole_number(_plain(feedback["n_rounds"]), "n_rounds", at_least=0)
     n_actions = whole_number(_plain(feedback["n_actions"]), "n_actions", at_least=1)
-    action = _whole(feedback["action"], "action", n_rounds, below=n_actions)
-    reward = _rows(feedback["reward"], "reward", n_rounds)
+    _require_shape(feedback["action"], "action", (n_rounds,))
+    action = labels(feedback["action"], "action", below=n_actions, error=UnknownArm)
     context = real_array(feedback["context"], "context")
     if context.ndim != 2 or context.shape[0] != n_rounds:
         raise ShapeError(f"context must have shape ({n_rounds}, n_features), but its shape is {context.shape}")
-    positions = feedback.get("position")
-    slots = None if positions is None else _whole(positions, "position", n_rounds)
-    labels = _labels(arms if arms is not None else feedback.get("arms"), n_actions)
-    probabilities = _probabilities(feedback.get("pi_b"), slots, n_rounds, n_actions)
-    pscore = feedback.get("pscore")
-    if pscore is not None:
-        propensity: Any = _rows(pscore, "pscore", n_rounds)
-    else:
-        propensity = None if probabilities is None else probabilities[np.arange(n_rounds), action]
+    positions = _positions(feedback.get("position"), n_rounds)
+    names = _different(arms if arms is not None else feedback.get("arms"), "arms", n_actions) or list(range(n_actions))
+    arm = pl.Series(names)
+    probabilities = _probabilities(feedback.get("pi_b"), positions, n_rounds, n_actions)
     column, tasks = _tasks(task if task is not None else feedback.get("task"), context, n_rounds)
-    names = _names(features if features is not None else feedback.get("features"), context.shape[1], column)
-    raw: dict[str, Any] = {name: context[:, place] for name, place in names.items()}
-    if slots is not None and np.unique(slots).size > 1:
+    places = _feature_columns(features if features is not None else feedback.get("features"), context.shape[1], column)
+    raw: dict[str, Any] = {name: context[:, place] for name, place in places.items()}
+    if positions is not None and np.unique(positions).size > 1:
         if POSITION in raw:
             raise InvalidValue(f"a feature is called {POSITION!r}, as the positions would be; call it otherwise")
-        raw[POSITION] = slots
-    family = _plain(feedback.get("reward_family"))
-    if family is None and np.asarray(feedback["reward"]).dtype == np.bool_:
-        family = "binary"
-    return _as_log(tasks, action, labels, probabilities, propensity, raw, reward, family)
-
-
-def _as_log(
-    tasks: Any,
-    action: IntArray,
-    labels: list[Any],
-    probabilities: Array | None,
-    propensity: Any,
-    raw: dict[str, Any],
-    reward: Array,
-    family: str | None,
-) -> Log:
-    import polars as pl
-
-    arms = pl.Series(labels)
-    n_rounds = action.size
+        raw[POSITION] = positions
     columns: dict[str, Any] = {
         "task": tasks,
-        "arm": arms.gather(pl.Series(action)),
-        "eligible": pl.select(pl.repeat(arms.implode().first(), n_rounds)).to_series(),
-        "reward": reward,
+        "arm": arm.gather(pl.Series(action)),
+        "eligible": pl.select(pl.repeat(arm.implode().first(), n_rounds)).to_series(),
+        "reward": _require_shape(feedback["reward"], "reward", (n_rounds,)),
     }
     if raw:
         columns["context"] = pl.DataFrame(raw).to_struct()
     if probabilities is not None:
         columns["probabilities"] = pl.Series(probabilities).arr.to_list()
-    if propensity is not None:
-        columns["propensity"] = propensity
+        columns["propensity"] = probabilities[np.arange(n_rounds), action]
+    if feedback.get("pscore") is not None:
+        columns["propensity"] = _require_shape(feedback["pscore"], "pscore", (n_rounds,))
+    family = _plain(feedback.get("reward_family"))
+    if family is None and np.asarray(feedback["reward"]).dtype == np.bool_:
+        family = "binary"
     return Log(columns, rewards=family)
 
 
@@ -128,15 +109,15 @@ def to_obp(log: Log) -> dict[str, Any]:
             raise InvalidValue(f"feature {name!r} is text, but contexts there are numbers; encode or drop it first")
         if features[name].null_count():
             raise InvalidValue(f"feature {name!r} has gaps, but contexts there are numbers; fill or drop it first")
-    labels = log.arms
-    numbers = pl.DataFrame({"label": pl.Series(labels, dtype=log.frame.schema["arm"]), "number": range(len(labels))})
+    arms = log.arms
+    numbers = pl.DataFrame({"label": pl.Series(arms, dtype=log.frame.schema["arm"]), "number": range(len(arms))})
     action = log.frame["arm"].replace_strict(numbers["label"], numbers["number"], return_dtype=pl.Int64)
     propensity = log.frame["propensity"]
     if 0 < propensity.null_count() < log.n_rows:
         raise InvalidValue("some propensities are known and others not; keep rows of one kind")
     return {
         "n_rounds": log.n_rows,
-        "n_actions": len(labels),
+        "n_actions": len(arms),
         "context": features.select(pl.all().cast(pl.Float64)).to_numpy().reshape(log.n_rows, features.width),
         "action": action.to_numpy().copy(),
         "position": None,
@@ -144,7 +125,7 @@ def to_obp(log: Log) -> dict[str, Any]:
         "pscore": None if propensity.null_count() else propensity.to_numpy().copy(),
         "pi_b": _pi_b(log, numbers),
         "task": np.asarray(log.frame["task"].to_list()),
-        "arms": np.asarray(labels),
+        "arms": np.asarray(arms),
         "features": np.asarray(log.features, dtype=np.str_),
         **({} if log.rewards == "number" else {"reward_family": log.rewards}),
     }
@@ -170,39 +151,33 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) and np.ndim(value) == 0 else value
 
 
-def _rows(value: Any, name: str, n_rounds: int) -> Array:
+def _require_shape(value: Any, name: str, shape: tuple[int, ...]) -> Array:
     result = real_array(value, name)
-    if result.shape != (n_rounds,):
-        raise ShapeError(f"{name} must have shape ({n_rounds},), but its shape is {result.shape}")
+    if result.shape != shape:
+        raise ShapeError(f"{name} must have shape {shape}, but its shape is {result.shape}")
     return result
 
 
-def _whole(value: Any, name: str, n_rounds: int, below: int | None = None) -> IntArray:
-    raw = np.asarray(value)
-    if raw.shape != (n_rounds,):
-        raise ShapeError(f"{name} must have shape ({n_rounds},), but its shape is {raw.shape}")
-    if raw.size and raw.dtype.kind not in "iu":
-        raise InvalidValue(f"{name} must be whole numbers, but its type is {raw.dtype}")
-    wrong = (raw < 0) | (raw >= below) if below is not None else raw < 0
+def _positions(value: Any, n_rounds: int) -> IntArray | None:
+    if value is None:
+        return None
+    positions = _require_shape(value, POSITION, (n_rounds,))
+    wrong = (positions < 0) | (positions != np.floor(positions))
     if wrong.any():
         row = int(np.argmax(wrong))
-        limit = f" and below {below}" if below is not None else ""
-        raise InvalidValue(f"{name} must be at least 0{limit}, but {raw[row]} came at row {row}")
-    return raw.astype(np.int64)
+        raise InvalidValue(f"position must be whole numbers of at least 0, but {positions[row]:g} came at row {row}")
+    return positions.astype(np.int64)
 
 
-def _labels(value: Any, n_actions: int) -> list[Any]:
-    if value is None:
-        return list(range(n_actions))
-    labels = np.asarray(value).tolist() if isinstance(value, np.ndarray) else list(value)
-    if len(labels) != n_actions or len(set(labels)) != n_actions:
-        raise ShapeError(
-            f"arms must be {n_actions} different labels, but {len(labels)} came, {len(set(labels))} different"
-        )
-    return labels
+def _different(value: Any, name: str, count: int) -> list[Any]:
+    """Return ``count`` different names; an empty list if none were given."""
+    names = [] if value is None else np.asarray(value).tolist() if isinstance(value, np.ndarray) else list(value)
+    if value is not None and (len(names) != count or len(set(names)) != count):
+        raise ShapeError(f"{name} must be {count} different names, but {len(names)} came, {len(set(names))} different")
+    return names
 
 
-def _probabilities(value: Any, slots: IntArray | None, n_rounds: int, n_actions: int) -> Array | None:
+def _probabilities(value: Any, positions: IntArray | None, n_rounds: int, n_actions: int) -> Array | None:
     if value is None:
         return None
     table = real_array(value, "pi_b")
@@ -212,9 +187,9 @@ def _probabilities(value: Any, slots: IntArray | None, n_rounds: int, n_actions:
         raise ShapeError(f"pi_b must have shape ({n_rounds}, {n_actions}, n_positions), but its shape is {table.shape}")
     if table.shape[2] == 1:
         return table[:, :, 0]
-    if slots is None or (slots >= table.shape[2]).any():
+    if positions is None or (positions >= table.shape[2]).any():
         raise InvalidValue(f"pi_b has {table.shape[2]} positions, but position does not say which one each round had")
-    return table[np.arange(n_rounds), :, slots]
+    return table[np.arange(n_rounds), :, positions]
 
 
 def _tasks(value: Any, context: Array, n_rounds: int) -> tuple[int | None, Any]:
@@ -234,14 +209,12 @@ def _tasks(value: Any, context: Array, n_rounds: int) -> tuple[int | None, Any]:
     return None, tasks
 
 
-def _names(value: Any, n_columns: int, without: int | None) -> dict[str, int]:
+def _feature_columns(value: Any, n_columns: int, without: int | None) -> dict[str, int]:
     """Return the column of every feature."""
     places = [place for place in range(n_columns) if place != without]
-    if value is None:
-        return {f"x{place}": place for place in places}
-    names = [str(name) for name in value]
-    if len(names) == n_columns and without is not None:
+    names = None if value is None else [str(name) for name in value]
+    if names is not None and len(names) == n_columns and without is not None:
         del names[without]
-    if len(names) != len(places) or len(set(names)) != len(names):
-        raise ShapeError(f"features must be {len(places)} different names, but {len(names)} came")
-    return dict(zip(names, places, strict=True))
+    return dict(
+        zip(_different(names, "features", len(places)) or [f"x{place}" for place in places], places, strict=True)
+    )

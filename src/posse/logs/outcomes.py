@@ -14,7 +14,7 @@ USUAL_COUNT = 10.0  # the mean of counts that are not 0, at most: amounts are la
 FEW_ROWS = 10  # of a table that may be a mere example
 
 
-def reward_looks(name: str) -> list[pl.Expr]:
+def reward_summary(name: str) -> list[pl.Expr]:
     """Return what is asked of a column of rewards, which may be in files that do not fit in memory."""
     import polars as pl
 
@@ -33,39 +33,39 @@ def reward_looks(name: str) -> list[pl.Expr]:
     ]
 
 
-def family_of_looks(
-    looks: dict[str, Any], *, truths: bool, asked: str | None, said: pl.Series | None
+def family_of_summary(
+    summary: dict[str, Any], *, truths: bool, asked: str | None, stated: pl.Series | None
 ) -> tuple[str, str]:
     """Return the family of rewards, and why, in words: as asked, as the table says, or by what was seen of them."""
     if asked is not None:
         return asked, "as asked"
-    if said is not None and len(names := said.drop_nulls().unique().to_list()) == 1:
+    if stated is not None and len(names := stated.drop_nulls().unique().to_list()) == 1:
         return str(names[0]), "as the table says"
     if truths:
         return "binary", "true or false (clicks)"
-    if not looks["others"]:
+    if not summary["others"]:
         return "binary", "only 0 and 1 (clicks)"
-    zeros, amount = looks["zeros"], looks["amount"] or 0.0
-    if looks["least"] == 0 and looks["whole"] and looks["most"] <= LARGEST_COUNT and amount <= USUAL_COUNT:
-        return "count", f"whole numbers from 0 to {looks['most']:.0f}"
-    if looks["least"] == 0 and zeros >= 0.5:
+    zeros, amount = summary["zeros"], summary["amount"] or 0.0
+    if summary["least"] == 0 and summary["whole"] and summary["most"] <= LARGEST_COUNT and amount <= USUAL_COUNT:
+        return "count", f"whole numbers from 0 to {summary['most']:.0f}"
+    if summary["least"] == 0 and zeros >= 0.5:
         return "number", f"looks like revenue: {zeros:.0%} are 0, the others {amount:.4g} on average"
-    return "number", f"from {looks['least']:.4g} to {looks['most']:.4g}"
+    return "number", f"from {summary['least']:.4g} to {summary['most']:.4g}"
 
 
-def require_rewards(looks: dict[str, Any], name: str, source: str) -> None:
+def require_rewards(summary: dict[str, Any], name: str, source: str) -> None:
     """Raise unless something can be learned from rewards."""
-    if looks["infinite"]:
+    if summary["infinite"]:
         raise NotFinite(
-            f"expected finite rewards in column {name!r} of {source}, got NaN or infinity in {looks['infinite']} rows; "
-            "leave the cell empty where there is no reward"
+            f"expected finite rewards in column {name!r} of {source}, got NaN or infinity in "
+            f"{summary['infinite']} rows; leave the cell empty where there is no reward"
         )
-    if looks["missing"] == looks["rows"]:
+    if summary["missing"] == summary["rows"]:
         raise InvalidValue(f"expected rewards in column {name!r} of {source}, got none; name another column")
-    if looks["least"] == looks["most"] and looks["rows"] >= FEW_ROWS and not looks["missing"]:
+    if summary["least"] == summary["most"] and summary["rows"] >= FEW_ROWS and not summary["missing"]:
         raise InvalidValue(
-            f"expected rewards that differ in column {name!r} of {source}, got {looks['least']:g} in all "
-            f"{looks['rows']:,} rows, from which no arm can be better; are rows without success missing?"
+            f"expected rewards that differ in column {name!r} of {source}, got {summary['least']:g} in all "
+            f"{summary['rows']:,} rows, from which no arm can be better; are rows without success missing?"
         )
 
 

@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from posse.checks import one_of
 from posse.errors import InvalidValue, NotFinite
-from posse.logs.columns import Asked, ColumnUse, Names, require_columns
+from posse.logs.columns import Asked, ColumnUse, Names, as_noun, require_columns, uses_of
 from posse.logs.files import read_log, recognise
+from posse.logs.findings import first_row, shown
 from posse.logs.jsonl import numbered_lines
-from posse.logs.log import Log
-from posse.logs.moments import moments_in
-from posse.logs.outcomes import FEW_ROWS, family_of_looks, numbers_of, require_rewards, reward_looks
-from posse.logs.rows import first_row, shown
+from posse.logs.log import Log, frame_of
+from posse.logs.outcomes import FEW_ROWS, family_of_summary, numbers_of, require_rewards, reward_summary
 from posse.logs.schema import ARM_FEATURES, COLUMNS, join_features
-from posse.logs.uses import uses_of
-from posse.tables import as_frame, suffix_of
+from posse.logs.times import recognised_times
+from posse.tables import suffix_of
 
 if TYPE_CHECKING:
     import polars as pl
 
 NESTED = {"context", "eligible", "probabilities", "expected_rewards", ARM_FEATURES, "task_features"}
-NOUNS = {"sold": "sale", "bought": "purchase", "purchased": "purchase", "clicked": "click", "converted": "conversion"}
-FIRST = 100  # lines that are looked at to tell a log from a table
+FIRST = 100  # lines that are read to recognise a log
 
 
 def read_table(
@@ -90,9 +88,7 @@ def read_table(
     if isinstance(source, str | Path) and (log := _log_in(Path(source), asked)) is not None:
         source = log
     if not isinstance(source, Log):
-        frame = as_frame(source)
-        if type(source).__module__.split(".")[0] == "pandas":
-            frame = _without_nan(frame)
+        frame = frame_of(source)
         if not is_log(frame.schema, asked):
             return _from_table(frame, asked, where, rewards, names)
         source = Log(_renamed(frame, asked))
@@ -130,7 +126,7 @@ def _keys(path: Path) -> set[str]:
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError):
-                return set()  # whoever reads a log says where the problem is
+                return set()  # reading it as a log says where the problem is
             keys |= row.keys() if isinstance(row, dict) else set()
         break
     return keys
@@ -142,7 +138,7 @@ def _has_columns_of_a_log(columns: set[str], asked: Asked) -> bool:
 
 
 def is_log(schema: Any, asked: Asked) -> bool:
-    """Whether a table has what only logs of posse have, or nothing that they have not."""
+    """Return whether a table has what only logs of posse have, or nothing that they have not."""
     import polars as pl
 
     nested = any(isinstance(schema.get(name), pl.Struct | pl.List) for name in NESTED)
@@ -169,14 +165,7 @@ def _with_features(log: Log, asked: Asked) -> Log:
     return replace(log, frame=log.frame.with_columns(join_features(chosen, log.n_rows).alias("context")))
 
 
-def _without_nan(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a table with nulls for NaN, which is how pandas says missing."""
-    import polars as pl
-
-    return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
-
-
-def settled(log: Log, missing: str | None, absent: float | None) -> Log:
+def with_missing_rewards(log: Log, missing: str | None, absent: float | None) -> Log:
     """Return a log after a decision about its rows without a reward.
 
     Parameters
@@ -218,7 +207,7 @@ def missing_rewards(missing: str | None, absent: float | None, count: int, n_row
 
 
 def _from_table(frame: pl.DataFrame, asked: Asked, source: str, rewards: str | None, names: Names | None) -> Log:
-    """Return a table of anybody's as a log, after all that could be wrong with it was looked at."""
+    """Return a checked table as a log."""
     import polars as pl
 
     if not frame.width:
@@ -236,9 +225,9 @@ def _from_table(frame: pl.DataFrame, asked: Asked, source: str, rewards: str | N
     }
     require_choices(made["arm"].unique(), made["arm"].name, source)
     _require_tasks(made["task"], source)
-    looks = _require_rewards(made["reward"], source)
-    said = frame["reward_family"] if "reward_family" in of_logs else None
-    family, why = family_of_looks(looks, truths=made["reward"].dtype == pl.Boolean(), asked=rewards, said=said)
+    summary = _require_rewards(made["reward"], source)
+    stated = frame["reward_family"] if "reward_family" in of_logs else None
+    family, why = family_of_summary(summary, truths=made["reward"].dtype == pl.Boolean(), asked=rewards, stated=stated)
     if "propensity" in columns:
         made["propensity"] = _probabilities(columns["propensity"], source)
     if "time" in columns:
@@ -251,18 +240,17 @@ def _from_table(frame: pl.DataFrame, asked: Asked, source: str, rewards: str | N
     table = table.with_columns(join_features(features, frame.height).alias("context"))
     words = {role: f"{made[role].n_unique():,} different" for role in ("task", "arm")}
     uses = [replace(use, note=words.get(use.use, use.note)) for use in with_family(uses, family, why)]
-    return Log(table, rewards=family, names=names or names_of(asked), columns=tuple(uses))
+    return Log(
+        table,
+        rewards=family,
+        names=names or Names(*map(as_noun, (asked.task, asked.arm, asked.reward))),
+        columns=tuple(uses),
+    )
 
 
 def with_family(uses: Sequence[ColumnUse], family: str, why: str) -> list[ColumnUse]:
     """Return uses of columns of which the rewards say what they are."""
     return [replace(use, note=f"{family}, {why}") if use.use == "reward" else use for use in uses]
-
-
-def names_of(asked: Asked) -> Names:
-    """Return the names of columns as words for task, arm and reward, of which sentences need nouns."""
-    task, arm, reward = (name.replace("_", " ") for name in (asked.task, asked.arm, asked.reward))
-    return Names(task, arm, NOUNS.get(reward.lower(), reward))
 
 
 def labels_of(column: pl.Series, role: str, source: str) -> pl.Series:
@@ -310,9 +298,9 @@ def require_choices(arms: pl.Series, name: str, source: str) -> None:
 
 def _require_rewards(rewards: pl.Series, source: str) -> dict[str, Any]:
     """Return what was seen of rewards; raise unless something can be learned from them."""
-    looks = rewards.to_frame().select(reward_looks(rewards.name)).row(0, named=True)
-    require_rewards(looks, rewards.name, source)
-    return looks
+    summary = rewards.to_frame().select(reward_summary(rewards.name)).row(0, named=True)
+    require_rewards(summary, rewards.name, source)
+    return summary
 
 
 def _require_tasks(tasks: pl.Series, source: str) -> None:
@@ -344,16 +332,16 @@ def _as_in_logs(column: pl.Series) -> pl.Series:
     import polars as pl
 
     if column.name == "reward_time":
-        moments = moments_in(column, named=True)
-        return moments if isinstance(moments, pl.Series) else pl.Series([None] * column.len())
+        times = recognised_times(column, named=True)
+        return times if isinstance(times, pl.Series) else pl.Series([None] * column.len())
     return column.cast(pl.Int64() if column.name == "ranking_place" else pl.String(), strict=False)
 
 
 def _times(column: pl.Series, source: str) -> pl.Series:
-    moments = moments_in(column, named=True)
-    if isinstance(moments, str):
-        raise InvalidValue(f"expected times in column {column.name!r} of {source}, got {moments}; write 2026-01-31")
-    return column if moments is None else moments
+    times = recognised_times(column, named=True)
+    if isinstance(times, str):
+        raise InvalidValue(f"expected times in column {column.name!r} of {source}, got {times}; write 2026-01-31")
+    return column if times is None else times
 
 
 def _finite(column: pl.Series, source: str) -> pl.Series:

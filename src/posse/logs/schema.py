@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import InvalidValue
-from posse.logs.rows import BadRow, first_row, shown
+from posse.logs.findings import BadRow, first_row, shown
 from posse.logs.times import as_times
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ COLUMNS = (
     "ranking_place",
 )
 ARM_FEATURES = "arm_features"
-"""What a catalogue knew about eligible arms: a list per feature, in their order. Other logs have no such column."""
+"""Features of the eligible arms of a catalogue: a list per feature, in their order. Other logs have no such column."""
 REQUIRED = ("task", "arm", "reward")
 NUMBER_LISTS = ("probabilities", "expected_rewards")  # of the eligible arms, in the same order
 LABEL = "must be text or a whole number below 2**63"
@@ -54,10 +54,10 @@ def log_frame(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """
     import polars as pl
 
-    lacking = [name for name in REQUIRED if name not in table.columns]
-    if lacking:
+    missing = [name for name in REQUIRED if name not in table.columns]
+    if missing:
         raise InvalidValue(
-            f"a log needs the columns {', '.join(REQUIRED)}, but {', '.join(map(repr, lacking))} is not among "
+            f"a log needs the columns {', '.join(REQUIRED)}, but {', '.join(map(repr, missing))} is not among "
             f"{', '.join(map(repr, table.columns)) or 'none'}"
         )
     n_rows = table.height
@@ -304,7 +304,7 @@ def _from_objects(values: pl.Series, name: str) -> pl.Series:
             if kind != first:
                 raise BadRow(f"feature {key!r} is {kind} here, but {first} in row {where}; make it one kind", row)
     if kinds:
-        # Mappings of one kind per feature, which were kept as objects for another reason, such as huge numbers.
+        # Mappings of one kind per feature, which Polars holds as objects for another reason, such as huge numbers.
         key, (kind, row) = next(iter(kinds.items()))
         raise BadRow(f"feature {key!r} is {kind} that no column holds", row)
     return empty(values, pl.Null())
@@ -338,8 +338,8 @@ def _refuse_type(values: pl.Series, name: str, expected: str, *types: type) -> N
     if values.dtype == pl.Object():
         # A mixed column: the first value that is wrong in itself, else the first that is not like those before it.
         entries = [(row, value) for row, value in enumerate(values) if value is not None]
-        odd = [row for row, value in entries if type(value) not in types]
-        odd += [row for row, value in entries if type(value) is not type(entries[0][1])]
-        if odd:
-            raise BadRow(f"{name} {expected}, but {shown(values[odd[0]])} came", odd[0])
+        wrong = [row for row, value in entries if type(value) not in types]
+        wrong += [row for row, value in entries if type(value) is not type(entries[0][1])]
+        if wrong:
+            raise BadRow(f"{name} {expected}, but {shown(values[wrong[0]])} came", wrong[0])
     _refuse(values.is_not_null(), values, name, expected)

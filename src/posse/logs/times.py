@@ -1,11 +1,11 @@
-"""Moments as they stand in tables and files, as UTC with microseconds."""
+"""Times in tables and files: read as UTC with microseconds, written, and recognised in columns that nobody named."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from posse.logs.rows import BadRow, first_row, shown
+from posse.logs.findings import BadRow, first_row, shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,6 +15,11 @@ READ = "%Y-%m-%dT%H:%M:%S%.fZ"
 PLAIN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:[0-5]\d(\.\d+)?Z$"  # what READ reads right; it would also take second 60
 EXPECTED = "a time must be ISO 8601 such as '2026-01-31T12:00:00Z', or seconds since 1970"
 EARLIEST, LATEST = -62_135_596_800, 253_402_300_800  # seconds from 1970 to the years 1 and 10000
+DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")
+CLOCKS = ("%H:%M", "%H:%M:%S%.f", "%H:%M:%S%.f%#z")
+FRACTIONS = (1, 10**3, 10**6, 10**9)  # of a second: s, ms, us, ns
+USUAL_FIRST, USUAL_LAST = 631_152_000, 4_102_444_800  # seconds from 1970 to 1990 and to 2100
+LOOKED_AT = 100  # values of text that are tried first
 
 
 def as_times(values: pl.Series, name: str) -> pl.Series:
@@ -70,14 +75,14 @@ def _from_text(values: pl.Series, name: str) -> pl.Series:
     if rest.is_empty():
         return result
     # Other forms of ISO 8601 are rare enough to be read one by one.
-    moments = []
+    times = []
     for row, text in zip(rest.to_list(), values.gather(rest).to_list(), strict=True):
         try:
             moment = datetime.fromisoformat(text)
-            moments.append(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
+            times.append(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
         except (ValueError, OverflowError):
             raise BadRow(f"{name} is {shown(text)}, but {EXPECTED}", row) from None
-    return result.scatter(rest, pl.Series(moments, dtype=result.dtype))
+    return result.scatter(rest, pl.Series(times, dtype=result.dtype))
 
 
 def _from_seconds(values: pl.Series, name: str) -> pl.Series:
@@ -100,3 +105,65 @@ def _require(right: pl.Series, values: pl.Series, name: str, expected: str) -> N
 def as_text(times: pl.Series) -> pl.Series:
     """Return times as text in ISO 8601 with microseconds and Z."""
     return times.dt.strftime(WRITTEN)
+
+
+def recognised_times(column: pl.Series, *, named: bool) -> pl.Series | str | None:
+    """Return the times of a column, why it has times that cannot be read, or None if it has none.
+
+    Parameters
+    ----------
+    column : polars.Series
+    named : bool
+        Whether its name says that these are times, so that numbers may be seconds since 1970 in any order.
+    """
+    import polars as pl
+
+    dtype = column.dtype
+    if dtype.is_temporal():
+        return column if isinstance(dtype, pl.Date | pl.Datetime) else "a time of day or a duration"
+    if dtype == pl.String():
+        return _recognised_text(column)
+    if dtype.is_numeric() and not dtype.is_decimal():
+        return _recognised_numbers(column, named=named)
+    return None
+
+
+def _recognised_text(column: pl.Series) -> pl.Series | str | None:
+    forms = [form for form in _forms() if _parsed(column.drop_nulls().head(LOOKED_AT), form) is not None]
+    found = [(form, times) for form in forms if (times := _parsed(column, form)) is not None]
+    if not found:
+        return None
+    if len(found) > 1 and not (found[0][1] == found[1][1]).all():
+        return "a date of which day or month comes first"
+    return found[0][1]
+
+
+def _forms() -> list[str]:
+    return [*DAYS, *(f"{day}{between}{clock}" for day in DAYS for clock in CLOCKS for between in (" ", "T"))]
+
+
+def _parsed(column: pl.Series, form: str) -> pl.Series | None:
+    """Return text as times in UTC if all of it has this form."""
+    import polars as pl
+
+    result = column.str.to_datetime(form, time_unit="us", strict=False)
+    if not result.count() or result.null_count() > column.null_count():
+        return None
+    zone = result.dtype.time_zone if isinstance(result.dtype, pl.Datetime) else None
+    return result if zone else result.dt.replace_time_zone("UTC")
+
+
+def _recognised_numbers(column: pl.Series, *, named: bool) -> pl.Series | None:
+    import polars as pl
+
+    values = column.drop_nulls()
+    if named and column.dtype.is_integer() and values.is_between(19_900_101, 20_991_231).all():
+        return _parsed(column.cast(pl.String()), "%Y%m%d")
+    ordered = values.is_sorted() and values.n_unique() > 0.5 * values.len()
+    if not (named or (ordered and column.dtype.is_integer())):
+        return None
+    for parts in FRACTIONS:
+        if values.is_between(USUAL_FIRST * parts, USUAL_LAST * parts).all():
+            micro = (column.cast(pl.Float64()) * (10**6 / parts)).round().cast(pl.Int64())
+            return micro.cast(pl.Datetime("us", "UTC"))
+    return None

@@ -41,20 +41,20 @@ class LogWriter:
         self._cut_torn_line()
 
     def _cut_torn_line(self) -> None:
-        """Take away half a line at the end: a crash cut it off before anyone was told that it was written."""
+        """Take away half a line at the end: a crash cut it off before the call returned."""
         with self.path.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
-            kept = size
-            while kept > 0:
-                start = max(kept - 65536, 0)
+            whole = size
+            while whole > 0:
+                start = max(whole - 65536, 0)
                 stream.seek(start)
-                newline = stream.read(kept - start).rfind(b"\n")
+                newline = stream.read(whole - start).rfind(b"\n")
                 if newline >= 0:
-                    kept = start + newline + 1
+                    whole = start + newline + 1
                     break
-                kept = start
-        if kept < size:
-            os.ftruncate(self._file, kept)
+                whole = start
+        if whole < size:
+            os.ftruncate(self._file, whole)
 
     def __call__(self, records: list[Record]) -> None:
         """Add records: all of them, or none if the disk is full."""
@@ -68,7 +68,7 @@ class LogWriter:
                     written += os.write(self._file, data[written:])
             except BaseException as error:
                 if size is not None:
-                    # Half a line would spoil all that comes after it.
+                    # Half a line would make all that comes after it unreadable.
                     os.ftruncate(self._file, size)
                 if not isinstance(error, OSError):
                     raise

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.logs import Log
     from posse.logs.menus import Menus
-    from posse.offline.rankings import Rankings
+    from posse.offline.reading import Rankings
 
 Predictors = tuple[Array, Array | None]
 
@@ -30,7 +30,7 @@ AGREE = 1e-4  # what rounding to 32-bit floats and few digits may take from prob
 
 @dataclass(slots=True, eq=False)
 class Fits:
-    """What was learned from folds of a log, so that a policy and the model that judges it are learned once.
+    """Models learned from folds of a log, so that a policy and the model it is evaluated with are learned once.
 
     Parameters
     ----------

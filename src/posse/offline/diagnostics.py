@@ -1,7 +1,8 @@
-"""Whether a log can answer: how far the target is from what was logged, and reasons to say nothing."""
+"""Diagnose whether a log can answer: how far the target is from what was logged, and reasons to refuse."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ from posse.offline.intervals import effective_size, jackknife
 from posse.types import Array
 
 CURVE = tuple(float(share) for share in np.geomspace(1e-3, 1.0, 31))
-"""Shares of the rows, heaviest first, at which the concentration of the weights is kept."""
+"""Shares of the rows, heaviest first, at which the concentration of the weights is measured."""
 
 NEVER = 1e-9  # mass that rounding may leave on arms that cannot be chosen
 
@@ -90,13 +91,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """How well a log speaks about a target.
+    """Overlap of a log and a target, and the weights of its rows.
 
     Parameters
     ----------
     rows, tasks : int
     effective_rows : float
-        ``(sum of weights)^2 / sum of weights^2``: so many rows logged by the target itself would say as much.
+        ``(sum of weights)^2 / sum of weights^2``: this number of rows logged by the target itself would say as much.
     largest_weight : float
     largest_share : float
         Of all weight, carried by the row with the largest.
@@ -132,7 +133,7 @@ class Diagnostics:
 
     @property
     def is_log_itself(self) -> bool:
-        """Whether every weight is 1: the target is what made the log."""
+        """True if every weight is 1: the target is what made the log."""
         return self.largest_weight == 1 and self.effective_rows == self.rows
 
 
@@ -169,9 +170,8 @@ def diagnose(
     )
 
 
-def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limits: Limits) -> list[Refusal]:
-    """Return why a log cannot speak about a target; nothing if it can."""
-    reasons = []
+def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limits: Limits) -> Iterator[Refusal]:
+    """Yield why a log cannot speak about a target; nothing if it can."""
     explore = (
         "log with an evaluation budget, so that every eligible arm is chosen now and then, or ask for a target nearer "
         "to the log"
@@ -181,58 +181,47 @@ def refusals(found: Diagnostics, data: LoggedBandit, probabilities: Array, limit
         row = int(lost.max(axis=1).argmax())
         # Arms of a catalogue are other ones in every row.
         worst = data.label(row, int((lost.sum(axis=0) if data.menus is None else lost[row]).argmax()))
-        reasons.append(
-            Refusal(
-                "no-overlap",
-                f"{_percent(1 - found.supported)} of the target's decisions are arms that the log could never have "
-                f"chosen there, above all {worst!r}",
-                explore,
-            )
+        yield Refusal(
+            "no-overlap",
+            f"{_percent(1 - found.supported)} of the target's decisions are arms that the log could never have "
+            f"chosen there, above all {worst!r}",
+            explore,
         )
     never = _never_taken(data, probabilities)
     if never is not None:
-        reasons.append(
-            Refusal(
-                "arm-never-taken",
-                f"the target takes {never[0]!r} in {_percent(never[1])} of its decisions, but the log never took it",
-                explore,
-            )
+        yield Refusal(
+            "arm-never-taken",
+            f"the target takes {never[0]!r} in {_percent(never[1])} of its decisions, but the log never took it",
+            explore,
         )
     if found.effective_rows < limits.min_effective_rows:
-        reasons.append(
-            Refusal(
-                "few-effective-rows",
-                f"{found.rows} rows are worth {found.effective_rows:.1f} rows of the target, less than "
-                f"{limits.min_effective_rows:g}",
-                f"a longer log; or {explore}",
-            )
+        yield Refusal(
+            "few-effective-rows",
+            f"{found.rows} rows are worth {found.effective_rows:.1f} rows of the target, less than "
+            f"{limits.min_effective_rows:g}",
+            f"a longer log; or {explore}",
         )
     else:
-        reasons += few_rewards(data, found.effective_rewards, limits)
+        yield from few_rewards(data, found.effective_rewards, limits)
     if found.largest_share > limits.max_weight_share:
-        reasons.append(
-            Refusal(
-                "one-heavy-row",
-                f"one row carries {_percent(found.largest_share)} of all weight (weight {found.largest_weight:.3g}), "
-                f"more than {_percent(limits.max_weight_share)}",
-                f"{explore}; clip weights if a bias is acceptable",
-            )
+        yield Refusal(
+            "one-heavy-row",
+            f"one row carries {_percent(found.largest_share)} of all weight (weight {found.largest_weight:.3g}), "
+            f"more than {_percent(limits.max_weight_share)}",
+            f"{explore}; clip weights if a bias is acceptable",
         )
     off = found.mean_weight - 1
     if found.tasks > 1 and abs(off) > limits.mean_weight_tolerance:
         quantile = float(stdtrit(found.tasks - 1, 1 - limits.mean_weight_chance / 2))
         # Not `>=`: without any spread, a mean that is off is off for sure.
         if not abs(off) <= quantile * found.mean_weight_se:
-            reasons.append(
-                Refusal(
-                    "mean-weight",
-                    f"the mean weight is {found.mean_weight:.3f} with standard error {found.mean_weight_se:.2g}, but "
-                    "it must be 1: propensities are not the probabilities with which arms were drawn, or the log could "
-                    "not have chosen what the target does",
-                    "find out how propensities were computed; posse log check may say where they are wrong",
-                )
+            yield Refusal(
+                "mean-weight",
+                f"the mean weight is {found.mean_weight:.3f} with standard error {found.mean_weight_se:.2g}, but "
+                "it must be 1: propensities are not the probabilities with which arms were drawn, or the log could "
+                "not have chosen what the target does",
+                "find out how propensities were computed; posse log check may say where they are wrong",
             )
-    return reasons
 
 
 def few_rewards(data: LoggedBandit, effective: float, limits: Limits) -> list[Refusal]:
@@ -256,41 +245,32 @@ def few_rewards(data: LoggedBandit, effective: float, limits: Limits) -> list[Re
     ]
 
 
-def spoiling_refusals(data: LoggedBandit, limits: Limits) -> list[Refusal]:
-    """Return why a log would spoil any evaluation: what it lacks, and too few rewards for any target."""
+def refusals_of_log(data: LoggedBandit, limits: Limits) -> list[Refusal]:
+    """Return why no target at all can be evaluated: what the log lacks, and too few rewards."""
     reasons = []
-    lacking = {
-        "reward": data.rows_without_reward,
-        "propensity": data.rows_without_propensity,
-        "place-above": data.rows_without_place_above,
-    }
-    remedy = {
-        "place-above": "keep all places of a ranking in the log, also those without a reward",
-        "reward": "wait until rewards are in, or leave out recent decisions; if no reward means 0: --absent-reward 0",
-        "propensity": "log the probability of the arm taken with every decision",
-    }
-    for what, count in lacking.items():
+    for what, count, remedy in (
+        ("reward", data.rows_without_reward,
+         "wait until rewards are in, or leave out recent decisions; if no reward means 0: --absent-reward 0"),
+        ("propensity", data.rows_without_propensity,
+         "log the probability of the arm taken with every decision"),
+        ("place-above", data.rows_without_place_above,
+         "keep all places of a ranking in the log, also those without a reward"),
+    ):  # fmt: skip
         share = count / (data.n_rows + data.rows_left_out)
         if share > limits.max_missing:
-            reasons.append(
-                Refusal(
-                    f"missing-{what}",
-                    f"{_percent(share)} of the rows have no {what.replace('-', ' ')}, more than "
-                    f"{_percent(limits.max_missing)}: those that have one may not be like the others",
-                    remedy[what],
-                )
+            reason = (
+                f"{_percent(share)} of the rows have no {what.replace('-', ' ')}, more than "
+                f"{_percent(limits.max_missing)}: those that have one may not be like the others"
             )
+            reasons.append(Refusal(f"missing-{what}", reason, remedy))
     return reasons or few_rewards(data, data.effective_rewards(np.ones(data.n_rows)), limits)
 
 
 def _never_taken(data: LoggedBandit, probabilities: Array) -> tuple[object, float] | None:
     """Return an arm that the target takes and the log never took, if it could have been expected to."""
-    taken = np.bincount(data.arms, minlength=data.n_arms) > 0
-    share = probabilities.mean(axis=0)
-    if data.probabilities is not None:
-        # Known probabilities say more than what chance made of them.
+    if data.probabilities is not None:  # which say more than what chance made of them
         return None
-    lost = np.where(taken, 0.0, share)
+    lost = np.where(np.bincount(data.arms, minlength=data.n_arms) > 0, 0.0, probabilities.mean(axis=0))
     arm = int(lost.argmax())
     return (data.arm_labels[arm], float(lost[arm])) if lost[arm] > NEVER else None
 

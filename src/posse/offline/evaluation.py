@@ -1,4 +1,4 @@
-"""The question that logs are kept for: would another policy have earned more."""
+"""Evaluate policies from a log that another policy made: would they have earned more."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from posse.families import family_of
 from posse.fleet.catalogue import Catalogue
 from posse.logs.reading import read_table
 from posse.offline.data import LoggedBandit
-from posse.offline.diagnostics import Limits, Refusal, spoiling_refusals
+from posse.offline.diagnostics import Limits, Refusal, refusals_of_log
 from posse.offline.estimators import ESTIMATORS, LABELS, NEED_MODEL, Contributions
-from posse.offline.folds import FOLDS, deal_folds
 from posse.offline.intervals import Estimate, IntervalRule
-from posse.offline.judge import Choices, Judged, judge, judge_replay
 from posse.offline.learned import Learned
-from posse.offline.model import predicted_rewards
-from posse.offline.parts import enough_tasks, group_rows, task_rows
+from posse.offline.model import FOLDS, deal_folds, predicted_rewards
+from posse.offline.per_target import (
+    Choices,
+    TargetResult,
+    enough_tasks,
+    evaluate_replay,
+    evaluate_target,
+    group_rows,
+    task_rows,
+)
 from posse.offline.replay import Replay
 from posse.offline.report import Evaluation, TargetReport, make_table
 from posse.offline.targets import Always, Fleet, Target, as_target
@@ -34,11 +40,11 @@ if TYPE_CHECKING:
     from posse.features import FeatureSpec
     from posse.logs import Log
 
-SPOILS = ("reward-missing-by-arm",)  # warnings of a log's check that forbid an evaluation
-BEARABLE = ("propensity-missing", "feature-absent")  # errors that few of the rows may have, or that are of no concern
+FORBIDDING = ("reward-missing-by-arm",)  # warnings of a log's check that forbid an evaluation
+TOLERATED = ("propensity-missing", "feature-absent")  # errors that few of the rows may have, or that are of no concern
 MISREAD = ("unknown-columns", "no-features")  # notes that mean the log may not be what its owner thinks
 NOT_OF_CATALOGUES = (Always, Learned, Replay)  # they need arms that are there in every row
-OUR_OWN = ("tiny-propensities", "zero-probabilities", "reward-missing")  # warnings that are judged here
+CHECKED_HERE = ("tiny-propensities", "zero-probabilities", "reward-missing")  # warnings about what limits are for
 
 
 def evaluate(
@@ -79,7 +85,7 @@ def evaluate(
     confidence : float
         Of the intervals.
     folds : int
-        For what is learned from the log and judged by it.
+        For what is learned from the log and results by it.
     clip : float, optional
         Weights above this are cut to it. Not by default: it trades variance for bias.
     limits : Limits, optional
@@ -118,9 +124,9 @@ def evaluate(
         log = read_table(log)
         if rewards is not None:
             log = replace(log, rewards="number")  # what was asked for is asked of the rewards below
-        spoiled, notes = _findings(log)
-        if spoiled:
-            return _refused_log(log, names, spoiled, notes, _settings(choices, rules))
+        refusals, notes = _findings(log)
+        if refusals:
+            return _refused_log(log, names, refusals, notes, _settings(choices, rules))
         data = LoggedBandit.from_log(log, features, groups)
     if data.menus is not None:
         choices, notes = _for_catalogues(choices, [*chosen, baseline], estimators is None, notes)
@@ -131,28 +137,33 @@ def evaluate(
     def model() -> Array:
         return predicted_rewards(data, deal_folds(data.tasks, folds=choices.folds, seed=choices.seed))
 
-    spoiling = tuple(spoiling_refusals(data, rules))
+    of_log = tuple(refusals_of_log(data, rules))
     data.fits.begin = progress
-    judged = []
+    results = []
     for one in (*chosen, *([] if baseline is None else [baseline])):
         if progress is not None:
             progress(f"estimating what {one.name} would have earned")
-        if spoiling:
-            result = Judged(TargetReport(name=one.name, refusals=spoiling))
+        if of_log:
+            result = TargetResult(TargetReport(name=one.name, refusals=of_log))
         elif isinstance(one, Replay):
-            result = judge_replay(one, data, choices, rules)
+            result = evaluate_replay(one, data, choices, rules)
         else:
-            result = judge(one, data, choices, rules, model)
+            result = evaluate_target(one, data, choices, rules, model)
         if isinstance(one, Fleet) and not isinstance(log, LoggedBandit):
             result = _with_its_own_past(result, one, log)
-        judged.append(result)
+        results.append(result)
     if progress is not None:
         progress("computing intervals")
-    return _assemble(data, judged, baseline is not None, choices, rules, notes)
+    return _assemble(data, results, baseline is not None, choices, rules, notes)
 
 
 def _assemble(
-    data: LoggedBandit, judged: list[Judged], paired: bool, choices: Choices, limits: Limits, notes: tuple[str, ...]
+    data: LoggedBandit,
+    results: list[TargetResult],
+    paired: bool,
+    choices: Choices,
+    limits: Limits,
+    notes: tuple[str, ...],
 ) -> Evaluation:
     """Return the tables of an evaluation."""
     over_tasks = enough_tasks(data.tasks, limits)
@@ -161,8 +172,8 @@ def _assemble(
         notes = (*notes, f"{few} very tasks, not about tasks like them")
     rule = IntervalRule(confidence=choices.confidence, family=data.reward_family, over_tasks=over_tasks)
     table, differences, by_task, by_group = [], [], [], []
-    base = judged[-1] if paired else None
-    for one in judged:
+    base = results[-1] if paired else None
+    for one in results:
         name = one.report.name
         count = data.effective_rewards(one.weights) if one.estimates else 0.0
         for estimator, rows in one.estimates.items():
@@ -200,7 +211,7 @@ def _assemble(
         rows_without_reward=data.rows_without_reward,
         rows_without_propensity=data.rows_without_propensity,
         on_policy=own,
-        targets=tuple(one.report for one in judged),
+        targets=tuple(one.report for one in results),
         notes=tuple(dict.fromkeys(notes)),
         table=make_table("table", table),
         differences=make_table("differences", differences),
@@ -218,7 +229,7 @@ def _too_near(data: LoggedBandit, name: str, against: str, apart: float, limits:
     )
 
 
-def _with_its_own_past(result: Judged, target: Fleet, log: Log) -> Judged:
+def _with_its_own_past(result: TargetResult, target: Fleet, log: Log) -> TargetResult:
     """Refuse a fleet that made the log, or learned from the fleet that did, before it was frozen."""
     made = target.posse.made(log.frame["decision_id"].to_list())
     if not made:
@@ -228,28 +239,28 @@ def _with_its_own_past(result: Judged, target: Fleet, log: Log) -> Judged:
         f"this fleet, or one it learned from, made {made} of these decisions, so it may have learned their rewards",
         "judge it by a log of another fleet or of a later time, or ask about learned:KEY, which is cross-fitted",
     )
-    return Judged(replace(result.report, refusals=(refusal, *result.report.refusals)))
+    return TargetResult(replace(result.report, refusals=(refusal, *result.report.refusals)))
 
 
 def _findings(log: Log) -> tuple[tuple[Refusal, ...], tuple[str, ...]]:
     """Return what spoils any evaluation of a log, and what to keep in mind."""
     from posse.logs import check_log
 
-    spoiled, notes = [], []
+    refusals, notes = [], []
     for finding in check_log(log):
-        if finding.code in SPOILS or (finding.severity == "error" and finding.code not in BEARABLE):
-            spoiled.append(Refusal(finding.code, finding.message, finding.what_to_do))
-        elif (finding.severity == "warning" and finding.code not in OUR_OWN) or finding.code in MISREAD:
+        if finding.code in FORBIDDING or (finding.severity == "error" and finding.code not in TOLERATED):
+            refusals.append(Refusal(finding.code, finding.message, finding.what_to_do))
+        elif (finding.severity == "warning" and finding.code not in CHECKED_HERE) or finding.code in MISREAD:
             notes.append(finding.message)
     if log.n_rows and log.frame["propensity"].null_count() == log.n_rows and not log.frame["probabilities"].count():
-        spoiled.append(
+        refusals.append(
             Refusal(
                 "no-propensities",
                 "the log has no propensities: nobody can say how often other arms would have been taken",
                 "log the probability of the arm taken with every decision",
             )
         )
-    return tuple(spoiled), tuple(notes)
+    return tuple(refusals), tuple(notes)
 
 
 def _for_catalogues(
@@ -277,7 +288,7 @@ def _for_catalogues(
 
 
 def _refused_log(
-    log: Log, names: list[str], spoiled: tuple[Refusal, ...], notes: tuple[str, ...], settings: Settings
+    log: Log, names: list[str], refusals: tuple[Refusal, ...], notes: tuple[str, ...], settings: Settings
 ) -> Evaluation:
     no_reward = log.frame["reward"].null_count() if log.n_rows else 0
     nan = float("nan")
@@ -291,7 +302,7 @@ def _refused_log(
         rows_without_reward=no_reward,
         rows_without_propensity=log.frame["propensity"].null_count(),
         on_policy=Estimate(nan, nan),
-        targets=tuple(TargetReport(name=name, refusals=spoiled) for name in names),
+        targets=tuple(TargetReport(name=name, refusals=refusals) for name in names),
         notes=notes,
         **{name: make_table(name, []) for name in ("table", "differences", "by_task", "by_group")},
     )

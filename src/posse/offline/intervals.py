@@ -193,9 +193,9 @@ def _within(tasks: IntArray, parts: list[Contributions]) -> float:
     pulls: Array = np.zeros(tasks.size)
     for sign, part in zip((1.0, -1.0), parts, strict=False):
         expected = part.value * part.denominator
-        kept = _without_rounding(part.numerator - expected, np.abs(part.numerator) + np.abs(expected))
+        pull = _without_rounding(part.numerator - expected, np.abs(part.numerator) + np.abs(expected))
         with np.errstate(divide="ignore", invalid="ignore"):
-            pulls += sign * kept / part.denominator.sum()
+            pulls += sign * pull / part.denominator.sum()
     count = np.bincount(tasks)
     inner = pulls - (np.bincount(tasks, pulls) / np.maximum(count, 1))[tasks]
     many = count > 1

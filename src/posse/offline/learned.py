@@ -13,8 +13,7 @@ from posse.families import FAMILIES, Rewards
 from posse.kernels.rule import score_probabilities_rows
 from posse.model import Posterior, Prior, Statistics, estimate_prior, posterior
 from posse.offline.data import LoggedBandit, Predictors
-from posse.offline.folds import FOLDS, deal_folds
-from posse.offline.model import cross_fitted, predictors, predictors_of
+from posse.offline.model import FOLDS, cross_fitted, deal_folds, predictors, predictors_of
 from posse.policies import make_policy
 from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.types import Array, IntArray

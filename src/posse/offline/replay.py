@@ -1,9 +1,9 @@
-"""What a policy would have earned that learns as it goes: rejection replay.
+"""Evaluate a policy that learns as it goes by rejection replay.
 
 Rows of the log are offered to the policy one after the other. It sees task and context and chooses; if it chooses what
-the log shows, the row is kept, the policy learns its reward, and that is a step of its life; else the row is passed
-over. Of the rows that agree only a part is kept, in proportion to ``smallest propensity / propensity``, so that every
-choice of the policy is kept equally often, as if arms had been logged uniformly. The rows that are kept are then a fair
+the log shows, the row is taken, the policy learns its reward, and that is a step of its life; else the row is passed
+over. Of the rows that agree only a part is taken, in proportion to ``smallest propensity / propensity``, so that every
+choice of the policy is taken equally often, as if arms had been logged uniformly. So the rows that are taken are a fair
 sample of what the policy would have met.
 
 References
@@ -54,26 +54,26 @@ class Replay:
         data : LoggedBandit
             Every arm must be eligible in every row: policies choose among all of them.
         seed : int
-            Of the policy's decisions and of which rows are kept.
+            Of the policy's decisions and of which rows are taken.
         """
         if not data.eligible.all():
             raise InvalidValue(
                 "replay needs logs in which every arm is always eligible: policies choose among all arms"
             )
         n = data.n_rows
-        keep_below = smallest_propensity(data) / data.propensities
+        take_below = smallest_propensity(data) / data.propensities
         policy = self._factory(
             n_tasks=data.n_tasks, n_arms=data.n_arms, n_features=data.contexts.shape[1], **self._settings
         )
         decisions, thinning = (np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(2))
-        kept = thinning.random(n) < keep_below
+        taken = thinning.random(n) < take_below
         accepted = np.zeros(n, dtype=np.bool_)
         step = 1
         for row in range(n):
             task, context = int(data.tasks[row]), data.contexts[row]
             # A decision that is passed over leaves no trace, but the next one has its own draws.
             arm = policy.choose(task, context, step, decisions)
-            if kept[row] and arm == data.arms[row]:
+            if taken[row] and arm == data.arms[row]:
                 policy.update(task, arm, context, float(data.rewards[row]))
                 accepted[row] = True
                 step += 1
@@ -95,7 +95,7 @@ class Replayed:
 
     @property
     def steps(self) -> int:
-        """How many rows were kept."""
+        """Number of rows that were taken."""
         return int(self.accepted.sum())
 
     @property

@@ -1,4 +1,4 @@
-"""What an evaluation says: diagnostics first, then numbers, or the reasons why there are none."""
+"""The result of an evaluation: diagnostics first, then numbers, or the reasons why there are none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EvaluationRefused(InvalidValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetReport:
-    """Whether and how well the log speaks about one target.
+    """Diagnostics of one target, and reasons if it was refused.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class TargetReport:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Evaluation:
-    """What a log says about policies that did not make it.
+    """Values of policies that did not make the log, estimated from it.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Evaluation:
 
     @property
     def refused(self) -> bool:
-        """Whether there is a target without numbers."""
+        """True if there is a target without numbers."""
         return any(target.refusals for target in self.targets)
 
     def estimate(self, target: str | None = None, estimator: str = "dr") -> Estimate:

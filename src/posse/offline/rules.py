@@ -52,7 +52,7 @@ class Rule:
 
     @property
     def takes_arms(self) -> bool:
-        """Whether the function asks for the eligible arms: it has three parameters that must be given."""
+        """True if the function asks for the eligible arms: it has three parameters that must be given."""
         try:
             parameters = signature(self.function)
             parameters.bind(None, None, None)
@@ -77,9 +77,9 @@ class Rule:
         result = np.zeros((data.n_rows, data.n_arms))
         for row, (task, context) in enumerate(zip(data.tasks.tolist(), contexts, strict=True)):
             arms = (_eligible(data, row),) if self.takes_arms else ()
-            said = self.function(data.task_labels[task], context, *arms)
+            answer = self.function(data.task_labels[task], context, *arms)
             place = data.columns(row)
-            for arm, probability in (said if isinstance(said, Mapping) else {said: 1.0}).items():
+            for arm, probability in (answer if isinstance(answer, Mapping) else {answer: 1.0}).items():
                 if arm not in place:
                     raise _unknown(self.name, arm, row, place)
                 result[row, place[arm]] = probability

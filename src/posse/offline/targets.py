@@ -28,7 +28,7 @@ class Target(Protocol):
 
     @property
     def name(self) -> str:
-        """How tables and figures call it."""
+        """Its name in tables and figures."""
 
     def probabilities(self, data: LoggedBandit) -> Array:
         """Return how likely it would choose each arm in each row, shape (n_rows, n_arms)."""
@@ -73,7 +73,7 @@ class Always:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What made the log: its value is the mean reward."""
+    """The policy that made the log: its value is the mean reward."""
 
     name: str = "logged"
 

@@ -1,4 +1,4 @@
-"""An evaluation in words."""
+"""Print an evaluation in words."""
 
 from __future__ import annotations
 

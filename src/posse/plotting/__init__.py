@@ -2,9 +2,9 @@
 
 from posse.plotting.intervals import Interval, plot_intervals
 from posse.plotting.offline import plot_evaluation
-from posse.plotting.palette import style_of
 from posse.plotting.population import plot_population, plot_task
 from posse.plotting.regret import plot_regret
+from posse.plotting.style import style_of
 
 __all__ = [
     "Interval",

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from textwrap import fill
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from posse.checks import number
 from posse.errors import InvalidValue
-from posse.plotting.palette import METHODS
-from posse.plotting.scales import drawable, limits_of, set_scale
-from posse.plotting.sheet import Footer, arrange
-from posse.plotting.style import GREY_INK, INK, TEXT_SIZE, check_figure_paths, report_look, save_figure
-from posse.plotting.words import short_number, text_width
+from posse.plotting.style import GREY_INK, INK, METHODS, SMALL_TEXT_SIZE, check_figure_paths, report_look, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-WIDTH = 210.0  # of the axes, in points
-ROW = 15.0
-INDENT = 9.0
-BASELINE = -0.36 * TEXT_SIZE  # so that capitals stand in the middle of a row
+ROW, WIDTH, MARGIN = 0.22, 6.0, 1.0  # inches
+NOTE = 16  # characters of a note per inch
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -77,32 +73,19 @@ def plot_intervals(
         raise InvalidValue("there is nothing to draw: pass at least one interval")
     number(reference, "reference", above=0.0 if log_x else -math.inf)
     lines = lines_of(rows)
-    drawn = {place: line for place, line in enumerate(lines) if isinstance(line, Interval)}
-    numbers = numbers_of(list(drawn.values()))
-    # A narrower font leaves a gap at the right edge, where it does no harm.
-    right = 12 + max(text_width(text, TEXT_SIZE - 0.5) for text in numbers)
     with report_look() as plt:
-        figure = plt.figure()
-        axes = figure.add_axes((0, 0, 1, 1))
-        ends = np.array([[row.value, row.low, row.high] for row in rows], dtype=np.float64)
-        set_scale(axes, "x", limits_of(np.append(ends, reference), log=log_x, margin=0.05), log=log_x, n_ticks=6)
-        axes.set_ylim(len(lines) - 0.4, -0.6)
-        axes.grid(False, axis="y")
-        axes.spines["left"].set_visible(False)
+        figure, axes = plt.subplots(figsize=(WIDTH, ROW * len(lines) + MARGIN), layout="constrained")
+        axes.set_xscale("log" if log_x else "linear")
         axes.axvline(reference, color=GREY_INK, linewidth=1.0, zorder=2)
-        for (place, row), text in zip(drawn.items(), numbers, strict=True):
-            _draw_interval(axes, place, row, log=log_x)
-            write_beside(axes, place, text)
-        name_rows(axes, lines)
+        draw_intervals(axes, lines, lambda row: METHODS[row.label][0] if row.label in METHODS else INK)
         axes.set_xlabel(x_label)
-        footer = Footer(styles={}, kind="line", note=note)
-        arrange(figure, [[axes]], width=WIDTH, height=ROW * (len(lines) + 0.2), right=[right], footer=footer)
+        write_note(figure, note, WIDTH)
         save_figure(figure, paths)
         plt.close(figure)
 
 
 def numbers_of(rows: Sequence[Interval]) -> list[str]:
-    """Return what is printed beside each row, all with the digits that a usual interval needs.
+    """Return the numbers beside each row, all with the digits that a usual interval needs.
 
     Examples
     --------
@@ -116,11 +99,9 @@ def numbers_of(rows: Sequence[Interval]) -> list[str]:
     decimals = min(max(math.ceil(0.3 - math.log10(float(np.median(halves)))), 0), 5) if halves.size else 2
 
     def shown(value: float) -> str:
-        if math.isinf(value):
-            return "∞" if value > 0 else "−∞"
-        if not math.isfinite(value) or (value != 0 and abs(value) < 0.5 * 10.0**-decimals) or abs(value) >= 1e5:
-            return short_number(value)
-        return f"{value:.{decimals}f}".replace("-", "−")
+        plain = value == 0 or 0.5 * 10.0**-decimals <= abs(value) < 1e5
+        text = f"{value:.{decimals}f}" if plain else f"{value:.3g}".replace("inf", "∞")
+        return text.replace("-", "−")
 
     return [
         "no value" if math.isnan(row.value) else f"{shown(row.value)} [{shown(row.low)}, {shown(row.high)}]"
@@ -128,66 +109,52 @@ def numbers_of(rows: Sequence[Interval]) -> list[str]:
     ]
 
 
-def lines_of(rows: Sequence[Interval]) -> list[Interval | str | None]:
-    """Rows with their headings; None is an empty line."""
-    lines: list[Interval | str | None] = []
+def lines_of(rows: Sequence[Interval]) -> list[Interval | str]:
+    """Return rows with the headings of their groups, each with an empty line before it."""
+    lines: list[Interval | str] = []
     for group in dict.fromkeys(row.group for row in rows):
         if group:
-            lines += [None, group] if lines else [group]
+            lines += ["", group] if lines else [group]
         lines += [row for row in rows if row.group == group]
     return lines
 
 
-def _draw_interval(axes: Axes, place: int, row: Interval, *, log: bool) -> None:
-    colour = METHODS[row.label][0] if row.label in METHODS else INK
+def draw_intervals(axes: Axes, lines: Sequence[Interval | str], colour_of: Callable[[Interval], str]) -> None:
+    """Draw a point and a whisker per row, names at the left and numbers at the right."""
+    rows = [(place, line) for place, line in enumerate(lines) if isinstance(line, Interval)]
+    log = axes.get_xscale() == "log"
+    ends = np.array([[row.value, row.low, row.high] for _, row in rows], dtype=np.float64)
+    ends[~np.isfinite(ends) | (log & (ends <= 0))] = np.nan
+    places = [place for place, _ in rows]
+    for column in ends.T:  # invisible: they say how far the axis must reach
+        axes.plot(column, places, linestyle="none")
     left, right = axes.get_xlim()
-    value, low, high = (float(end) for end in drawable([row.value, row.low, row.high], log=log))
-    if not math.isnan(row.low) and not math.isnan(row.high):
-        from_x, to_x = left if math.isnan(low) else low, right if math.isnan(high) else high
-        axes.plot([from_x, to_x], [place, place], color=colour, linewidth=1.5, solid_capstyle="butt", zorder=3)
-        arrow: dict[str, Any] = {"color": colour, "markersize": 5, "markeredgewidth": 0, "clip_on": False, "zorder": 3}
-        if math.isnan(low):
-            axes.plot([left], [place], "<", **arrow)
-        if math.isnan(high):
-            axes.plot([right], [place], ">", **arrow)
-    if not math.isnan(value):
+    for (place, row), (value, low, high) in zip(rows, ends, strict=True):
+        colour = colour_of(row)
+        if not (math.isnan(row.low) or math.isnan(row.high)):
+            whisker = [left if math.isnan(low) else low, right if math.isnan(high) else high]
+            axes.plot(whisker, [place] * 2, color=colour, linewidth=1.5, solid_capstyle="butt", zorder=3)
+            for end, at, arrow in ((low, left, "<"), (high, right, ">")):
+                if math.isnan(end):
+                    axes.plot([at], [place], arrow, color=colour, markersize=5, clip_on=False, zorder=3)
         axes.plot([value], [place], "o", color=colour, markersize=5, markeredgewidth=0, zorder=4)
+    for (place, _), text in zip(rows, numbers_of([row for _, row in rows]), strict=True):
+        axes.text(1.03, place, text, transform=axes.get_yaxis_transform(), va="center_baseline")
+    axes.set_xlim(left, right)
+    if log:
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("{x:g}" if right < 10 * left else "")
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.grid(False, axis="y")
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_yticks(range(len(lines)), [line.label if isinstance(line, Interval) else line for line in lines])
+    for label, line in zip(axes.get_yticklabels(), lines, strict=True):
+        label.set_fontweight("normal" if isinstance(line, Interval) else "bold")
 
 
-def write_beside(axes: Axes, place: int, text: str) -> None:
-    """Write to the right of a row."""
-    axes.annotate(
-        text,
-        xy=(1, place),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(10, BASELINE),
-        textcoords="offset points",
-        va="baseline",
-        fontsize=TEXT_SIZE - 0.5,
-        annotation_clip=False,
-    )
-
-
-def name_rows(axes: Axes, lines: Sequence[Interval | str | None]) -> None:
-    """Write the names of intervals and groups at the left."""
-    named = [(place, line) for place, line in enumerate(lines) if line is not None]
-    indent = INDENT if any(isinstance(line, str) for line in lines) else 0.0
-    words = [line.label if isinstance(line, Interval) else line for _, line in named]
-    bold = [not isinstance(line, Interval) for _, line in named]
-    widths = [
-        text_width(text, TEXT_SIZE, bold=heavy) + (0.0 if heavy else indent)
-        for text, heavy in zip(words, bold, strict=True)
-    ]
-    # Names begin on one vertical, so a narrower font only moves their ends away from the axes.
-    for (place, _), text, heavy in zip(named, words, bold, strict=True):
-        axes.annotate(
-            text,
-            xy=(0, place),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(-max(widths) - 10 + (0.0 if heavy else indent), BASELINE),
-            textcoords="offset points",
-            va="baseline",
-            fontweight="bold" if heavy else "normal",
-            annotation_clip=False,
-        )
-    axes.set_yticks([])
+def write_note(figure: Figure, note: str | None, width: float) -> None:
+    """Write small print below a figure of some inches; its own line breaks stay."""
+    if note:
+        text = "\n".join(fill(line, round(NOTE * width)) for line in note.splitlines())
+        figure.supxlabel(text, x=0.01, ha="left", fontsize=SMALL_TEXT_SIZE, color=GREY_INK)

@@ -1,4 +1,4 @@
-"""How tasks differ: the coefficients that vary most between them, and one task beside the others."""
+"""Draw how tasks differ: the coefficients that vary most between them, and one task beside the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regret over time."""
+"""Draw regret over time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posse.plotting.palette import styles_of
-from posse.plotting.style import look, save_figure, spread_apart
+from posse.plotting.style import look, save_figure, spread_apart, styles_of
 from posse.simulation.results import SimulationResult
 
 

@@ -1,7 +1,8 @@
-"""Which arm is best in which task, and how sure that is."""
+"""Say which arm is best in which task and how sure that is, and which tasks are far from the population."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from posse.fleet.expecting import (
     CONFIDENCE,
     Beliefs,
     average_contexts,
+    context_spread,
     expected_rewards,
     over_contexts,
     predictors_at,
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 SURE = CONFIDENCE  # from which on an arm counts as the best one
 REACH = float(ndtri((1 + CONFIDENCE) / 2))  # standard deviations of an interval to either side
+BY_CHANCE = 0.5  # pairs of task and arm so far out that a fleet as large as this would have by chance
+MOST_UNUSUAL = 10  # that are listed
+LEAST_TASKS = 5  # fewer have no population to be far from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,12 +77,12 @@ class Best:
 
     @property
     def sureness(self) -> Array:
-        """How likely that arm is the best one."""
+        """The probability that this arm is the best one."""
         return np.take_along_axis(self.probability, self.arm[:, None], axis=1)[:, 0]
 
     @property
     def sure(self) -> BoolArray:
-        """Whether that is likely enough to say so."""
+        """True where that is likely enough to say so."""
         return self.sureness >= SURE
 
 
@@ -90,7 +95,7 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
     tasks : list of str or int, optional
         Default: all.
     contexts : ndarray of shape (n_tasks, n_columns), optional
-        The encoded context at which each task is looked at. Default: its average one.
+        The encoded context of each task. Default: its average one.
     """
     if tasks is None:
         tasks = list(fleet.tasks)
@@ -121,3 +126,79 @@ def best_of(fleet: Fleet, tasks: list[Label] | None = None, contexts: Array | No
         typical_predictor=typical_predictor,
         loss=improvement(beliefs.mean, beliefs.sd),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Unusual:
+    """One task that is unlike the others.
+
+    Parameters
+    ----------
+    task, arm : str or int
+        The arm is the one in which the task is furthest from the population.
+    mean, typical : float
+        What the arm is expected to earn there, and in a typical task with the same average context.
+    distance : float
+        Their difference, in standard deviations between tasks.
+    feature : str or None
+        The feature whose weight makes most of the difference from situation to situation, where that is more than the
+        difference in the average one; None if the level differs most.
+    """
+
+    task: Label
+    arm: Label
+    mean: float
+    typical: float
+    distance: float
+    feature: str | None
+
+
+def distances(best: Best) -> Array:
+    """Return how far every task is from the population in every arm, in standard deviations between tasks.
+
+    A task is as far as its rewards say and no further: one without any is at 0.
+    """
+    typical = best.typical_predictor
+    result: Array = (best.predictor.mean - typical.mean) / np.where(typical.sd > 0, typical.sd, np.inf)
+    return result
+
+
+def unusual_tasks(fleet: Fleet, best: Best) -> list[Unusual]:
+    """Return the tasks that are further out than chance would put any of them, the furthest first."""
+    if len(best.tasks) < LEAST_TASKS:
+        return []
+    away = distances(best)
+    limit = -float(ndtri(BY_CHANCE / away.size / 2))
+    arm = np.abs(away).argmax(axis=1)
+    furthest = np.take_along_axis(away, arm[:, None], axis=1)[:, 0]
+    difference = np.take_along_axis(best.predictor.mean - best.typical_predictor.mean, arm[:, None], axis=1)[:, 0]
+    order = np.argsort(-np.abs(furthest), kind="stable")
+    spread = context_spread(fleet)
+    return [
+        Unusual(
+            best.tasks[task],
+            best.arms[arm[task]],
+            float(best.mean[task, arm[task]]),
+            float(best.typical_mean[task, arm[task]]),
+            float(furthest[task]),
+            _differs_in(fleet, spread, best.tasks[task], best.arms[arm[task]], abs(difference[task])),
+        )
+        for task in order.tolist()
+        if abs(furthest[task]) > limit
+    ]
+
+
+def _differs_in(fleet: Fleet, spread: Array, task: Label, arm: Label, level: float) -> str | None:
+    """Return the feature in which an arm of a task differs most from the population, None if that is its level.
+
+    By how much the feature moves the difference from situation to situation: coefficients cannot be compared one by
+    one, since a level may be spread over the categories of a feature.
+    """
+    own, typical = fleet.coefficients(task), fleet.coefficients(unused_task(fleet.tasks))
+    off = own.mean[arm] - typical.mean[arm]
+    moved = {
+        name: math.sqrt(max(float(off[first:last] @ spread[first:last, first:last] @ off[first:last]), 0.0))
+        for name, (_, first, last) in zip(fleet.features.names, fleet.features._layout, strict=True)
+    }
+    furthest = max(moved, key=moved.__getitem__, default=None)
+    return furthest if furthest is not None and moved[furthest] > level else None

@@ -1,4 +1,4 @@
-"""What the policy learned from a log would earn, what the log and the best single arm earn; or why nobody can say."""
+"""Estimate what the learned policy, the log and the best single arm earn; or say why nobody can."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.offline import Estimate, Evaluation, Learned, Logged, LoggedBandit, Refusal, Uniform, evaluate
-from posse.offline.folds import FOLDS, deal_folds
+from posse.offline.model import FOLDS, deal_folds
 from posse.offline.targets import as_target
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class Way:
 
     @property
     def known(self) -> bool:
-        """Whether there is a number."""
+        """True if there is a number."""
         return math.isfinite(self.value.value) and math.isfinite(self.uplift.value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gains:
-    """What a log says about ways to choose.
+    """Estimated earnings of several ways to choose, from one log.
 
     Parameters
     ----------

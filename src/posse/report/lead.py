@@ -1,4 +1,4 @@
-"""What the page opens with: one sentence about the gain and one picture, or why there is none and what is needed."""
+"""Write the opening of the page: one sentence about the gain and one picture, or why there is none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """What the page opens with.
+    """The opening of the page.
 
     Parameters
     ----------

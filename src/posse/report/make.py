@@ -15,13 +15,13 @@ from posse.fleet.expecting import average_contexts, rewards_of_tasks, rewards_va
 from posse.fleet.posse import Posse
 from posse.fleet.views import own_shares_in
 from posse.logs import Log, Names, read_table
-from posse.logs.reading import settled
-from posse.report.best import Best, best_of
+from posse.logs.columns import as_noun
+from posse.logs.reading import with_missing_rewards
+from posse.report.best import Best, Unusual, best_of, unusual_tasks
 from posse.report.gains import gains_of
 from posse.report.report import Report
 from posse.report.stopping import Stopping, stopping_of
-from posse.report.unusual import Unusual, unusual_tasks
-from posse.report.words import as_noun, one
+from posse.report.words import one
 
 if TYPE_CHECKING:
     from posse.families import Rewards
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from posse.types import Array, IntArray
 
 LISTED = 400  # tasks on the page; the table has more
-MOST_TASKS = 10_000  # that are looked at: shares of tasks are then known to a percent
-ROWS_AHEAD = 2400  # contexts at which exploration is looked at, over all tasks
+MOST_TASKS = 10_000  # that are examined: shares of tasks are then known to a percent
+ROWS_AHEAD = 2400  # contexts at which exploration is weighed, over all tasks
 MOST_CONTEXTS = 8  # of one task
 
 
@@ -73,7 +73,7 @@ def make_report(
     rewards : {"number", "binary", "count"}, optional
         What rewards of the log are, for a fleet that learns from it. Default: what the log says.
     seed : int
-        Of the folds of the reward model, and of the contexts that are looked at.
+        Of the folds of the reward model, and of the contexts at which exploration is weighed.
     progress : callable, optional
         Called with the name of every stage before it starts.
 
@@ -106,7 +106,7 @@ def make_report(
     if not fleet.tasks:
         raise InvalidValue("expected a fleet with tasks, got one that has decided nothing and learned nothing")
     begin("looking at every task")
-    tasks = _looked_at(fleet)
+    tasks = _tasks_to_examine(fleet)
     at = _average(fleet, tasks, log)
     best = best_of(fleet, tasks, at)
     unusual = unusual_tasks(fleet, best)
@@ -121,7 +121,7 @@ def make_report(
 
         log = replace(log, rewards=fleet.rewards)  # who learned from it knows best
         absent = overview.pending_reward if absent_reward is None else absent_reward
-        log = settled(log, None, absent)
+        log = with_missing_rewards(log, None, absent)
         begin("checking the log")
         log_findings = check_log(log)
         begin("estimating what was gained")
@@ -149,7 +149,7 @@ def make_report(
     )
 
 
-def _looked_at(fleet: Fleet) -> list[Label]:
+def _tasks_to_examine(fleet: Fleet) -> list[Label]:
     """Return all tasks; of very many, some that are evenly picked and those with the most rewards."""
     tasks = list(fleet.tasks)
     if len(tasks) <= MOST_TASKS:
@@ -208,10 +208,9 @@ def _listed(best: Best, unusual: list[Unusual]) -> IntArray:
     if order.size <= LISTED:
         return order
     position = {task: place for place, task in enumerate(best.tasks)}
-    odd = {position[found.task] for found in unusual[: LISTED // 4]}
-    room = LISTED - len(odd)
-    kept = set(order[:room].tolist()) | odd
-    return np.array([task for task in order.tolist() if task in kept], dtype=np.int64)
+    always = {position[found.task] for found in unusual[: LISTED // 4]}
+    listed = set(order[: LISTED - len(always)].tolist()) | always
+    return np.array([task for task in order.tolist() if task in listed], dtype=np.int64)
 
 
 def _table(best: Best) -> Any:

@@ -1,4 +1,4 @@
-"""How a log went over time: how often each arm was taken, and what was earned."""
+"""Count how often each arm was taken over time, and what was earned."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 MOST_BINS = 40
 HOUR, DAY = 3600, 86_400
-STRETCHES = (60, 300, 900, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 7 * DAY, 28 * DAY, 91 * DAY, 364 * DAY)
+BIN_SECONDS = (60, 300, 900, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 7 * DAY, 28 * DAY, 91 * DAY, 364 * DAY)
 FEWEST = 10  # rewards from which on an interval is given
 REACH = float(ndtri((1 + CONFIDENCE) / 2))  # standard errors to either side
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OverTime:
-    """A log in stretches of time; NaN where there is too little to tell.
+    """A log in bins of time; NaN where there is too little to tell.
 
     Parameters
     ----------
-    stretch : int
+    bin_seconds : int
         Seconds of each.
     start : ndarray of shape (n,)
-        When each begins, in seconds since the epoch; stretches without decisions are left out.
+        When each begins, in seconds since the epoch; bins without decisions are left out.
     arms : list
     decisions, rewards : ndarray of shape (n, n_arms)
         How often each arm was taken, and how many of these have a reward.
@@ -41,7 +41,7 @@ class OverTime:
         Mean reward of all decisions, with its interval.
     """
 
-    stretch: int
+    bin_seconds: int
     start: Array
     arms: list[Label]
     decisions: Array
@@ -53,14 +53,14 @@ class OverTime:
 
 
 def over_time(log: Log, arms: list[Label]) -> OverTime:
-    """Return how a log went, in at most 40 stretches of a round length.
+    """Return how a log went, in at most 40 bins of a round length.
 
     Parameters
     ----------
     log : Log
         Rows without a time are left out.
     arms : list
-        In the order in which they are told; others are left out.
+        In the order of the answer; others are left out.
     """
     import polars as pl
 
@@ -69,10 +69,10 @@ def over_time(log: Log, arms: list[Label]) -> OverTime:
     n_arms = len(arms)
     if not time.size:
         none, nothing = np.empty(0), np.empty((0, n_arms))
-        return OverTime(STRETCHES[0], none, arms, nothing, nothing, nothing, none, none, none)
+        return OverTime(BIN_SECONDS[0], none, arms, nothing, nothing, nothing, none, none, none)
     span = time.max() - time.min()
-    stretch = next((one for one in STRETCHES if span / one <= MOST_BINS - 1), STRETCHES[-1])
-    numbers, place = np.unique(np.floor(time / stretch).astype(np.int64), return_inverse=True)
+    bin_seconds = next((one for one in BIN_SECONDS if span / one <= MOST_BINS - 1), BIN_SECONDS[-1])
+    numbers, place = np.unique(np.floor(time / bin_seconds).astype(np.int64), return_inverse=True)
     n = numbers.size
     position = {arm: k for k, arm in enumerate(arms)}
     arm = np.array([position.get(one, -1) for one in frame["arm"].to_list()], dtype=np.int64)
@@ -94,8 +94,8 @@ def over_time(log: Log, arms: list[Label]) -> OverTime:
     variance = _ratio(column(known, (reward - earned[place]) ** 2), count - 1)
     reach = np.where(count >= FEWEST, REACH * np.sqrt(_ratio(variance, count)), np.nan)
     return OverTime(
-        stretch=stretch,
-        start=np.asarray(numbers * float(stretch), dtype=np.float64),
+        bin_seconds=bin_seconds,
+        start=np.asarray(numbers * float(bin_seconds), dtype=np.float64),
         arms=arms,
         decisions=table(named),
         rewards=rewards,

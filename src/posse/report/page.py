@@ -12,9 +12,9 @@ import numpy as np
 
 from posse._version import __version__
 from posse.fleet.expecting import CONFIDENCE as BELIEVED
+from posse.report.best import MOST_UNUSUAL
 from posse.report.gains import CONFIDENCE
 from posse.report.lead import Bar, lead_of
-from posse.report.unusual import LISTED as MOST_UNUSUAL
 from posse.report.words import SPACE, Words, count, in_their_words, many, one, sureness
 
 if TYPE_CHECKING:

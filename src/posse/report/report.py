@@ -1,4 +1,4 @@
-"""What a report holds, before it becomes a page."""
+"""The values of a report, before they become a page."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from posse.fleet.labels import Label
     from posse.logs import Names
     from posse.logs.findings import Finding
-    from posse.report.best import Best
+    from posse.report.best import Best, Unusual
     from posse.report.gains import Gains
     from posse.report.stopping import Stopping
-    from posse.report.unusual import Unusual
     from posse.types import Array, IntArray
 
 
@@ -54,11 +53,11 @@ class Report:
     own_share : ndarray
         Weight of own data of these tasks: 0 if all is borrowed and 1 if nothing is, averaged over arms.
     varies : bool
-        Whether rewards differ at all; nothing can be told apart otherwise.
+        Whether rewards differ at all; otherwise no arm is better than another.
     from_log : bool
         Whether there was no fleet and one was learned from the log.
     table : polars.DataFrame
-        What :meth:`posse.fleet.Posse.expected_many` says, of all tasks; of more than 10,000, of those looked at.
+        What :meth:`posse.fleet.Posse.expected_many` says, of all tasks; of more than 10,000, of those examined.
     """
 
     title: str

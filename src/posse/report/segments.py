@@ -1,4 +1,4 @@
-"""Which arm is best in which situations: for every category of a feature, and every range of a number."""
+"""Find the arm that is best in each situation: for every category of a feature, and every range of a number."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Segment:
 def segments_of(fleet: Fleet, log: Log) -> list[Segment]:
     """Return the best arm in every segment of the log, feature by feature; nothing for a log of other features.
 
-    Every decision is looked at with its own task and context, by what the fleet believes now.
+    Every decision counts with its own task and context, by what the fleet believes now.
 
     Parameters
     ----------

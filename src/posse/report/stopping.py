@@ -1,6 +1,6 @@
-r"""Whether exploration still pays: what it may still gain over the coming decisions, against what it costs.
+r"""Decide whether exploration still pays: what it may still gain over the coming decisions, against what it costs.
 
-Whoever stops now takes in every context the arm with the highest mean, for good. Knowing every arm would earn more by
+Who stops now takes in every context the arm with the highest mean, for good. Knowing every arm would earn more by
 
 .. math:: E[\max_k \theta_k] - \max_k E[\theta_k]
 
@@ -17,7 +17,7 @@ same expectation with :math:`r_k` in place of :math:`s_k` is the expected value 
 .. math:: (N - n)\, \mathrm{EVSI}(n) - n\, c, \qquad c = \sum_k p_k (\max_j m_j - m_k),
 
 and the best :math:`n` is what the report says. Two ways to explore are weighed, as the fleet does now and by taking
-arms as often as they are likely to be best (Thompson sampling), since a fleet that has all but settled on an arm may
+arms as often as they are likely to be best (Thompson sampling), since a fleet that has all but decided for an arm may
 have stopped too early; the better one counts. Both are lower bounds: a task also learns from the others, and a policy
 explores less as it learns.
 
@@ -52,7 +52,7 @@ BLOCK = 2_000_000  # numbers that are held at a time
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stopping:
-    """What going on with exploration is worth; one entry per task.
+    """The worth of going on with exploration; one entry per task.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Stopping:
 
     @property
     def pays(self) -> BoolArray:
-        """Whether exploring gains more than a hundredth of what the best arm gains over random choice."""
+        """True where exploring gains more than a hundredth of what the best arm gains over random choice."""
         return np.asarray(self.gain > NEGLIGIBLE * self.coming * self.advantage)
 
 
@@ -154,8 +154,8 @@ def _rivals(mean: Array, sd: Array) -> tuple[Array, Array]:
     spread = np.hypot(sd, sd[rows, best][:, None])
     behind = (mean[rows, best][:, None] - mean) / np.where(spread > 0, spread, 1e-300)
     behind[rows, best] = -np.inf
-    kept = np.argpartition(behind, MOST_RIVALS - 1, axis=1)[:, :MOST_RIVALS]
-    return np.take_along_axis(mean, kept, axis=1), np.take_along_axis(sd, kept, axis=1)
+    nearest = np.argpartition(behind, MOST_RIVALS - 1, axis=1)[:, :MOST_RIVALS]
+    return np.take_along_axis(mean, nearest, axis=1), np.take_along_axis(sd, nearest, axis=1)
 
 
 def _integrated(mean: Array, sd: Array) -> Array:

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 
 SPACE = "\N{NO-BREAK SPACE}"  # a number and its unit stay together
 MOST_DECIMALS = 8
-NOUNS = {  # of columns that say whether something was done
-    "bought": "purchase", "booked": "booking", "clicked": "click", "converted": "conversion", "opened": "opening",
-    "ordered": "order", "paid": "payment", "purchased": "purchase", "sold": "sale", "subscribed": "subscription",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How rewards are written: so many decimals, in per cent or with a unit.
+    """Format of rewards: decimals, and per cent or a unit.
 
     Parameters
     ----------
@@ -97,20 +93,6 @@ def sureness(probability: float) -> str:
         return f">{SPACE}99.9{SPACE}%" if probability > 0.5 else f"<{SPACE}0.1{SPACE}%"
     percent = 100 * probability
     return f"{percent:.1f}{SPACE}%" if percent > 99 or percent < 1 else f"{percent:.0f}{SPACE}%"
-
-
-def as_noun(name: str) -> str:
-    """Return the noun that the name of a column stands for.
-
-    Examples
-    --------
-    >>> [as_noun(name) for name in ("sold", "clicked", "store_id", "offer", "person/people", "id")]
-    ['sale', 'click', 'store', 'offer', 'person/people', 'id']
-    """
-    words = name.replace("_", " ").split(" ")
-    if len(words) > 1 and words[-1].lower() in ("id", "name"):
-        words = words[:-1]
-    return NOUNS.get(" ".join(words).lower(), " ".join(words))
 
 
 def one(noun: str) -> str:

@@ -10,10 +10,10 @@ import polars as pl
 
 from posse.fleet.expecting import CONFIDENCE
 from posse.logs.writer import moment
+from posse.report.best import distances
 from posse.report.gains import ONE_ARM, RANDOM
 from posse.report.over_time import over_time
 from posse.report.segments import Segment, segments_of
-from posse.report.unusual import distances
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet
@@ -103,7 +103,7 @@ def _over_time(fleet: Fleet, log: Log) -> dict[str, Any]:
         }
         for i in range(found.start.size)
     ]
-    return {"stretch": found.stretch, "arms": arms, "entries": entries}
+    return {"stretch": found.bin_seconds, "arms": arms, "entries": entries}
 
 
 def _arms(fleet: Fleet, log: Log, report: Report) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from posse.logs import Log, check_log
-from posse.logs.checks.calibration import LIMIT, distance
+from posse.logs.checks.overlap import LIMIT, distance
 
 NAMES = {"propensity-calibration", "weights-mean-high", "weights-mean-low"}
 

@@ -3,8 +3,8 @@ import polars as pl
 import pytest
 
 from posse.logs import Log
-from posse.logs.checks import measures
-from posse.logs.checks.measures import EDGES, measure
+from posse.logs.checks import view as measures
+from posse.logs.checks.view import EDGES, measure
 
 
 def raw_route(log):

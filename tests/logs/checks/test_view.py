@@ -26,11 +26,11 @@ def test_probabilities_stand_in_for_propensities():
 def test_a_finding_counts_rows_and_shows_the_first():
     view = View(LOG)
 
-    some = view.finding("c", "note", "m", pl.Series([None, True, True, False]), "w")
-    assert (some.rows, some.example) == (2, "row 1")
-    none = view.finding("c", "note", "m", pl.Series([False] * 4), "w")
-    assert (none.rows, none.example) == (0, None)
-    assert view.finding("c", "note", "m", pl.Series([True] * 4), "w").example == "row 0, decision 'd'"
+    for mask in ([None, True, True, False], [False] * 4, [True] * 4):
+        view.add("c", "note", "m", pl.Series(mask), "w")
+
+    found = [(finding.rows, finding.example) for finding in view.findings]
+    assert found == [(2, "row 1"), (4, "row 0, decision 'd'")]
 
 
 def test_features_are_those_of_the_log_or_those_asked_for():

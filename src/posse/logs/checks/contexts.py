@@ -1,12 +1,10 @@
-"""Checks of features: gaps, constants, changes of type, and features that know the reward."""
+"""Checks of features, and of where the rows come from: tasks, policies, versions, columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from posse.logs.checks.view import View, share
-from posse.logs.findings import Finding
 
 if TYPE_CHECKING:
     import polars as pl
@@ -15,96 +13,58 @@ MANY_MISSING = 0.5
 FEWEST = 30  # rows with a reward for a correlation
 LEAK = 0.999  # absolute correlation with the reward
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+FEW_TASKS = 10
 
 
-def check_contexts(view: View) -> Iterator[Finding]:
+def check_contexts(view: View) -> None:
     """Look at every feature."""
-    import polars as pl
-
     contexts = view.log.contexts
     absent = [name for name in view.features if name not in contexts.columns]
     if absent:
-        yield view.finding(
-            "feature-absent",
-            "error",
-            f"no row has {', '.join(map(repr, absent[:5]))}{', ...' if len(absent) > 5 else ''}",
-            pl.repeat(True, view.frame.height, eager=True),
-            f"the features of the log are {', '.join(map(repr, contexts.columns)) or 'none'}",
-        )
+        view.add("feature-absent", "error",
+                 f"no row has {', '.join(map(repr, absent[:5]))}{', ...' if len(absent) > 5 else ''}", view.everywhere,
+                 f"the features of the log are {', '.join(map(repr, contexts.columns)) or 'none'}")  # fmt: skip
     if not view.features:
-        yield view.finding(
-            "no-features",
-            "note",
-            "there are no features: policies can tell tasks apart, but not contexts",
-            pl.repeat(True, view.frame.height, eager=True),
-            "nothing, if that is meant",
-        )
+        view.add("no-features", "note", "there are no features: policies can tell tasks apart, but not contexts",
+                 view.everywhere, "nothing, if that is meant")  # fmt: skip
     for name in view.features:
         if name in contexts.columns:
-            yield from _feature(view, name, contexts[name])
+            _feature(view, name, contexts[name])
 
 
-def _feature(view: View, name: str, values: pl.Series) -> Iterator[Finding]:
+def _feature(view: View, name: str, values: pl.Series) -> None:
     import polars as pl
 
     missing = values.is_null()
     if missing.all():
-        yield view.finding(
-            "feature-missing",
-            "warning",
-            f"feature {name!r} is never known",
-            missing,
-            "leave it out",
-        )
+        view.add("feature-missing", "warning", f"feature {name!r} is never known", missing, "leave it out")  # fmt: skip
         return
-    if missing.any():
-        many = missing.sum() > MANY_MISSING * missing.len()
-        yield view.finding(
-            "feature-missing",
-            "warning" if many else "note",
-            f"feature {name!r} is missing ({share(int(missing.sum()), missing.len())})",
-            missing,
-            "decide what a missing value means before a model is fitted",
-        )
-    if values.dtype == pl.Float64():
-        wrong = (~values.is_finite()).fill_null(False)
-        if wrong.any():
-            yield view.finding(
-                "feature-not-finite",
-                "error",
-                f"feature {name!r} is NaN or infinite",
-                wrong,
-                "write null where it is not known (in Polars: fill_nan(None))",
-            )
-            return
+    view.add("feature-missing", "warning" if missing.sum() > MANY_MISSING * missing.len() else "note",
+             f"feature {name!r} is missing ({share(int(missing.sum()), missing.len())})", missing,
+             "decide what a missing value means before a model is fitted")  # fmt: skip
+    if values.dtype == pl.Float64() and not values.is_finite().all():
+        view.add("feature-not-finite", "error", f"feature {name!r} is NaN or infinite", ~values.is_finite(),
+                 "write null where it is not known (in Polars: fill_nan(None))")  # fmt: skip
+        return
     if values.len() > 1 and not missing.any() and values.n_unique() == 1:
-        yield view.finding(
-            "feature-constant",
-            "note",
-            f"feature {name!r} is {values[0]!r} in every row",
-            values.is_not_null(),
-            "leave it out; an intercept does the same",
-        )
+        view.add("feature-constant", "note", f"feature {name!r} is {values[0]!r} in every row", values.is_not_null(),
+                 "leave it out; an intercept does the same")  # fmt: skip
     if values.dtype == pl.String():
-        yield from _mixed(view, name, values)
-    yield from _leak(view, name, values)
+        _mixed(view, name, values)
+    _leak(view, name, values)
 
 
-def _mixed(view: View, name: str, values: pl.Series) -> Iterator[Finding]:
+def _mixed(view: View, name: str, values: pl.Series) -> None:
     """Find text that is a number in some rows and none in others."""
     numeric = values.str.contains(NUMBER).fill_null(False)
     count, known = int(numeric.sum()), values.len() - values.null_count()
     if 0 < count < known:
-        yield view.finding(
-            "feature-type-changes",
-            "warning",
-            f"feature {name!r} is a number written as text here and other text in {known - count} rows",
-            numeric,
-            "make it one kind; text stands for a category, so '1' and '1.0' are two",
-        )
+        view.add("feature-type-changes", "warning",
+                 f"feature {name!r} is a number written as text here and other text in {known - count} rows", numeric,
+                 "make it one kind; text stands for a category, so '1' and '1.0' are two")  # fmt: skip
 
 
-def _leak(view: View, name: str, values: pl.Series) -> Iterator[Finding]:
+def _leak(view: View, name: str, values: pl.Series) -> None:
     """Find features that say the reward, as something that was only known after it would."""
     import polars as pl
 
@@ -120,10 +80,54 @@ def _leak(view: View, name: str, values: pl.Series) -> Iterator[Finding]:
         found = table.select(pl.corr(pl.col("x").cast(pl.Float64), pl.col("y"))).item()
         alike = abs(found) if found is not None else 0.0
     if alike >= LEAK:
-        yield view.finding(
-            "feature-leak",
-            "warning",
-            f"feature {name!r} says the reward (correlation {alike:.4f}), as if it was written down after it",
-            values.is_not_null(),
-            "leave it out unless it was known when the decision was made",
+        view.add("feature-leak", "warning",
+                 f"feature {name!r} says the reward (correlation {alike:.4f}), as if it was written down after it",
+                 values.is_not_null(), "leave it out unless it was known when the decision was made")  # fmt: skip
+
+
+def check_tasks(view: View) -> None:
+    """Find tasks that say little, and logs with few tasks."""
+    import polars as pl
+
+    counts = view.frame.group_by("task").agg(n=pl.len())
+    alone = counts.filter(pl.col("n") == 1)["task"]
+    if not alone.is_empty():
+        view.add(
+            "tasks-single-row",
+            "note",
+            f"tasks with one row: {alone.len()} of {counts.height}",
+            view.frame["task"].is_in(alone.implode()),
+            "nothing; numbers per task will say nothing about these",
         )
+    if counts.height < FEW_TASKS:
+        view.add("few-tasks", "note",
+                 f"there {'is one task' if counts.height == 1 else f'are {counts.height} tasks'}; "
+                 "intervals over so few tasks are rough", view.everywhere, "read intervals with care")  # fmt: skip
+
+
+def check_sources(view: View) -> None:
+    """Find logs that were written by several policies or versions."""
+    for column, plural in (("policy", "policies"), ("version", "versions")):
+        values = view.frame[column]
+        kinds = values.unique().sort(nulls_last=True).to_list()
+        if len(kinds) < 2:
+            continue
+        names = ", ".join("unknown" if kind is None else repr(kind) for kind in kinds[:5])
+        first = values[0]
+        view.add(f"several-{plural}", "note",
+                 f"{len(kinds)} {plural} wrote this log: {names}{', ...' if len(kinds) > 5 else ''}",
+                 ~values.eq_missing(first),
+                 "what the log earned is a mixture of theirs; split it to compare one of them")  # fmt: skip
+
+
+def check_columns(view: View) -> None:
+    """Report columns and keys that no log has, and what an import left out."""
+    if view.log.unknown:
+        view.add(
+            "unknown-columns",
+            "note",
+            f"not read, since no log has them: {', '.join(map(repr, view.log.unknown))}",
+            view.everywhere,
+            "correct the name if one is misspelt; read_table makes features of the columns of a table",
+        )
+    view.findings += view.log.notes

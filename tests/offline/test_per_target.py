@@ -3,7 +3,7 @@ import pytest
 
 from posse.offline import Always, Learned, Limits, Logged, LoggedBandit, Replay, Uniform
 from posse.offline.estimators import doubly_robust, ips
-from posse.offline.judge import Choices, judge, judge_replay
+from posse.offline.per_target import Choices, evaluate_replay, evaluate_target
 
 
 def choices(**changes):
@@ -14,7 +14,7 @@ def choices(**changes):
 def test_contributions_are_those_of_the_estimators(make):
     made = make()
     data, model = made.data, np.zeros((made.tasks.size, 3))
-    found = judge(Uniform(), data, choices(), Limits(), lambda: model)
+    found = evaluate_target(Uniform(), data, choices(), Limits(), lambda: model)
     probabilities = Uniform().probabilities(data)
 
     assert list(found.estimates) == ["ips", "snips", "dm", "dr", "switch-dr"]
@@ -30,8 +30,8 @@ def test_a_model_that_nobody_needs_is_not_learned(make):
         raise AssertionError
 
     data = make().data
-    judge(Uniform(), data, choices(estimators=("ips", "snips")), Limits(), model)
-    refused = judge(Uniform(), data, choices(), Limits(min_effective_rows=1e9), model)
+    evaluate_target(Uniform(), data, choices(estimators=("ips", "snips")), Limits(), model)
+    refused = evaluate_target(Uniform(), data, choices(), Limits(min_effective_rows=1e9), model)
 
     assert refused.estimates == {}
     assert refused.report.refusals[0].code == "few-effective-rows"
@@ -40,17 +40,19 @@ def test_a_model_that_nobody_needs_is_not_learned(make):
 
 def test_clipping_is_stated(make):
     data = make().data
-    found = judge(Uniform(), data, choices(estimators=("ips",), clip=1.5), Limits(), lambda: None)
+    found = evaluate_target(Uniform(), data, choices(estimators=("ips",), clip=1.5), Limits(), lambda: None)
 
     assert found.weights.max() == 1.5
     assert "weights are clipped at 1.5, which removes" in found.report.notes[0]
-    assert judge(Uniform(), data, choices(estimators=("ips",)), Limits(), lambda: None).report.notes == ()
+    assert evaluate_target(Uniform(), data, choices(estimators=("ips",)), Limits(), lambda: None).report.notes == ()
 
 
 def test_a_model_that_learned_from_the_policys_own_rows_is_called_too_high(make):
     data = make().data
     notes = [
-        judge(target, data, choices(estimators=("dm",)), Limits(), lambda: np.zeros((data.n_rows, 3))).report.notes
+        evaluate_target(
+            target, data, choices(estimators=("dm",)), Limits(), lambda: np.zeros((data.n_rows, 3))
+        ).report.notes
         for target in (Learned("ebm-ts"), Logged())
     ]
 
@@ -59,7 +61,7 @@ def test_a_model_that_learned_from_the_policys_own_rows_is_called_too_high(make)
 
 
 def test_a_replay_says_how_many_steps_it_had(make):
-    found = judge_replay(Replay("random"), make(n_tasks=10, rows=300, floor=0.9).data, choices(), Limits())
+    found = evaluate_replay(Replay("random"), make(n_tasks=10, rows=300, floor=0.9).data, choices(), Limits())
 
     assert found.report.steps == int(found.weights.sum()) > 100
     assert found.estimates["replay"].denominator.sum() == found.report.steps
@@ -86,7 +88,7 @@ def test_a_replay_is_refused_where_it_could_not_be_fair(make, changes, code):
     data = made.data
     assert isinstance(data, LoggedBandit)
 
-    found = judge_replay(Replay("random"), data, choices(), Limits())
+    found = evaluate_replay(Replay("random"), data, choices(), Limits())
 
     assert [one.code for one in found.report.refusals] == [code]
     assert found.estimates == {}
@@ -94,6 +96,6 @@ def test_a_replay_is_refused_where_it_could_not_be_fair(make, changes, code):
 
 def test_always_the_same_arm_needs_only_rows_with_it(make):
     data = make().data
-    found = judge(Always("blue"), data, choices(estimators=("snips",)), Limits(), lambda: None)
+    found = evaluate_target(Always("blue"), data, choices(estimators=("snips",)), Limits(), lambda: None)
 
     assert ((found.weights > 0) == (data.arms == 0)).all()

@@ -1,6 +1,6 @@
 from itertools import combinations
 
-from posse.plotting.palette import METHODS, style_of, styles_of
+from posse.plotting.style import METHODS, style_of, styles_of
 
 KNOWN = [
     "posse",

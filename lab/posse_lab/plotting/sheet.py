@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from posse.plotting.style import GREY_INK, SMALL_TEXT_SIZE
-from posse.plotting.words import text_width, wrapped
+from posse_lab.plotting.words import text_width, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

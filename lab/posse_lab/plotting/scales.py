@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posse.plotting.words import tick_number
 from posse.types import Array, ArrayLike
+from posse_lab.plotting.words import tick_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,15 +10,12 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from posse.errors import DataFileError, InvalidValue
-from posse.logs.findings import Finding
-from posse.logs.jsonl import numbered_lines
-from posse.logs.kinds import BadLine
+from posse.logs.findings import BadRow, Finding, Severity, shown
+from posse.logs.jsonl import BadLine, as_float, decode, numbered_lines
 from posse.logs.log import Log
-from posse.logs.rows import BadRow, shown
-from posse.logs.strict import decode
 
 CONSTANT = "="  # before a task that is the same in every line
 
@@ -79,7 +76,7 @@ def from_dsjson(source: str | Path | Iterable[str], *, task: str, arms: str | No
 
 
 def looks_like_dsjson(line: str) -> bool:
-    """Whether a line has the keys of dsjson rather than those of a log."""
+    """Return whether a line has the keys of dsjson rather than those of a log."""
     try:
         record = decode(line)
     except BadLine:
@@ -164,11 +161,11 @@ def _ranking(record: dict[str, Any], n_actions: int) -> tuple[list[int], dict[in
 
 def _chosen(record: dict[str, Any], ranked: list[int], n_actions: int) -> int | None:
     """Return the action that was taken: the label's, else the first of the ranking."""
-    said = {key: record.get(key) for key in ("_label_Action", "_labelIndex")}
-    for key, value in said.items():
+    labels = {key: record.get(key) for key in ("_label_Action", "_labelIndex")}
+    for key, value in labels.items():
         if value is not None and type(value) is not int:
             raise BadLine(f"{key} must be a whole number, but {shown(value)} came")
-    action, index = said.values()
+    action, index = labels.values()
     if action is not None and index is not None and action != index + 1:
         raise BadLine(f"_label_Action counts from 1 and _labelIndex from 0, but {action} and {index} came")
     chosen = action if action is not None else index + 1 if index is not None else ranked[0] if ranked else None
@@ -211,43 +208,26 @@ def _number(record: dict[str, Any], key: str) -> float | None:
 def _finite(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadLine(f"{name} must be a number, but {shown(value)} came")
-    try:
-        result = float(value)
-    except OverflowError:
-        result = math.inf
+    result = as_float(value)
     if not math.isfinite(result):
         raise BadLine(f"{name} must be finite, but a number too large for a float came")
     return result
 
 
 def _notes(reading: _Reading) -> Iterator[Finding]:
-    if reading.dangling:
-        yield Finding(
-            "dsjson-dangling",
-            "note",
-            f"{len(reading.dangling)} lines hold a reward without its decision, or no action, and were left out",
-            len(reading.dangling),
-            f"line {reading.dangling[0]}",
-            "nothing, unless there are many: then rewards came after the time that was waited for them",
-        )
-    if reading.skipped:
-        yield Finding(
-            "dsjson-skipped",
-            "note",
-            f"{len(reading.skipped)} lines say _skipLearn; their rewards count as not known",
-            len(reading.skipped),
-            f"line {reading.skipped[0]}",
-            "nothing: the decision was never acted on",
-        )
     dropped = [line for line, share in zip(reading.lines, reading.dropping, strict=True) if share > 0]
-    if dropped:
-        same = len(set(reading.dropping)) == 1
-        yield Finding(
-            "dsjson-dropped",
-            "note" if same else "warning",
-            f"{len(dropped)} lines stand for 1 / (1 - pdrop) decisions each, "
-            + ("all for the same number" if same else "and not all for the same number"),
-            len(dropped),
-            f"line {dropped[0]}",
-            "nothing: equal weights cancel" if same else "thin out the log to one pdrop; a log has no weights",
-        )
+    same = len(set(reading.dropping)) == 1
+    weights = "all for the same number" if same else "and not all for the same number"
+    for lines, code, severity, message, what_to_do in (
+        (reading.dangling, "dsjson-dangling", "note",
+         "lines hold a reward without its decision, or no action, and were left out",
+         "nothing, unless there are many: then rewards came after the time that was waited for them"),
+        (reading.skipped, "dsjson-skipped", "note", "lines say _skipLearn; their rewards count as not known",
+         "nothing: the decision was never acted on"),
+        (dropped, "dsjson-dropped", "note" if same else "warning",
+         f"lines stand for 1 / (1 - pdrop) decisions each, {weights}",
+         "nothing: equal weights cancel" if same else "thin out the log to one pdrop; a log has no weights"),
+    ):  # fmt: skip
+        if lines:
+            found = f"{len(lines)} {message}"
+            yield Finding(code, cast("Severity", severity), found, len(lines), f"line {lines[0]}", what_to_do)

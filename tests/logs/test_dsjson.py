@@ -4,7 +4,7 @@ import pytest
 
 from posse.errors import DataFileError, InvalidValue
 from posse.logs import check_log, from_dsjson
-from posse.logs.dsjson_reading import looks_like_dsjson
+from posse.logs.dsjson import looks_like_dsjson
 
 ACTIONS = [
     {"_tag": "r", "Item": {"name": "red", "price": 3}},

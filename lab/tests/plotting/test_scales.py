@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.plotting.scales import limits_of, set_scale
 from posse.plotting.style import report_look
-from posse.plotting.words import short_number, text_width, tick_number, wrapped
+from posse_lab.plotting.scales import limits_of, set_scale
+from posse_lab.plotting.words import short_number, text_width, tick_number, wrapped
 
 
 @pytest.mark.parametrize("log", [False, True])

@@ -1,22 +1,25 @@
-"""One target on one log: whether the log can speak about it, and what every row contributes."""
+"""Evaluate one target on one log: whether the log can speak about it, and what it is worth in parts of the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from posse.errors import InvalidValue
 from posse.offline.data import LoggedBandit
 from posse.offline.diagnostics import Limits, Refusal, diagnose, few_rewards, refusals
-from posse.offline.estimators import Contributions, direct_method, doubly_robust, ips, snips
+from posse.offline.estimators import Contributions, direct_method, doubly_robust, ips, snips, switch_threshold
+from posse.offline.intervals import IntervalRule, effective_rewards, effective_size
 from posse.offline.learned import Learned
 from posse.offline.replay import Replay, smallest_propensity
 from posse.offline.report import TargetReport
 from posse.offline.rules import Column, Rule
-from posse.offline.switch import switch_threshold
 from posse.offline.targets import Always, Fleet, Logged, Target, checked_probabilities, weights_of
-from posse.types import Array
+from posse.types import Array, IntArray
 
 NO_RANKING = Refusal(
     "rankings",
@@ -28,7 +31,7 @@ NO_RANKING = Refusal(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How to evaluate; checked."""
+    """Checked settings of an evaluation."""
 
     estimators: tuple[str, ...]
     confidence: float
@@ -38,7 +41,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judged:
+class TargetResult:
     """A target's report, and what rows contribute to its estimates: nothing if it was refused.
 
     Parameters
@@ -54,7 +57,9 @@ class Judged:
     estimates: dict[str, Contributions] = field(default_factory=dict)
 
 
-def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, model: Callable[[], Array]) -> Judged:
+def evaluate_target(
+    target: Target, data: LoggedBandit, choices: Choices, limits: Limits, model: Callable[[], Array]
+) -> TargetResult:
     """Return what a log says about a policy that does not learn.
 
     Parameters
@@ -63,16 +68,16 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
         Returns the cross-fitted rewards of every row and arm; asked only if there is a use for them.
     """
     if data.rankings is not None and not _ranks(target):
-        return Judged(TargetReport(name=target.name, refusals=(NO_RANKING,)))
-    probabilities, unclipped = _weighed(target, data)
+        return TargetResult(TargetReport(name=target.name, refusals=(NO_RANKING,)))
+    probabilities, unclipped = _probabilities_and_weights(target, data)
     weights = unclipped if choices.clip is None or isinstance(target, Logged) else np.minimum(unclipped, choices.clip)
     found = diagnose(data, probabilities, weights, floor=limits.floor, unclipped=unclipped)
     reasons = tuple(refusals(found, data, probabilities, limits))
     notes = []
     if isinstance(target, Fleet) and data.menus is None:
-        strange = [repr(arm) for arm in target.posse.arms if arm not in data.arm_labels]
-        if strange:
-            reason = f"the fleet also chooses {', '.join(strange)}, which the log never could"
+        unknown = [repr(arm) for arm in target.posse.arms if arm not in data.arm_labels]
+        if unknown:
+            reason = f"the fleet also chooses {', '.join(unknown)}, which the log never could"
             reasons = (Refusal("arms-outside-log", reason, "retire them in a copy, or log with them first"), *reasons)
         absent = [repr(arm) for arm in data.arm_labels if arm not in target.posse.arms]
         if absent:
@@ -85,7 +90,7 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
             "drawn towards 0, SNIPS towards rows with small weights, DR towards the model, by up to that part"
         )
     if reasons:
-        return Judged(TargetReport(name=target.name, diagnostics=found, refusals=reasons, notes=tuple(notes)))
+        return TargetResult(TargetReport(name=target.name, diagnostics=found, refusals=reasons, notes=tuple(notes)))
     estimates, threshold = {}, None
     for name in choices.estimators:
         if name == "ips":
@@ -98,22 +103,22 @@ def judge(target: Target, data: LoggedBandit, choices: Choices, limits: Limits, 
         elif name == "dr":
             estimates[name] = doubly_robust(probabilities, model(), weights, data.arms, data.rewards)
         else:
-            seen = (probabilities, model(), weights, data.arms, data.rewards)
-            threshold = switch_threshold(*seen, data.tasks, data.probabilities)
-            estimates[name] = doubly_robust(*seen, threshold=threshold)
+            rows = (probabilities, model(), weights, data.arms, data.rewards)
+            threshold = switch_threshold(*rows, data.tasks, data.probabilities)
+            estimates[name] = doubly_robust(*rows, threshold=threshold)
             notes.append(_switch_note(threshold, weights))
     report = TargetReport(name=target.name, diagnostics=found, notes=tuple(notes), switch_threshold=threshold)
-    return Judged(report, weights, estimates)
+    return TargetResult(report, weights, estimates)
 
 
 def _ranks(target: Target) -> bool:
-    """Whether a target says what it would do with the arms that the places above have left."""
+    """Return whether a target says what it would do with the arms that the places above have left."""
     if isinstance(target, Rule):
         return target.takes_arms
     return not isinstance(target, Always | Column | Learned)
 
 
-def _weighed(target: Target, data: LoggedBandit) -> tuple[Array, Array]:
+def _probabilities_and_weights(target: Target, data: LoggedBandit) -> tuple[Array, Array]:
     """Return what a target would do in every row, and how much more often it would have done what the log shows.
 
     In rankings both are those of the places up to the row: a place counts as often as the target would come to it.
@@ -128,7 +133,7 @@ def _weighed(target: Target, data: LoggedBandit) -> tuple[Array, Array]:
     return reach[:, None] * probabilities[data.rankings.rows, : data.n_arms], weights
 
 
-def judge_replay(target: Replay, data: LoggedBandit, choices: Choices, limits: Limits) -> Judged:
+def evaluate_replay(target: Replay, data: LoggedBandit, choices: Choices, limits: Limits) -> TargetResult:
     """Return what a log says about a policy that learns as it goes."""
     reasons = []
     explore = "log with an evaluation budget, so that every arm is chosen now and then"
@@ -144,7 +149,7 @@ def judge_replay(target: Replay, data: LoggedBandit, choices: Choices, limits: L
     elif not smallest > 0:
         reasons.append(Refusal("no-overlap", "some arms could never have been chosen in some rows", explore))
     if reasons:
-        return Judged(TargetReport(name=target.name, refusals=tuple(reasons)))
+        return TargetResult(TargetReport(name=target.name, refusals=tuple(reasons)))
     played = target.run(data, seed=choices.seed)
     notes = (
         f"a policy that learns from nothing over {played.steps} steps; about {smallest:.3g} of the rows can be steps, "
@@ -158,13 +163,13 @@ def judge_replay(target: Replay, data: LoggedBandit, choices: Choices, limits: L
                 f"a longer log, or one with larger probabilities of the rarest arm (now {smallest:.3g})",
             )
         )
-        return Judged(TargetReport(name=target.name, refusals=tuple(reasons), steps=played.steps))
+        return TargetResult(TargetReport(name=target.name, refusals=tuple(reasons), steps=played.steps))
     weights = played.accepted.astype(np.float64)
     reasons += few_rewards(data, data.effective_rewards(weights), limits)
     if reasons:
-        return Judged(TargetReport(name=target.name, refusals=tuple(reasons), steps=played.steps))
+        return TargetResult(TargetReport(name=target.name, refusals=tuple(reasons), steps=played.steps))
     report = TargetReport(name=target.name, notes=notes, steps=played.steps)
-    return Judged(report, weights, {"replay": played.contributions})
+    return TargetResult(report, weights, {"replay": played.contributions})
 
 
 def _model_note(target: Target) -> str:
@@ -183,3 +188,83 @@ def _switch_note(threshold: float, weights: Array) -> str:
         f"SWITCH-DR leaves rows with a weight above {threshold:.3g} to the model ({share:.2g} % of the rows); its "
         "interval does not hold the error of the model there"
     )
+
+
+def task_rows(
+    data: LoggedBandit, weights: Array, estimates: Mapping[str, Contributions], rule: IntervalRule, limits: Limits
+) -> Iterator[dict[str, Any]]:
+    """Yield the value of every task, by every estimator, with the interval about this very task.
+
+    Tasks with too few effective rows, or effective rewards, get no value.
+    """
+    own = replace(rule, over_tasks=False)
+    for task, rows in enumerate(_rows_of(data.tasks, data.n_tasks)):
+        for found in _part(data, weights, estimates, rows, own, limits, limits.min_task_rows):
+            yield {"task": data.task_labels[task], **found}
+
+
+def group_rows(
+    data: LoggedBandit, weights: Array, estimates: Mapping[str, Contributions], rule: IntervalRule, limits: Limits
+) -> Iterator[dict[str, Any]]:
+    """Yield the value of every group of rows, by every estimator.
+
+    Intervals are about tasks like those that have such rows; where these are few, about these very tasks.
+    """
+    for column, values in data.groups.items():
+        names, place = np.unique(values.astype(str), return_inverse=True)
+        if names.size > limits.max_groups:
+            raise InvalidValue(
+                f"column {column!r} has {names.size} different values, more than {limits.max_groups} groups; put them "
+                "into classes first"
+            )
+        for group, rows in zip(names, _rows_of(place, names.size), strict=True):
+            own = replace(rule, over_tasks=enough_tasks(data.tasks[rows], limits))
+            named = {"column": column, "group": str(group), "tasks": int(np.unique(data.tasks[rows]).size)}
+            for found in _part(data, weights, estimates, rows, own, limits, limits.min_effective_rows):
+                yield {**named, **found}
+
+
+def _rows_of(place: IntArray, n: int) -> list[IntArray]:
+    """Return the rows at every place."""
+    return np.split(np.argsort(place, kind="stable"), np.cumsum(np.bincount(place, minlength=n))[:-1])
+
+
+def _part(
+    data: LoggedBandit,
+    weights: Array,
+    estimates: Mapping[str, Contributions],
+    rows: IntArray,
+    rule: IntervalRule,
+    limits: Limits,
+    least: float,
+) -> Iterator[dict[str, Any]]:
+    """Yield the value of some rows, or why there is none, by every estimator."""
+    own, rewards, usual = weights[rows], data.rewards[rows], data.usual_reward
+    effective, count = effective_size(own), effective_rewards(own, rewards, usual)
+    result: dict[str, Any] = {
+        "rows": int(rows.size),
+        "effective_rows": effective,
+        "on_policy": float(rewards.mean()) if rows.size else 0.0,
+        **dict.fromkeys(("value", "se", "low", "high", "refused")),
+    }
+    if effective < least:
+        result["refused"] = f"worth {effective:.1f} rows of the target, less than {least:g}"
+    elif count < limits.min_effective_rewards:
+        other = f"rewards other than {usual:g}"
+        result["refused"] = f"worth {count:.1f} {other}, less than {limits.min_effective_rewards:g}"
+    _, tasks = np.unique(data.tasks[rows], return_inverse=True)
+    for name, part in estimates.items():
+        row = {"estimator": name, **result}
+        if not row["refused"]:
+            mine = Contributions(part.numerator[rows], part.denominator[rows])
+            found = rule.estimate(tasks, mine, n_rewards=count)
+            numbers = {"value": found.value, "se": found.se, "low": found.low, "high": found.high}
+            row |= {key: number if math.isfinite(number) else None for key, number in numbers.items()}
+        yield row
+
+
+def enough_tasks(tasks: Any, limits: Limits) -> bool:
+    """Return whether there are tasks enough, and not one that outweighs all others, for an interval over tasks."""
+    sizes = np.bincount(tasks).astype(np.float64)
+    sizes = sizes[sizes > 0]
+    return sizes.size >= limits.min_tasks and effective_size(sizes) >= limits.min_effective_tasks
