@@ -19,12 +19,10 @@ from posse.kernels.posterior import rebuild
 
 if TYPE_CHECKING:
     from posse.families import LinkedFamily
-    from posse.kernels.batches import StepBatch
     from posse.kernels.estimators import Memory
     from posse.kernels.evidence import Evidence
     from posse.kernels.kept_rows import KeptRows
     from posse.kernels.posterior import Belief, Buffers
-    from posse.policies.base import Policy
     from posse.types import Array, IntArray
 
 VISITS = (25, 50, 100, 200, 400, 800, 1600)
@@ -162,15 +160,3 @@ def half_life_of(drift: Any) -> float | None:
             raise InvalidValue(f"expected drift to be None, 'learn' or a half-life, got {drift!r}; pass one of these")
         return None
     return number(drift, "drift", above=0)
-
-
-def play_in_turn(policy: Policy, stretch: StepBatch) -> None:
-    """Fill the arms of a stretch step by step, outside compiled code."""
-    asked = range(policy.n_tasks if stretch.everywhere.shape[0] else 0)
-    for t, task in enumerate(stretch.tasks.tolist()):
-        x, step, draws = stretch.contexts[t], stretch.first_step + t, stretch.draws[t]
-        for other in asked:
-            stretch.everywhere[t, other] = policy._choose(other, x, step, draws)
-        arm = policy._choose(task, x, step, draws)
-        stretch.arms[t] = arm
-        policy._learn(task, arm, x, float(stretch.rewards[t, arm]))

@@ -16,9 +16,8 @@ from posse.kernels.posterior import new_buffers
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
 from posse.model import Prior, Statistics, new_belief
 from posse.model.belief import prior_of
-from posse.policies.base import Prediction, exploration_words
-from posse.policies.clicks import FamilyPolicy
-from posse.policies.fading import Drifting, Fading, drift_words, play_in_turn
+from posse.policies.base import CompiledPolicy, FamilyPolicy, Policy, exploration_words
+from posse.policies.fading import Drifting, Fading, drift_words
 
 if TYPE_CHECKING:
     from posse.kernels.batches import RewardBatch, StepBatch
@@ -28,9 +27,10 @@ KEPT = 40
 """Rows of every (arm, task) pair whose sites are made again at a refresh."""
 
 
-class _Family(Drifting, FamilyPolicy):
+class _Family(Drifting, CompiledPolicy, FamilyPolicy):
     """The hierarchical posterior over sites and the decisions made from it; subclasses say how to explore."""
 
+    _kernels = kernels
     explores: ClassVar[Exploration]
     default_exploration: ClassVar[float]
 
@@ -82,12 +82,6 @@ class _Family(Drifting, FamilyPolicy):
         shape = (self.n_arms, self.n_tasks)
         return Statistics(*(field.reshape(*shape, *field.shape[1:]) for field in self._belief.sums)).copy()
 
-    def predict(self, task: int, context: ArrayLike) -> Prediction:
-        """Return what is believed about every arm's linear predictor, exploration apart."""
-        out = np.empty((2, self.n_arms))
-        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
-        return Prediction(out[0], out[1])
-
     def expected(self, task: int, context: ArrayLike) -> Array:
         """Return the expected reward of every arm: a probability, or a rate."""
         believed = self.predict(task, context)
@@ -121,28 +115,24 @@ class _Family(Drifting, FamilyPolicy):
         )
         self._handle = Handle(kernels.STATE, state)
 
-    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
-        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
-        return arm
-
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         if self._fading is not None:
             self._fading.before(self._handle.address, task, arm, x, reward)
         if kernels.learn(self._handle.address, task, arm, x, reward):
             kernels.REFRESH(self._handle.address, 0)
 
-    def _play(self, stretch: StepBatch) -> None:
+    def _play(self, batch: StepBatch) -> None:
         if self._fading is not None:
-            play_in_turn(self, stretch)
+            Policy._play(self, batch)
             return
-        steps = Handle(STEP_BATCH, stretch)
+        steps = Handle(STEP_BATCH, batch)
         kernels.play(self._handle.address, steps.address, kernels.REFRESH.address)
 
-    def _learn_many(self, lesson: RewardBatch) -> None:
+    def _learn_many(self, batch: RewardBatch) -> None:
         if self._fading is not None:
-            super()._learn_many(lesson)
+            super()._learn_many(batch)
             return
-        rows = Handle(REWARD_BATCH, lesson)
+        rows = Handle(REWARD_BATCH, batch)
         kernels.learn_rows(self._handle.address, rows.address, kernels.REFRESH.address)
 
 

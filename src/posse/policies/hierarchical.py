@@ -23,14 +23,14 @@ from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, least_squares_report
 from posse.model.evidence import STUDENT_FREEDOM, evidence_report
 from posse.model.report import PriorReport
-from posse.policies.base import Policy, Prediction, exploration_words
-from posse.policies.fading import Drifting, Fading, drift_words, play_in_turn
+from posse.policies.base import CompiledPolicy, Policy, exploration_words
+from posse.policies.fading import Drifting, Fading, drift_words
 from posse.threads import MANY_ROWS, spread
 
 if TYPE_CHECKING:
     from posse.families import Rewards
     from posse.kernels.batches import RewardBatch, StepBatch
-    from posse.types import Array, ArrayLike
+    from posse.types import Array
 
 
 PAPER_EXPLORATION = 0.1
@@ -40,9 +40,10 @@ PriorEstimator: TypeAlias = Callable[[Statistics], Prior]
 EVIDENCE_REFRESH = 0.3  # at 0.1 a step takes twice as long, and regret is the same within 1 % (docs/performance.md)
 
 
-class Hierarchical(Drifting, Policy):
+class Hierarchical(Drifting, CompiledPolicy):
     """The hierarchical posterior and the decisions made from it; subclasses say how to explore."""
 
+    _kernels = kernels
     explores: ClassVar[Exploration]
     evidence_exploration: ClassVar[float]
 
@@ -153,12 +154,6 @@ class Hierarchical(Drifting, Policy):
             return given_report(self._belief, stats)
         return least_squares_report(self._belief, self._memory, self.prior_method, stats)
 
-    def predict(self, task: int, context: ArrayLike) -> Prediction:
-        """Return what is believed about every arm's expected reward, exploration apart."""
-        out = np.empty((2, self.n_arms))
-        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
-        return Prediction(out[0], out[1])
-
     def borrowing(self, task: int) -> Borrowing:
         """Return, for every arm, how much this task leans on its own rewards and how much on the other tasks."""
         return borrowing_of(self._belief, self._checked_task(task))
@@ -200,10 +195,6 @@ class Hierarchical(Drifting, Policy):
             state = state._replace(loop_at=self._loop.address, advance_at=ADVANCE.address)
         self._handle = Handle(kernels.STATE, state)
 
-    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
-        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
-        return arm
-
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         if self._fading is not None:
             self._fading.before(self._handle.address, task, arm, x, reward)
@@ -221,30 +212,21 @@ class Hierarchical(Drifting, Policy):
         put_prior(self._belief, prior, self._buffers)
         self._estimated_at = float(self._belief.rewards.sum())
 
-    def _play(self, stretch: StepBatch) -> None:
-        if self._estimate is not None:
-            super()._play(stretch)
+    def _play(self, batch: StepBatch) -> None:
+        if self._estimate is not None or self._fading is not None:
+            Policy._play(self, batch)
             return
-        if self._fading is not None:
-            play_in_turn(self, stretch)
-            return
-        steps = Handle(STEP_BATCH, stretch)
+        steps = Handle(STEP_BATCH, batch)
         kernels.play(self._handle.address, steps.address, kernels.REFRESH[self._method].address)
 
-    def _choose_many(self, stretch: StepBatch) -> None:
-        handle, steps, n_rows = self._handle, Handle(STEP_BATCH, stretch), stretch.tasks.size
+    def _choose_many(self, batch: StepBatch) -> None:
+        self._choose_on_threads(batch)
 
-        def decide(part: int, parts: int) -> None:
-            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
-            kernels.decide_rows(handle.address, steps.address, first, last)
-
-        spread(decide, n_rows)
-
-    def _learn_many(self, lesson: RewardBatch) -> None:
+    def _learn_many(self, batch: RewardBatch) -> None:
         if self._fading is not None or self._estimate is not None:
-            super()._learn_many(lesson)
+            super()._learn_many(batch)
             return
-        handle, rows, n_rows = self._handle, Handle(REWARD_BATCH, lesson), lesson.tasks.size
+        handle, rows, n_rows = self._handle, Handle(REWARD_BATCH, batch), batch.tasks.size
         refresh = kernels.REFRESH[self._method]
         first = 0
         while first < n_rows:
@@ -261,5 +243,5 @@ class Hierarchical(Drifting, Policy):
 
             spread(learn, end - first)
             if last > 0:
-                refresh(handle.address, int(lesson.arms[end - 1]))
+                refresh(handle.address, int(batch.arms[end - 1]))
             first = end

@@ -297,7 +297,7 @@ def _kinds(factories: Mapping[str, Factory]) -> list[dict[str, Factory]]:
     for name, factory in factories.items():
         target = factory.func if isinstance(factory, partial) else factory
         if isinstance(target, type) and issubclass(target, Policy):
-            kinds.setdefault(target._play, {name: factory})
+            kinds.setdefault(getattr(target, "_kernels", target._play), {name: factory})
     return list(kinds.values())
 
 
