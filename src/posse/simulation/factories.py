@@ -6,9 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
-
 import numpy as np
-
 from posse.environments.base import Draw
 from posse.errors import InvalidValue
 from posse.model.prior import Prior
@@ -16,6 +14,7 @@ from posse.policies.base import DecisionMaker, Policy
 from posse.policies.bounds import Oracle
 from posse.policies.registry import check_settings, policy_factory
 from posse.types import Settings
+from typing import Any
 
 Factory: TypeAlias = Callable[..., DecisionMaker]
 PolicyChoice: TypeAlias = str | Factory
@@ -99,3 +98,21 @@ def _label(policy: Factory) -> str:
         return f"{_label(policy.func)} ({given})"
     label = getattr(policy, "label", None)
     return label if isinstance(label, str) else getattr(policy, "__name__", repr(policy))
+
+
+NEEDED = ("n_tasks", "n_arms", "n_features", "draw", "settings")
+
+
+def require_world(world: Any) -> None:
+    """Raise unless a world has all that the simulator asks of it."""
+    if isinstance(world, type):
+        raise InvalidValue(f"expected a world, got the class {world.__name__}; pass {world.__name__}(...)")
+    lacking = [name for name in NEEDED if not hasattr(world, name)]
+    if not lacking:
+        return
+    name = type(world).__name__
+    hint = (
+        "; settings() returns plain values that say which world this is, for the result file: return {} if there are "
+        "none" if "settings" in lacking else ""
+    )  # fmt: skip
+    raise InvalidValue(f"a world must have {', '.join(NEEDED)}, but {name} lacks {', '.join(lacking)}{hint}")
