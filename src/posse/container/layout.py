@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-import numpy as np
-from posse.errors import InvalidValue
 import hashlib
+import json
 import math
 import struct
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from posse.container import plain
+from typing import Any
+
+import numpy as np
+
+from posse.errors import InvalidValue
 
 MAX_DEPTH = 64
 
@@ -22,11 +23,11 @@ _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
 
 
-def encode(value: Any, name: str) -> bytes:
+def encode_json(value: Any, name: str) -> bytes:
     """Return the canonical spelling of plain JSON values; raise unless they come back as they went in."""
     try:
         text = _spell(value)
-        same = decode(text) == value
+        same = decode_json(text) == value
     except RecursionError:
         raise InvalidValue(f"{name} must be at most {MAX_DEPTH} levels deep; flatten it") from None
     except (TypeError, ValueError) as error:
@@ -39,7 +40,7 @@ def encode(value: Any, name: str) -> bytes:
     return text
 
 
-def decode(text: bytes) -> Any:
+def decode_json(text: bytes) -> Any:
     """Return the values of a canonical spelling; raise ValueError, with the reason, for any other bytes."""
     # Before the parser sees it: the parser recurses, so a million brackets could end the process.
     if _depth(text) > MAX_DEPTH:
@@ -185,7 +186,7 @@ def unpack_prefix(prefix: bytes, file_bytes: int) -> Front:
 
 def unpack_header(text: bytes, front: Front) -> tuple[dict[str, Any], list[Entry]]:
     """Return the header object and the arrays it names; raise ValueError, with the reason, if they cannot be true."""
-    whole = plain.decode(text)
+    whole = decode_json(text)
     if not isinstance(whole, dict) or set(whole) != {"arrays", "header", "kind", "version"}:
         raise ValueError("its header must have arrays, header, kind and version")
     if not isinstance(whole["header"], dict) or not isinstance(whole["kind"], str):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
+from collections.abc import Collection
 from io import FileIO
 from pathlib import Path
 from threading import Lock
-from posse.errors import DamagedFile, InvalidValue, MissingFile, SavedFileError
-import math
-from collections.abc import Collection
 from types import TracebackType
 from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+
 from posse.checks import whole_number
 from posse.container.layout import (
     DIGEST_BYTES,
@@ -27,7 +28,7 @@ from posse.container.layout import (
     unpack_header,
     unpack_prefix,
 )
-from posse.errors import DamagedFile, InvalidValue, SavedFileError, ShapeError, UnknownLabel
+from posse.errors import DamagedFile, InvalidValue, MissingFile, SavedFileError, ShapeError, UnknownLabel
 from posse.types import IntArray
 
 RESTORE = "restore it from a backup or save it again"

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from posse.checks import whole_number
-from posse.container import plain
 from posse.container.layout import (
     ALIGNMENT,
     DTYPES,
@@ -25,6 +24,7 @@ from posse.container.layout import (
     MIN_CHUNK_BYTES,
     Entry,
     Spec,
+    encode_json,
     pack_front,
     place,
 )
@@ -100,7 +100,7 @@ def write_container(
     arrays = dict(arrays)
     specs = [_spec(name, array) for name, array in arrays.items()]
     named = [{"name": name, "dtype": dtype, "shape": list(shape)} for name, dtype, shape in specs]
-    text = plain.encode({"kind": kind, "version": version, "header": dict(header), "arrays": named}, "header")
+    text = encode_json({"kind": kind, "version": version, "header": dict(header), "arrays": named}, "header")
     if len(text) > MAX_HEADER_BYTES:
         raise InvalidValue(
             f"header must be at most {MAX_HEADER_BYTES} bytes, but it is {len(text)}; put long lists into arrays"

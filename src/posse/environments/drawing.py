@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from posse.environments.base import ARRIVALS, stream
+
+from posse.environments.base import ARRIVALS, CHANGES, DRIFT, stream
 from posse.kernels.linalg import factor_semidefinite
 from posse.types import Array, IntArray
-from typing import NamedTuple
-from posse.environments.base import CHANGES, DRIFT, stream
+
 
 def correlated(standard: Array, covariance: Array) -> Array:
     """Return standard normal vectors (K, N, d) with the covariance (K, d, d) of their arm, summed in a fixed order."""

@@ -12,8 +12,7 @@ import numpy as np
 from posse.checks import covariance as checked_covariance
 from posse.checks import number, one_of, real_array, whole_number
 from posse.environments.base import CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
-from posse.environments.drawing import arriving_tasks, correlated, expected_rewards
-from posse.environments.drifting import Motion, moving_coefficients
+from posse.environments.drawing import Motion, arriving_tasks, correlated, expected_rewards, moving_coefficients
 from posse.errors import InvalidValue, ShapeError
 from posse.families import FAMILIES, Rewards, linked_family_of
 from posse.model.prior import Prior

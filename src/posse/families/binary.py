@@ -15,8 +15,7 @@ import numpy as np
 
 from posse.checks import real_array
 from posse.errors import InvalidValue
-from posse.families.links import newton_site, quadrature_spread
-from posse.families.quantiles import ends
+from posse.families.links import ends, newton_site, quadrature_spread
 from posse.kernels.compiler import inlined_kernel
 from posse.types import Array, ArrayLike, BoolArray
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from posse.checks import real_array
 from posse.errors import InvalidValue
-from posse.families.links import FAINTEST
-from posse.families.quantiles import ends
+from posse.families.links import FAINTEST, ends
 from posse.kernels.compiler import inlined_kernel, inner_kernel
 from posse.types import Array, ArrayLike, BoolArray
 

@@ -15,18 +15,20 @@ Families say what their link is; what is compiled here is made of that.
 
 from __future__ import annotations
 
-from statistics import NormalDist
-import numpy as np
-from posse.errors import InvalidValue
-from posse.types import Array, ArrayLike
 import math
 from collections.abc import Callable
-from typing import Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posse.errors import InvalidValue
 from posse.kernels.compiler import made_kernel
-from typing import TYPE_CHECKING, NamedTuple
+from posse.types import Array, ArrayLike
 
 if TYPE_CHECKING:
     from posse.families.base import LinkedFamily
+
 
 def ends(mean: ArrayLike, sd: ArrayLike, level: float) -> tuple[Array, Array]:
     """Return the ends of the central interval of a Gaussian.
@@ -114,7 +116,7 @@ def quadrature_spread(rate: Callable[..., Any]) -> Callable[..., Any]:
     return spread
 
 
-ROUNDS = 100  # at most, of Newton's method
+NEWTON_ROUNDS = 100  # at most, of Newton's method
 CLOSE = 1e-3  # of a move, in standard deviations: the place of the nodes need not be exact
 NARROWEST = 1e-12  # a variance: of a context of zeros, say
 LOG_WEIGHTS = np.log(WEIGHTS) + 0.5 * NODES**2
@@ -161,7 +163,7 @@ def predicted(family: LinkedFamily, reward: float, mean: Array, variance: Array)
 def _highest(family: LinkedFamily, reward: float, mean: Array, variance: Array) -> tuple[Array, Array]:
     """Return where likelihood times belief is highest, and how wide it is there."""
     centre, width = mean.copy(), np.sqrt(variance)
-    for _ in range(ROUNDS):
+    for _ in range(NEWTON_ROUNDS):
         _, rate, slope, _ = family.curve(np.asarray(reward), centre)
         precision = slope + 1.0 / variance
         width = 1.0 / np.sqrt(precision)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from posse.checks import one_of
+
+from posse.checks import one_of, whole_number
 from posse.errors import InvalidValue, ShapeError
 from posse.features.parts import Marking
 from posse.features.values import (
@@ -18,10 +20,7 @@ from posse.features.values import (
     feature,
     shown,
 )
-import hashlib
-from posse.checks import one_of, whole_number
-from posse.errors import InvalidValue
-from posse.features.values import MOST_COLUMNS, Category, category, checked_name
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OneHot(Marking):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
 from posse.checks import nearest, whole_number
 from posse.errors import InvalidValue
 from posse.features.categories import hashed, one_hot
 from posse.features.parts import Feature
 from posse.features.quantities import numeric
-from posse.features.values import shown
-from posse.tables import as_frame
-from typing import TYPE_CHECKING
-from collections.abc import Callable, Sequence
-from typing import Any
 from posse.features.values import MOST_COLUMNS, shown
+from posse.tables import as_frame
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 def by_looking(
     table: Any, columns: Sequence[str] | None, *, scale: str | None, max_categories: int, buckets: int

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from posse.errors import InvalidValue, ShapeError
-from posse.features import declare, serial
-from posse.features.categories import OneHot
-from posse.features.hashing import Hashed
+from posse.features import declare
+from posse.features.categories import Hashed, OneHot
 from posse.features.parts import Feature, assemble
 from posse.features.quantities import Numeric, numeric
 from posse.features.quick import Quick
@@ -298,7 +297,7 @@ class FeatureSpec:
         dict
             :meth:`from_json` makes an equal FeatureSpec of it.
         """
-        return serial.to_json(self.features, intercept=self.intercept)
+        return declare.to_json(self.features, intercept=self.intercept)
 
     @classmethod
     def from_json(cls, value: Any) -> FeatureSpec:
@@ -317,7 +316,7 @@ class FeatureSpec:
         InvalidValue
             If it is anything else.
         """
-        features, intercept = serial.from_json(value)
+        features, intercept = declare.from_json(value)
         return cls(features, intercept=intercept)
 
     @classmethod

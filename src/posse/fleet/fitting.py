@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from posse.batches import TableFiles, is_many
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.features.declare_files import look_at
+from posse.features.declare import look_at
 from posse.logs.columns import Asked
 from posse.logs.many import look_at_tables
 from posse.logs.reading import read_table, settled

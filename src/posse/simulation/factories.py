@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
+
 import numpy as np
+
 from posse.environments.base import Draw
 from posse.errors import InvalidValue
 from posse.model.prior import Prior
@@ -14,7 +16,6 @@ from posse.policies.base import DecisionMaker, Policy
 from posse.policies.bounds import Oracle
 from posse.policies.registry import check_settings, policy_factory
 from posse.types import Settings
-from typing import Any
 
 Factory: TypeAlias = Callable[..., DecisionMaker]
 PolicyChoice: TypeAlias = str | Factory

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-import numpy as np
-from posse.checks import number
-from posse.errors import InvalidValue
-from posse.types import Array
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from posse.errors import ResultFileError, UnknownPolicy
+
+import numpy as np
+
+from posse.checks import number
+from posse.errors import InvalidValue, ResultFileError, UnknownPolicy
 from posse.showing import Sheet, Table
 from posse.simulation.files import read_result, require_same_run, write_result
-from posse.types import IntArray, Settings
+from posse.types import Array, IntArray, Settings
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,11 +20,10 @@ from posse.environments.base import POLICY, Draw, World, stream
 from posse.errors import InvalidValue, PosseError
 from posse.policies.base import DecisionMaker, Played, Policy
 from posse.simulation.engines import runs_here, using_engine, usual_workers, worker_pool
-from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
+from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories, require_world
 from posse.simulation.files import require_folder
 from posse.simulation.regret import Regret, expected_regret, realised_regret
 from posse.simulation.results import SimulationResult, continue_from
-from posse.simulation.worlds import require_world
 from posse.types import Array, IntArray, Settings
 
 SAVE_SECONDS = 2.0  # finished seeds are saved when the next one finishes, but not more often than this
