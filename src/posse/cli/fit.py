@@ -93,7 +93,7 @@ def fit(
         begin("loading")
         from posse.batches import is_many
         from posse.checks import one_of
-        from posse.features.declare import look_at
+        from posse.features.declare import representative_rows
         from posse.fleet import Posse
         from posse.fleet.fitting import learn_log, settings_for
         from posse.logs.reading import settled
@@ -128,8 +128,8 @@ def fit(
             "also": [name for name in task_feature or () if name not in (feature or ())],
         }
         if many:
-            found, missing = _look(log, asked, rewards, missing_reward, absent_reward)
-            spec = _declared(look_at(found.contexts), features, standardise=standardise)
+            found, missing = _examine(log, asked, rewards, missing_reward, absent_reward)
+            spec = _declared(representative_rows(found.contexts), features, standardise=standardise)
             settings |= {"arms": found.arms, "features": spec, "rewards": found.rewards}
             used = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
         else:
@@ -184,7 +184,7 @@ def _stream(fleet: Posse, path: Path, used: dict[str, Any], checkpoint: Path, ou
     return progress.rows, learned
 
 
-def _look(
+def _examine(
     path: Path, asked: dict[str, Any], rewards: str | None, missing: str | None, absent: float | None
 ) -> tuple[Look, str]:
     """Return what is known of files before they are read, and what becomes of rows without a reward."""
@@ -200,7 +200,7 @@ def _look(
 
 
 def _task_table(
-    path: Path, tasks: pl.Series, contexts: pl.DataFrame, said: pl.DataFrame | None, names: list[str]
+    path: Path, tasks: pl.Series, contexts: pl.DataFrame, logged: pl.DataFrame | None, names: list[str]
 ) -> pl.DataFrame:
     """Return what is known about every task: what its last row says, or the log's last line about it."""
     import polars as pl
@@ -213,10 +213,12 @@ def _task_table(
         )
     last = [pl.col(name).drop_nulls().last() for name in names]
     found = contexts.select(names).with_columns(tasks.alias("task")).group_by("task", maintain_order=True).agg(last)
-    if said is not None and set(names) <= set(said.columns):
-        said = said.group_by("task", maintain_order=True).agg(last)
-        found = pl.concat([said, found.join(said, on="task", how="anti").select(said.columns)], how="vertical_relaxed")
-    # About a task of which nothing is ever said, nothing is known.
+    if logged is not None and set(names) <= set(logged.columns):
+        logged = logged.group_by("task", maintain_order=True).agg(last)
+        found = pl.concat(
+            [logged, found.join(logged, on="task", how="anti").select(logged.columns)], how="vertical_relaxed"
+        )
+    # About a task of which nothing is ever logged, nothing is known.
     return found.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in names))
 
 

@@ -165,14 +165,14 @@ def pack_front(front: Front, header: bytes, digests: bytes) -> bytes:
 
 def unpack_prefix(prefix: bytes, file_bytes: int) -> Front:
     """Return the numbers at the front of a file; raise ValueError, with the reason, if they cannot be true."""
-    magic, number, chunk_bytes, header_bytes, n_chunks, said = PREFIX.unpack(prefix)
+    magic, number, chunk_bytes, header_bytes, n_chunks, stated_bytes = PREFIX.unpack(prefix)
     if magic != MAGIC:
         raise ValueError("it does not begin as one")
     if number != FORMAT:
         raise ValueError(f"its format is {number}, but {FORMAT} was expected")
-    front = Front(chunk_bytes, header_bytes, n_chunks, said)
-    if said != file_bytes:
-        raise ValueError(f"it should be {said} bytes long, but it is {file_bytes}")
+    front = Front(chunk_bytes, header_bytes, n_chunks, stated_bytes)
+    if stated_bytes != file_bytes:
+        raise ValueError(f"it should be {stated_bytes} bytes long, but it is {file_bytes}")
     if chunk_bytes % ALIGNMENT or not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES:
         raise ValueError(f"its chunks cannot be {chunk_bytes} bytes long")
     if header_bytes > MAX_HEADER_BYTES:

@@ -32,7 +32,7 @@ from posse.errors import DamagedFile, InvalidValue, MissingFile, SavedFileError,
 from posse.types import IntArray
 
 RESTORE = "restore it from a backup or save it again"
-"""What to do about a damaged file."""
+"""Advice about a damaged file."""
 
 
 class Source:

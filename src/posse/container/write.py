@@ -134,18 +134,18 @@ def _write_array(file: FileIO, entry: Entry, array: npt.NDArray[Any] | Streamed,
     """Write the values and return the checksums of their chunks."""
     file.seek(entry.start)
     digests: list[bytes] = []
-    digest, room = hashlib.sha256(), chunk_bytes
+    digest, left = hashlib.sha256(), chunk_bytes
     for block in _all_blocks(array, entry.dtype):
         while len(block):
-            piece, block = block[:room], block[room:]
+            piece, block = block[:left], block[left:]
             # Checksum and write piece by piece: the second finds it in the processor's cache.
             digest.update(piece)
             _write_all(file, piece)
-            room -= len(piece)
-            if not room:
+            left -= len(piece)
+            if not left:
                 digests.append(digest.digest())
-                digest, room = hashlib.sha256(), chunk_bytes
-    if room < chunk_bytes:
+                digest, left = hashlib.sha256(), chunk_bytes
+    if left < chunk_bytes:
         digests.append(digest.digest())
     if file.tell() != entry.stop:
         raise ShapeError(f"array {entry.name!r} said that its shape is {entry.shape}, but other rows came")

@@ -1,4 +1,4 @@
-"""What synthetic worlds are made of: correlated coefficients, expected rewards, arrivals."""
+"""Parts of synthetic worlds: correlated coefficients, expected rewards, arrivals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What one reward of a family says about its linear predictor, as a Gaussian factor: its site.
+r"""Sites: one reward of a family as a Gaussian factor on its linear predictor.
 
 Before the reward :math:`\eta = x^\top\theta` is believed to be :math:`\mathcal N(m, v)`; after it,
 :math:`\mathcal N(e, q)` with
@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from posse.checks import real_array
 from posse.errors import InvalidValue
 from posse.kernels.compiler import made_kernel
-from posse.types import Array, ArrayLike
+from posse.types import Array, ArrayLike, BoolArray
 
 if TYPE_CHECKING:
     from posse.families.base import LinkedFamily
@@ -57,6 +58,50 @@ FAINTEST = 1e-12  # a site of less precision says nothing
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
+
+
+class Linked:
+    """Parts that families with a link share; the rest is as :class:`posse.families.base.LinkedFamily` says."""
+
+    name: str
+    code = -1  # until it has its place among families
+    reward_words: tuple[str, str]
+    """The name of one reward, and the values there are."""
+    other_families: str
+
+    def takes(self, rewards: Array | np.float64) -> BoolArray:
+        """Return which of these floats are rewards of the family."""
+        raise NotImplementedError
+
+    def mean_of(self, predictor: ArrayLike) -> Array:
+        """Return the expected reward at a known linear predictor."""
+        raise NotImplementedError
+
+    def check(self, reward: object) -> float:
+        """Return a reward as a float, or raise one clear error."""
+        if isinstance(reward, bool | np.bool_ | int | float | np.integer | np.floating):
+            value = float(reward)
+            if self.takes(np.float64(value)).all():
+                return value
+        one, which = self.reward_words
+        raise InvalidValue(f"expected a {one} of {which}, got {reward!r}; pass {self.other_families} for other rewards")
+
+    def check_many(self, rewards: ArrayLike) -> Array:
+        """Return rewards as floats, or raise one clear error that names the row."""
+        checked = real_array(rewards, "rewards")
+        wrong = np.flatnonzero(~self.takes(checked).ravel())
+        if wrong.size:
+            one, which = self.reward_words
+            raise InvalidValue(
+                f"expected {one}s of {which}, got {checked.ravel()[wrong[0]]:g} at row {wrong[0]}; pass "
+                f"{self.other_families} for other rewards"
+            )
+        return checked
+
+    def interval(self, mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[Array, Array]:
+        """Return the ends of the central interval of the expected reward: quantiles through the link."""
+        low, high = ends(mean, sd, level)
+        return self.mean_of(low), self.mean_of(high)
 
 
 def newton_site(expectations: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What a context is made of, declared: numbers, categories and hashed categories, and the columns they become."""
+"""Declared features of a context: numbers, categories and hashed categories, and the columns they become."""
 
 from posse.features.categories import Hashed, OneHot, hashed, one_hot
 from posse.features.quantities import Numeric, numeric

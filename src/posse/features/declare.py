@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def by_looking(
+def from_table(
     table: Any, columns: Sequence[str] | None, *, scale: str | None, max_categories: int, buckets: int
 ) -> list[Feature]:
     """Return a feature for each of the columns, in their order."""
@@ -53,7 +53,7 @@ def _declared(column: pl.Series, *, scale: str | None, most: int, buckets: int) 
     )
 
 
-def look_at(contexts: pl.LazyFrame, *, max_categories: int = 50) -> pl.DataFrame:
+def representative_rows(contexts: pl.LazyFrame, *, max_categories: int = 50) -> pl.DataFrame:
     """Return a small table from which the same features are declared as from all rows.
 
     It has every category that there is (one more than ``max_categories`` if there are more), and a gap wherever rows
@@ -69,18 +69,18 @@ def look_at(contexts: pl.LazyFrame, *, max_categories: int = 50) -> pl.DataFrame
     import polars as pl
 
     schema = contexts.collect_schema()
-    looks: list[pl.Expr] = []
+    summaries: list[pl.Expr] = []
     for name, kind in schema.items():
         column = pl.col(name)
         if kind.is_numeric() or kind == pl.Boolean:
             gaps = column.null_count() > 0
             gaps = gaps | column.is_nan().any() if kind.is_float() else gaps
-            looks.append(gaps.alias(name))
+            summaries.append(gaps.alias(name))
         else:
             # Others are refused when they are declared, by their type.
             values = column.cast(pl.String) if isinstance(kind, pl.Categorical | pl.Enum) else column
-            looks.append(values.unique().head(max_categories + 2).implode().alias(name))
-    found = contexts.select(looks).collect(engine="streaming").row(0, named=True) if looks else {}
+            summaries.append(values.unique().head(max_categories + 2).implode().alias(name))
+    found = contexts.select(summaries).collect(engine="streaming").row(0, named=True) if summaries else {}
     columns = {}
     for name, kind in schema.items():
         if kind.is_numeric() or kind == pl.Boolean:

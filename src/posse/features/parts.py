@@ -1,4 +1,4 @@
-"""What the kinds of features have in common, and the pieces that a matrix of encoded contexts is put together from."""
+"""Parts that kinds of features share, and the pieces that a matrix of encoded contexts is put together from."""
 
 from __future__ import annotations
 
@@ -50,9 +50,6 @@ class Feature(Protocol):
     def ready(self) -> bool:
         """Whether it can encode."""
 
-    def put(self, value: Any, out: Array, row: int | None = None) -> None:
-        """Write one encoded value over zeros."""
-
     def plain(self, value: Any) -> bool | int | float | str | None:
         """Return a raw value as JSON has it: one that encodes to the same numbers."""
 
@@ -94,12 +91,6 @@ class Marking:
                 'missing="zeros" or "category"'
             )
         return -1 if self.missing == "zeros" else self.width - 1  # that of missing values is the last
-
-    def put(self, value: Any, out: Array, row: int | None = None) -> None:
-        """Write one encoded value over zeros."""
-        place = self.place(value, row)
-        if place >= 0:
-            out[place] = 1.0
 
     def plain(self, value: Any) -> Category | None:
         """Return a raw value as JSON has it: one that encodes to the same columns."""

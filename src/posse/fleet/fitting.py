@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from posse.batches import TableFiles, is_many
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.features.declare import look_at
+from posse.features.declare import representative_rows
 from posse.logs.columns import Asked
 from posse.logs.many import look_at_tables
 from posse.logs.reading import read_table, settled
@@ -44,7 +44,7 @@ def fit_fleet(
         raise InvalidValue("expected a table or files to fit, got an iterator; make a fleet, and use learn_many")
     look = look_at_tables(TableFiles(table), asked, rewards)
     missing = look.missing_reward(missing_reward, absent)
-    spec = FeatureSpec.from_table(look_at(look.contexts)) if features is None else features
+    spec = FeatureSpec.from_table(representative_rows(look.contexts)) if features is None else features
     made: dict[str, Any] = {"arms": look.arms, "features": spec, "rewards": look.rewards}
     fleet = fleets(**made | settings)
     fleet.learn_many(table, task=asked.task, arm=asked.arm, reward=asked.reward, missing_reward=missing)

@@ -1,4 +1,4 @@
-"""What every policy is: decide, learn, and play a whole stream at once."""
+"""Policies: decide, learn, and play a whole stream at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy import ndarray
 
-from posse.checks import label, labels, number, real_array, whole_number
+from posse.checks import KnownKeywords, label, labels, number, real_array, whole_number
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
 from posse.families import LinkedFamily, linked_family_of
 from posse.kernels.batches import STEP_BATCH, RewardBatch, StepBatch
 from posse.kernels.linalg import LARGEST, moderate
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import Exploration, usable
-from posse.keywords import KnownKeywords
 from posse.showing import brief_repr
 from posse.threads import spread
 
@@ -39,7 +38,7 @@ class DecisionMaker(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """What a policy believes about every arm's expected reward.
+    """Belief of a policy about every arm's expected reward.
 
     Parameters
     ----------
@@ -305,7 +304,7 @@ class CompiledPolicy(Policy):
 
     _kernels: ClassVar[Any]
     """The module of ``decide``, ``believe``, ``learn`` and ``play``."""
-    _handle: Handle
+    _handle: Handle[Any]
 
     def predict(self, task: int, context: ArrayLike) -> Prediction:
         """Return mean and standard deviation of every arm's linear predictor, without exploration.

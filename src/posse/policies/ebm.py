@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from posse.checks import one_of
+from posse.checks import KnownKeywords, one_of, require_keywords
 from posse.errors import InvalidValue
 from posse.families import FAMILIES, Rewards
 from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING
-from posse.keywords import KnownKeywords, require_keywords
 from posse.model import Prior
 from posse.model.estimation import PriorMethod
 from posse.policies.base import Policy
@@ -18,7 +17,7 @@ from posse.policies.hierarchical import PAPER_SHARED_PRECISION, Hierarchical, Pr
 BY_LABEL: dict[str, type[Policy]] = {"ebmUCB": FamilyUCB, "ebmTS": FamilyTS, "ebmRandUCB": FamilyRandUCB}
 SHARED = ("n_tasks", "n_arms", "n_features", "exploration", "refresh_growth", "first_pulls", "drift")
 STANDARD: dict[str, Any] = {"prior": "evidence", "robust": False}
-"""What else may be said, since it is what clicks and counts have anyway."""
+"""Further settings that may be passed, since clicks and counts have these values anyway."""
 
 
 class OfFamily(KnownKeywords):
@@ -47,10 +46,10 @@ class OfFamily(KnownKeywords):
                     "out, or take rewards='number'"
                 )
         chosen: Any = BY_LABEL[str(cls.__dict__["label"])]
-        kept = {name: value for name, value in settings.items() if name in SHARED}
-        if kept.get("refresh_growth", 0.0) is None:
-            del kept["refresh_growth"]  # None is the default here
-        return chosen(*arguments, rewards=rewards, **kept)
+        shared = {name: value for name, value in settings.items() if name in SHARED}
+        if shared.get("refresh_growth", 0.0) is None:
+            del shared["refresh_growth"]  # None is the default here
+        return chosen(*arguments, rewards=rewards, **shared)
 
 
 class EbmUCB(Hierarchical, OfFamily):

@@ -48,7 +48,7 @@ class _Linear(_Ridge):
     """Ridge regressions of rewards that are numbers."""
 
     explores: ClassVar[Exploration]
-    _kernels = lin
+    _kernels: ClassVar[Any] = lin
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class LogisticTS(_Ridge, FamilyPolicy):
     """
 
     label = "LogisticTS"
-    _kernels = logistic
+    _kernels: ClassVar[Any] = logistic
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from posse.model.reml import estimate_reml
 from posse.regression.base import Estimator, Grouped
 from posse.regression.fixed import estimate_with_fixed
 from posse.regression.inputs import feature_matrix, feature_names, group_labels, target_vector
-from posse.regression.notes import ONE_GROUP, no_warning, unlearned
+from posse.regression.notes import ONE_GROUP, notes_without_warning, unlearned
 from posse.regression.sums import GroupSums, Standardised
 from posse.types import Array
 
@@ -126,6 +126,7 @@ class HierarchicalRegressor(Grouped, Estimator):
     prior_: Prior
     report_: PriorReport
 
+    method: Literal["evidence", "reml"]
     _methods = ("evidence", "reml")
     _sums: GroupSums  # all that was learned
     _data: Standardised  # the same in standard form
@@ -328,7 +329,7 @@ class HierarchicalRegressor(Grouped, Estimator):
 
     def _warn(self, stacklevel: int) -> None:
         """Warn of an estimate that did not come to rest or lacks something, unless that was asked for."""
-        known = no_warning(self.report_)
+        known = notes_without_warning(self.report_)
         if None in self._position:
             known.append(ONE_GROUP)  # who passes no groups knows that there is one only
         found = [note for note in self.report_.notes if note not in known]

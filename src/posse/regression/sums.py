@@ -65,7 +65,7 @@ class Standardised(Scaling):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupSums:
-    """What was learned: statistics of rows taken relative to ``origin``, so that large offsets cost no digits.
+    """All that was learned: statistics of rows taken relative to ``origin``, so that large offsets cost no digits.
 
     Parameters
     ----------
