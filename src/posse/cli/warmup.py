@@ -85,14 +85,14 @@ def warmup(
     console.print(f"the cache is {cache_words()}", highlight=False, soft_wrap=True)
 
 
-def parts(*, service: bool = False) -> dict[str, Callable[[], object]]:
+def parts(*, service: bool = False) -> dict[str, Callable[[], None]]:
     """Return what to run, by name: the list of a service, and unless only that is wanted the rest."""
     from posse.fleet.behaviour import PRIORS
     from posse.model.estimation import POLICY_METHODS
     from posse.policies.registry import POLICIES
     from posse.service.warming import parts as service_parts
 
-    listed: dict[str, Callable[[], object]] = dict(service_parts())
+    listed: dict[str, Callable[[], None]] = dict(service_parts())
     if service:
         return listed
     listed.pop("tables", None)  # which has nothing to compile, and needs the libraries of the service
