@@ -26,6 +26,8 @@ from posse.features.values import (
 class OneHot(Marking):
     """One of a list of categories; make it with :func:`one_hot`."""
 
+    kind_name = "one_hot"
+
     name: str
     categories: tuple[Category, ...]
     unknown: str = "error"
@@ -101,16 +103,6 @@ class OneHot(Marking):
             )
         return -1 if self.unknown == "zeros" else len(self.categories)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that it can be made from."""
-        return {
-            "kind": "one_hot",
-            "name": self.name,
-            "categories": list(self.categories),
-            "unknown": self.unknown,
-            "missing": self.missing,
-        }
-
 
 def one_hot(name: str, categories: Iterable[Category], *, unknown: str = "error", missing: str = "error") -> OneHot:
     """Declare one of several categories: a column ``name=category`` for each, of which one is 1.
@@ -141,6 +133,8 @@ def one_hot(name: str, categories: Iterable[Category], *, unknown: str = "error"
 @dataclass(frozen=True, slots=True, repr=False)
 class Hashed(Marking):
     """One of any number of categories; make it with :func:`hashed`."""
+
+    kind_name = "hashed"
 
     name: str
     buckets: int
@@ -189,10 +183,6 @@ class Hashed(Marking):
     def find(self, value: Any, row: int | None) -> int:
         """Return which column is 1 for a value that is there."""
         return self.bucket(category(value, self.name, row))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that it can be made from."""
-        return {"kind": "hashed", "name": self.name, "buckets": self.buckets, "missing": self.missing}
 
 
 def hashed(name: str, buckets: int, *, missing: str = "error") -> Hashed:

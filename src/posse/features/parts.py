@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -60,7 +60,22 @@ class Feature(Protocol):
         """Return plain values that the kind can be made from."""
 
 
-class Marking:
+class Declared:
+    """A feature that is a dataclass of what it was declared with."""
+
+    __slots__ = ()
+    kind_name: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that it can be made from."""
+        names = [field.name for field in fields(self) if field.init]  # type: ignore[arg-type]  # subclasses are
+        values = {name: getattr(self, name) for name in names}
+        return {"kind": self.kind_name} | {
+            name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+        }
+
+
+class Marking(Declared):
     """A feature that is 1 in one of its columns at most."""
 
     __slots__ = ()

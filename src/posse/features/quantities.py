@@ -11,7 +11,7 @@ import numpy as np
 from posse.checks import number
 from posse.errors import InvalidValue, NotFinite
 from posse.features.columns import Column
-from posse.features.parts import Dense
+from posse.features.parts import Declared, Dense
 from posse.features.values import checked_name, feature, quantity, shown, too_large
 from posse.kernels.linalg import LARGEST
 from posse.types import Array
@@ -21,8 +21,10 @@ CONSTANT = 1e-12  # a standard deviation below this part of the largest value is
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Numeric:
+class Numeric(Declared):
     """A number; make it with :func:`numeric`."""
+
+    kind_name = "numeric"
 
     name: str
     scale: str | None = None
@@ -154,17 +156,6 @@ class Numeric:
             f"spread={self.spread:g} makes {numbers[place]:g}: sums of squares would overflow; keep it below "
             f"{LARGEST:g}"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that it can be made from."""
-        return {
-            "kind": "numeric",
-            "name": self.name,
-            "scale": self.scale,
-            "center": self.center,
-            "spread": self.spread,
-            "missing": self.missing,
-        }
 
 
 def numeric(
