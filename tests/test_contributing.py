@@ -141,7 +141,7 @@ def test_a_family_of_ones_own_expects_what_its_law_says(stars):
     assert stars.spread(-0.4, 1.3) == pytest.approx(5 * share.std(), rel=0.01)
     assert stars.draw(rng, np.full((40_000, 1), 3.5)).mean() == pytest.approx(3.5, abs=0.03)
     assert stars.show(4.123) == "4.12 stars"
-    with pytest.raises(InvalidValue, match=r"expected 0, 1, ..., 5 stars, got 5.5"):
+    with pytest.raises(InvalidValue, match=r"of 0, 1, ..., 5 stars, got 5.5"):
         stars.check(5.5)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from posse.cli import warming
+from posse.cli import warmup
 
 # Before anything of posse is imported: some kernels may be compiled then.
 LISTEN = """
@@ -86,7 +86,7 @@ def run(program, cache):
 @pytest.mark.slow
 def test_a_part_that_ran_once_compiles_nothing_in_the_next_process(tmp_path):
     program = """
-from posse.cli.warming import parts
+from posse.cli.warmup import parts
 parts()["policy lin-ucb"]()
 """
     assert run(program, tmp_path / "image") != []
@@ -99,7 +99,7 @@ parts()["policy lin-ucb"]()
 @pytest.mark.slow
 def test_after_a_warm_up_nothing_is_compiled(tmp_path):
     program = """
-from posse.cli.warming import parts
+from posse.cli.warmup import parts
 for work in parts().values():
     work()
 """
@@ -109,14 +109,13 @@ for work in parts().values():
 
 
 def test_every_policy_has_a_part():
-    from posse.fleet.behaviour import POLICIES as FLEETS
     from posse.policies.registry import POLICIES
 
-    assert {f"policy {key}" for key in POLICIES} | {f"fleet {key}" for key in FLEETS} <= set(warming.parts())
+    assert {f"policy {key}" for key in POLICIES} <= set(warmup.parts())
 
 
 def test_the_names_of_compiled_functions_are_noted():
-    with warming.compiler_at_work() as compiled:
+    with warmup.compiler_at_work() as compiled:
         assert compiled == set()
         numba.njit(lambda x: x + 1)(3)
 
@@ -124,5 +123,5 @@ def test_the_names_of_compiled_functions_are_noted():
 
 
 def test_the_cache_is_where_numba_puts_it():
-    assert warming.cache_folders()
-    assert all(isinstance(folder, Path) for folder in warming.cache_folders())
+    assert warmup.cache_folders()
+    assert all(isinstance(folder, Path) for folder in warmup.cache_folders())

@@ -4,9 +4,8 @@ import numba
 import pytest
 from typer.testing import CliRunner
 
-from posse.cli import warming
+from posse.cli import warmup
 from posse.cli.main import app
-from posse.cli.warmup import cache_words
 
 
 @pytest.mark.slow
@@ -21,7 +20,7 @@ def test_times_are_those_of_the_parts_the_longest_first(monkeypatch):
     def long():
         sum(range(3_000_000))
 
-    monkeypatch.setattr(warming, "parts", lambda: {"short": lambda: None, "long": long})
+    monkeypatch.setattr(warmup, "parts", lambda **_: {"short": lambda: None, "long": long})
     plain = CliRunner().invoke(app, ["warmup"], catch_exceptions=False)
     done = CliRunner().invoke(app, ["warmup", "--times"], catch_exceptions=False)
 
@@ -32,7 +31,6 @@ def test_times_are_those_of_the_parts_the_longest_first(monkeypatch):
 
 def test_for_an_image_only_what_a_service_uses_is_compiled(monkeypatch):
     done = []
-    monkeypatch.setattr(warming, "parts", lambda: {"regression": lambda: done.append("regression")})
     monkeypatch.setattr("posse.service.warming.parts", lambda: {"beliefs": lambda: done.append("beliefs")})
     CliRunner().invoke(app, ["warmup", "--service"], catch_exceptions=False)
     assert done == ["beliefs"]
@@ -48,6 +46,6 @@ def test_for_an_image_only_what_a_service_uses_is_compiled(monkeypatch):
 )
 def test_where_the_cache_is_in_words(monkeypatch, setting, folder, words):
     monkeypatch.setattr(numba.config, "CACHE_DIR", setting)
-    monkeypatch.setattr(warming, "cache_folders", lambda: [Path(folder)])
-    assert words in cache_words()
-    assert folder in cache_words()
+    monkeypatch.setattr(warmup, "cache_folders", lambda: [Path(folder)])
+    assert words in warmup.cache_words()
+    assert folder in warmup.cache_words()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.container import plain
+from posse.container.layout import decode_json, encode_json
 from posse.errors import InvalidValue
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
@@ -19,7 +19,7 @@ values = st.recursive(
 
 @given(values)
 def test_values_come_back_with_their_types(value):
-    back = plain.decode(plain.encode(value, "header"))
+    back = decode_json(encode_json(value, "header"))
 
     assert repr(back) == repr(json.loads(json.dumps(value, sort_keys=True)))
     assert back == value
@@ -27,7 +27,7 @@ def test_values_come_back_with_their_types(value):
 
 @given(values)
 def test_only_one_spelling_is_read(value):
-    spelled = plain.encode(value, "header")
+    spelled = encode_json(value, "header")
     for other in (
         json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1).encode(),
         json.dumps(value, sort_keys=True, separators=(",", ":")).encode(),
@@ -35,12 +35,12 @@ def test_only_one_spelling_is_read(value):
     ):
         if other != spelled:
             with pytest.raises(ValueError, match=r"canonical|Extra data"):
-                plain.decode(other)
+                decode_json(other)
 
 
 @given(values, st.data())
 def test_any_bytes_give_the_value_they_spell_or_a_value_error(value, data):
-    spelled = bytearray(plain.encode(value, "header"))
+    spelled = bytearray(encode_json(value, "header"))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(spelled) - 1))
         spelled[at : at + data.draw(st.integers(0, 1))] = data.draw(
@@ -48,10 +48,10 @@ def test_any_bytes_give_the_value_they_spell_or_a_value_error(value, data):
         )
         spelled += b"" if spelled else b"0"
     try:
-        back = plain.decode(bytes(spelled))
+        back = decode_json(bytes(spelled))
     except ValueError:
         return
-    assert plain.encode(back, "header") == bytes(spelled)
+    assert encode_json(back, "header") == bytes(spelled)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_any_bytes_give_the_value_they_spell_or_a_value_error(value, data):
 )
 def test_other_bytes_are_refused(spelled, reason):
     with pytest.raises(ValueError, match=reason):
-        plain.decode(spelled)
+        decode_json(spelled)
 
 
 def test_depth_is_bounded_before_anything_is_parsed(monkeypatch):
@@ -94,21 +94,21 @@ def test_depth_is_bounded_before_anything_is_parsed(monkeypatch):
         b'["\\"",' * 65 + b"1" + b"]" * 65,
     ):
         with pytest.raises(ValueError, match="64 levels"):
-            plain.decode(spelled)
+            decode_json(spelled)
 
 
 def test_brackets_in_text_are_not_depth():
     value = ["[" * 100, '"[' * 100, "\\" * 3 + '"[[' * 100, {"{" * 100: "\\" * 4}]
 
-    assert plain.decode(plain.encode(value, "header")) == value
+    assert decode_json(encode_json(value, "header")) == value
 
 
 def test_depth_of_the_limit_is_written_and_read():
     deepest = json.loads("[" * 64 + "]" * 64)
 
-    assert plain.decode(plain.encode(deepest, "header")) == deepest
+    assert decode_json(encode_json(deepest, "header")) == deepest
     with pytest.raises(InvalidValue, match=r"header to be plain JSON values.*64 levels"):
-        plain.encode([deepest], "header")
+        encode_json([deepest], "header")
 
 
 def test_nesting_beyond_what_python_can_write_is_the_same_error():
@@ -116,7 +116,7 @@ def test_nesting_beyond_what_python_can_write_is_the_same_error():
     for _ in range(sys.getrecursionlimit() * 2):
         endless = [endless]
     with pytest.raises(InvalidValue, match="at most 64 levels"):
-        plain.encode(endless, "header")
+        encode_json(endless, "header")
 
 
 def test_what_would_not_come_back_is_not_written():
@@ -133,11 +133,11 @@ def test_what_would_not_come_back_is_not_written():
         10**5000,
     ]:
         with pytest.raises(InvalidValue, match="header to be plain JSON values"):
-            plain.encode(value, "header")
+            encode_json(value, "header")
 
 
 def test_a_cycle_is_not_written():
     cycle = []
     cycle.append(cycle)
     with pytest.raises(InvalidValue, match="header to be plain JSON values"):
-        plain.encode(cycle, "header")
+        encode_json(cycle, "header")

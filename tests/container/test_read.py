@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from posse.container import DamagedFile, MissingFile, SavedFileError, open_container, write_container
-from posse.container.source import Source
+from posse.container.read import Source
 from posse.errors import InvalidValue, PosseError, ShapeError, UnknownLabel
 
 TOY = {"kind": "toy", "versions": (1, 2)}

@@ -4,7 +4,7 @@ from io import FileIO
 
 import pytest
 
-from posse.container.source import Source
+from posse.container.read import Source
 from posse.errors import DamagedFile, InvalidValue, MissingFile, SavedFileError
 
 
@@ -40,7 +40,7 @@ def test_short_reads_are_continued(file, monkeypatch):
         def readinto(self, target):
             return super().readinto(target[:7])
 
-    monkeypatch.setattr("posse.container.source.FileIO", Slow)
+    monkeypatch.setattr("posse.container.read.FileIO", Slow)
     source = Source(file)
     assert source.bytes_at(0, 100) == bytes(range(100))
     source.close()
@@ -64,7 +64,7 @@ def test_a_failing_disk_or_permission_is_our_error(file, monkeypatch):
             raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("posse.container.source.FileIO", Failing)
+        patch.setattr("posse.container.read.FileIO", Failing)
         source = Source(file)
         with pytest.raises(SavedFileError, match="Input/output error; check the disk") as caught:
             source.bytes_at(0, 1)
@@ -74,6 +74,6 @@ def test_a_failing_disk_or_permission_is_our_error(file, monkeypatch):
     def denied(*args):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("posse.container.source.FileIO", denied)
+    monkeypatch.setattr("posse.container.read.FileIO", denied)
     with pytest.raises(SavedFileError, match=r"cannot read .*Permission denied; check .* your permissions"):
         Source(file)

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.families import linked_family_of
-from posse.families.predictive import predicted
+from posse.families.links import predicted
 
 
 def integrals(family, reward, mean, variance):

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from posse.errors import InvalidValue
-from posse.features.columns import ListColumn, NumberColumn, SeriesColumn
+from posse.features.columns import Column, NumberColumn, SeriesColumn
 
 VALUES = [3, 1, 3, 2, 1]
 
@@ -15,7 +15,7 @@ VALUES = [3, 1, 3, 2, 1]
 @pytest.mark.parametrize(
     "column",
     [
-        ListColumn(VALUES),
+        Column(VALUES),
         NumberColumn(np.array(VALUES)),
         SeriesColumn(pl.Series(VALUES)),
         SeriesColumn(pl.Series(VALUES, dtype=pl.Object)),
@@ -37,16 +37,14 @@ def test_a_value_is_read_once(column):
 
 @pytest.mark.parametrize(
     "column",
-    [ListColumn([5, None, 6]), SeriesColumn(pl.Series([5, None, 6])), SeriesColumn(pl.Series([5.0, math.nan, 6.0]))],
+    [Column([5, None, 6]), SeriesColumn(pl.Series([5, None, 6])), SeriesColumn(pl.Series([5.0, math.nan, 6.0]))],
 )
 def test_what_is_missing_is_none(column):
     assert column.places(lambda value, row: -1 if value is None else int(value)).tolist() == [5, -1, 6]
 
 
 @pytest.mark.parametrize("wrong", [[2], [3], [1, 2, 3], [2, 1]])
-@pytest.mark.parametrize(
-    "kind", [ListColumn, lambda v: NumberColumn(np.array(v)), lambda v: SeriesColumn(pl.Series(v))]
-)
+@pytest.mark.parametrize("kind", [Column, lambda v: NumberColumn(np.array(v)), lambda v: SeriesColumn(pl.Series(v))])
 def test_refused_at_the_first_row(kind, wrong):
     def find(value, row):
         if value in wrong:
@@ -64,6 +62,6 @@ def test_floats_of_a_table_are_not_copied():
 
 
 def test_no_rows():
-    for column in (ListColumn([]), NumberColumn(np.empty(0)), SeriesColumn(pl.Series([], dtype=pl.String))):
+    for column in (Column([]), NumberColumn(np.empty(0)), SeriesColumn(pl.Series([], dtype=pl.String))):
         assert column.places(lambda value, row: 0).shape == (0,)
         assert column.floats(lambda value, row: 0.0).shape == (0,)

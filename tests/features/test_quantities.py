@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from posse.errors import InvalidValue, NotFinite
 from posse.features import FeatureSpec, numeric
-from posse.features.columns import ListColumn, NumberColumn
+from posse.features.columns import Column, NumberColumn
 
 
 def encoded(feature, value):
@@ -106,7 +106,7 @@ def test_mean_and_standard_deviation_by_hand():
     assert not feature.ready
 
     # Mean 4, mean square 2; whatever cannot be encoded is left out.
-    learned = feature.learned(ListColumn([2, 4.0, None, 6, math.nan, math.inf, 4]))
+    learned = feature.learned(Column([2, 4.0, None, 6, math.nan, math.inf, 4]))
 
     assert learned.ready
     assert learned.center == 4.0
@@ -132,9 +132,9 @@ def test_a_constant_is_not_stretched(values):
 
 def test_nothing_to_learn_from():
     with pytest.raises(InvalidValue, match='feature "x" has no finite value'):
-        numeric("x", scale="standard").learned(ListColumn([None, math.inf, math.nan]))
+        numeric("x", scale="standard").learned(Column([None, math.inf, math.nan]))
     with pytest.raises(InvalidValue, match='feature "x" at row 1 to be a number'):
-        numeric("x", scale="standard").learned(ListColumn([1.0, "2"]))
+        numeric("x", scale="standard").learned(Column([1.0, "2"]))
 
 
 def test_values_too_large_to_encode_are_not_learned_from():

@@ -60,9 +60,9 @@ def test_an_array_of_numbers():
     assert Quick([one_hot("c", [3])], intercept=False).encode_matrix(np.array([[3]])) is None
 
 
-def test_the_common_case_takes_the_short_way(monkeypatch):
+def test_the_common_case_takes_the_quick_way(monkeypatch):
     spec = FeatureSpec(FEATURES)
-    monkeypatch.setattr(type(FEATURES[0]), "put", None)
+    monkeypatch.setattr(type(FEATURES[0]), "part", None)
     spec.encode({"x": 1.5, "c": "red", "y": 2, "h": "z", "b": False})
     spec.encode((1.5, "red", True, 7, False))
     FeatureSpec(["x", "y"]).encode(np.array([1.5, 2.5]))

@@ -3,7 +3,7 @@ import pytest
 
 from posse.model.findings import Names, Seen, Unusual, data_findings, unusual_findings
 
-QUIET = Unusual(quiet=(), far=(), coefficient_share=0.2, overdispersion=1.1, settled=True)
+QUIET = Unusual(quiet=(), far=(), coefficient_share=0.2, overdispersion=1.1, converged=True)
 
 
 def seen_of(X, y, **rest):
@@ -84,7 +84,7 @@ def test_every_unusual_number_has_its_sentence():
         ({"far": (1,)}, "arm 1 is far from the others"),
         ({"coefficient_share": 0.51}, "51% of what rewards say"),
         ({"overdispersion": 12.0}, "counts 12 times less"),
-        ({"settled": False}, "did not come to rest"),
+        ({"converged": False}, "did not come to rest"),
     ):
         (text,) = unusual_findings(QUIET._replace(**change))
         assert words in text
@@ -92,7 +92,7 @@ def test_every_unusual_number_has_its_sentence():
 
 def test_a_regression_has_words_of_its_own():
     words = Names(arm=None, task="group", reward="row", always="y is always", fitted="y is")
-    bad = Unusual(quiet=(0,), far=(0,), coefficient_share=0.9, overdispersion=9.0, settled=True)
+    bad = Unusual(quiet=(0,), far=(0,), coefficient_share=0.9, overdispersion=9.0, converged=True)
     X, y = columns()
     one = data_findings(seen_of(X, 0 * y, n_tasks=1, tasks=np.array([1])), words)
     assert one == [

@@ -146,7 +146,7 @@ def write(path, kind):
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
 def test_files_of_every_kind_teach_the_same(served, tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("posse.cli.ingest.PIECE", 7)
+    monkeypatch.setattr("posse.batches.ROWS", 7)
     path = tmp_path / f"rows.{kind}"
     write(path, kind)
     served.make_fleet(kind, **SETTINGS)

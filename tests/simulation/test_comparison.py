@@ -6,7 +6,7 @@ from scipy.stats import bootstrap
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.simulation import simulate
-from posse.simulation.comparison import compare_paired
+from posse.simulation.results import compare_paired
 
 
 def test_difference_ratio_and_wins_by_hand():

@@ -8,7 +8,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from posse.errors import ResultFileError, SettingsDiffer
-from posse.simulation.files import kind_of_result, read_result, require_folder, require_same_run, write_result
+from posse.simulation.files import read_result, require_folder, require_same_run, write_result
 
 TABLE = pl.DataFrame({"seed": [0, 1], "value": [0.1, float("nan")], "curve": [[1.0, 2.0], [3.0]]})
 HEADER = {"posse": "toy/1", "version": "9", "settings": {"sizes": [1, 2], "word": "é"}}
@@ -147,16 +147,6 @@ def test_columns_that_are_missing_are_named(file):
 def test_what_was_not_asked_for_may_be_there(file):
     write_result(file, TABLE, HEADER | {"more": 1})
     assert read_result(file, **ASKED)[1]["more"] == 1
-
-
-def test_the_kind_of_a_file_is_told_without_reading_it(file):
-    assert kind_of_result(file) == ""
-    write_result(file, TABLE, HEADER)
-    assert kind_of_result(file) == "toy/1"
-    TABLE.write_parquet(file)
-    assert kind_of_result(file) == ""
-    file.write_bytes(b"PAR1")
-    assert kind_of_result(file) == ""
 
 
 # ---- continuing

@@ -15,7 +15,7 @@ from posse.environments.base import World
 from posse.environments.synthetic import SyntheticWorld
 from posse.errors import InvalidValue, MissingData
 from posse.simulation import SimulationResult, simulate
-from posse.simulation.comparison import compare_paired
+from posse.simulation.results import compare_paired
 from posse.types import Array, Settings
 from posse_lab.benchmarks.report import Bar, Report, Table
 from posse_lab.benchmarks.settings import (

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import typer
 
-from posse.cli.commands import Home, group_of
+from posse.cli.commands import group_of, homes
 
-COMMANDS = {
-    "paper": Home(
-        "posse_lab.cli.paper:paper",
-        "Compare",
-        "Compare posse with the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 seeds.",
-    ),
-    "simulate": Home(
-        "posse_lab.cli.simulate:simulate",
-        "Compare",
-        "Run policies on the same synthetic worlds and compare their regret.",
-    ),
-    "reproduce": Home(
-        "posse_lab.cli.reproduce:reproduce",
-        "Compare",
-        "Run the paper's experiments and write one page: every figure redrawn, every claim tested.",
-    ),
-    "data": Home("posse_lab.cli.data:app", "Data and speed", "List, fetch and verify the datasets."),
-    "bench": Home("posse_lab.cli.bench:app", "Data and speed", "Run a fixed benchmark."),
-}
+COMMANDS = homes(
+    "posse_lab.cli",
+    {
+        "Compare": {
+            "paper": "Compare posse with the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 "
+            "seeds.",
+            "simulate": "Run policies on the same synthetic worlds and compare their regret.",
+            "reproduce": "Run the paper's experiments and write one page: every figure redrawn, every claim tested.",
+        },
+        "Data and speed": {
+            "data": "List, fetch and verify the datasets.",
+            "bench": "Run a fixed benchmark.",
+        },
+    },
+    data="data:app",
+    bench="bench:app",
+)
 
 app = typer.Typer(
     cls=group_of(COMMANDS),

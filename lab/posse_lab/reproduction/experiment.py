@@ -12,7 +12,6 @@ from posse.environments.base import World
 from posse.errors import InvalidValue
 from posse.simulation import SimulationResult, simulate
 from posse.simulation.factories import PolicyChoice
-from posse.simulation.files import kind_of_result
 from posse.types import Settings
 from posse_lab.reproduction.claims import Claim
 from posse_lab.reproduction.seed_table import FORMAT, SeedTable, measure_seeds
@@ -235,6 +234,18 @@ def _fits(old: Any, new: Any) -> bool:
     if isinstance(old, bool) or isinstance(new, bool):
         return type(old) is type(new)
     return isinstance(new, int | float) if isinstance(old, float) else type(old) is type(new)
+
+
+def kind_of_result(path: str | Path) -> str:
+    """Return the format that a result file says it has; empty if it says none or cannot be read."""
+    import polars as pl
+
+    try:
+        header = json.loads(pl.read_parquet_metadata(Path(path)).get("posse", "null"))
+    except Exception:
+        # Whatever is wrong with the file, reading it will say so.
+        return ""
+    return str(header.get("posse", "")) if isinstance(header, dict) else ""
 
 
 def load_run(file: Path) -> SimulationResult | SeedTable:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posse.environments import SyntheticWorld
-from posse.simulation.comparison import compare_paired
+from posse.simulation.results import compare_paired
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse_lab.reproduction.experiment import Experiment, Results, Run, Section, Simulated, Table
 from posse_lab.reproduction.lineup import lineup

@@ -8,7 +8,7 @@ import numpy as np
 
 from posse.errors import InvalidValue
 from posse.simulation import Comparison, SimulationResult
-from posse.simulation.comparison import compare_paired
+from posse.simulation.results import compare_paired
 from posse.types import Array
 from posse_lab.reproduction.lineup import GRIDS
 

@@ -4,12 +4,14 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, ResultFileError
 from posse.simulation import SimulationResult
-from posse_lab.reproduction.experiment import Experiment, Measured, Section, Simulated, load_run
+from posse.simulation.files import write_result
+from posse_lab.reproduction.experiment import Experiment, Measured, Section, Simulated, kind_of_result, load_run
 from posse_lab.reproduction.registry import EXPERIMENTS
 from posse_lab.reproduction.seed_table import SeedTable
 
@@ -201,3 +203,15 @@ def test_a_damaged_measurement_is_not_said_to_be_of_another_kind(tmp_path):
 
     with pytest.raises(ResultFileError, match="columns seed are missing"):
         load_run(file)
+
+
+def test_the_kind_of_a_file_is_known_without_reading_it(tmp_path):
+    file = tmp_path / "result.parquet"
+    table = pl.DataFrame({"seed": [0, 1]})
+    assert kind_of_result(file) == ""
+    write_result(file, table, {"posse": "toy/1"})
+    assert kind_of_result(file) == "toy/1"
+    table.write_parquet(file)
+    assert kind_of_result(file) == ""
+    file.write_bytes(b"PAR1")
+    assert kind_of_result(file) == ""

@@ -4,7 +4,7 @@ from numpy.testing import assert_array_equal
 
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.policies.registry import policy_factory
-from posse.simulation.comparison import compare_paired
+from posse.simulation.results import compare_paired
 from posse_lab.reproduction.lineup import EXPLORATIONS, GRIDS, TUNED_RIVALS, lineup
 from posse_lab.reproduction.reading import Reading
 

@@ -87,8 +87,8 @@ def in_options() -> Iterator[None]:
     try:
         yield
     except InvalidValue as error:
-        said = COLUMN.sub(r"expected --\1-column to be", str(error))
-        error.args = (OPTION.sub(_option, said), *error.args[1:])
+        text = COLUMN.sub(r"expected --\1-column to be", str(error))
+        error.args = (OPTION.sub(_option, text), *error.args[1:])
         raise
 
 

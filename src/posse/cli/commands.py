@@ -14,8 +14,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-LEARN, READ, RUN, MORE = "Learn from data", "Read results", "Run a service", "More"
-
 
 class Home(NamedTuple):
     """Where a command is, the panel of the help that lists it, and its sentence there."""
@@ -25,53 +23,72 @@ class Home(NamedTuple):
     says: str
 
 
-# A test compares each sentence with the first one of the command's own help.
-COMMANDS = {
-    "demo": Home(
-        "posse.cli.demo:demo",
-        LEARN,
-        "Let 60 stores learn from 20,000 visitors which offer sells, then decide for 10,000 new ones.",
-    ),
-    "fit": Home(
-        "posse.cli.fit:fit",
-        LEARN,
-        "Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and features.",
-    ),
-    "evaluate": Home(
-        "posse.cli.evaluate:evaluate",
-        LEARN,
-        "Estimate what policies would have earned per decision, or say why the data cannot tell (exit status 1).",
-    ),
-    "log": Home("posse.cli.log:log_app", LEARN, "Check and convert logs of decisions and rewards."),
-    "report": Home(
-        "posse.cli.report:report",
-        READ,
-        "Write one page for people who decide: what is gained, which arm is best where, when exploring stops paying.",
-    ),
-    "inspect": Home(
-        "posse.cli.inspect:inspect",
-        READ,
-        "Show a fleet's arms, its population, what is unusual about it, its tasks and how much they borrow.",
-    ),
-    "docs": Home("posse.cli.docs:docs", READ, "Read the documentation: list its pages, or show one."),
-    "serve": Home(
-        "posse.cli.serve:serve",
-        RUN,
-        "Serve decisions over HTTP, with a durable log and a page that shows what was learned.",
-    ),
-    "service": Home("posse.cli.service:app", RUN, "Keys, copies and checks of a service."),
-    "warmup": Home(
-        "posse.cli.warmup:warmup",
-        RUN,
-        "Compile and cache everything, on two cores, so that nothing waits for the compiler later.",
-    ),
-}
+def homes(package: str, panels: Mapping[str, Mapping[str, str]], **targets: str) -> dict[str, Home]:
+    """Return the commands of a package, by panel and sentence: each ``name:name``, or where ``targets`` says.
+
+    A test compares each sentence with the first one of the command's own help.
+    """
+    return {
+        name: Home(f"{package}.{targets.get(name, f'{name}:{name}')}", panel, says)
+        for panel, commands in panels.items()
+        for name, says in commands.items()
+    }
+
+
+COMMANDS = homes(
+    "posse.cli",
+    {
+        "Learn from data": {
+            "demo": "Let 60 stores learn from 20,000 visitors which offer sells, then decide for 10,000 new ones.",
+            "fit": "Learn a fleet from a log of decisions and rewards, or from any table with task, arm, reward and "
+            "features.",
+            "evaluate": "Estimate what policies would have earned per decision, or say why the data cannot tell (exit "
+            "status 1).",
+            "log": "Check and convert logs of decisions and rewards.",
+        },
+        "Read results": {
+            "report": "Write one page for people who decide: what is gained, which arm is best where, when exploring "
+            "stops paying.",
+            "inspect": "Show a fleet's arms, its population, what is unusual about it, its tasks and how much they "
+            "borrow.",
+            "docs": "Read the documentation: list its pages, or show one.",
+        },
+        "Run a service": {
+            "serve": "Serve decisions over HTTP, with a durable log and a page that shows what was learned.",
+            "service": "Keys, copies and checks of a service.",
+            "warmup": "Compile and cache everything, on two cores, so that nothing waits for the compiler later.",
+        },
+    },
+    log="log:log_app",
+    service="commands:service_app",
+)
+SERVICE_COMMANDS = homes(
+    "posse.cli",
+    {
+        "Data": {
+            "ingest": "Send decisions and rewards from a file to a running service; rows sent before are not counted "
+            "again.",
+            "backup": "Copy the SQLite file of a service, also while it runs; only its owner may read the copy.",
+            "restore": "Put a copy in the place of a service's SQLite file, whole and verified; stop the service "
+            "first.",
+            "vacuum": "Rewrite the SQLite file of a stopped service: erased names leave its unused space, and the file "
+            "gets smaller.",
+        },
+        "Checks and access": {
+            "keys": "Create, list, rotate and revoke the API keys of a service.",
+            "verify": "Compare the snapshots of a service with its log. Exit status 1 if they differ.",
+            "doctor": "Check a deployment and say what is wrong and what to do. Exit status 1 if anything is.",
+        },
+    },
+    keys="keys:keys_app",
+    **{name: f"database:{name}" for name in ("backup", "restore", "vacuum", "verify")},
+)
 
 
 def added_commands() -> dict[str, Home]:
     """Return the commands that other installed packages add."""
     return {
-        point.name: Home(point.value, MORE, str(point.dist and point.dist.metadata["Summary"]))
+        point.name: Home(point.value, "More", str(point.dist and point.dist.metadata["Summary"]))
         for point in entry_points(group="posse.commands")
     }
 
@@ -161,6 +178,17 @@ class Group(TyperGroup):
 def group_of(table: Mapping[str, Home]) -> type[Group]:
     """Return a group of these commands."""
     return type("Commands", (Group,), {"table": table})
+
+
+service_app = typer.Typer(
+    cls=group_of(SERVICE_COMMANDS), help=COMMANDS["service"].says, no_args_is_help=True, rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)  # fmt: skip
+
+
+@service_app.callback()
+def _service() -> None:
+    """Keys, copies and checks of a service."""
 
 
 class Root(Group):

@@ -28,7 +28,7 @@ COLOURS = {OK: "green", WARNING: "yellow", ERROR: "red"}
 
 
 class Finding(NamedTuple):
-    """What one check found: how bad it is, what was looked at, what was found and what to do."""
+    """The result of one check: how bad it is, of what, what was found and what to do."""
 
     level: str
     what: str
@@ -63,7 +63,7 @@ def doctor(
         findings += examine(settings)
     if url is not None:
         findings += ask(url, key)
-    _tell(findings, json)
+    _show(findings, json)
     if any(finding.level == ERROR for finding in findings):
         raise typer.Exit(1)
 
@@ -225,11 +225,11 @@ def _keys(storage: Storage, settings: Settings) -> Iterator[Finding]:
 
 
 def _clock(storage: Storage, _settings: Settings) -> Iterator[Finding]:
-    kept = storage.clock()
+    last = storage.clock()
     now = storage.now() or time.time()
-    if kept is not None and now < kept.seen - 60:
+    if last is not None and now < last.seen - 60:
         yield Finding(
-            ERROR, "clock", f"it is {kept.seen - now:.0f} s behind what the database saw", "set it right (NTP)"
+            ERROR, "clock", f"it is {last.seen - now:.0f} s behind what the database saw", "set it right (NTP)"
         )
     else:
         yield Finding(OK, "clock", "not behind what the database saw")
@@ -269,7 +269,7 @@ def _service(get: Callable[[str], Any]) -> Iterator[Finding]:
             )
 
 
-def _tell(findings: list[Finding], as_json: bool) -> None:
+def _show(findings: list[Finding], as_json: bool) -> None:
     from rich.markup import escape
 
     from posse.cli.console import table_console

@@ -9,20 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.columns import (
-    ArmColumn,
-    Features,
-    Ignore,
-    MissingReward,
-    PropensityColumn,
-    RewardColumn,
-    Rewards,
-    TaskColumn,
-    TimeColumn,
-    in_options,
-    read,
-)
-from posse.cli.rules import is_rule, load_rule
+from posse.cli import columns
+from posse.cli.options import is_rule, load_rule
 from posse.errors import InvalidValue, UnknownArm
 
 if TYPE_CHECKING:
@@ -76,18 +64,18 @@ def evaluate(
     absent_reward: Annotated[
         float | None, typer.Option(metavar="VALUE", help="The reward of rows without one. Default: none.")
     ] = None,
-    missing_reward: MissingReward = None,
-    rewards: Rewards = None,
+    missing_reward: columns.MissingReward = None,
+    rewards: columns.Rewards = None,
     before: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only decisions before this time, e.g. 2026-03-01.")
     ] = None,
-    task_column: TaskColumn = "task",
-    arm_column: ArmColumn = "arm",
-    reward_column: RewardColumn = "reward",
-    propensity_column: PropensityColumn = None,
-    time_column: TimeColumn = None,
-    feature: Features = None,
-    ignore: Ignore = None,
+    task_column: columns.TaskColumn = "task",
+    arm_column: columns.ArmColumn = "arm",
+    reward_column: columns.RewardColumn = "reward",
+    propensity_column: columns.PropensityColumn = None,
+    time_column: columns.TimeColumn = None,
+    feature: columns.Features = None,
+    ignore: columns.Ignore = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     folds: Annotated[int, typer.Option(help="Folds of the cross-fitting.")] = 5,
     clip: Annotated[float | None, typer.Option(help="Clip importance weights at this; adds a bias.")] = None,
@@ -113,14 +101,14 @@ def evaluate(
         from posse.offline import evaluate as run
 
         begin("reading the log")
-        rows = read(
+        rows = columns.read(
             log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column,
             time=time_column, features=feature, ignore=ignore or (), rewards=rewards,
             also=_columns_of(policy, against),
         )  # fmt: skip
         if before is not None:
             rows = decisions_before(rows, before)
-        with in_options():
+        with columns.in_options():
             rows = with_missing_rewards(rows, missing_reward, absent_reward)
         targets = [*(target_option(text, rows) for text in policy or ()), *map(load_rule, rule or ())]
         begin("estimating what they would have earned")

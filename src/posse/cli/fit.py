@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.columns import (
-    ArmColumn,
-    Features,
-    Ignore,
-    MissingReward,
-    PropensityColumn,
-    RewardColumn,
-    Rewards,
-    TaskColumn,
-    TimeColumn,
-    in_options,
-    read,
-    show_columns,
-)
+from posse.cli import columns
 from posse.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -43,8 +30,8 @@ def fit(
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="ebm-rand-ucb, ebm-ts, ebm-ucb, lin-ucb or random.")
     ] = "ebm-rand-ucb",
-    feature: Features = None,
-    ignore: Ignore = None,
+    feature: columns.Features = None,
+    ignore: columns.Ignore = None,
     features: Annotated[
         Path | None, typer.Option(help="A JSON file that declares the features, as FeatureSpec.to_json gives it.")
     ] = None,
@@ -59,21 +46,21 @@ def fit(
             "them are. Repeat for more. Default: none.",
         ),
     ] = None,
-    task: TaskColumn = "task",
-    arm: ArmColumn = "arm",
-    reward: RewardColumn = "reward",
+    task: columns.TaskColumn = "task",
+    arm: columns.ArmColumn = "arm",
+    reward: columns.RewardColumn = "reward",
     absent_reward: Annotated[
         float | None,
         typer.Option(metavar="VALUE", help="The reward of rows and later decisions without one. Default: none."),
     ] = None,
-    propensity: PropensityColumn = None,
-    missing_reward: MissingReward = None,
-    rewards: Rewards = None,
+    propensity: columns.PropensityColumn = None,
+    missing_reward: columns.MissingReward = None,
+    rewards: columns.Rewards = None,
     drift: Annotated[
         str | None,
         typer.Option(metavar="DAYS", help="Half-life of old rewards, or `learn`. Default: old rewards count in full."),
     ] = None,
-    time: TimeColumn = None,
+    time: columns.TimeColumn = None,
     floor: Annotated[float, typer.Option(help="The least probability of every eligible arm.")] = 0.0,
     evaluation_budget: Annotated[
         float,
@@ -106,7 +93,7 @@ def fit(
         begin("loading")
         from posse.batches import is_many
         from posse.checks import one_of
-        from posse.features.declare_files import look_at
+        from posse.features.declare import representative_rows
         from posse.fleet import Posse
         from posse.fleet.fitting import learn_log, settings_for
         from posse.logs.reading import with_missing_rewards
@@ -141,14 +128,14 @@ def fit(
             "also": [name for name in task_feature or () if name not in (feature or ())],
         }
         if many:
-            found, missing = _look(log, asked, rewards, missing_reward, absent_reward)
-            spec = _declared(look_at(found.contexts), features, standardise=standardise)
+            found, missing = _examine(log, asked, rewards, missing_reward, absent_reward)
+            spec = _declared(representative_rows(found.contexts), features, standardise=standardise)
             settings |= {"arms": found.arms, "features": spec, "rewards": found.rewards}
-            columns = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
+            used = {"task": task, "arm": arm, "reward": reward, "missing_reward": missing}
         else:
-            logged = read(log, **asked, rewards=rewards)
+            logged = columns.read(log, **asked, rewards=rewards)
             read_rows = logged.n_rows
-            with in_options():
+            with columns.in_options():
                 logged = with_missing_rewards(logged, missing_reward, absent_reward)
             contexts, of_tasks = logged.contexts, None
             if task_feature:
@@ -156,7 +143,7 @@ def fit(
                 contexts = contexts.drop(task_feature)
             spec = _declared(contexts, features, standardise=standardise)
             settings |= _task_features(of_tasks, standardise=standardise)
-            with in_options():
+            with columns.in_options():
                 fleet = Posse(**settings_for(logged, spec, settings))
             if of_tasks is not None:
                 fleet.set_task_features(of_tasks)
@@ -169,17 +156,17 @@ def fit(
         from posse.cli.fit_ray import fit_on_ray
 
         fit_on_ray(
-            log, out, settings, columns, shards=shards, address=address,
+            log, out, settings, used, shards=shards, address=address,
             checkpoint=checkpoint or Path(f"{out}.checkpoint"), as_json=json,
         )  # fmt: skip
         return
     if many:
         fleet = Posse(**settings)
-        read_rows, learned = _stream(fleet, log, columns, checkpoint or Path(f"{out}.checkpoint"), out)
+        read_rows, learned = _stream(fleet, log, used, checkpoint or Path(f"{out}.checkpoint"), out)
     _report(fleet, learned, read_rows - learned, out, json)
 
 
-def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int]:
+def _stream(fleet: Posse, path: Path, used: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int]:
     """Learn files in batches and write the fleet; return how many rows were read, and how many were learned."""
     from posse.cli.progress import rows_done
     from posse.fleet.snapshot import freeze_fleet
@@ -187,7 +174,7 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
     numbers = fleet.rewards == "number"
     with rows_done() as progress:
         learned = fleet.learn_many(
-            path, **columns, checkpoint=checkpoint if numbers else None, progress=progress
+            path, **used, checkpoint=checkpoint if numbers else None, progress=progress
         )  # fmt: skip
     if numbers:
         freeze_fleet(fleet)(out)  # beliefs about pairs would double the memory, and are computed when asked for
@@ -197,7 +184,7 @@ def _stream(fleet: Posse, path: Path, columns: dict[str, Any], checkpoint: Path,
     return progress.rows, learned
 
 
-def _look(
+def _examine(
     path: Path, asked: dict[str, Any], rewards: str | None, missing: str | None, absent: float | None
 ) -> tuple[ScannedTables, str]:
     """Return what is known of files before they are read, and what becomes of rows without a reward."""
@@ -205,15 +192,15 @@ def _look(
     from posse.logs.columns import Asked
     from posse.logs.many import scan_tables
 
-    with in_options():
+    with columns.in_options():
         found = scan_tables(TableFiles(path), Asked.of(**asked), rewards)
         decided = found.missing_reward(missing, absent)
-    show_columns(found.columns)
+    columns.show_columns(found.columns)
     return found, decided
 
 
 def _task_table(
-    path: Path, tasks: pl.Series, contexts: pl.DataFrame, said: pl.DataFrame | None, names: list[str]
+    path: Path, tasks: pl.Series, contexts: pl.DataFrame, logged: pl.DataFrame | None, names: list[str]
 ) -> pl.DataFrame:
     """Return what is known about every task: what its last row says, or the log's last line about it."""
     import polars as pl
@@ -226,10 +213,12 @@ def _task_table(
         )
     last = [pl.col(name).drop_nulls().last() for name in names]
     found = contexts.select(names).with_columns(tasks.alias("task")).group_by("task", maintain_order=True).agg(last)
-    if said is not None and set(names) <= set(said.columns):
-        said = said.group_by("task", maintain_order=True).agg(last)
-        found = pl.concat([said, found.join(said, on="task", how="anti").select(said.columns)], how="vertical_relaxed")
-    # About a task of which nothing is ever said, nothing is known.
+    if logged is not None and set(names) <= set(logged.columns):
+        logged = logged.group_by("task", maintain_order=True).agg(last)
+        found = pl.concat(
+            [logged, found.join(logged, on="task", how="anti").select(logged.columns)], how="vertical_relaxed"
+        )
+    # About a task of which nothing is ever logged, nothing is known.
     return found.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in names))
 
 

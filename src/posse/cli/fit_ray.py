@@ -46,7 +46,7 @@ def fit_on_ray(
         if learned:
             fleet.refresh()
         fleet.save(out)
-        said: dict[str, Any] = {
+        result: dict[str, Any] = {
             "rows": learned,
             "skipped": _rows_of(log) - learned,
             "n_tasks": len(fleet),
@@ -67,11 +67,11 @@ def fit_on_ray(
     fleet._end()
     shutil.rmtree(checkpoint, ignore_errors=True)
     if as_json:
-        print(json.dumps(said, indent=2))
+        print(json.dumps(result, indent=2))
         return
-    without = f", {said['skipped']:,} without a reward left out" if said["skipped"] else ""
-    print(f"{learned:,} rewards of {said['n_tasks']:,} tasks learned{without}")
-    print(f"features: {', '.join(said['features']) or 'none'}")
+    without = f", {result['skipped']:,} without a reward left out" if result["skipped"] else ""
+    print(f"{learned:,} rewards of {result['n_tasks']:,} tasks learned{without}")
+    print(f"features: {', '.join(result['features']) or 'none'}")
     print(f"wrote {out} and {shards} shards beside it; look at it with: posse inspect {out}")
 
 

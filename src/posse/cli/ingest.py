@@ -15,7 +15,6 @@ import typer
 
 from posse.errors import InvalidValue
 
-PIECE = 5000  # rows of a table that are in memory at a time
 KNOWN = {
     "decision_id", "time", "task", "arm", "context", "propensity", "eligible", "probabilities", "expected_rewards",
     "reward", "reward_family", "reward_time", "policy", "version",
@@ -50,9 +49,9 @@ def ingest(
                 for name, value in done._asdict().items():
                     counts[name] += value
             if rewards:
-                told = client.reward_many([(row["decision_id"], row["reward"], row.get("event")) for row in rewards])
-                counts["rewards"] += told.new
-                counts["same"] += told.same
+                answer = client.reward_many([(row["decision_id"], row["reward"], row.get("event")) for row in rewards])
+                counts["rewards"] += answer.new
+                counts["same"] += answer.same
             counts["rows"] += len(some)
     print(
         f"{counts['rows']:,} rows: {counts['decisions']:,} new decisions, {counts['rewards']:,} new rewards, "
@@ -114,21 +113,10 @@ def _raw(file: Path) -> Iterator[Any]:
                     except ValueError as error:
                         raise InvalidValue(f"{file}, line {number} is not JSON: {error}") from None
         return
-    import polars as pl
-
-    if name.endswith(".parquet"):
-        table = pl.scan_parquet(file)
-    elif name.endswith(".csv"):
-        table = pl.scan_csv(file, infer_schema_length=None)
-    else:
+    if not name.endswith((".parquet", ".csv")):
         raise InvalidValue(f"expected a file that ends in .jsonl, .parquet or .csv, got {file.name}")
-    offset = 0
-    while True:
-        try:
-            piece = table.slice(offset, PIECE).collect()
-        except pl.exceptions.PolarsError as error:
-            raise InvalidValue(f"{file} cannot be read: {str(error).splitlines()[0]}") from None
-        yield from piece.iter_rows(named=True)
-        offset += PIECE
-        if piece.height < PIECE:
-            return
+    from posse.batches import TableFiles
+
+    table = TableFiles(file)
+    for frame in table.batches(list(table.schema)):
+        yield from frame.iter_rows(named=True)

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import getpass
+import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.durations import seconds_of
 from posse.cli.serve import CONFIG, DATABASE
-from posse.errors import UnknownLabel
+from posse.errors import InvalidValue, UnknownLabel
 
 if TYPE_CHECKING:
     from posse.storage import Storage
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+
+
+def seconds_of(text: str, what: str) -> float:
+    """Return a length of time in seconds.
+
+    Examples
+    --------
+    >>> seconds_of("1.5h", "grace")
+    5400.0
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw]?)", text.strip())
+    if match is None:
+        raise InvalidValue(f"expected {what} as a number and a unit, such as 90d, 12h, 30m or 45s, got {text!r}")
+    return float(match[1]) * UNITS[match[2] or "s"]
+
 
 keys_app = typer.Typer(help="Create, list, rotate and revoke the API keys of a service.", no_args_is_help=True)
 
@@ -26,16 +42,11 @@ EXPIRES = Annotated[
 KEY_ID = Annotated[str, typer.Argument(help="The id of the key, as `posse service keys list` shows it.")]
 
 
-@contextmanager
-def _opened(config: str | None, database: str | None) -> Iterator[Storage]:
+def _opened(config: str | None, database: str | None) -> closing[Storage]:
     from posse.service.settings import read_settings
     from posse.storage import open_storage
 
-    storage = open_storage(read_settings(config, database=database).database)
-    try:
-        yield storage
-    finally:
-        storage.close()
+    return closing(open_storage(read_settings(config, database=database).database))
 
 
 def _note(storage: Storage, action: str, key_id: str) -> None:
@@ -163,8 +174,8 @@ def audit(
         return
     table = titled_table(f"{len(rows)} calls", ["time", "who", "from", "what", "fleet", "target", "status"], [])
     for row in rows:
-        told = [row.actor, row.client, row.action, row.fleet, row.target, row.status]
-        table.add_row(_when(row.time), *("-" if value is None else escape(str(value)) for value in told))
+        cells = [row.actor, row.client, row.action, row.fleet, row.target, row.status]
+        table.add_row(_when(row.time), *("-" if value is None else escape(str(value)) for value in cells))
     table_console().print(table)
 
 

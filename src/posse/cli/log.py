@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.columns import ArmColumn, Ignore, PropensityColumn, RewardColumn, Rewards, TimeColumn, read
+from posse.cli import columns
 from posse.cli.console import table_console
 
 if TYPE_CHECKING:
@@ -54,15 +54,15 @@ def check(
     file_format: Format = None,
     task: Task = None,
     arms: Arms = None,
-    arm: ArmColumn = "arm",
-    reward: RewardColumn = "reward",
-    propensity: PropensityColumn = None,
-    time: TimeColumn = None,
+    arm: columns.ArmColumn = "arm",
+    reward: columns.RewardColumn = "reward",
+    propensity: columns.PropensityColumn = None,
+    time: columns.TimeColumn = None,
     feature: Annotated[
         list[str] | None, typer.Option(help="Look at this feature only; may be given several times.")
     ] = None,
-    ignore: Ignore = None,
-    rewards: Rewards = None,
+    ignore: columns.Ignore = None,
+    rewards: columns.Rewards = None,
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Find what would spoil an evaluation from a log; status 1 if there are errors."""
@@ -74,7 +74,7 @@ def check(
         if file_format is not None or arms is not None or not file.is_file():
             log = read_log(file, file_format, task=task, arms=arms)
         else:
-            log = read(
+            log = columns.read(
                 file, task=task or "task", arm=arm, reward=reward, propensity=propensity, time=time,
                 ignore=ignore or (), rewards=rewards,
             )  # fmt: skip

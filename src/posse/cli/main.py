@@ -60,7 +60,7 @@ def main() -> None:
 
 
 USAGE: type[Any] = typer.BadParameter.__mro__[1]
-"""What Typer raises for options and arguments that a command does not take."""
+"""The class of what Typer raises for options and arguments that a command does not take."""
 
 
 def _show_misuse(error: Any) -> None:

@@ -8,19 +8,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.columns import (
-    ArmColumn,
-    Features,
-    Ignore,
-    MissingReward,
-    PropensityColumn,
-    RewardColumn,
-    Rewards,
-    TaskColumn,
-    TimeColumn,
-    in_options,
-    read,
-)
+from posse.cli import columns
 from posse.errors import InvalidValue
 
 
@@ -61,15 +49,15 @@ def report(
             metavar="VALUE", help="The reward of rows without one. Default: what the fleet counts them as, or left out."
         ),
     ] = None,
-    missing_reward: MissingReward = None,
-    rewards: Rewards = None,
-    task_column: TaskColumn = "task",
-    arm_column: ArmColumn = "arm",
-    reward_column: RewardColumn = "reward",
-    propensity_column: PropensityColumn = None,
-    time_column: TimeColumn = None,
-    feature: Features = None,
-    ignore: Ignore = None,
+    missing_reward: columns.MissingReward = None,
+    rewards: columns.Rewards = None,
+    task_column: columns.TaskColumn = "task",
+    arm_column: columns.ArmColumn = "arm",
+    reward_column: columns.RewardColumn = "reward",
+    propensity_column: columns.PropensityColumn = None,
+    time_column: columns.TimeColumn = None,
+    feature: columns.Features = None,
+    ignore: columns.Ignore = None,
     csv: Annotated[Path | None, typer.Option(help="Also write the table of all tasks and arms here.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of folds.")] = 0,
 ) -> None:
@@ -97,13 +85,13 @@ def report(
             posse = Posse.load(fleet)
         if log is not None:
             begin("reading the log")
-            decided = read(
+            decided = columns.read(
                 log, task=task_column, arm=arm_column, reward=reward_column, propensity=propensity_column,
                 time=time_column, features=feature, ignore=ignore or (),
                 rewards=rewards,
             )  # fmt: skip
             if missing_reward is not None:
-                with in_options():
+                with columns.in_options():
                     decided = with_missing_rewards(decided, missing_reward, absent_reward)
         if rule is not None and decided is not None:
             from posse.cli.evaluate import target_option
@@ -117,7 +105,7 @@ def report(
                 if noun is not None
             },
         )
-        with in_options():
+        with columns.in_options():
             made = make_report(
                 posse,
                 decided,

@@ -66,10 +66,10 @@ def serve(
     keys = running.require_safe(settings)
     if demo:
         _write_demo(settings)
-    running.serve(settings, lambda address: _tell(settings, keys, address, demo), verbose=verbose)
+    running.serve(settings, lambda address: _announce(settings, keys, address, demo), verbose=verbose)
 
 
-def _tell(settings: Settings, keys: KeyRing | None, address: str, demo: bool) -> None:
+def _announce(settings: Settings, keys: KeyRing | None, address: str, demo: bool) -> None:
     print(f"posse serves {address} (the page is there, too)", flush=True)
     print(f"the log is in {_without_password(settings.database)}", flush=True)
     if keys is not None and not len(keys):

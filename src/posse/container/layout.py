@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import struct
 import sys
@@ -12,7 +13,59 @@ from typing import Any
 
 import numpy as np
 
-from posse.container import plain
+from posse.errors import InvalidValue
+
+MAX_DEPTH = 64
+
+_STEPS = np.zeros(256, dtype=np.int8)
+"""How each byte outside of strings changes the depth."""
+_STEPS[list(b"[{")] = 1
+_STEPS[list(b"]}")] = -1
+
+
+def encode_json(value: Any, name: str) -> bytes:
+    """Return the canonical spelling of plain JSON values; raise unless they come back as they went in."""
+    try:
+        text = _spell(value)
+        same = decode_json(text) == value
+    except RecursionError:
+        raise InvalidValue(f"{name} must be at most {MAX_DEPTH} levels deep; flatten it") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidValue(f"expected {name} to be plain JSON values, got this: {error}") from None
+    if not same:
+        raise InvalidValue(
+            f"expected {name} to be plain JSON values that come back as they were, got others; use text as keys, and "
+            "lists for tuples"
+        )
+    return text
+
+
+def decode_json(text: bytes) -> Any:
+    """Return the values of a canonical spelling; raise ValueError, with the reason, for any other bytes."""
+    # Before the parser sees it: the parser recurses, so a million brackets could end the process.
+    if _depth(text) > MAX_DEPTH:
+        raise ValueError(f"it is more than {MAX_DEPTH} levels deep")
+    value = json.loads(text.decode("utf-8"), parse_constant=_refuse)
+    if _spell(value) != text:
+        raise ValueError("it is not in canonical form")
+    return value
+
+
+def _spell(value: Any) -> bytes:
+    # Sorted and without spaces there is one spelling of a value, so repeated keys cannot hide.
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+def _depth(text: bytes) -> int:
+    # Without escaped backslashes and then escaped quotes, every second piece between quotes is outside of all strings.
+    outside = b"".join(text.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    steps = _STEPS[np.frombuffer(outside, dtype=np.uint8)]
+    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a JSON number")
+
 
 MAGIC = b"\x89posse\r\n"
 FORMAT = 1
@@ -112,14 +165,14 @@ def pack_front(front: Front, header: bytes, digests: bytes) -> bytes:
 
 def unpack_prefix(prefix: bytes, file_bytes: int) -> Front:
     """Return the numbers at the front of a file; raise ValueError, with the reason, if they cannot be true."""
-    magic, number, chunk_bytes, header_bytes, n_chunks, said = PREFIX.unpack(prefix)
+    magic, number, chunk_bytes, header_bytes, n_chunks, stated_bytes = PREFIX.unpack(prefix)
     if magic != MAGIC:
         raise ValueError("it does not begin as one")
     if number != FORMAT:
         raise ValueError(f"its format is {number}, but {FORMAT} was expected")
-    front = Front(chunk_bytes, header_bytes, n_chunks, said)
-    if said != file_bytes:
-        raise ValueError(f"it should be {said} bytes long, but it is {file_bytes}")
+    front = Front(chunk_bytes, header_bytes, n_chunks, stated_bytes)
+    if stated_bytes != file_bytes:
+        raise ValueError(f"it should be {stated_bytes} bytes long, but it is {file_bytes}")
     if chunk_bytes % ALIGNMENT or not MIN_CHUNK_BYTES <= chunk_bytes <= MAX_CHUNK_BYTES:
         raise ValueError(f"its chunks cannot be {chunk_bytes} bytes long")
     if header_bytes > MAX_HEADER_BYTES:
@@ -133,7 +186,7 @@ def unpack_prefix(prefix: bytes, file_bytes: int) -> Front:
 
 def unpack_header(text: bytes, front: Front) -> tuple[dict[str, Any], list[Entry]]:
     """Return the header object and the arrays it names; raise ValueError, with the reason, if they cannot be true."""
-    whole = plain.decode(text)
+    whole = decode_json(text)
     if not isinstance(whole, dict) or set(whole) != {"arrays", "header", "kind", "version"}:
         raise ValueError("its header must have arrays, header, kind and version")
     if not isinstance(whole["header"], dict) or not isinstance(whole["kind"], str):

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from posse.checks import whole_number
-from posse.container import plain
 from posse.container.layout import (
     ALIGNMENT,
     DTYPES,
@@ -25,6 +24,7 @@ from posse.container.layout import (
     MIN_CHUNK_BYTES,
     Entry,
     Spec,
+    encode_json,
     pack_front,
     place,
 )
@@ -100,7 +100,7 @@ def write_container(
     arrays = dict(arrays)
     specs = [_spec(name, array) for name, array in arrays.items()]
     named = [{"name": name, "dtype": dtype, "shape": list(shape)} for name, dtype, shape in specs]
-    text = plain.encode({"kind": kind, "version": version, "header": dict(header), "arrays": named}, "header")
+    text = encode_json({"kind": kind, "version": version, "header": dict(header), "arrays": named}, "header")
     if len(text) > MAX_HEADER_BYTES:
         raise InvalidValue(
             f"header must be at most {MAX_HEADER_BYTES} bytes, but it is {len(text)}; put long lists into arrays"
@@ -134,18 +134,18 @@ def _write_array(file: FileIO, entry: Entry, array: npt.NDArray[Any] | Streamed,
     """Write the values and return the checksums of their chunks."""
     file.seek(entry.start)
     digests: list[bytes] = []
-    digest, room = hashlib.sha256(), chunk_bytes
+    digest, left = hashlib.sha256(), chunk_bytes
     for block in _all_blocks(array, entry.dtype):
         while len(block):
-            piece, block = block[:room], block[room:]
+            piece, block = block[:left], block[left:]
             # Checksum and write piece by piece: the second finds it in the processor's cache.
             digest.update(piece)
             _write_all(file, piece)
-            room -= len(piece)
-            if not room:
+            left -= len(piece)
+            if not left:
                 digests.append(digest.digest())
-                digest, room = hashlib.sha256(), chunk_bytes
-    if room < chunk_bytes:
+                digest, left = hashlib.sha256(), chunk_bytes
+    if left < chunk_bytes:
         digests.append(digest.digest())
     if file.tell() != entry.stop:
         raise ShapeError(f"array {entry.name!r} said that its shape is {entry.shape}, but other rows came")

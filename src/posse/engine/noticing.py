@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from posse.families.predictive import Predicted, predicted
+from posse.families.links import Predicted, predicted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

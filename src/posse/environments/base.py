@@ -1,4 +1,4 @@
-"""What a world is: something that turns a seed into a stream of tasks, contexts and rewards."""
+"""Worlds: something that turns a seed into a stream of tasks, contexts and rewards."""
 
 from __future__ import annotations
 

@@ -12,12 +12,11 @@ import numpy as np
 from posse.checks import covariance as checked_covariance
 from posse.checks import number, one_of, real_array, whole_number
 from posse.environments.base import CONTEXTS, NOISE, SIGNS, TRUTH, Draw, stream
-from posse.environments.drawing import arriving_tasks, correlated, expected_rewards
-from posse.environments.drifting import Motion, moving_coefficients
+from posse.environments.drawing import Motion, arriving_tasks, correlated, expected_rewards, moving_coefficients
 from posse.errors import InvalidValue, ShapeError
 from posse.families import FAMILIES, Rewards, linked_family_of
 from posse.model.prior import Prior
-from posse.types import Array, ArrayLike, IntArray, Settings
+from posse.types import Array, ArrayLike, Settings
 
 LARGEST_RATE = 1e9  # of a count: what a generator of Poisson numbers can do
 ARRIVAL_LAWS = ("balanced", "data-poor")
@@ -117,13 +116,14 @@ class SyntheticWorld:
         self._base()
         self._check_motion()
         self._arrival_probabilities()
+        sparse = isinstance(self.heterogeneity, str) and self.heterogeneity == "sparse"
         if isinstance(self.heterogeneity, str):
             one_of(self.heterogeneity, "heterogeneity", HETEROGENEITY_LAWS)
         else:
             self._given_covariance()
         if self.jumps is not None:
             whole_number(self.jumps, "jumps", at_least=0)
-            if not isinstance(self.heterogeneity, str) or self.heterogeneity != "sparse":
+            if not sparse:
                 raise InvalidValue("jumps applies to heterogeneity='sparse' only; leave it out or ask for 'sparse'")
             if self.jumps > self.n_features:
                 raise InvalidValue(f"expected jumps to be at most n_features={self.n_features}, got {self.jumps}")
@@ -178,43 +178,21 @@ class SyntheticWorld:
             coefficients, met = coefficients / scale, met / scale
             covariance = covariance / (scale[:, None] * scale)
             shared_precision = np.tile(shared_precision * scale**2, (self.n_arms, 1))
-        if self.rewards != "number":
-            return self._family_draw(seed, tasks, contexts, coefficients, met, probabilities)
-        noise_sd = self._noise_sd()
-        expected = expected_rewards(contexts, met)
-        rewards = expected + stream(seed, NOISE).standard_normal(horizon)[:, None] * noise_sd
-        prior = Prior(
-            covariance=covariance,
-            noise_variance=np.maximum(noise_sd**2, 1e-12),
-            shared_precision=shared_precision,
-        )
+        expected, noise, prior = expected_rewards(contexts, met), stream(seed, NOISE), None
+        if self.rewards == "number":
+            noise_sd = self._noise_sd()
+            rewards = expected + noise.standard_normal(horizon)[:, None] * noise_sd
+            noise_variance = np.maximum(noise_sd**2, 1e-12)
+            prior = Prior(covariance=covariance, noise_variance=noise_variance, shared_precision=shared_precision)
+        else:
+            family = linked_family_of(self.rewards)
+            expected = np.minimum(family.mean_of(expected), LARGEST_RATE)
+            rewards = family.draw(noise, expected)
         return Draw(
-            tasks=tasks,
-            contexts=contexts,
-            expected=expected,
-            rewards=rewards,
-            coefficients=None if self.changes else coefficients,
-            prior=prior,
-            arrival_probabilities=probabilities,
-        )
-
-    def _family_draw(
-        self, seed: int, tasks: IntArray, contexts: Array, coefficients: Array, met: Array, probabilities: Array
-    ) -> Draw:
-        """Return the draw of a world that pays clicks or counts."""
-        family = linked_family_of(self.rewards)
-        expected = np.minimum(family.mean_of(expected_rewards(contexts, met)), LARGEST_RATE)
-        rewards = family.draw(stream(seed, NOISE), expected)
-        return Draw(
-            tasks=tasks,
-            contexts=contexts,
-            expected=expected,
-            rewards=rewards,
-            coefficients=None if self.changes else coefficients,
-            prior=None,
-            arrival_probabilities=probabilities,
+            tasks=tasks, contexts=contexts, expected=expected, rewards=rewards,
+            coefficients=None if self.changes else coefficients, prior=prior, arrival_probabilities=probabilities,
             rewards_are=self.rewards,
-        )
+        )  # fmt: skip
 
     def _base(self) -> float:
         """Return what is added to the predictor's intercept."""

@@ -9,7 +9,7 @@ from posse.families.count import Count
 from posse.families.number import Number
 
 Rewards: TypeAlias = Literal["number", "binary", "count"]
-"""What ``rewards=`` may be."""
+"""Values of ``rewards=``."""
 
 _IN_ORDER: tuple[RewardFamily, ...] = (Number(), Binary(), Count())  # numbers first: kernels know them by 0
 for _code, _family in enumerate(_IN_ORDER):

@@ -1,4 +1,4 @@
-"""What the rest of posse asks of a family of rewards."""
+"""Families of rewards, as the rest of posse uses them."""
 
 from __future__ import annotations
 

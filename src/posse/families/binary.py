@@ -13,14 +13,11 @@ import math
 
 import numpy as np
 
-from posse.checks import real_array
 from posse.errors import InvalidValue
-from posse.families.links import newton_site, quadrature_spread
-from posse.families.quantiles import ends
+from posse.families.links import Linked, newton_site, quadrature_spread
 from posse.kernels.compiler import inlined_kernel
 from posse.types import Array, ArrayLike, BoolArray
 
-EXPECTED = "0 or 1 (False or True)"
 FARTHEST = 700.0  # beyond it exp would overflow; probabilities are 0 and 1 to the last digit of a sum
 
 WEIGHTS = (
@@ -57,7 +54,7 @@ def probability(predictor: float) -> float:
 site, spread = newton_site(expectations), quadrature_spread(probability)
 
 
-class Binary:
+class Binary(Linked):
     r"""A reward is 1 with probability :math:`1 / (1 + e^{-x^\top\theta})`, else 0.
 
     Examples
@@ -71,33 +68,14 @@ class Binary:
     """
 
     name = "binary"
-    code = -1  # until it has its place among families
+    reward_words = ("binary reward", "0 or 1 (False or True)")
+    other_families = "rewards='number' or 'count'"
     words = "0 or 1"
     predictor = "logit"
     size = 5.0
     expectations = staticmethod(expectations)
     spread = staticmethod(spread)
     site = staticmethod(site)
-
-    def check(self, reward: object) -> float:
-        """Return a reward as 0.0 or 1.0, or raise one clear error."""
-        if isinstance(reward, bool | np.bool_ | int | float | np.integer | np.floating) and reward in (0, 1):
-            return float(reward)
-        raise InvalidValue(
-            f"expected a binary reward of {EXPECTED}, got {reward!r}; pass rewards='number' or 'count' for others"
-        )
-
-    def check_many(self, rewards: ArrayLike) -> Array:
-        """Return rewards as 0.0 and 1.0, or raise one clear error that names the row."""
-        checked = real_array(rewards, "rewards")
-        wrong = ~self.takes(checked)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong.ravel())[0])
-            raise InvalidValue(
-                f"expected binary rewards of {EXPECTED}, got {checked.ravel()[row]:g} at row {row}; pass "
-                "rewards='number' or 'count' for other rewards"
-            )
-        return checked
 
     def takes(self, rewards: Array | np.float64) -> BoolArray:
         """Return which of these floats are 0 or 1."""
@@ -115,11 +93,6 @@ class Binary:
         at = np.asarray(mean, dtype=np.float64)[..., None]
         variance = np.asarray(sd, dtype=np.float64)[..., None] ** 2
         return np.asarray(ndtr(at * scales / np.sqrt(1.0 + scales**2 * variance)) @ np.asarray(WEIGHTS))
-
-    def interval(self, mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[Array, Array]:
-        """Return the ends of the central interval of the probability, both between 0 and 1."""
-        low, high = ends(mean, sd, level)
-        return self.mean_of(low), self.mean_of(high)
 
     def show(self, mean: float) -> str:
         """Return a probability in per cent."""

@@ -11,10 +11,7 @@ import math
 
 import numpy as np
 
-from posse.checks import real_array
-from posse.errors import InvalidValue
-from posse.families.links import FAINTEST
-from posse.families.quantiles import ends
+from posse.families.links import FAINTEST, Linked
 from posse.kernels.compiler import inlined_kernel, inner_kernel
 from posse.types import Array, ArrayLike, BoolArray
 
@@ -84,7 +81,7 @@ def spread(mean: float, sd: float) -> float:
     return rate * math.sqrt(math.expm1(min(sd * sd, 600.0)))
 
 
-class Count:
+class Count(Linked):
     r"""A reward is a count with rate :math:`e^{x^\top\theta}` (Poisson).
 
     Examples
@@ -98,33 +95,14 @@ class Count:
     """
 
     name = "count"
-    code = -1  # until it has its place among families
+    reward_words = ("count", "0, 1, 2, ...")
+    other_families = "rewards='number'"
     words = "0, 1, 2, ..."
     predictor = "log rate"
     size = 2.5
     expectations = staticmethod(expectations)
     spread = staticmethod(spread)
     site = staticmethod(site)
-
-    def check(self, reward: object) -> float:
-        """Return a count as a float, or raise one clear error."""
-        if isinstance(reward, bool | np.bool_ | int | float | np.integer | np.floating):
-            value = float(reward)
-            if 0 <= value <= LARGEST_COUNT and value == int(value):
-                return value
-        raise InvalidValue(f"expected a count of 0, 1, 2, ..., got {reward!r}; pass rewards='number' for other rewards")
-
-    def check_many(self, rewards: ArrayLike) -> Array:
-        """Return counts as floats, or raise one clear error that names the row."""
-        checked = real_array(rewards, "rewards")
-        wrong = ~self.takes(checked)
-        if wrong.any():
-            row = int(np.flatnonzero(wrong.ravel())[0])
-            raise InvalidValue(
-                f"expected counts of 0, 1, 2, ..., got {checked.ravel()[row]:g} at row {row}; pass rewards='number' "
-                "for other rewards"
-            )
-        return checked
 
     def takes(self, rewards: Array | np.float64) -> BoolArray:
         """Return which of these floats are counts."""
@@ -137,11 +115,6 @@ class Count:
     def expected(self, mean: ArrayLike, sd: ArrayLike) -> Array:
         """Return the expected rate where the predictor is Gaussian."""
         return self.mean_of(np.asarray(mean, dtype=np.float64) + 0.5 * np.asarray(sd, dtype=np.float64) ** 2)
-
-    def interval(self, mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[Array, Array]:
-        """Return the ends of the central interval of the rate, both above 0."""
-        low, high = ends(mean, sd, level)
-        return self.mean_of(low), self.mean_of(high)
 
     def show(self, mean: float) -> str:
         """Return a rate with three digits."""

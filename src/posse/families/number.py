@@ -6,7 +6,7 @@ import numpy as np
 
 from posse.checks import number, real_array
 from posse.errors import NotFinite
-from posse.families.quantiles import ends
+from posse.families.links import ends
 from posse.kernels.linalg import LARGEST
 from posse.types import Array, ArrayLike, BoolArray
 

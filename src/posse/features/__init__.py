@@ -1,7 +1,6 @@
-"""What a context is made of, declared: numbers, categories and hashed categories, and the columns they become."""
+"""Declared features of a context: numbers, categories and hashed categories, and the columns they become."""
 
-from posse.features.categories import OneHot, one_hot
-from posse.features.hashing import Hashed, hashed
+from posse.features.categories import Hashed, OneHot, hashed, one_hot
 from posse.features.quantities import Numeric, numeric
 from posse.features.spec import FeatureSpec
 

@@ -6,8 +6,8 @@ numbers already, else once per distinct value. So one row and many rows cannot d
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,101 +18,86 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Column(Protocol):
-    """The raw values of one feature."""
+class Column:
+    """The raw values of one feature; here Python's own, read one by one.
 
-    def value(self, row: int) -> Any:
-        """Return one raw value; None where there is none."""
+    Parameters
+    ----------
+    values : list
+    rows : sequence of int or None
+        How errors call the rows; None: by their places.
+    """
+
+    def __init__(self, values: Any, rows: Sequence[int | None] | None = None) -> None:
+        self._values, self._rows = values, rows
 
     def values(self) -> list[Any]:
-        """Return all raw values as Python's own."""
+        """Return all raw values as Python's own; None where there is none."""
+        return self._values  # type: ignore[no-any-return]
 
-    def floats(self, read: Callable[[Any, int], float]) -> Array:
+    def value(self, place: int) -> Any:
+        """Return one raw value as Python's own."""
+        return self._values[place]
+
+    def row(self, place: int) -> int | None:
+        """Return how errors call the row of a value."""
+        return place if self._rows is None else self._rows[place]
+
+    def floats(self, read: Callable[[Any, int | None], float]) -> Array:
         """Return the values as floats, NaN where one is missing; ``read(value, row)`` where they are no numbers."""
+        values = self.values()
+        return np.array([read(value, self.row(place)) for place, value in enumerate(values)], dtype=np.float64)
 
-    def places(self, find: Callable[[Any, int], int]) -> IntArray:
+    def places(self, find: Callable[[Any, int | None], int]) -> IntArray:
         """Return ``find(value, row)`` of every row."""
+        values = self.values()
+        return np.array([find(value, self.row(place)) for place, value in enumerate(values)], dtype=np.int64)
 
 
-class ListColumn:
-    """Python values, read one by one."""
-
-    def __init__(self, values: list[Any]) -> None:
-        self._values = values
-
-    def value(self, row: int) -> Any:
-        """Return one raw value."""
-        return self._values[row]
-
-    def values(self) -> list[Any]:
-        """Return all raw values."""
-        return self._values
-
-    def floats(self, read: Callable[[Any, int], float]) -> Array:
-        """Return what ``read`` makes of the values."""
-        values = (read(value, row) for row, value in enumerate(self._values))
-        return np.fromiter(values, dtype=np.float64, count=len(self._values))
-
-    def places(self, find: Callable[[Any, int], int]) -> IntArray:
-        """Return what ``find`` makes of the values."""
-        values = (find(value, row) for row, value in enumerate(self._values))
-        return np.fromiter(values, dtype=np.int64, count=len(self._values))
-
-
-class NumberColumn:
+class NumberColumn(Column):
     """A NumPy array of bools, whole numbers or floats."""
-
-    def __init__(self, values: np.ndarray[Any, Any]) -> None:
-        self._values = values
-
-    def value(self, row: int) -> Any:
-        """Return one raw value."""
-        return self._values[row].item()
 
     def values(self) -> list[Any]:
         """Return all raw values."""
         return self._values.tolist()  # type: ignore[no-any-return]
 
-    def floats(self, read: Callable[[Any, int], float]) -> Array:  # noqa: ARG002 -- they are numbers
+    def value(self, place: int) -> Any:
+        """Return one raw value."""
+        return self._values[place].item()
+
+    def floats(self, read: Callable[[Any, int | None], float]) -> Array:  # noqa: ARG002 -- they are numbers
         """Return the values as floats."""
         return np.ascontiguousarray(self._values, dtype=np.float64)
 
-    def places(self, find: Callable[[Any, int], int]) -> IntArray:
+    def places(self, find: Callable[[Any, int | None], int]) -> IntArray:
         """Return what ``find`` makes of the distinct values."""
         distinct, codes = np.unique(self._values, return_inverse=True)
         return _spread(distinct.tolist(), codes, find)
 
 
-class SeriesColumn:
+class SeriesColumn(Column):
     """A column of a Polars table."""
-
-    def __init__(self, values: pl.Series) -> None:
-        self._values = values
-
-    def value(self, row: int) -> Any:
-        """Return one raw value."""
-        return self._values[row]
 
     def values(self) -> list[Any]:
         """Return all raw values."""
-        return self._values.to_list()
+        return self._values.to_list()  # type: ignore[no-any-return]
 
-    def floats(self, read: Callable[[Any, int], float]) -> Array:
+    def floats(self, read: Callable[[Any, int | None], float]) -> Array:
         """Return the values as floats, without a copy where they are floats without nulls."""
         import polars as pl
 
         dtype = self._values.dtype
         if dtype.is_float() or dtype.is_integer() or dtype == pl.Boolean():
-            return self._values.cast(pl.Float64()).to_numpy()
-        return ListColumn(self._values.to_list()).floats(read)
+            return self._values.cast(pl.Float64()).to_numpy()  # type: ignore[no-any-return]
+        return super().floats(read)
 
-    def places(self, find: Callable[[Any, int], int]) -> IntArray:
+    def places(self, find: Callable[[Any, int | None], int]) -> IntArray:
         """Return what ``find`` makes of the distinct values."""
         import polars as pl
 
-        values = self._values
+        values: pl.Series = self._values
         if values.dtype.is_nested() or values.dtype in (pl.Object(), pl.Null()):
-            return ListColumn(values.to_list()).places(find)
+            return super().places(find)
         if values.dtype.is_float():
             values = values.fill_nan(None)
         distinct = values.drop_nulls().unique()
@@ -123,7 +108,7 @@ class SeriesColumn:
         return _spread(seen, codes, find)
 
 
-def _spread(distinct: list[Any], codes: IntArray, find: Callable[[Any, int], int]) -> IntArray:
+def _spread(distinct: list[Any], codes: IntArray, find: Callable[[Any, int | None], int]) -> IntArray:
     """Return ``find(distinct[code])`` for every code; what it refuses is refused at the first row that has it."""
     places = np.empty(len(distinct), dtype=np.int64)
     refused = []

@@ -1,10 +1,10 @@
-"""What the kinds of features have in common, and the pieces that a matrix of encoded contexts is put together from."""
+"""Parts that kinds of features share, and the pieces that a matrix of encoded contexts is put together from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -50,9 +50,6 @@ class Feature(Protocol):
     def ready(self) -> bool:
         """Whether it can encode."""
 
-    def put(self, value: Any, out: Array, row: int | None = None) -> None:
-        """Write one encoded value over zeros."""
-
     def plain(self, value: Any) -> bool | int | float | str | None:
         """Return a raw value as JSON has it: one that encodes to the same numbers."""
 
@@ -63,7 +60,22 @@ class Feature(Protocol):
         """Return plain values that the kind can be made from."""
 
 
-class Marking:
+class Declared:
+    """A feature that is a dataclass of what it was declared with."""
+
+    __slots__ = ()
+    kind_name: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that it can be made from."""
+        names = [field.name for field in fields(self) if field.init]  # type: ignore[arg-type]  # subclasses are
+        values = {name: getattr(self, name) for name in names}
+        return {"kind": self.kind_name} | {
+            name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+        }
+
+
+class Marking(Declared):
     """A feature that is 1 in one of its columns at most."""
 
     __slots__ = ()
@@ -94,12 +106,6 @@ class Marking:
                 'missing="zeros" or "category"'
             )
         return -1 if self.missing == "zeros" else self.width - 1  # that of missing values is the last
-
-    def put(self, value: Any, out: Array, row: int | None = None) -> None:
-        """Write one encoded value over zeros."""
-        place = self.place(value, row)
-        if place >= 0:
-            out[place] = 1.0
 
     def plain(self, value: Any) -> Category | None:
         """Return a raw value as JSON has it: one that encodes to the same columns."""

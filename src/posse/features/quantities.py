@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from posse.checks import number
 from posse.errors import InvalidValue, NotFinite
 from posse.features.columns import Column
-from posse.features.parts import Dense
+from posse.features.parts import Declared, Dense
 from posse.features.values import checked_name, feature, quantity, shown, too_large
 from posse.kernels.linalg import LARGEST
 from posse.types import Array
@@ -21,8 +21,10 @@ CONSTANT = 1e-12  # a standard deviation below this part of the largest value is
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Numeric:
+class Numeric(Declared):
     """A number; make it with :func:`numeric`."""
+
+    kind_name = "numeric"
 
     name: str
     scale: str | None = None
@@ -92,29 +94,6 @@ class Numeric:
             return math.nan
         return self.missing if isinstance(self.missing, float) else self.center or 0.0
 
-    def put(self, value: Any, out: Array, row: int | None = None) -> None:
-        """Write one encoded value over zeros."""
-        raw = value if type(value) is float else quantity(value, self.name, row)
-        if math.isnan(raw):
-            if self.missing == "error":
-                found = f"is {shown(value)}" if isinstance(value, float | np.floating) else "is missing"
-                raise InvalidValue(
-                    f"{feature(self.name, row)} {found}; give a number, or declare what a missing one means: "
-                    f'numeric("{self.name}", missing=...)'
-                )
-            raw = self.filler
-            out[1:] = 1.0
-        elif not abs(raw) <= LARGEST:
-            raise too_large(value, self.name, row)
-        if self.center is not None and self.spread is not None:
-            raw = (raw - self.center) / self.spread
-            if not abs(raw) <= LARGEST:
-                raise NotFinite(
-                    f"{feature(self.name, row)} is {shown(value)}, which scaling with center={self.center:g} and "
-                    f"spread={self.spread:g} makes {raw:g}: sums of squares would overflow; keep it below {LARGEST:g}"
-                )
-        out[0] = raw
-
     def plain(self, value: Any) -> int | float | None:
         """Return a raw value as JSON has it: one that encodes to the same number."""
         raw = quantity(value, self.name, None)
@@ -135,13 +114,11 @@ class Numeric:
             if self.missing == "indicator":
                 flags = (gaps.astype(np.float64),)
         if not _within(raw):
-            self._refuse(column, raw)
+            raise self._refused(column, raw)
         if self.center is not None and self.spread is not None:
-            encoded = raw - self.center
-            encoded /= self.spread
-            if not _within(encoded):
-                self._refuse(column, encoded)
-            raw = encoded
+            raw = (raw - self.center) / self.spread
+            if not _within(raw):
+                raise self._refused(column, raw)
         return Dense((raw, *flags))
 
     def floats(self, column: Column) -> Array:
@@ -161,22 +138,24 @@ class Numeric:
             spread = 1.0  # a constant becomes 0, whatever its last digit
         return Numeric(self.name, self.scale, center, spread, self.missing)
 
-    def _refuse(self, column: Column, numbers: Array) -> NoReturn:
-        """Raise what the first value that cannot stand raises on its own."""
-        row = int(np.argmin(np.abs(numbers) <= LARGEST))
-        self.put(column.value(row), np.zeros(self.width), row)
-        raise NotFinite(f"{feature(self.name, row)} became {numbers[row]}; give a number below {LARGEST:g}")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values that it can be made from."""
-        return {
-            "kind": "numeric",
-            "name": self.name,
-            "scale": self.scale,
-            "center": self.center,
-            "spread": self.spread,
-            "missing": self.missing,
-        }
+    def _refused(self, column: Column, numbers: Array) -> InvalidValue:
+        """Return what is wrong with the first value that cannot stand."""
+        place = int(np.argmin(np.abs(numbers) <= LARGEST))
+        value, row = column.value(place), column.row(place)
+        raw = quantity(value, self.name, row)
+        if math.isnan(raw) and self.missing == "error":
+            found = f"is {shown(value)}" if isinstance(value, float | np.floating) else "is missing"
+            return InvalidValue(
+                f"{feature(self.name, row)} {found}; give a number, or declare what a missing one means: "
+                f'numeric("{self.name}", missing=...)'
+            )
+        if abs(raw) > LARGEST:
+            return too_large(value, self.name, row)
+        return NotFinite(
+            f"{feature(self.name, row)} is {shown(value)}, which scaling with center={self.center:g} and "
+            f"spread={self.spread:g} makes {numbers[place]:g}: sums of squares would overflow; keep it below "
+            f"{LARGEST:g}"
+        )
 
 
 def numeric(

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posse.features.categories import OneHot
-from posse.features.hashing import Hashed
+from posse.features.categories import Hashed, OneHot
 from posse.features.parts import Feature
 from posse.features.quantities import Numeric
 from posse.features.values import LARGEST_WHOLE, SMALLEST_WHOLE

@@ -11,7 +11,7 @@ import numpy as np
 
 from posse.checks import nearest
 from posse.errors import InvalidValue, ShapeError
-from posse.features.columns import Column, ListColumn, NumberColumn, SeriesColumn
+from posse.features.columns import Column, NumberColumn, SeriesColumn
 from posse.features.values import shown
 from posse.tables import as_frame
 
@@ -57,7 +57,7 @@ def raw_columns(contexts: Any, names: Sequence[str]) -> tuple[int, list[Column]]
     """Return the number of rows and the raw values of each feature."""
     if is_rows(contexts):
         rows = [raw_values(context, names, row) for row, context in enumerate(contexts)]
-        return len(rows), [ListColumn([row[j] for row in rows]) for j in range(len(names))]
+        return len(rows), [Column([row[j] for row in rows]) for j in range(len(names))]
     array = matrix(contexts, names)
     if array is None:
         frame = as_frame(contexts, name="contexts")
@@ -68,7 +68,7 @@ def raw_columns(contexts: Any, names: Sequence[str]) -> tuple[int, list[Column]]
     columns = (array[:, j] for j in range(len(names)))
     if is_numbers(array):
         return len(array), [NumberColumn(column) for column in columns]
-    return len(array), [ListColumn(column.tolist()) for column in columns]
+    return len(array), [Column(column.tolist()) for column in columns]
 
 
 def is_numbers(array: np.ndarray[Any, Any]) -> bool:

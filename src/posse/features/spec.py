@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from posse.errors import InvalidValue, ShapeError
-from posse.features import declare, serial
-from posse.features.categories import OneHot
-from posse.features.hashing import Hashed
+from posse.features import declare
+from posse.features.categories import Hashed, OneHot
+from posse.features.columns import Column
 from posse.features.parts import Feature, assemble
 from posse.features.quantities import Numeric, numeric
 from posse.features.quick import Quick
@@ -25,7 +25,7 @@ from posse.types import Array
 
 @dataclass(frozen=True, slots=True, repr=False, init=False)
 class FeatureSpec:
-    """What a context is made of, and the numbers that the model sees of it.
+    """The declared features of a context, and the numbers that the model sees of it.
 
     Parameters
     ----------
@@ -165,11 +165,8 @@ class FeatureSpec:
         result = self._quick.encode(values, plain)
         if result is not None:
             return result
-        result = np.zeros(self.n_features)
-        result[: self.intercept] = 1.0
-        for (feature, first, last), value in zip(self._layout, values, strict=True):
-            feature.put(value, result[first:last], row)
-        return result
+        encoded: Array = self._assembled([Column([value], [row]) for value in values], 1)[0].copy()
+        return encoded
 
     def encode_many(self, contexts: Any) -> Array:
         """Return many contexts as the model sees them.
@@ -204,6 +201,9 @@ class FeatureSpec:
             if encoded is not None:
                 return encoded
         n_rows, columns = raw_columns(contexts if array is None else array, self.names)
+        return self._assembled(columns, n_rows)
+
+    def _assembled(self, columns: Sequence[Column], n_rows: int) -> Array:
         parts = [
             (first, feature.part(column)) for (feature, first, _), column in zip(self._layout, columns, strict=True)
         ]
@@ -298,7 +298,7 @@ class FeatureSpec:
         dict
             :meth:`from_json` makes an equal FeatureSpec of it.
         """
-        return serial.to_json(self.features, intercept=self.intercept)
+        return declare.to_json(self.features, intercept=self.intercept)
 
     @classmethod
     def from_json(cls, value: Any) -> FeatureSpec:
@@ -317,7 +317,7 @@ class FeatureSpec:
         InvalidValue
             If it is anything else.
         """
-        features, intercept = serial.from_json(value)
+        features, intercept = declare.from_json(value)
         return cls(features, intercept=intercept)
 
     @classmethod
@@ -361,7 +361,7 @@ class FeatureSpec:
         InvalidValue
             If a column is not there or of a kind that cannot be a feature, or a setting is out of its range.
         """
-        features = declare.by_looking(table, columns, scale=scale, max_categories=max_categories, buckets=buckets)
+        features = declare.from_table(table, columns, scale=scale, max_categories=max_categories, buckets=buckets)
         return cls(features, intercept=intercept)
 
     def _refuse(self) -> None:

@@ -23,7 +23,7 @@ SMALLEST_WHOLE, LARGEST_WHOLE = -(2**63), 2**64 - 1  # that a column of a table 
 Category: TypeAlias = str | int | bool
 
 KINDS: dict[type, str] = {str: "text", int: "whole numbers", bool: "True and False"}
-"""What the categories of one feature are, by their type, in words."""
+"""Words for the categories of one feature, by their type."""
 
 
 def shown(value: Any) -> str:

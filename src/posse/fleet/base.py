@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posse.checks import KnownKeywords
 from posse.engine.commit import commit
 from posse.engine.engine import Engine
 from posse.errors import InvalidValue, ShapeError
@@ -25,7 +26,6 @@ from posse.fleet.labels import Label
 from posse.fleet.late import MONTH, late_rewards
 from posse.fleet.rows import label_codes, required, sequence_codes
 from posse.fleet.tasks import Tasks
-from posse.keywords import KnownKeywords
 
 if TYPE_CHECKING:
     from posse.fleet.ledger import Ledger

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
-from posse.checks import one_of, whole_number
+from posse.checks import KnownKeywords, one_of, whole_number
 from posse.engine.commit import Step, Steps, commit
 from posse.engine.learn import prepare_one
 from posse.engine.loading import require_loaded
@@ -34,7 +34,6 @@ from posse.fleet.tasks import forget_tasks
 from posse.interrupts import defer_interrupts
 from posse.kernels.fleet import decide, numbers
 from posse.kernels.rule import action_probabilities, pick
-from posse.keywords import KnownKeywords
 from posse.logs.menus import taken_features
 from posse.showing import Sheet, Table
 

@@ -43,7 +43,7 @@ def findings_of(fleet: Fleet) -> list[str]:
         evidence = fleet._engine.store.memory.evidence
         if evidence.refreshed_at[0] > 0 and evidence.steps[0] > 0:
             settled = bool(evidence.last_move[0] < SETTLED)
-            found += unusual_findings(unusual(fleet._engine.store.belief, evidence, settled=settled), names)
+            found += unusual_findings(unusual(fleet._engine.store.belief, evidence, converged=settled), names)
         if not fleet._engine.is_refreshing and fleet._engine.store.refresh_due(LATE * fleet._engine.growth):
             found.append(
                 f"the population was estimated from {evidence.refreshed_at[0]:,.0f} of "
@@ -69,7 +69,7 @@ def _site_findings(fleet: Fleet, store: SiteStore, products: Array, names: Names
             found.append(f"every reward is {store.mean_reward():g}: rates beyond those seen cannot be told apart")
         settled = bool(evidence.last_move[0] < SETTLED)
         # Noise is known, so it is neither quiet nor uneven, nor to be told from differences between tasks.
-        seen = unusual(store.belief, evidence, settled=settled)
+        seen = unusual(store.belief, evidence, converged=settled)
         found += unusual_findings(seen._replace(quiet=(), coefficient_share=0.0, overdispersion=1.0), names)
         return found
 

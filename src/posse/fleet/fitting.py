@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from posse.batches import TableFiles, is_many
 from posse.errors import InvalidValue
 from posse.features import FeatureSpec
-from posse.features.declare_files import look_at
+from posse.features.declare import representative_rows
 from posse.logs.columns import Asked
 from posse.logs.many import scan_tables
 from posse.logs.reading import read_table, with_missing_rewards
@@ -44,7 +44,7 @@ def fit_fleet(
         raise InvalidValue("expected a table or files to fit, got an iterator; make a fleet, and use learn_many")
     scanned = scan_tables(TableFiles(table), asked, rewards)
     missing = scanned.missing_reward(missing_reward, absent)
-    spec = FeatureSpec.from_table(look_at(scanned.contexts)) if features is None else features
+    spec = FeatureSpec.from_table(representative_rows(scanned.contexts)) if features is None else features
     made: dict[str, Any] = {"arms": scanned.arms, "features": spec, "rewards": scanned.rewards}
     fleet = fleets(**made | settings)
     fleet.learn_many(table, task=asked.task, arm=asked.arm, reward=asked.reward, missing_reward=missing)

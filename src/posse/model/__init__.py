@@ -4,8 +4,7 @@ from posse.model.belief import new_belief
 from posse.model.estimation import estimate_prior
 from posse.model.family_prior import FamilyEstimate, estimate_family_prior
 from posse.model.posterior import Posterior, log_evidence, posterior
-from posse.model.prior import Prior
-from posse.model.report import PriorEstimate, PriorReport
+from posse.model.prior import Prior, PriorEstimate, PriorReport
 from posse.model.statistics import Statistics
 
 __all__ = [

@@ -16,7 +16,7 @@ AT_ONCE = 8192  # pairs that are read at a time
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Borrowing:
-    r"""What stands behind a task's predictions; one entry per arm.
+    r"""The data behind a task's predictions; one entry per arm.
 
     Before its own rewards, what the others say about the task is a Gaussian with covariance
     :math:`V = \Sigma_j + \Phi_{-j}` (how tasks differ, and how little is known about the shared mean without this
@@ -46,7 +46,7 @@ class Borrowing:
 def feature_squares(belief: Belief) -> Array:
     """Return the mean squares of the features over all rewards; 1 for one that was always 0.
 
-    Reads the pairs with rewards and no others: arrays may have room for many times as many.
+    Reads the pairs with rewards and no others: arrays may have space for many times as many.
     """
     n_arms, d = belief.shared_mean.shape
     squares, places = np.zeros(d), diagonal_places(d)

@@ -26,7 +26,7 @@ LEVELS = np.logspace(-4, 3, 141)  # of the variance, over that of tasks or arms
 
 
 class Effects(NamedTuple):
-    """What is believed about the effects of features.
+    """Belief about the effects of features.
 
     Parameters
     ----------
@@ -170,12 +170,12 @@ def learn_effects(
             known[:, diagonal, diagonal] += inverse_scale / np.where(variance > 0, variance, 1.0)[place]
             variance[group] = _most_likely(known, total, moments, mine, others, squares, float(levels[group]))
     there = variance > 0
-    kept = np.concatenate([np.arange(d), diagonal[there[place]]])
+    used = np.concatenate([np.arange(d), diagonal[there[place]]])
     total[:, diagonal, diagonal] += inverse_scale / np.where(there, variance, 1.0)[place]
     covariance, mean = np.zeros(total.shape), np.zeros(moments.shape)
-    some = np.linalg.inv(total[:, kept[:, None], kept])
-    covariance[:, kept[:, None], kept] = some
-    mean[:, kept] = np.einsum("uij,uj->ui", some, moments[:, kept])
+    some = np.linalg.inv(total[:, used[:, None], used])
+    covariance[:, used[:, None], used] = some
+    mean[:, used] = np.einsum("uij,uj->ui", some, moments[:, used])
     give = np.asarray(np.linalg.solve(total[:, :d, :d], total[:, :d, d:]), dtype=np.float64)
     return Effects(mean[:, d:].reshape(len(mean), -1, d), covariance[:, d:, d:], variance, give)
 

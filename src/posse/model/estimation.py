@@ -13,9 +13,8 @@ from posse.kernels.estimators import Memory
 from posse.kernels.posterior import Belief, new_buffers
 from posse.model.belief import new_belief, prior_of
 from posse.model.evidence import ITERATIONS, estimate_evidence, limits
-from posse.model.prior import Prior
+from posse.model.prior import Prior, PriorEstimate, PriorReport, new_report
 from posse.model.reml import estimate_reml
-from posse.model.report import PriorEstimate, PriorReport, eigenvalues
 from posse.model.statistics import Statistics
 
 PriorMethod: TypeAlias = Literal["paper", "paper-literal", "paper-unthresholded", "moments", "evidence"]
@@ -154,34 +153,15 @@ def least_squares_report(
     belief: Belief, memory: Memory, method: str, stats: Statistics, *, iterations: int = 1, converged: bool = False
 ) -> PriorReport:
     """Return what the estimators remember, as a report."""
-    return PriorReport(
-        method=method,
-        tasks_used=memory.tasks_used.copy(),
-        covariance_at_start=~memory.covariance_learned,
-        noise_at_start=~memory.noise_learned,
-        iterations=iterations,
-        converged=converged,
-        eigenvalues=eigenvalues(belief.covariance),
-        threshold=memory.threshold.copy(),
-        eigenvalues_floored=memory.eigenvalues_floored.copy(),
-        target_weight=np.zeros(stats.n_arms),
+    return new_report(
+        method, belief.covariance, memory.tasks_used, iterations=iterations, converged=converged,
+        covariance_at_start=~memory.covariance_learned, noise_at_start=~memory.noise_learned,
+        threshold=memory.threshold.copy(), eigenvalues_floored=memory.eigenvalues_floored.copy(),
         notes=tuple(limits(stats)),
-    )
+    )  # fmt: skip
 
 
-def given_report(belief: Belief, stats: Statistics) -> PriorReport:
+def given_report(belief: Belief) -> PriorReport:
     """Return the report of a prior that was given, not estimated."""
-    K = stats.n_arms
-    return PriorReport(
-        method="known",
-        tasks_used=belief.n_seen.copy(),
-        covariance_at_start=np.zeros(K, dtype=np.bool_),
-        noise_at_start=np.zeros(K, dtype=np.bool_),
-        iterations=0,
-        converged=True,
-        eigenvalues=eigenvalues(belief.covariance),
-        threshold=np.zeros(K),
-        eigenvalues_floored=np.zeros(K, dtype=np.int64),
-        target_weight=np.zeros(K),
-        notes=("the prior was given, nothing is estimated",),
-    )
+    notes = ("the prior was given, nothing is estimated",)
+    return new_report("known", belief.covariance, belief.n_seen, iterations=0, converged=True, notes=notes)

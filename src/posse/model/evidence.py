@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from posse.kernels import evidence as kernels
@@ -12,9 +14,8 @@ from posse.kernels.refresh import INFORMATION
 from posse.model.belief import new_belief, prior_of
 from posse.model.findings import Seen, Unusual, data_findings, unusual_findings
 from posse.model.posterior import symmetric
-from posse.model.prior import Prior
+from posse.model.prior import Prior, PriorEstimate, PriorReport, new_report
 from posse.model.refresh import LiveReader, Refresh
-from posse.model.report import PriorEstimate, PriorReport, eigenvalues
 from posse.model.statistics import Statistics
 from posse.types import Array
 
@@ -37,7 +38,7 @@ def estimate_evidence(
     belief = new_belief(stats, start or Prior.isotropic(n_arms=K, n_features=d), buffers, triangles=True)
     evidence = kernels.new_evidence(K, stats.n_tasks, d, STUDENT_FREEDOM if robust else 0.0)
     nothing = not (stats.sum_of_squares > 0).any()
-    done, settled = 0, nothing
+    done, converged = 0, nothing
     first = last = float("nan")
     if not nothing:
         refresh, source = Refresh(belief, evidence, in_place=True), LiveReader(belief)
@@ -58,14 +59,14 @@ def estimate_evidence(
             evidence.centre[:] = np.log(belief.noise_variance).mean(), np.log(level).mean()
         refresh.look_from(source, shared=True, steps=iterations + 1)
         first = kernels.log_evidence_of(belief, evidence, buffers)
-        done, settled = _climb(refresh, belief, buffers, iterations)
+        done, converged = _climb(refresh, belief, buffers, iterations)
         last = kernels.log_evidence_of(belief, evidence, buffers)
     report = evidence_report(
         belief,
         evidence,
         stats,
         iterations=done,
-        converged=settled,
+        converged=converged,
         log_evidence=last,
         evidence_gained=last - first,
     )
@@ -102,41 +103,29 @@ def evidence_report(
     evidence_gained: float = float("nan"),
 ) -> PriorReport:
     """Return what an evidence prior rests on."""
-    K, weight = stats.n_arms, float(evidence.target_weight[0])
-    tasks = belief.n_seen.copy()
+    weight, nothing = float(evidence.target_weight[0]), not (stats.sum_of_squares > 0).any()
     notes, found = limits(stats, arms_pooled=True), None
-    if (stats.sum_of_squares > 0).any():
-        found = unusual(belief, evidence, settled=converged)
+    if not nothing:
+        found = unusual(belief, evidence, converged=converged)
         notes += unusual_findings(found)
-    return PriorReport(
-        method="evidence",
-        tasks_used=tasks,
-        covariance_at_start=np.full(K, not (stats.sum_of_squares > 0).any()),
-        noise_at_start=np.full(K, not (stats.sum_of_squares > 0).any()),
-        iterations=iterations,
-        converged=converged,
-        eigenvalues=eigenvalues(belief.covariance),
-        threshold=np.zeros(K),
-        eigenvalues_floored=np.zeros(K, dtype=np.int64),
-        target_weight=weight / (tasks.astype(np.float64) + weight),
-        log_evidence=log_evidence,
-        evidence_gained=evidence_gained,
-        notes=tuple(notes),
-        unusual=found,
-    )
+    return new_report(
+        "evidence", belief.covariance, belief.n_seen, at_start=nothing, iterations=iterations, converged=converged,
+        target_weight=weight / (belief.n_seen.astype(np.float64) + weight), log_evidence=log_evidence,
+        evidence_gained=evidence_gained, notes=tuple(notes), unusual=found,
+    )  # fmt: skip
 
 
-def unusual(belief: Belief, evidence: kernels.Evidence, *, settled: bool) -> Unusual:
+def unusual(belief: Belief, evidence: kernels.Evidence, *, converged: bool) -> Unusual:
     """Return which arms the population hardly holds for, and where noise, coefficients and tails are hard to tell."""
     size, counts = float(evidence.reward_scatter[0]), belief.rewards / evidence.overdispersion[levels.NOISE]
     centre = float(evidence.centre[levels.NOISE])
-    silent = evidence.summaries[:, GAUSSIAN_SCATTER] < 0  # posse.kernels.passes.is_silent
+    constant_rewards = evidence.summaries[:, GAUSSIAN_SCATTER] < 0  # posse.kernels.passes.is_silent
     least = [
         levels.least_noise(centre, float(count), size, bool(constant))
-        for count, constant in zip(counts, silent, strict=True)
+        for count, constant in zip(counts, constant_rewards, strict=True)
     ]
     quiet = (belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least))
-    quiet &= silent | (belief.noise_variance < 0.5 * np.exp(centre))
+    quiet &= constant_rewards | (belief.noise_variance < 0.5 * np.exp(centre))
     spread = 1 / np.sqrt(evidence.shared_scale[0] * evidence.feature_square)
     centred = np.linalg.solve(centring(evidence), belief.shared_mean.T).T
     apart = np.abs(centred - evidence.arm_mean) / spread
@@ -147,27 +136,25 @@ def unusual(belief: Belief, evidence: kernels.Evidence, *, settled: bool) -> Unu
         far=tuple(np.flatnonzero(far).tolist()),
         coefficient_share=float(leverage / rewards) if rewards > 0 else 0.0,
         overdispersion=float(evidence.overdispersion[levels.NOISE]),
-        settled=settled,
+        converged=converged,
     )
 
 
 def limits(stats: Statistics, *, arms_pooled: bool = False) -> list[str]:
     """Return in words what a method cannot learn from these statistics; ``arms_pooled`` if arms tell it about arms."""
+    return data_findings(seen_in(stats, arms_pooled=arms_pooled))
+
+
+def seen_in(stats: Statistics, **others: Any) -> Seen:
+    """Return sums over tasks of what statistics have seen."""
     d = stats.n_features
     products = np.empty((d + 1, d + 1))
     products[:d, :d] = stats.gram.sum(axis=(0, 1))
     products[:d, d] = products[d, :d] = stats.moment.sum(axis=(0, 1))
     products[d, d] = stats.sum_of_squares.sum()
-    seen = stats.count > 0
-    return data_findings(
-        Seen(
-            tasks=seen.sum(axis=1),
-            rewards=stats.count.sum(axis=1),
-            n_tasks=int(seen.any(axis=0).sum()),
-            products=products,
-            arms_pooled=arms_pooled,
-        )
-    )
+    there = stats.count > 0
+    n_tasks = int(there.any(axis=0).sum())
+    return Seen(tasks=there.sum(axis=1), rewards=stats.count.sum(axis=1), n_tasks=n_tasks, products=products, **others)
 
 
 def _lift(covariance: Array, feature_square: Array, size: float) -> None:

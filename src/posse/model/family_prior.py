@@ -17,8 +17,7 @@ from posse.kernels.packing import whole_matrices
 from posse.kernels.posterior import Belief, new_buffers
 from posse.kernels.sites import FAINTEST
 from posse.model.belief import new_belief, prior_of
-from posse.model.prior import Prior
-from posse.model.report import PriorReport, eigenvalues
+from posse.model.prior import Prior, PriorReport, new_report
 from posse.model.statistics import Statistics
 from posse.types import Array, ArrayLike, IntArray
 
@@ -112,7 +111,7 @@ def estimate_family_prior(
     start = Prior.isotropic(n_arms=n_arms, n_features=X.shape[1])
     belief = new_belief(stats, start, buffers, triangles=True, rebuilt=False)
     evidence = new_evidence(n_arms, n_tasks, X.shape[1], 0.0)
-    done, settled = 0, tasks.size == 0
+    done, converged = 0, tasks.size == 0
     if tasks.size:
         kernels.measure_features(
             np.stack([X.sum(axis=0), (X**2).sum(axis=0)]), float(tasks.size), family.code, evidence
@@ -120,25 +119,25 @@ def estimate_family_prior(
         admit_features(belief, evidence)
         kernels.set_family_start(belief, evidence)
         kernels.rebuild_family(belief, evidence, buffers)
-        done, settled = _climb(belief, evidence, rows, family.code, passes)
+        done, converged = _climb(belief, evidence, rows, family.code, passes)
     stats.gram[...] = whole_matrices(belief.sums.gram).reshape(stats.gram.shape)
-    return FamilyEstimate(prior_of(belief), _report(belief, evidence, stats, done, settled), stats)
+    return FamilyEstimate(prior_of(belief), _report(belief, evidence, stats, done, converged), stats)
 
 
 def table_rows(slot: IntArray, X: Array, y: Array, n_slots: int) -> KeptRows:
     """Return the rows of a table sorted by slot, in their order within one, with sites that say nothing."""
     order = np.argsort(slot, kind="stable")
-    kept = np.bincount(slot, minlength=n_slots).astype(np.int64)
+    counts = np.bincount(slot, minlength=n_slots).astype(np.int64)
     return KeptRows(
         contexts=np.ascontiguousarray(X[order]),
         rewards=np.ascontiguousarray(y[order]),
         precision=np.full(y.size, FAINTEST),
         moment=np.zeros(y.size),
         weight=np.ones(y.size),
-        first=np.cumsum(kept) - kept,
-        room=kept.copy(),
-        kept=kept,
-        seen=kept.copy(),
+        first=np.cumsum(counts) - counts,
+        room=counts.copy(),
+        kept=counts,
+        seen=counts.copy(),
         passes=np.zeros(1, dtype=np.int64),
         offset=np.zeros((0, X.shape[1])),
     )
@@ -159,19 +158,9 @@ def _climb(belief: Belief, evidence: Evidence, rows: KeptRows, family: int, pass
     return passes, False
 
 
-def _report(belief: Belief, evidence: Evidence, stats: Statistics, done: int, settled: bool) -> PriorReport:
-    tasks = belief.n_seen.copy()
+def _report(belief: Belief, evidence: Evidence, stats: Statistics, done: int, converged: bool) -> PriorReport:
     weight = float(evidence.target_weight[0])
-    nothing = np.full(stats.n_arms, not stats.count.any())
-    return PriorReport(
-        method="evidence",
-        tasks_used=tasks,
-        covariance_at_start=nothing,
-        noise_at_start=nothing,
-        iterations=done,
-        converged=settled,
-        eigenvalues=eigenvalues(belief.covariance),
-        threshold=np.zeros(stats.n_arms),
-        eigenvalues_floored=np.zeros(stats.n_arms, dtype=np.int64),
-        target_weight=weight / (tasks.astype(np.float64) + weight),
-    )
+    return new_report(
+        "evidence", belief.covariance, belief.n_seen, at_start=not stats.count.any(), iterations=done,
+        converged=converged, target_weight=weight / (belief.n_seen.astype(np.float64) + weight),
+    )  # fmt: skip

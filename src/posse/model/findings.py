@@ -1,4 +1,4 @@
-"""What data could not say, and what looks unusual in them, in sentences: one place for reports, fleets and regressions.
+"""Sentences about the limits of data and anything unusual in them, for reports, fleets and regressions.
 
 All is computed from sums over tasks, so that it takes no longer for more of them.
 """
@@ -24,7 +24,7 @@ UNEVEN = 5.0  # times more scatter of squares than Gaussian rewards have
 
 
 class Names(NamedTuple):
-    """What things are called.
+    """Names of things in sentences.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ NUMBERS = Names()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """What was seen, summed over tasks.
+    """Sums over the tasks of what was seen.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Seen:
 
 
 class Unusual(NamedTuple):
-    """What an estimate of the evidence prior looked like in numbers.
+    """Numbers about an estimate of the evidence prior.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Unusual(NamedTuple):
         The share of what rewards say that goes into coefficients of tasks.
     overdispersion : float
         How much less rewards say about noise than Gaussian ones would.
-    settled : bool
+    converged : bool
         Whether the search came to rest.
     """
 
@@ -107,7 +107,7 @@ class Unusual(NamedTuple):
     far: tuple[int, ...]
     coefficient_share: float
     overdispersion: float
-    settled: bool
+    converged: bool
 
 
 def data_findings(seen: Seen, names: Names = NUMBERS) -> list[str]:
@@ -146,7 +146,7 @@ def unusual_findings(unusual: Unusual, names: Names = NUMBERS) -> list[str]:
             f"few {names.reward}s or {names.task}s carry most of the variance (rare clicks, heavy tails, or a feature "
             f"is missing): what they say about noise counts {over:.0f} times less{sharing}"
         )
-    if not unusual.settled:
+    if not unusual.converged:
         found.append("the search did not come to rest: the population may still move when it is estimated again")
     return found
 

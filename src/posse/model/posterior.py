@@ -1,4 +1,4 @@
-"""What the data of all tasks say about each task."""
+"""The posterior of every task given the data of all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What posterior and evidence are both made of; symbols as in :mod:`posse.kernels.posterior`."""
+    """Parts of both posterior and evidence; symbols as in :mod:`posse.kernels.posterior`."""
 
     local_covariance: Array  # Ct, (K, N, d, d)
     precision: Array  # Phi^-1, (K, d, d)

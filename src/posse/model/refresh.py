@@ -34,11 +34,11 @@ MANY = 2000  # pairs with rewards from which on threads are worth their start
 LAST_STEPS = 4  # at most, over all pairs, once those of some have settled
 COARSE = 8192  # pairs of an arm that are enough to come close; with several times as many, these go first
 POPULATION = tuple(name for name in Population._fields if name not in ("n_seen", "task_weight"))
-"""What a refresh finds, and puts in the place of what a belief has."""
+"""Arrays of a belief that a refresh replaces."""
 
 
 class Scratch(NamedTuple):
-    """What one thread works in."""
+    """Arrays that one thread works in."""
 
     buffers: Buffers
     block: Block
@@ -48,7 +48,7 @@ class Scratch(NamedTuple):
 class Source(Protocol):
     """Where a refresh reads sums."""
 
-    def pairs(self, rows: IntArray, weight: Array, room: Scratch) -> Pairs:
+    def pairs(self, rows: IntArray, weight: Array, scratch: Scratch) -> Pairs:
         """Return some slots as pairs of one arm; ``weight`` is that of the tasks."""
 
 
@@ -58,7 +58,7 @@ class LiveReader:
     def __init__(self, belief: Belief) -> None:
         self.belief = belief
 
-    def pairs(self, rows: IntArray, weight: Array, room: Scratch) -> Pairs:  # noqa: ARG002 -- others copy into it
+    def pairs(self, rows: IntArray, weight: Array, scratch: Scratch) -> Pairs:  # noqa: ARG002 -- others copy into it
         """Return the slots as they are."""
         return Pairs(self.belief.sums, rows, self.belief.task_of, weight)
 
@@ -116,13 +116,13 @@ class Refresh:
         if self.threads > 1 and executor is None:
             pool()  # if there are no threads to be had, that is found out here
         self._executor = executor
-        rooms = [
+        scratches = [
             Scratch(new_buffers(d), new_block(BLOCK if copied else 0, d), np.zeros(BLOCK if self.robust else 0))
             for _ in range(self.threads)
         ]
-        self._rooms: SimpleQueue[Scratch] = SimpleQueue()
-        for room in rooms:
-            self._rooms.put(room)
+        self._scratches: SimpleQueue[Scratch] = SimpleQueue()
+        for scratch in scratches:
+            self._scratches.put(scratch)
         n_tasks = max(belief.task_weight.size, n_tasks or 0) if self.robust else 0
         self._weights = belief.task_weight if in_place else np.ones(n_tasks)
         copies: dict[str, Any] = {}
@@ -196,15 +196,15 @@ class Refresh:
         now = self._loop.now
         now[loops.STEPS_LEFT], now[loops.EXACT], now[loops.FIXED] = steps, exact, 0
         self._loop.numbers[loops.SETTLED_AT] = settled
-        self._tell(loops.BEGIN)
+        self._advance(loops.BEGIN)
         self._sum(source, self.rows)
-        self._tell(loops.SUMMED)
+        self._advance(loops.SUMMED)
 
     def proceed(self, source: Source, rows: list[IntArray], until: int = loops.DONE) -> None:
         """Take the sums that are wanted, over the pairs of these rows, up to one of them or to the end."""
         while self._loop.now[loops.WANTED] not in (until, loops.DONE):
             self._sum(source, rows)
-            self._tell(loops.SUMMED)
+            self._advance(loops.SUMMED)
 
     def look_from(self, source: Source, *, shared: bool = False, steps: int = 0) -> None:
         """Compute what follows from the population at hand, which was found elsewhere.
@@ -221,7 +221,7 @@ class Refresh:
 
     def finish(self) -> None:
         """Compute the shared means again from the information at hand, under their priors in force."""
-        self._tell(loops.FINISH)
+        self._advance(loops.FINISH)
 
     def is_sound(self) -> bool:
         """Whether what was estimated is finite throughout, and every covariance is positive definite."""
@@ -235,10 +235,10 @@ class Refresh:
         belief, keep = self._belief, self._in_place
         covariance, mean = (belief.local_covariance, belief.local_mean) if keep else (self._nowhere, self._no_mean)
 
-        def work(arm: int, pairs: Pairs, room: Scratch, index: int) -> None:
+        def work(arm: int, pairs: Pairs, scratch: Scratch, index: int) -> None:
             sum_information(
                 pairs, self.root[arm], self.population.noise_variance[arm], covariance, mean, keep,
-                room.buffers.lanes, self._information[index],
+                scratch.buffers.lanes, self._information[index],
             )  # fmt: skip
 
         self._each(source, rows, work)
@@ -246,7 +246,7 @@ class Refresh:
             out[arm] = self._information[part].sum(axis=0)
 
     def make_room(self, rows: list[IntArray], weight: Array) -> None:
-        """Make room for other rows than those that were counted on; ``weight`` is that of all tasks by now."""
+        """Make scratch for other rows than those that were counted on; ``weight`` is that of all tasks by now."""
         if self.robust:
             old, weight = self.population.task_weight, np.ones(weight.size)
             weight[: old.size] = old
@@ -255,7 +255,7 @@ class Refresh:
         if n_blocks > len(self._information):
             self._information = np.empty((n_blocks, self.n_features, self.n_features + 1))
 
-    def _tell(self, what: int) -> None:
+    def _advance(self, what: int) -> None:
         now = self._loop.now
         if now[loops.WANTED] == loops.SECOND_MOMENTS and not now[IMPROVE_AT]:
             now[IMPROVE_AT] = IMPROVE.address
@@ -266,7 +266,7 @@ class Refresh:
         now = self._loop.now
         now[loops.STEPS_LEFT], now[loops.SHARED], now[loops.LAST] = steps, shared, last
         now[loops.FIXED], now[loops.ZEROS] = fixed, 0
-        self._tell(loops.REBUILD)
+        self._advance(loops.REBUILD)
 
     def _sum(self, source: Source, rows: list[IntArray]) -> None:
         """Take the sum that the loop wants over the pairs of these rows."""
@@ -290,26 +290,26 @@ class Refresh:
         if self._keys is not None and max(shares) > 1:
             return chosen_rows(self.rows, shares, self._belief.task_of, self._keys())
         some = []
-        for rows, room, every in zip(self.rows, self._coarse, shares, strict=True):
+        for rows, buffer, every in zip(self.rows, self._coarse, shares, strict=True):
             part = rows[::every]
             if every > 1:
-                room = room if room.size >= part.size else np.empty(part.size, dtype=np.int64)
-                room[: part.size] = part
-                part = room[: part.size]
+                buffer = buffer if buffer.size >= part.size else np.empty(part.size, dtype=np.int64)
+                buffer[: part.size] = part
+                part = buffer[: part.size]
             some.append(part)
         return some
 
     def _measure(self, source: Source, rows: list[IntArray]) -> None:
-        def work(_arm: int, pairs: Pairs, room: Scratch, index: int) -> None:
+        def work(_arm: int, pairs: Pairs, scratch: Scratch, index: int) -> None:
             self._measures[index] = 0.0
-            kernels.measure_rows(pairs.sums, pairs.rows, room.buffers.matrices[0], self._measures[index])
+            kernels.measure_rows(pairs.sums, pairs.rows, scratch.buffers.matrices[0], self._measures[index])
 
         self._each(source, rows, work)
         for arm, part in self._parts(rows):
             self.evidence.arm_measures[arm] = self._measures[part].sum(axis=0)
 
     def _count_rewards(self, source: Source, rows: list[IntArray]) -> None:
-        def work(_arm: int, pairs: Pairs, _room: Scratch, index: int) -> None:
+        def work(_arm: int, pairs: Pairs, _scratch: Scratch, index: int) -> None:
             self._counts[index, 0] = pairs.sums.counts[pairs.rows].sum()
 
         self._each(source, rows, work)
@@ -321,15 +321,15 @@ class Refresh:
         loop, population = self._loop, self.population
         first = {arm: part.start for arm, part in self._parts(rows)}
 
-        def work(arm: int, pairs: Pairs, room: Scratch, index: int) -> None:
+        def work(arm: int, pairs: Pairs, scratch: Scratch, index: int) -> None:
             sum_moments(
                 pairs, loop.root[arm], population.noise_variance[arm], population.shared_mean[arm],
-                loop.shared_root[arm], loop.start[arm], room.distance, room.buffers.lanes, self._moments[index],
+                loop.shared_root[arm], loop.start[arm], scratch.distance, scratch.buffers.lanes, self._moments[index],
                 self._counts[index],
             )  # fmt: skip
             if self.robust:
                 begin = (index - first[arm]) * BLOCK
-                self._distances[arm][begin : begin + pairs.rows.size] = room.distance[: pairs.rows.size]
+                self._distances[arm][begin : begin + pairs.rows.size] = scratch.distance[: pairs.rows.size]
 
         self._each(source, rows, work)
         for arm, part in self._parts(rows):
@@ -344,12 +344,12 @@ class Refresh:
             kernels.add_distances(pairs, self._distances[arm], self.n_features, loop.freedom, loop.distance)
 
     @contextmanager
-    def _room(self) -> Iterator[Scratch]:
-        room = self._rooms.get()
+    def _borrowed_scratch(self) -> Iterator[Scratch]:
+        scratch = self._scratches.get()
         try:
-            yield room
+            yield scratch
         finally:
-            self._rooms.put(room)
+            self._scratches.put(scratch)
 
     def _parts(self, rows: list[IntArray]) -> Iterator[tuple[int, slice]]:
         """Yield every arm with where its blocks stand."""
@@ -365,9 +365,9 @@ class Refresh:
 
         def one(index: int) -> None:
             arm, first = blocks[index]
-            with self._room() as room:
-                pairs = source.pairs(rows[arm][first : first + BLOCK], self.population.task_weight, room)
-                work(arm, pairs, room, index)
+            with self._borrowed_scratch() as scratch:
+                pairs = source.pairs(rows[arm][first : first + BLOCK], self.population.task_weight, scratch)
+                work(arm, pairs, scratch, index)
 
         if self.threads == 1:
             for index in range(len(blocks)):

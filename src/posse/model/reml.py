@@ -13,8 +13,7 @@ import numpy as np
 from posse.kernels.posterior import new_buffers
 from posse.kernels.reml import restricted_deviance
 from posse.model.evidence import limits
-from posse.model.prior import Prior
-from posse.model.report import PriorEstimate, PriorReport, eigenvalues
+from posse.model.prior import Prior, PriorEstimate, new_report
 from posse.model.statistics import Statistics
 from posse.types import Array, BoolArray
 
@@ -86,17 +85,13 @@ def estimate_reml(stats: Statistics, fixed: BoolArray | None = None) -> PriorEst
     likelihoods = [fit.log_likelihood for fit in fits if fit is not None]
     return PriorEstimate(
         Prior(covariance=covariance, noise_variance=noise, shared_precision=flat),
-        PriorReport(
-            method="reml",
-            tasks_used=(stats.count > 0).sum(axis=1),
-            covariance_at_start=~found,
-            noise_at_start=~found,
+        new_report(
+            "reml",
+            covariance,
+            (stats.count > 0).sum(axis=1),
+            at_start=~found,
             iterations=sum(fit.iterations for fit in fits if fit is not None),
             converged=all(fit is not None and fit.converged for fit in fits),
-            eigenvalues=eigenvalues(covariance),
-            threshold=np.zeros(K),
-            eigenvalues_floored=np.zeros(K, dtype=np.int64),
-            target_weight=np.zeros(K),
             log_evidence=float(sum(likelihoods)) if likelihoods else float("nan"),
             notes=tuple(notes),
         ),
@@ -214,15 +209,15 @@ def fit_reml(stats: Statistics, arm: int, random: BoolArray | None = None) -> Re
         start = criterion.pack(root)
     noise = criterion.noise_variance(deviance, found.x)
     values, vectors = np.linalg.eigh(factor @ factor.T)
-    kept = values > SINGULAR * max(float(values[-1]), 1.0 / rewards)
-    relative = (vectors * np.where(kept, values, 0.0)) @ vectors.T
+    positive = values > SINGULAR * max(float(values[-1]), 1.0 / rewards)
+    relative = (vectors * np.where(positive, values, 0.0)) @ vectors.T
     return RemlFit(
         covariance=noise * relative / np.outer(scale, scale),
         noise_variance=noise,
         # log det X'V^-1 X was taken with scaled features.
         log_likelihood=-0.5 * deviance - float(np.log(scale).sum()),
         shared_mean=criterion.mean / scale,
-        rank=int(kept.sum()),
+        rank=int(positive.sum()),
         iterations=iterations,
         converged=bool(found.success) and bool(gains[-1] <= 1e-5 * rewards),
     )

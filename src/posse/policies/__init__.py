@@ -1,17 +1,13 @@
 """Policies: the paper's, its rivals', and the two ends of every comparison."""
 
 from posse.policies.base import Played, Policy, Prediction
-from posse.policies.beta_bernoulli import BetaBernoulli
-from posse.policies.bounds import Oracle, Random
+from posse.policies.bounds import BetaBernoulli, Oracle, Random
 from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
-from posse.policies.hier_ts import HierTS
-from posse.policies.lin import LinTS, LinUCB
-from posse.policies.logistic import LogisticTS
-from posse.policies.mtts import MTTS
-from posse.policies.ols_bandit import OLSBandit
+from posse.policies.hier_ts import MTTS, HierTS
+from posse.policies.lin import LinTS, LinUCB, LogisticTS
+from posse.policies.ols_bandit import OLSBandit, RMBandit
 from posse.policies.registry import CLICK_POLICIES, POLICIES, make_policy
-from posse.policies.rm_bandit import RMBandit
 
 __all__ = [
     "CLICK_POLICIES",

@@ -1,4 +1,4 @@
-"""What every policy is: decide, learn, and play a whole stream at once."""
+"""Policies: decide, learn, and play a whole stream at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy import ndarray
 
-from posse.checks import label, labels, number, real_array, whole_number
+from posse.checks import KnownKeywords, label, labels, number, real_array, whole_number
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
-from posse.kernels.batches import RewardBatch, StepBatch
+from posse.families import LinkedFamily, linked_family_of
+from posse.kernels.batches import STEP_BATCH, RewardBatch, StepBatch
 from posse.kernels.linalg import LARGEST, moderate
 from posse.kernels.llvm.handle import Handle
 from posse.kernels.select import Exploration, usable
-from posse.keywords import KnownKeywords
 from posse.showing import brief_repr
+from posse.threads import spread
 
 if TYPE_CHECKING:
     from posse.types import Array, ArrayLike, IntArray
@@ -37,7 +38,7 @@ class DecisionMaker(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """What a policy believes about every arm's expected reward.
+    """Belief of a policy about every arm's expected reward.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Played:
-    """The arms of a stretch of steps.
+    """The arms of a batch of steps.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ class Policy(KnownKeywords, ABC):
         everywhere : bool
             Also ask at every step what each task would do with this context.
         """
-        tasks, contexts, rewards = self._checked_stretch(tasks, contexts, rewards)
+        tasks, contexts, rewards = self._checked_batch(tasks, contexts, rewards)
         first_step = self._checked_step(first_step, "first_step")
         n_steps = tasks.shape[0]
         arms = np.empty(n_steps, dtype=np.int64)
@@ -227,36 +228,34 @@ class Policy(KnownKeywords, ABC):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn; arguments are checked."""
 
-    def _play(self, stretch: StepBatch) -> None:
-        """Fill ``stretch.arms`` and, if it has rows, ``stretch.everywhere``; policies that must be fast compile it."""
-        everywhere = stretch.everywhere.shape[0] > 0
-        rows = zip(stretch.tasks.tolist(), stretch.contexts, stretch.rewards, stretch.draws, strict=True)
+    def _play(self, batch: StepBatch) -> None:
+        """Fill ``batch.arms`` and, if it has rows, ``batch.everywhere``; policies that must be fast compile it."""
+        everywhere = batch.everywhere.shape[0] > 0
+        rows = zip(batch.tasks.tolist(), batch.contexts, batch.rewards, batch.draws, strict=True)
         for row, (task, x, rewards, draws) in enumerate(rows):
-            step = stretch.first_step + row
+            step = batch.first_step + row
             if everywhere:
                 for other in range(self.n_tasks):
-                    stretch.everywhere[row, other] = self._choose(other, x, step, draws)
+                    batch.everywhere[row, other] = self._choose(other, x, step, draws)
             arm = self._choose(task, x, step, draws)
-            stretch.arms[row] = arm
+            batch.arms[row] = arm
             self._learn(task, arm, x, float(rewards[arm]))
 
     def _link(self) -> None:
         """Make the handles of the arrays that this policy holds."""
 
-    def _choose_many(self, stretch: StepBatch) -> None:
-        """Fill ``stretch.arms`` and change nothing else."""
-        for row, (task, x, draws) in enumerate(
-            zip(stretch.tasks.tolist(), stretch.contexts, stretch.draws, strict=True)
-        ):
-            stretch.arms[row] = self._choose(task, x, stretch.first_step + row, draws)
+    def _choose_many(self, batch: StepBatch) -> None:
+        """Fill ``batch.arms`` and change nothing else."""
+        for row, (task, x, draws) in enumerate(zip(batch.tasks.tolist(), batch.contexts, batch.draws, strict=True)):
+            batch.arms[row] = self._choose(task, x, batch.first_step + row, draws)
 
-    def _learn_many(self, lesson: RewardBatch) -> None:
+    def _learn_many(self, batch: RewardBatch) -> None:
         """Learn row after row; arguments are checked."""
-        rows = zip(lesson.tasks.tolist(), lesson.arms.tolist(), lesson.contexts, lesson.rewards.tolist(), strict=True)
+        rows = zip(batch.tasks.tolist(), batch.arms.tolist(), batch.contexts, batch.rewards.tolist(), strict=True)
         for task, arm, x, reward in rows:
             self._learn(task, arm, x, reward)
 
-    def _checked_stretch(
+    def _checked_batch(
         self, tasks: ArrayLike, contexts: ArrayLike, rewards: ArrayLike
     ) -> tuple[IntArray, Array, Array]:
         labelled = labels(tasks, "task", below=self.n_tasks, error=UnknownTask)
@@ -300,6 +299,43 @@ class Policy(KnownKeywords, ABC):
         return checked
 
 
+class CompiledPolicy(Policy):
+    """A policy whose state is reached by compiled functions, through a handle."""
+
+    _kernels: ClassVar[Any]
+    """The module of ``decide``, ``believe``, ``learn`` and ``play``."""
+    _handle: Handle[Any]
+
+    def predict(self, task: int, context: ArrayLike) -> Prediction:
+        """Return mean and standard deviation of every arm's linear predictor, without exploration.
+
+        For rewards that are numbers that is the expected reward.
+        """
+        out = np.empty((2, self.n_arms))
+        self._kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
+        return Prediction(out[0], out[1])
+
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
+        arm: int = self._kernels.decide(self._handle.address, task, x, step, draws)
+        return arm
+
+    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        self._kernels.learn(self._handle.address, task, arm, x, reward)
+
+    def _play(self, batch: StepBatch) -> None:
+        steps = Handle(STEP_BATCH, batch)
+        self._kernels.play(self._handle.address, steps.address)
+
+    def _choose_on_threads(self, batch: StepBatch) -> None:
+        handle, steps, n_rows = self._handle, Handle(STEP_BATCH, batch), batch.tasks.size
+
+        def decide(part: int, parts: int) -> None:
+            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
+            self._kernels.decide_rows(handle.address, steps.address, first, last)
+
+        spread(decide, n_rows)
+
+
 def writeable(array: Array) -> Array:
     """Return the array, or a copy if kernels would have to be compiled anew for it: if it is read-only or unaligned."""
     return array if array.flags.carray else np.array(array, dtype=np.float64, order="C")
@@ -311,3 +347,35 @@ def exploration_words(exploration: Exploration) -> str:
     # Where there is but one of them, the policy's name says which.
     size = f"{centre:g} ± {spread:g}" if centre and spread else f"{centre + spread:g}"
     return f"exploration {size}" + (" √log t" if exploration.growing else ", constant")
+
+
+class FamilyPolicy(Policy):
+    """A policy that learns the rewards of one family.
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features : int
+    rewards : {"binary", "count"}
+    """
+
+    def __init__(self, *, n_tasks: int, n_arms: int, n_features: int, rewards: str) -> None:
+        super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features)
+        self.rewards = linked_family_of(rewards).name
+
+    @property
+    def family(self) -> LinkedFamily:
+        """The family of the rewards."""
+        return linked_family_of(self.rewards)
+
+    def update(self, task: int, arm: int, context: ArrayLike, reward: float) -> None:
+        """Learn the reward of one arm in one task. Nothing changes if anything is wrong with the input."""
+        super().update(task, arm, context, self.family.check(reward))
+
+    def update_many(self, tasks: ArrayLike, arms: ArrayLike, contexts: ArrayLike, rewards: ArrayLike) -> None:
+        """Learn rewards row after row, as ``update`` would. Nothing changes if anything is wrong with the input."""
+        super().update_many(tasks, arms, contexts, self.family.check_many(rewards))
+
+    def _checked_batch(
+        self, tasks: ArrayLike, contexts: ArrayLike, rewards: ArrayLike
+    ) -> tuple[IntArray, Array, Array]:
+        return super()._checked_batch(tasks, contexts, self.family.check_many(rewards))

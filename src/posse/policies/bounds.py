@@ -1,4 +1,4 @@
-"""The two ends of every comparison: pulling blindly, and knowing the coefficients."""
+"""Simple ends of every comparison: pulling blindly, counting clicks without contexts, and knowing the coefficients."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.checks import real_array
+from posse.checks import number, real_array
 from posse.errors import ShapeError
-from posse.policies.base import Policy
+from posse.policies.base import FamilyPolicy, Policy, Prediction
 
 if TYPE_CHECKING:
     from posse.kernels.batches import RewardBatch, StepBatch
@@ -30,15 +30,15 @@ class Random(Policy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn nothing."""
 
-    def _play(self, stretch: StepBatch) -> None:
-        stretch.arms[:] = stretch.draws.argmax(axis=1)
-        if stretch.everywhere.shape[0]:
-            stretch.everywhere[:] = stretch.arms[:, None]
+    def _play(self, batch: StepBatch) -> None:
+        batch.arms[:] = batch.draws.argmax(axis=1)
+        if batch.everywhere.shape[0]:
+            batch.everywhere[:] = batch.arms[:, None]
 
-    def _choose_many(self, stretch: StepBatch) -> None:
-        self._play(stretch)
+    def _choose_many(self, batch: StepBatch) -> None:
+        self._play(batch)
 
-    def _learn_many(self, lesson: RewardBatch) -> None:
+    def _learn_many(self, batch: RewardBatch) -> None:
         """Learn nothing."""
 
 
@@ -70,13 +70,86 @@ class Oracle(Policy):
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
         """Learn nothing: it knows."""
 
-    def _play(self, stretch: StepBatch) -> None:
+    def _play(self, batch: StepBatch) -> None:
         for task in range(self.n_tasks):
             own = self._coefficients[:, task].T
-            rows = np.flatnonzero(stretch.tasks == task)
-            stretch.arms[rows] = (stretch.contexts[rows] @ own).argmax(axis=1)
-            if stretch.everywhere.shape[0]:
-                stretch.everywhere[:, task] = (stretch.contexts @ own).argmax(axis=1)
+            rows = np.flatnonzero(batch.tasks == task)
+            batch.arms[rows] = (batch.contexts[rows] @ own).argmax(axis=1)
+            if batch.everywhere.shape[0]:
+                batch.everywhere[:, task] = (batch.contexts @ own).argmax(axis=1)
 
-    def _learn_many(self, lesson: RewardBatch) -> None:
+    def _learn_many(self, batch: RewardBatch) -> None:
         """Learn nothing: it knows."""
+
+
+class BetaBernoulli(FamilyPolicy):
+    r"""Beta-Bernoulli Thompson sampling: the best arm of a draw from every arm's Beta belief.
+
+    .. math:: \text{Beta}(a + \text{clicks}, b + \text{rewards of 0})
+
+    Parameters
+    ----------
+    n_tasks, n_arms, n_features : int
+        Contexts are checked and not used.
+    successes, failures : float, default 1.0
+        :math:`a` and :math:`b`: clicks and other rewards that are imagined for every arm before the first.
+    pooled : bool, default False
+        One belief per arm for all tasks together.
+
+    References
+    ----------
+    Thompson, "On the likelihood that one unknown probability exceeds another in view of the evidence of two samples"
+    (1933).
+
+    Examples
+    --------
+    >>> policy = BetaBernoulli(n_tasks=1, n_arms=2, n_features=1)
+    >>> policy.update(task=0, arm=0, context=[1.0], reward=True)
+    >>> policy.predict(task=0, context=[1.0]).mean.round(3)
+    array([0.667, 0.5  ])
+    """
+
+    label = "Beta-Bernoulli"
+
+    def __init__(
+        self,
+        *,
+        n_tasks: int,
+        n_arms: int,
+        n_features: int,
+        successes: float = 1.0,
+        failures: float = 1.0,
+        pooled: bool = False,
+    ) -> None:
+        super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, rewards="binary")
+        self.successes = number(successes, "successes", above=0)
+        self.failures = number(failures, "failures", above=0)
+        self.pooled = bool(pooled)
+        places = 1 if self.pooled else self.n_tasks
+        self._seen = np.empty((places, 2, self.n_arms))
+        self._seen[:, 0], self._seen[:, 1] = self.successes, self.failures
+
+    def predict(self, task: int, context: ArrayLike) -> Prediction:
+        """Return mean and standard deviation of every arm's click rate."""
+        self._checked_context(context)
+        a, b = self._seen[self._place(self._checked_task(task))]
+        mean = a / (a + b)
+        return Prediction(mean, np.sqrt(mean * (1 - mean) / (a + b + 1)))
+
+    def describe(self) -> str:
+        """Return what is imagined at the start and whether tasks are pooled."""
+        return f"Beta({self.successes:g}, {self.failures:g})" + ("; tasks pooled" if self.pooled else "")
+
+    def _place(self, task: int) -> int:
+        return 0 if self.pooled else task
+
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:  # noqa: ARG002
+        from scipy.special import betaincinv, ndtr
+
+        # A quantile of the belief at a uniform number is a draw from it; one normal per arm, as in every policy.
+        clicks, rest = self._seen[self._place(task)]
+        scores: Array = np.asarray(betaincinv(clicks, rest, np.asarray(ndtr(draws))))
+        return int(np.lexsort((draws, scores))[-1])
+
+    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:  # noqa: ARG002
+        self._seen[self._place(task), 0 if reward else 1, arm] += 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,7 +15,12 @@ from posse.engine.site_store import FAINT
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import family as family_kernels
-from posse.kernels.posterior import rebuild
+from posse.kernels.batches import STEP_BATCH
+from posse.kernels.llvm.handle import Handle
+from posse.kernels.posterior import new_buffers, rebuild
+from posse.model import Prior, Statistics, new_belief
+from posse.model.belief import prior_of
+from posse.policies.base import CompiledPolicy, Policy
 
 if TYPE_CHECKING:
     from posse.families import LinkedFamily
@@ -23,8 +28,9 @@ if TYPE_CHECKING:
     from posse.kernels.estimators import Memory
     from posse.kernels.evidence import Evidence
     from posse.kernels.kept_rows import KeptRows
+    from posse.kernels.llvm.callback import CompiledCallback
     from posse.kernels.posterior import Belief, Buffers
-    from posse.policies.base import Policy
+    from posse.kernels.select import Exploration
     from posse.types import Array, IntArray
 
 VISITS = (25, 50, 100, 200, 400, 800, 1600)
@@ -32,7 +38,7 @@ VISITS = (25, 50, 100, 200, 400, 800, 1600)
 
 
 class Fading:
-    """What a policy does before it learns a reward: count the step, age what is old, look for changes.
+    """Steps before a policy learns a reward: count it, age what is old, look for changes.
 
     Parameters
     ----------
@@ -119,24 +125,54 @@ class Fading:
         for arm in range(before.size):
             rebuild(belief, arm, self._buffers)
 
-    def _scale_rows(self, kept: KeptRows, factor: Array, squares: Array, slots: IntArray) -> None:
+    def _scale_rows(self, rows: KeptRows, factor: Array, squares: Array, slots: IntArray) -> None:
         """Let kept rows of clicks and counts count for less with their sums: likelihoods of a lower power.
 
         Rows of a pair in which a feature has faded away are kept no more, and their sites stay as they are.
         """
-        places, left = places_of(kept.first[slots], kept.kept[slots]), np.repeat(factor, kept.kept[slots])
-        for field in (kept.precision, kept.moment, kept.weight):
+        places, left = places_of(rows.first[slots], rows.kept[slots]), np.repeat(factor, rows.kept[slots])
+        for field in (rows.precision, rows.moment, rows.weight):
             field[places] *= left
         gram = self._belief.sums.gram[slots]
         own = gram[:, np.arange(squares.size), np.arange(squares.size)] * factor[:, None]
         lost = slots[((own < engine.FADED * squares) & (own != 0.0)).any(axis=1)]
-        kept.kept[lost] = kept.seen[lost] = 0
+        rows.kept[lost] = rows.seen[lost] = 0
 
 
-class Drifting:
-    """What policies say about changes that they found."""
+class PopulationPolicy(CompiledPolicy):
+    """A policy over the hierarchical posterior of all tasks, whose old rewards may fade."""
 
-    _fading: Fading | None
+    explores: ClassVar[Exploration]
+    _refresh: CompiledCallback
+    """Estimates the population again."""
+
+    def _begin(
+        self, exploration: float, first_pulls: bool, start: Prior, drift: float | Literal["learn"] | None
+    ) -> None:
+        self.exploration = number(exploration, "exploration", at_least=0)
+        self._exploration = self.explores.scaled(self.exploration)
+        self._first_pulls = bool(first_pulls)
+        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
+        self._buffers = new_buffers(self.n_features)
+        self._belief: Belief = new_belief(stats, start, self._buffers)
+        self.drift = drift
+        self._fading: Fading | None = None
+
+    @property
+    def first_pulls(self) -> bool:
+        """Whether arm t is pulled at step t for the first ``n_arms`` steps."""
+        return self._first_pulls
+
+    @property
+    def statistics(self) -> Statistics:
+        """A copy of all that was learned; of clicks and counts the sums over their sites."""
+        shape = (self.n_arms, self.n_tasks)
+        return Statistics(*(field.reshape(*shape, *field.shape[1:]) for field in self._belief.sums)).copy()
+
+    @property
+    def prior(self) -> Prior:
+        """The prior in force, on the scale of the linear predictor."""
+        return prior_of(self._belief)
 
     @property
     def half_life(self) -> float:
@@ -148,6 +184,19 @@ class Drifting:
         """The changes that were noticed: after how many rewards, and in which task, or None for all at once."""
         noticed = [] if self._fading is None else self._fading.drift.changes
         return [(int(change.time), None if change.task == engine.EVERYWHERE else change.task) for change in noticed]
+
+    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        if self._fading is not None:
+            self._fading.before(self._handle.address, task, arm, x, reward)
+        if self._kernels.learn(self._handle.address, task, arm, x, reward):
+            self._refresh(self._handle.address, arm)
+
+    def _play(self, batch: StepBatch) -> None:
+        if self._fading is not None:
+            Policy._play(self, batch)
+            return
+        steps = Handle(STEP_BATCH, batch)
+        self._kernels.play(self._handle.address, steps.address, self._refresh.address)
 
 
 def drift_words(drift: float | Literal["learn"]) -> str:
@@ -162,15 +211,3 @@ def half_life_of(drift: Any) -> float | None:
             raise InvalidValue(f"expected drift to be None, 'learn' or a half-life, got {drift!r}; pass one of these")
         return None
     return number(drift, "drift", above=0)
-
-
-def play_in_turn(policy: Policy, stretch: StepBatch) -> None:
-    """Fill the arms of a stretch step by step, outside compiled code."""
-    asked = range(policy.n_tasks if stretch.everywhere.shape[0] else 0)
-    for t, task in enumerate(stretch.tasks.tolist()):
-        x, step, draws = stretch.contexts[t], stretch.first_step + t, stretch.draws[t]
-        for other in asked:
-            stretch.everywhere[t, other] = policy._choose(other, x, step, draws)
-        arm = policy._choose(task, x, step, draws)
-        stretch.arms[t] = arm
-        policy._learn(task, arm, x, float(stretch.rewards[t, arm]))

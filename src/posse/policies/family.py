@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from posse.checks import number, whole_number
 from posse.kernels import family as kernels
-from posse.kernels.batches import REWARD_BATCH, STEP_BATCH
+from posse.kernels.batches import REWARD_BATCH
 from posse.kernels.evidence import new_evidence
 from posse.kernels.kept_rows import new_rows
 from posse.kernels.llvm.handle import Handle
-from posse.kernels.posterior import new_buffers
-from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING, Exploration
-from posse.model import Prior, Statistics, new_belief
-from posse.model.belief import prior_of
-from posse.policies.base import Prediction, exploration_words
-from posse.policies.clicks import FamilyPolicy
-from posse.policies.fading import Drifting, Fading, drift_words, play_in_turn
+from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING
+from posse.model import Prior
+from posse.policies.base import FamilyPolicy, exploration_words
+from posse.policies.fading import Fading, PopulationPolicy, drift_words
 
 if TYPE_CHECKING:
-    from posse.kernels.batches import RewardBatch, StepBatch
+    from posse.kernels.batches import RewardBatch
     from posse.types import Array, ArrayLike
 
 KEPT = 40
 """Rows of every (arm, task) pair whose sites are made again at a refresh."""
 
 
-class _Family(Drifting, FamilyPolicy):
+class _Family(PopulationPolicy, FamilyPolicy):
     """The hierarchical posterior over sites and the decisions made from it; subclasses say how to explore."""
 
-    explores: ClassVar[Exploration]
+    _kernels: ClassVar[Any] = kernels
+    _refresh = kernels.REFRESH
     default_exploration: ClassVar[float]
 
     def __init__(
@@ -48,45 +46,20 @@ class _Family(Drifting, FamilyPolicy):
         drift: float | Literal["learn"] | None = None,
     ) -> None:
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, rewards=rewards)
-        if exploration is None:
-            exploration = self.default_exploration
-        self.exploration = number(exploration, "exploration", at_least=0)
-        self._exploration = self.explores.scaled(self.exploration)
-        self.refresh_growth = number(refresh_growth, "refresh_growth", at_least=0)
-        self.first_pulls = bool(first_pulls)
-        self.kept_rows = whole_number(kept_rows, "kept_rows", at_least=1)
-        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
+        exploration = self.default_exploration if exploration is None else exploration
         start = Prior.isotropic(n_arms=self.n_arms, n_features=self.n_features, shared_precision=1.0)
-        self._buffers = new_buffers(self.n_features)
-        self._belief = new_belief(stats, start, self._buffers)
+        self._begin(exploration, first_pulls, start, drift)
+        self.refresh_growth = number(refresh_growth, "refresh_growth", at_least=0)
+        self.kept_rows = whole_number(kept_rows, "kept_rows", at_least=1)
         self._evidence = new_evidence(self.n_arms, self.n_tasks, self.n_features, 0.0)
         self._rows = new_rows(self.n_arms * self.n_tasks, self.kept_rows, self.n_features)
         self._features = np.zeros((2, self.n_features))
-        self.drift = drift
-        self._fading = None
         if drift is not None:
             self._fading = Fading(
                 drift, self._belief, self._evidence, self._buffers, family=self.family, rows=self._rows,
                 features=self._features,
             )  # fmt: skip
         self._link()
-
-    @property
-    def prior(self) -> Prior:
-        """The prior in force, on the scale of the linear predictor."""
-        return prior_of(self._belief)
-
-    @property
-    def statistics(self) -> Statistics:
-        """A copy of the sums over sites."""
-        shape = (self.n_arms, self.n_tasks)
-        return Statistics(*(field.reshape(*shape, *field.shape[1:]) for field in self._belief.sums)).copy()
-
-    def predict(self, task: int, context: ArrayLike) -> Prediction:
-        """Return what is believed about every arm's linear predictor, exploration apart."""
-        out = np.empty((2, self.n_arms))
-        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
-        return Prediction(out[0], out[1])
 
     def expected(self, task: int, context: ArrayLike) -> Array:
         """Return the expected reward of every arm: a probability, or a rate."""
@@ -109,40 +82,17 @@ class _Family(Drifting, FamilyPolicy):
 
     def _link(self) -> None:
         state = kernels.State(
-            belief=self._belief,
-            evidence=self._evidence,
-            rows=self._rows,
-            features=self._features,
-            buffers=self._buffers,
-            exploration=self._exploration,
-            first_pulls=self.first_pulls,
-            family=self.family.code,
-            refresh_growth=self.refresh_growth,
-        )
+            belief=self._belief, evidence=self._evidence, rows=self._rows, features=self._features,
+            buffers=self._buffers, exploration=self._exploration, first_pulls=self._first_pulls,
+            family=self.family.code, refresh_growth=self.refresh_growth,
+        )  # fmt: skip
         self._handle = Handle(kernels.STATE, state)
 
-    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
-        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
-        return arm
-
-    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+    def _learn_many(self, batch: RewardBatch) -> None:
         if self._fading is not None:
-            self._fading.before(self._handle.address, task, arm, x, reward)
-        if kernels.learn(self._handle.address, task, arm, x, reward):
-            kernels.REFRESH(self._handle.address, 0)
-
-    def _play(self, stretch: StepBatch) -> None:
-        if self._fading is not None:
-            play_in_turn(self, stretch)
+            super()._learn_many(batch)
             return
-        steps = Handle(STEP_BATCH, stretch)
-        kernels.play(self._handle.address, steps.address, kernels.REFRESH.address)
-
-    def _learn_many(self, lesson: RewardBatch) -> None:
-        if self._fading is not None:
-            super()._learn_many(lesson)
-            return
-        rows = Handle(REWARD_BATCH, lesson)
+        rows = Handle(REWARD_BATCH, batch)
         kernels.learn_rows(self._handle.address, rows.address, kernels.REFRESH.address)
 
 

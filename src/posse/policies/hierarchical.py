@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -11,26 +11,26 @@ from posse.checks import number, one_of
 from posse.errors import InvalidValue
 from posse.kernels import ebm as kernels
 from posse.kernels import estimators
-from posse.kernels.batches import REWARD_BATCH, STEP_BATCH
+from posse.kernels.batches import REWARD_BATCH
 from posse.kernels.evidence import SETTLED
 from posse.kernels.llvm.handle import Handle
-from posse.kernels.posterior import Belief, new_buffers
+from posse.kernels.posterior import new_buffers
 from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, new_loop, population_of
-from posse.kernels.select import Exploration
-from posse.model import Prior, Statistics, log_evidence, new_belief
-from posse.model.belief import prior_of, put_prior
+from posse.model import Prior, Statistics, log_evidence
+from posse.model.belief import put_prior
 from posse.model.borrowing import Borrowing, borrowing_of
 from posse.model.estimation import POLICY_METHODS, PriorMethod, given_report, least_squares_report
 from posse.model.evidence import STUDENT_FREEDOM, evidence_report
-from posse.model.report import PriorReport
-from posse.policies.base import Policy, Prediction, exploration_words
-from posse.policies.fading import Drifting, Fading, drift_words, play_in_turn
+from posse.model.prior import PriorReport
+from posse.policies.base import Policy, exploration_words
+from posse.policies.fading import Fading, PopulationPolicy, drift_words
 from posse.threads import MANY_ROWS, spread
 
 if TYPE_CHECKING:
     from posse.families import Rewards
     from posse.kernels.batches import RewardBatch, StepBatch
-    from posse.types import Array, ArrayLike
+    from posse.kernels.llvm.callback import CompiledCallback
+    from posse.types import Array
 
 
 PAPER_EXPLORATION = 0.1
@@ -40,10 +40,10 @@ PriorEstimator: TypeAlias = Callable[[Statistics], Prior]
 EVIDENCE_REFRESH = 0.3  # at 0.1 a step takes twice as long, and regret is the same within 1 % (docs/performance.md)
 
 
-class Hierarchical(Drifting, Policy):
+class Hierarchical(PopulationPolicy):
     """The hierarchical posterior and the decisions made from it; subclasses say how to explore."""
 
-    explores: ClassVar[Exploration]
+    _kernels: ClassVar[Any] = kernels
     evidence_exploration: ClassVar[float]
 
     def __init__(
@@ -67,13 +67,10 @@ class Hierarchical(Drifting, Policy):
         learned = evidence or callable(prior)
         if exploration is None:
             exploration = self.evidence_exploration if learned else PAPER_EXPLORATION
-        self.exploration = number(exploration, "exploration", at_least=0)
-        self._exploration = self.explores.scaled(self.exploration)
         if refresh_growth is None:
             refresh_growth = EVIDENCE_REFRESH if learned else 0.0
         self._refresh_growth = np.empty(1)
         self.refresh_growth = refresh_growth
-        self._first_pulls = bool(first_pulls)
         self.robust = bool(robust)
         if self.robust and not evidence:
             raise InvalidValue("expected prior='evidence' with robust=True, got another prior; leave robust out")
@@ -97,18 +94,12 @@ class Hierarchical(Drifting, Policy):
                 f"expected prior to be a Prior, a function of statistics or one of "
                 f"{', '.join(map(repr, POLICY_METHODS))}, got {type(prior).__name__}"
             )
-        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
-        self._buffers = new_buffers(self.n_features)
-        self._belief: Belief = new_belief(stats, start, self._buffers)
+        self._begin(exploration, first_pulls, start, drift)
         self._memory = estimators.new_memory(
             self.n_arms, self.n_tasks, self.n_features, STUDENT_FREEDOM if self.robust else 0.0
         )
-        self.drift = drift
-        self._fading = (
-            None
-            if drift is None
-            else Fading(drift, self._belief, self._memory.evidence, self._buffers, memory=self._memory)
-        )
+        if drift is not None:
+            self._fading = Fading(drift, self._belief, self._memory.evidence, self._buffers, memory=self._memory)
         self._link()
 
     @property
@@ -119,22 +110,6 @@ class Hierarchical(Drifting, Policy):
     @refresh_growth.setter
     def refresh_growth(self, growth: float) -> None:
         self._refresh_growth[0] = number(growth, "refresh_growth", at_least=0)
-
-    @property
-    def first_pulls(self) -> bool:
-        """Whether arm t is pulled at step t for the first ``n_arms`` steps."""
-        return self._first_pulls
-
-    @property
-    def statistics(self) -> Statistics:
-        """A copy of all that was learned."""
-        shape = (self.n_arms, self.n_tasks)
-        return Statistics(*(field.reshape(*shape, *field.shape[1:]) for field in self._belief.sums)).copy()
-
-    @property
-    def prior(self) -> Prior:
-        """The prior in force, as a value of its own."""
-        return prior_of(self._belief)
 
     @property
     def prior_report(self) -> PriorReport:
@@ -150,14 +125,8 @@ class Hierarchical(Drifting, Policy):
                 log_evidence=float(log_evidence(stats, self.prior, self._belief.task_weight).sum()),
             )
         if self._method == estimators.KNOWN:
-            return given_report(self._belief, stats)
+            return given_report(self._belief)
         return least_squares_report(self._belief, self._memory, self.prior_method, stats)
-
-    def predict(self, task: int, context: ArrayLike) -> Prediction:
-        """Return what is believed about every arm's expected reward, exploration apart."""
-        out = np.empty((2, self.n_arms))
-        kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
-        return Prediction(out[0], out[1])
 
     def borrowing(self, task: int) -> Borrowing:
         """Return, for every arm, how much this task leans on its own rewards and how much on the other tasks."""
@@ -183,16 +152,10 @@ class Hierarchical(Drifting, Policy):
 
     def _link(self) -> None:
         state = kernels.State(
-            belief=self._belief,
-            memory=self._memory,
-            buffers=self._buffers,
-            exploration=self._exploration,
-            first_pulls=self._first_pulls,
-            method=self._method,
-            refresh_growth=self._refresh_growth,
-            loop_at=0,
+            belief=self._belief, memory=self._memory, buffers=self._buffers, exploration=self._exploration,
+            first_pulls=self._first_pulls, method=self._method, refresh_growth=self._refresh_growth, loop_at=0,
             advance_at=0,
-        )
+        )  # fmt: skip
         if self._method == estimators.EVIDENCE:
             loop = new_loop(population_of(self._belief), self._memory.evidence, self._buffers)
             loop.now[IMPROVE_AT] = IMPROVE.address
@@ -200,15 +163,12 @@ class Hierarchical(Drifting, Policy):
             state = state._replace(loop_at=self._loop.address, advance_at=ADVANCE.address)
         self._handle = Handle(kernels.STATE, state)
 
-    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
-        arm: int = kernels.decide(self._handle.address, task, x, step, draws)
-        return arm
+    @property
+    def _refresh(self) -> CompiledCallback:  # type: ignore[override]  # of the method
+        return kernels.REFRESH[self._method]
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
-        if self._fading is not None:
-            self._fading.before(self._handle.address, task, arm, x, reward)
-        if kernels.learn(self._handle.address, task, arm, x, reward):
-            kernels.REFRESH[self._method](self._handle.address, arm)
+        super()._learn(task, arm, x, reward)
         if self._estimate is not None and self._belief.rewards.sum() >= (1 + self.refresh_growth) * self._estimated_at:
             self._refresh_by(self._estimate)
 
@@ -221,31 +181,21 @@ class Hierarchical(Drifting, Policy):
         put_prior(self._belief, prior, self._buffers)
         self._estimated_at = float(self._belief.rewards.sum())
 
-    def _play(self, stretch: StepBatch) -> None:
+    def _play(self, batch: StepBatch) -> None:
         if self._estimate is not None:
-            super()._play(stretch)
-            return
-        if self._fading is not None:
-            play_in_turn(self, stretch)
-            return
-        steps = Handle(STEP_BATCH, stretch)
-        kernels.play(self._handle.address, steps.address, kernels.REFRESH[self._method].address)
+            Policy._play(self, batch)
+        else:
+            super()._play(batch)
 
-    def _choose_many(self, stretch: StepBatch) -> None:
-        handle, steps, n_rows = self._handle, Handle(STEP_BATCH, stretch), stretch.tasks.size
+    def _choose_many(self, batch: StepBatch) -> None:
+        self._choose_on_threads(batch)
 
-        def decide(part: int, parts: int) -> None:
-            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
-            kernels.decide_rows(handle.address, steps.address, first, last)
-
-        spread(decide, n_rows)
-
-    def _learn_many(self, lesson: RewardBatch) -> None:
+    def _learn_many(self, batch: RewardBatch) -> None:
         if self._fading is not None or self._estimate is not None:
-            super()._learn_many(lesson)
+            super()._learn_many(batch)
             return
-        handle, rows, n_rows = self._handle, Handle(REWARD_BATCH, lesson), lesson.tasks.size
-        refresh = kernels.REFRESH[self._method]
+        handle, rows, n_rows = self._handle, Handle(REWARD_BATCH, batch), batch.tasks.size
+        refresh = self._refresh
         first = 0
         while first < n_rows:
             # As far as the next rows that go without a refresh and are worth threads; mostly, that is to the end.
@@ -261,5 +211,5 @@ class Hierarchical(Drifting, Policy):
 
             spread(learn, end - first)
             if last > 0:
-                refresh(handle.address, int(lesson.arms[end - 1]))
+                refresh(handle.address, int(batch.arms[end - 1]))
             first = end

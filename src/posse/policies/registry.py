@@ -10,16 +10,12 @@ from typing import Any
 
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.policies.base import Policy
-from posse.policies.beta_bernoulli import BetaBernoulli
-from posse.policies.bounds import Oracle, Random
+from posse.policies.bounds import BetaBernoulli, Oracle, Random
 from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
-from posse.policies.hier_ts import HierTS
-from posse.policies.lin import LinTS, LinUCB
-from posse.policies.logistic import LogisticTS
-from posse.policies.mtts import MTTS
-from posse.policies.ols_bandit import OLSBandit
-from posse.policies.rm_bandit import RMBandit
+from posse.policies.hier_ts import MTTS, HierTS
+from posse.policies.lin import LinTS, LinUCB, LogisticTS
+from posse.policies.ols_bandit import OLSBandit, RMBandit
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     "ebm-ucb": EbmUCB,

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from posse.model import Prior, PriorEstimate, Statistics, estimate_prior, log_evidence, posterior
-from posse.model.report import eigenvalues
+from posse.model.prior import eigenvalues
 from posse.types import Array, BoolArray
 
 ROUNDS = 50

@@ -8,53 +8,36 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from posse.checks import one_of
 from posse.errors import InvalidValue, PosseWarning, ShapeError
 from posse.families import LinkedFamily, linked_family_of
-from posse.regression.base import Classifier, Estimator, NotFitted
-from posse.regression.inputs import (
-    feature_matrix,
-    feature_names,
-    fixed_features,
-    group_labels,
-    label_array,
-    target_vector,
-)
+from posse.regression.base import Classifier, Estimator, Grouped
+from posse.regression.inputs import feature_matrix, feature_names, group_labels, target_vector
 from posse.regression.laplace import fit_laplace
-from posse.regression.variational import SiteFit, fit_sites
-from posse.types import Array, BoolArray
+from posse.regression.sums import Scaling
+from posse.regression.variational import fit_sites
+from posse.types import Array
 
-METHODS = ("evidence", "laplace")
 
+class _Generalised(Grouped):
+    """A regression of clicks or counts: the fit, and expectations under the belief about linear predictors."""
 
-class _Generalised:
-    """What both have in common: the fit, the attributes and the belief about linear predictors."""
-
-    method: str
-    fit_intercept: bool
-    fixed: Sequence[str | int] | None
-
-    coef_: Array
-    intercept_: float
-    coef_std_: Array
-    intercept_std_: float
-    groups_: np.ndarray[Any, Any]
-    group_coef_: Array
-    group_intercept_: Array
-    covariance_: Array
     log_likelihood_: float
     n_iter_: int
     converged_: bool
-    fixed_: BoolArray
-    n_features_in_: int
-    feature_names_in_: np.ndarray[Any, Any]
 
+    _methods = ("evidence", "laplace")
     _family: ClassVar[LinkedFamily]
-    _position: dict[Hashable, int]
-    _centre: Array  # (d,) what was taken from the features
-    _scale: Array  # (d,) and what they were divided by
-    _mean: Array  # (n_groups + 1, p) coefficients of standardised rows, the last those of a new group
-    _uncertainty: Array  # (n_groups + 1, p, p)
+
+    def __init__(
+        self,
+        *,
+        method: Literal["evidence", "laplace"] = "evidence",
+        fit_intercept: bool = True,
+        fixed: Sequence[str | int] | None = None,
+    ) -> None:
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.fixed = fixed
 
     def predict_interval(self, X: Any, groups: Any = None, level: float = 0.9) -> tuple[Array, Array]:
         """Return the ends of the central interval of the probability or rate of every row.
@@ -86,104 +69,43 @@ class _Generalised:
 
     def _predictor(self, X: Any, groups: Any) -> tuple[Array, Array]:
         """Return mean and standard deviation of the linear predictor of every row."""
-        if not hasattr(self, "_position"):
-            raise NotFitted(f"this {type(self).__name__} has seen no data; call fit(X, y, groups) first")
-        raw, names = feature_matrix(X), feature_names(X)
-        if raw.shape[1] != self.n_features_in_:
-            raise ShapeError(
-                f"X has {raw.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input, those of fit"
-            )
-        known = getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and list(known) != names:
-            raise InvalidValue(f"expected the columns {', '.join(known)} of fit, got {', '.join(names)}")
-        labels = group_labels(groups, len(raw))
-        new = len(self._position)
-        which = np.fromiter((self._position.get(label, new) for label in labels), np.int64, len(labels))
-        rows = self._rows(raw)
-        mean = np.einsum("ni,ni->n", rows, self._mean[which])
-        variance = np.einsum("ni,nij,nj->n", rows, self._uncertainty[which], rows)
-        return mean, np.sqrt(np.maximum(variance, 0.0))
-
-    def _rows(self, raw: Array) -> Array:
-        rows = (raw - self._centre) / self._scale
-        return np.column_stack([np.ones(len(raw)), rows]) if self.fit_intercept else rows
+        rows, which = self._standardised(X, groups)
+        return self._means(rows, which), np.sqrt(self._variances(rows, which))
 
     def _learn(self, X: Any, y: Array, groups: Any) -> None:
         """Check everything, then learn: a call that fails leaves the model as it was."""
-        one_of(self.method, "method", METHODS)
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise InvalidValue(f"expected fit_intercept to be True or False, got {self.fit_intercept!r}")
+        self._check_settings()
         raw, names = feature_matrix(X), feature_names(X)
         if y.size != len(raw):
             raise ShapeError(f"expected y to have one entry per row of X, {len(raw)}, got {y.size}")
         labels = group_labels(groups, len(raw))
-        fixed = fixed_features(self.fixed, raw.shape[1], names)
-        if fixed.all() and not self.fit_intercept:
-            raise InvalidValue(
-                "fixed names every coefficient, so that groups would not differ; leave one out or pass "
-                "fit_intercept=True"
-            )
+        fixed = self._fixed_features(raw.shape[1], names)
         position: dict[Hashable, int] = {}
-        group = np.fromiter((position.setdefault(label, len(position)) for label in labels), np.int64, len(labels))
-        before = dict(vars(self))
-        try:
-            self.n_features_in_, self.fixed_ = raw.shape[1], fixed
-            vars(self).pop("feature_names_in_", None)
-            if names is not None:
-                self.feature_names_in_ = np.array(names, dtype=object)
-            self._centre = raw.mean(axis=0) if self.fit_intercept else np.zeros(raw.shape[1])
-            scale = np.sqrt(((raw - self._centre) ** 2).mean(axis=0))
-            self._scale = np.where(scale > 1e-12 * (1.0 + abs(self._centre)), scale, 1.0)
-            self._position, self.groups_ = position, label_array(list(position))
-            self._estimate(self._rows(raw), y, group)
+        group = self._numbered(labels, position)
+        with self._undone_on_failure():
+            self._set_features(raw.shape[1], names)
+            self.fixed_, self._position = fixed, position
+            centre = raw.mean(axis=0) if self.fit_intercept else np.zeros(raw.shape[1])
+            scale = np.sqrt(((raw - centre) ** 2).mean(axis=0))
+            scale = np.where(scale > 1e-12 * (1.0 + abs(centre)), scale, 1.0)
+            self._data = Scaling(centre=centre, scale=scale, intercept=bool(self.fit_intercept))
+            self._estimate(self._data.rows(raw), y, group)
             if not self.converged_:
                 words = f"the estimate did not converge in {self.n_iter_} iterations"
                 warnings.warn(words, PosseWarning, stacklevel=3)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
 
     def _estimate(self, rows: Array, y: Array, group: Any) -> None:
-        random = ~np.concatenate([np.zeros(int(self.fit_intercept), dtype=np.bool_), self.fixed_])
-        if self.method == "laplace":
-            found = fit_laplace(rows, y, group, random, self._family)
-            self._condition(fit_sites(rows, y, group, random, self._family, found.covariance))
+        random = self._random()
+        found = fit_laplace(rows, y, group, random, self._family) if self.method == "laplace" else None
+        fit = fit_sites(rows, y, group, random, self._family, None if found is None else found.covariance)
+        belief, covariance = fit.belief, fit.prior.covariance[0]
+        self._condition(belief, belief.sums.gram, covariance)
+        if found is None:
+            self._publish(belief.shared_mean[0], belief.shared_covariance[0], covariance)
+        else:
             self._publish(found.shared_mean, found.shared_covariance, found.covariance)
-            self.n_iter_, self.converged_ = found.iterations, found.converged
-            self.log_likelihood_ = found.log_likelihood
-            return
-        fit = fit_sites(rows, y, group, random, self._family)
-        self._condition(fit)
-        self._publish(fit.belief.shared_mean[0], fit.belief.shared_covariance[0], fit.prior.covariance[0])
-        self.n_iter_, self.converged_, self.log_likelihood_ = fit.iterations, fit.converged, float("nan")
-
-    def _condition(self, fit: SiteFit) -> None:
-        """Compute the coefficients of every group and of a new one, and how sure they are."""
-        belief = fit.belief
-        d = belief.local_mean.shape[1]
-        shared, unsure = belief.shared_mean[0], belief.shared_covariance[0]
-        leaning = np.eye(d) - belief.local_covariance @ belief.sums.gram
-        own = belief.local_mean + leaning @ shared
-        covariance = belief.local_covariance + leaning @ unsure @ np.swapaxes(leaning, -1, -2)
-        self._mean = np.concatenate([own, shared[None]])
-        self._uncertainty = np.concatenate([covariance, (fit.prior.covariance[0] + unsure)[None]])
-
-    def _publish(self, shared: Array, unsure: Array, covariance: Array) -> None:
-        """Translate to the units and the origin of the rows as they came."""
-        intercept = int(self.fit_intercept)
-        to_raw = np.diag(np.concatenate([np.ones(intercept), 1.0 / self._scale]))
-        if intercept:
-            to_raw[0, 1:] = -self._centre / self._scale
-        self.covariance_ = to_raw @ covariance @ to_raw.T
-        coefficients, errors = to_raw @ shared, np.sqrt(np.diagonal(to_raw @ unsure @ to_raw.T))
-        groups = self._mean[:-1] @ to_raw.T
-        self.coef_, self.coef_std_ = coefficients[intercept:].copy(), errors[intercept:].copy()
-        self.intercept_ = float(coefficients[0]) if intercept else 0.0
-        self.intercept_std_ = float(errors[0]) if intercept else 0.0
-        self.group_coef_ = groups[:, intercept:].copy()
-        self.group_intercept_ = groups[:, 0].copy() if intercept else np.zeros(len(groups))
+        self.log_likelihood_ = float("nan") if found is None else found.log_likelihood
+        self.n_iter_, self.converged_ = (found or fit).iterations, (found or fit).converged
 
 
 class HierarchicalClassifier(_Generalised, Classifier):
@@ -231,17 +153,6 @@ class HierarchicalClassifier(_Generalised, Classifier):
 
     classes_: np.ndarray[Any, Any]
     _family = linked_family_of("binary")
-
-    def __init__(
-        self,
-        *,
-        method: Literal["evidence", "laplace"] = "evidence",
-        fit_intercept: bool = True,
-        fixed: Sequence[str | int] | None = None,
-    ) -> None:
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.fixed = fixed
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Learn from these rows alone; what was learned before is dropped.
@@ -387,17 +298,6 @@ class HierarchicalCountRegressor(_Generalised, Estimator):
     """
 
     _family = linked_family_of("count")
-
-    def __init__(
-        self,
-        *,
-        method: Literal["evidence", "laplace"] = "evidence",
-        fit_intercept: bool = True,
-        fixed: Sequence[str | int] | None = None,
-    ) -> None:
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.fixed = fixed
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Learn from these rows alone; what was learned before is dropped.

@@ -23,7 +23,7 @@ CLOSE = 1e-10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaplaceFit:
-    """What maximum likelihood found.
+    """Result of maximum likelihood.
 
     Parameters
     ----------

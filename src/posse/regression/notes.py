@@ -1,4 +1,4 @@
-"""What a regression could not learn, in the words of someone who has groups, features and a target."""
+"""Notes on what a regression could not learn, in the words of someone who has groups, features and a target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from posse.model import PriorEstimate, PriorReport
-from posse.model.findings import EXACT, Names, Seen, data_findings, one_task, unusual_findings
+from posse.model.evidence import seen_in
+from posse.model.findings import EXACT, Names, data_findings, one_task, unusual_findings
 from posse.model.statistics import Statistics
 from posse.regression.sums import Standardised
 from posse.types import BoolArray
@@ -26,18 +27,18 @@ CONFUSED = 0.85
 AT_ONCE = 64  # groups that are looked at before the next ones are
 
 
-def looks_unusual(report: PriorReport) -> list[str]:
+def unusual_notes(report: PriorReport) -> list[str]:
     """Return what looks unusual, in words."""
     # That a search did not come to rest is part of the warning, with its number of iterations.
-    return [] if report.unusual is None else unusual_findings(report.unusual._replace(settled=True), WORDS)
+    return [] if report.unusual is None else unusual_findings(report.unusual._replace(converged=True), WORDS)
 
 
-def no_warning(report: PriorReport) -> list[str]:
+def notes_without_warning(report: PriorReport) -> list[str]:
     """Return what is worth a note but no warning: the model is made for few rows per group."""
     if report.unusual is None:
         return []
     share = report.unusual.coefficient_share
-    noted = report.unusual._replace(settled=True, quiet=(), coefficient_share=0.0 if share > CONFUSED else share)
+    noted = report.unusual._replace(converged=True, quiet=(), coefficient_share=0.0 if share > CONFUSED else share)
     return unusual_findings(noted, WORDS)
 
 
@@ -62,21 +63,11 @@ def unlearned(data: Standardised, estimate: PriorEstimate, fixed: BoolArray, nam
     """
     stats, report, p = data.stats, estimate.report, data.stats.n_features
     words = WORDS._replace(feature=lambda column: names[column - int(data.intercept)])
-    products = np.empty((p + 1, p + 1))
-    products[:p, :p] = stats.gram[0].sum(axis=0)
-    products[:p, p] = products[p, :p] = stats.moment[0].sum(axis=0)
-    products[p, p] = stats.sum_of_squares.sum()
-    seen = Seen(
-        tasks=(stats.count > 0).sum(axis=1),
-        rewards=stats.count.sum(axis=1),
-        n_tasks=int((stats.count > 0).sum()),
-        products=products,
-        intercept=0 if data.intercept else None,
-    )
+    seen = seen_in(stats, intercept=0 if data.intercept else None)
     notes = data_findings(seen, words)
     if seen.n_tasks > 1 and not any("fitted exactly" in note for note in notes) and fitted_exactly(stats):
         notes.append(NO_NOISE)
-    notes += looks_unusual(report)
+    notes += unusual_notes(report)
     if report.method == "reml":
         if report.covariance_at_start[0]:
             notes.append(

@@ -9,30 +9,20 @@ from typing import Any, Literal, Self, overload
 
 import numpy as np
 
-from posse.checks import one_of
-from posse.errors import InvalidValue, PosseWarning, ShapeError
+from posse.errors import InvalidValue, PosseWarning
 from posse.kernels.posterior import new_buffers, rebuild
 from posse.model import Prior, PriorEstimate, PriorReport, estimate_prior, new_belief
 from posse.model.evidence import STUDENT_FREEDOM
 from posse.model.reml import estimate_reml
-from posse.regression.base import Estimator, NotFitted
+from posse.regression.base import Estimator, Grouped
 from posse.regression.fixed import estimate_with_fixed
-from posse.regression.inputs import (
-    feature_matrix,
-    feature_names,
-    fixed_features,
-    group_labels,
-    label_array,
-    target_vector,
-)
-from posse.regression.notes import ONE_GROUP, no_warning, unlearned
+from posse.regression.inputs import feature_matrix, feature_names, group_labels, target_vector
+from posse.regression.notes import ONE_GROUP, notes_without_warning, unlearned
 from posse.regression.sums import GroupSums, Standardised
-from posse.types import Array, BoolArray
-
-METHODS = ("evidence", "reml")
+from posse.types import Array
 
 
-class HierarchicalRegressor(Estimator):
+class HierarchicalRegressor(Grouped, Estimator):
     r"""Linear regression with coefficients of its own for every group, drawn from a population.
 
     .. math::
@@ -130,29 +120,16 @@ class HierarchicalRegressor(Estimator):
     (array([0.96, 0.96, 0.96]), array([0.06, 5.06, 9.12]))
     """
 
-    coef_: Array
-    intercept_: float
-    coef_std_: Array
-    intercept_std_: float
-    groups_: np.ndarray[Any, Any]
-    group_coef_: Array
-    group_intercept_: Array
-    covariance_: Array
     noise_variance_: float
     shrinkage_: Array
     group_weight_: Array
     prior_: Prior
     report_: PriorReport
-    fixed_: BoolArray
-    n_features_in_: int
-    feature_names_in_: np.ndarray[Any, Any]
 
+    method: Literal["evidence", "reml"]
+    _methods = ("evidence", "reml")
     _sums: GroupSums  # all that was learned
-    _position: dict[Hashable, int]  # of every group
     _data: Standardised  # the same in standard form
-    _coefficients: Array  # (n_groups + 1, p) of standardised rows; the last are those of a new group
-    _uncertainty: Array  # (n_groups + 1, p, p) their covariances
-    _shared_covariance: Array  # (p, p) of the shared mean
 
     def __init__(
         self,
@@ -259,23 +236,9 @@ class HierarchicalRegressor(Estimator):
         ShapeError, InvalidValue
             If features differ from those of ``fit``.
         """
-        if not hasattr(self, "_sums"):
-            raise NotFitted(f"this {type(self).__name__} has seen no data; call fit(X, y, groups) first")
-        rows = feature_matrix(X)
-        self._require_same_features(rows, feature_names(X))
-        labels = group_labels(groups, len(rows))
-        new = len(self._position)
-        which = np.fromiter((self._position.get(label, new) for label in labels), np.int64, len(labels))
-        rows = self._data.rows(rows)
-        mean: Array = np.einsum("ni,ni->n", rows, self._coefficients[which]) + self._data.target_centre
-        if not return_std:
-            return mean
-        variance = np.full(len(rows), self.noise_variance_)
-        order = np.argsort(which, kind="stable")
-        for some in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
-            own = np.einsum("ni,ij,nj->n", rows[some], self._uncertainty[which[some[0]]], rows[some], optimize=True)
-            variance[some] += np.maximum(own, 0.0)
-        return mean, np.sqrt(variance)
+        rows, which = self._standardised(X, groups)
+        mean = self._means(rows, which) + self._data.target_centre
+        return (mean, np.sqrt(self.noise_variance_ + self._variances(rows, which))) if return_std else mean
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
         """Return the coefficient of determination of the predictions.
@@ -306,22 +269,14 @@ class HierarchicalRegressor(Estimator):
 
     def _learn(self, X: Any, y: Any, groups: Any, *, fresh: bool) -> Self:
         """Check everything, then learn: a call that fails leaves the model as it was."""
-        one_of(self.method, "method", METHODS)
-        for name in ("fit_intercept", "robust"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InvalidValue(f"expected {name} to be True or False, got {getattr(self, name)!r}")
+        self._check_settings()
         if self.robust and self.method != "evidence":
             raise InvalidValue(f"robust=True needs method='evidence', but the method is {self.method!r}")
         rows, names = feature_matrix(X), feature_names(X)
         target = target_vector(y, len(rows))
         labels = group_labels(groups, len(rows))
         known = names if fresh else getattr(self, "feature_names_in_", None)
-        fixed = fixed_features(self.fixed, rows.shape[1], None if known is None else list(known))
-        if fixed.all() and not self.fit_intercept:
-            raise InvalidValue(
-                "fixed names every coefficient, so that groups would not differ; leave one out or pass "
-                "fit_intercept=True, or fit one regression to all rows without groups"
-            )
+        fixed = self._fixed_features(rows.shape[1], None if known is None else list(known))
         if fresh:
             position: dict[Hashable, int] = {}
             sums = GroupSums.nothing(rows, target, intercept=bool(self.fit_intercept))
@@ -338,41 +293,15 @@ class HierarchicalRegressor(Estimator):
                 raise InvalidValue(
                     f"expected groups for all rows or for none, got rows after some that {earlier}; call fit"
                 )
-        group = np.fromiter((position.setdefault(label, len(position)) for label in labels), np.int64, len(labels))
+        group = self._numbered(labels, position)
         sums = sums.with_rows(rows, target, group, len(position))
-        before = dict(vars(self))
-        try:
+        with self._undone_on_failure():
             if fresh:
-                self._describe_features(rows.shape[1], names)
+                self._set_features(rows.shape[1], names)
             self._sums, self._position, self.fixed_ = sums, position, fixed
             self._estimate()
             self._warn(stacklevel=4)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         return self
-
-    def _describe_features(self, n_features: int, names: list[str] | None) -> None:
-        self.n_features_in_ = n_features
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-
-    def _require_same_features(self, rows: Array, names: list[str] | None) -> None:
-        if rows.shape[1] != self.n_features_in_:
-            raise ShapeError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                "features as input, those of fit"
-            )
-        known = getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and list(known) != names:
-            wrong = next(i for i, (name, other) in enumerate(zip(names, known, strict=True)) if name != other)
-            raise InvalidValue(
-                f"column {wrong} of X is {names[wrong]!r}, but it was {known[wrong]!r} in fit; pass "
-                "X[model.feature_names_in_]"
-            )
 
     def _estimate(self) -> None:
         """Estimate the population from the sums, and condition every group on it."""
@@ -383,21 +312,15 @@ class HierarchicalRegressor(Estimator):
             # log det X'V^-1 X was taken with standardised features.
             log_evidence -= float(np.log(self._data.scale).sum())
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        notes = unlearned(self._data, estimate, self._fixed(), [repr(name) for name in names])
+        notes = unlearned(self._data, estimate, ~self._random(), [repr(name) for name in names])
         self.prior_ = estimate.prior
         self.report_ = replace(estimate.report, log_evidence=log_evidence, notes=notes)
-        self.groups_ = label_array(list(self._position))
         self.group_weight_ = estimate.task_weight.copy()
         self.noise_variance_ = float(estimate.prior.noise_variance[0])
-        self._condition()
-        self._publish()
-
-    def _fixed(self) -> BoolArray:
-        """Return which coefficients are fixed, in the order of the statistics: never the intercept."""
-        return np.concatenate([np.zeros(int(self._data.intercept), dtype=np.bool_), self.fixed_])
+        self._condition_groups()
 
     def _population(self) -> PriorEstimate:
-        stats, fixed = self._data.stats, self._fixed()
+        stats, fixed = self._data.stats, ~self._random()
         if not fixed.any():
             return estimate_prior(stats, method=self.method, robust=bool(self.robust))
         if self.method == "reml":
@@ -406,7 +329,7 @@ class HierarchicalRegressor(Estimator):
 
     def _warn(self, stacklevel: int) -> None:
         """Warn of an estimate that did not come to rest or lacks something, unless that was asked for."""
-        known = no_warning(self.report_)
+        known = notes_without_warning(self.report_)
         if None in self._position:
             known.append(ONE_GROUP)  # who passes no groups knows that there is one only
         found = [note for note in self.report_.notes if note not in known]
@@ -415,43 +338,23 @@ class HierarchicalRegressor(Estimator):
         if found:
             warnings.warn("; ".join(found), PosseWarning, stacklevel=stacklevel)
 
-    def _condition(self) -> None:
-        """Compute the coefficients of every group and of a new one, and how sure they are."""
-        stats, s2 = self._data.stats, self.noise_variance_
+    def _condition_groups(self) -> None:
+        """Compute the coefficients of every group and of a new one, how sure they are, and what is made public."""
+        stats, covariance = self._data.stats, self.prior_.covariance[0]
         belief = new_belief(stats, self.prior_)
         if self.robust:
             # The population of group j has covariance Sigma / weight_j.
             belief.task_weight[:] = self.group_weight_
             rebuild(belief, 0, new_buffers(stats.n_features))
-        shared_mean, shared_covariance = belief.shared_mean[0], belief.shared_covariance[0]
-        leaning = np.eye(stats.n_features) - belief.local_covariance @ stats.gram[0]
-        own = belief.local_mean + leaning @ shared_mean
-        covariance = s2 * belief.local_covariance + leaning @ shared_covariance @ np.swapaxes(leaning, -1, -2)
         # A new group's weight is not known: the variance of a Student population is wider than its scale.
         widening = STUDENT_FREEDOM / (STUDENT_FREEDOM - 2) if self.robust else 1.0
-        new = widening * self.prior_.covariance[0] + shared_covariance
-        self._coefficients = np.concatenate([own, shared_mean[None]])
-        self._uncertainty = np.concatenate([covariance, new[None]])
-        random = ~self._fixed()
+        self._condition(belief, stats.gram[0], widening * covariance, self.noise_variance_)
+        random = self._random()
         own_rows = np.ix_(np.ones(stats.n_tasks, dtype=np.bool_), random, random)
-        determined = np.einsum("jab,jba->j", covariance[own_rows], stats.gram[0][own_rows]) / s2
+        own = self._uncertainty[:-1][own_rows]
+        determined = np.einsum("jab,jba->j", own, stats.gram[0][own_rows]) / self.noise_variance_
         self.shrinkage_ = np.clip(1.0 - determined / random.sum(), 0.0, 1.0)
-        self._shared_covariance = shared_covariance.copy()
-
-    def _publish(self) -> None:
-        """Translate to the units and the origin of the rows as they came."""
-        to_raw = self._data.to_raw()
-        covariance = to_raw @ self.prior_.covariance[0] @ to_raw.T
-        self.covariance_ = (covariance + covariance.T) / 2
-        coefficients = self._coefficients @ to_raw.T
-        if self._data.intercept:
-            slopes, intercepts = coefficients[:, 1:], coefficients[:, 0] + self._data.target_centre
-        else:
-            slopes, intercepts = coefficients, np.zeros(len(coefficients))
-        self.group_coef_, self.group_intercept_ = slopes[:-1].copy(), intercepts[:-1].copy()
-        population = 0 if None in self._position else -1
-        self.coef_, self.intercept_ = slopes[population].copy(), float(intercepts[population])
-        unsure = self._shared_covariance if population else self._uncertainty[0]
-        errors = np.sqrt(np.maximum(np.einsum("ia,ab,ib->i", to_raw, unsure, to_raw), 0.0))
-        self.coef_std_ = errors[-self.n_features_in_ :].copy()
-        self.intercept_std_ = float(errors[0]) if self._data.intercept else 0.0
+        shared, unsure = belief.shared_mean[0], belief.shared_covariance[0]
+        if None in self._position:  # fitted without groups: the public coefficients are those of the one group
+            shared, unsure = self._coefficients[0], self._uncertainty[0]
+        self._publish(shared, unsure, covariance, self._data.target_centre)

@@ -10,15 +10,62 @@ import numpy as np
 from posse.errors import NotFinite
 from posse.kernels.sums import add_rows
 from posse.model import Statistics
-from posse.types import Array, BoolArray, IntArray
+from posse.types import Array, IntArray
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """A column whose spread is a smaller share of its size than this is constant."""
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Scaling:
+    """Origin and unit of features, by which rows are standardised and coefficients translated back.
+
+    Parameters
+    ----------
+    centre, scale : ndarray of shape (n_features,)
+        What is taken from the features, and what they are divided by afterwards.
+    intercept : bool
+        Whether a column of ones comes first.
+    """
+
+    centre: Array
+    scale: Array
+    intercept: bool
+
+    def rows(self, X: Array) -> Array:
+        """Return standardised rows."""
+        result = (X - self.centre) / self.scale
+        return np.column_stack([np.ones(len(X)), result]) if self.intercept else result
+
+    def to_raw(self) -> Array:
+        """Return the matrix that takes coefficients of standardised rows to those of rows as they come."""
+        result = np.diag(np.concatenate([np.ones(int(self.intercept)), 1.0 / self.scale]))
+        if self.intercept:
+            result[0, 1:] = -self.centre / self.scale
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Standardised(Scaling):
+    """Statistics in which neither units nor offsets matter any more.
+
+    Parameters
+    ----------
+    centre, scale, intercept
+        As in :class:`Scaling`.
+    stats : Statistics
+        With an intercept its feature comes first.
+    target_centre : float
+        What was taken from y.
+    """
+
+    stats: Statistics
+    target_centre: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupSums:
-    """What was learned: statistics of rows taken relative to ``origin``, so that large offsets cost no digits.
+    """All that was learned: statistics of rows taken relative to ``origin``, so that large offsets cost no digits.
 
     Parameters
     ----------
@@ -66,7 +113,6 @@ class GroupSums:
         rows = self.stats.count.sum()
         total = self.stats.gram[0].sum(axis=0)
         to_standard = np.eye(self.stats.n_features)
-        constant, target_constant = np.zeros(d, dtype=np.bool_), False
         centre, target_centre, target_shift = np.zeros(d), 0.0, 0.0
         if self.intercept:
             mean, target_mean = total[0, 1:] / rows, self.stats.moment[..., 0].sum() / rows
@@ -89,58 +135,11 @@ class GroupSums:
             squares = squares - 2 * target_shift * moment[..., 0] + target_shift**2 * stats.count
             moment = moment - target_shift * stats.gram[..., 0]
         return Standardised(
-            Statistics(
+            stats=Statistics(
                 gram=(gram + np.swapaxes(gram, -1, -2)) / 2,
                 moment=moment @ to_standard.T,
                 sum_of_squares=np.maximum(squares, 0.0),
                 count=stats.count.copy(),
             ),
-            centre,
-            scale,
-            target_centre,
-            constant,
-            target_constant,
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Standardised:
-    """Statistics in which neither units nor offsets matter any more.
-
-    Parameters
-    ----------
-    stats : Statistics
-        With an intercept its feature comes first.
-    centre, scale : ndarray of shape (n_features,)
-        What was taken from the features, and what they were divided by afterwards.
-    target_centre : float
-        What was taken from y.
-    constant : ndarray of shape (n_features,)
-        Features that cannot be told from the intercept.
-    target_constant : bool
-        Likewise y.
-    """
-
-    stats: Statistics
-    centre: Array
-    scale: Array
-    target_centre: float
-    constant: BoolArray
-    target_constant: bool
-
-    @property
-    def intercept(self) -> bool:
-        """Whether there is an intercept."""
-        return self.stats.n_features > self.scale.size
-
-    def rows(self, X: Array) -> Array:
-        """Return rows as the statistics have them."""
-        result = (X - self.centre) / self.scale
-        return np.column_stack([np.ones(len(X)), result]) if self.intercept else result
-
-    def to_raw(self) -> Array:
-        """Return the matrix that takes coefficients of standardised rows to those of rows as they come."""
-        result = np.diag(np.concatenate([np.ones(int(self.intercept)), 1.0 / self.scale]))
-        if self.intercept:
-            result[0, 1:] = -self.centre / self.scale
-        return result
+            centre=centre, scale=scale, intercept=self.intercept, target_centre=target_centre,
+        )  # fmt: skip

@@ -78,8 +78,8 @@ def fit_sites(
     stats.count[0] = rows.kept
     buffers = new_buffers(d)
     belief = new_belief(stats, prior, buffers)
-    done, settled = 0, False
-    while done < ROUNDS and not settled:
+    done, converged = 0, False
+    while done < ROUNDS and not converged:
         done += 1
         moved = make_sites_again(belief, rows, 0, family.code, 1, buffers)
         rebuild(belief, 0, buffers)
@@ -87,9 +87,9 @@ def fit_sites(
         if covariance is None and moved < 0.5:  # sites first: those that are half made lead astray
             move = _improve(belief, stats, target, random)
             rebuild(belief, 0, buffers)
-        settled = max(move, moved) < SETTLED
+        converged = max(move, moved) < SETTLED
     learned = Prior(covariance=belief.covariance.copy(), noise_variance=1.0, shared_precision=WIDTH**-2)
-    return SiteFit(learned, belief, done, settled)
+    return SiteFit(learned, belief, done, converged)
 
 
 def _improve(belief: Belief, stats: Statistics, target: Array, random: BoolArray) -> float:

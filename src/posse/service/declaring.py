@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from posse.errors import InvalidValue
-from posse.features import serial
+from posse.features import declare
 
 
 def declared_features(given: list[Any]) -> list[Any]:
@@ -16,9 +16,9 @@ def declared_features(given: list[Any]) -> list[Any]:
             declared.append(entry)
             continue
         kind = entry.get("kind")
-        if not isinstance(kind, str) or kind not in serial.KINDS:
-            raise InvalidValue(f'a feature is a name, or an object whose "kind" is one of {", ".join(serial.KINDS)}')
-        make, keys = serial.KINDS[kind]
+        if not isinstance(kind, str) or kind not in declare.KINDS:
+            raise InvalidValue(f'a feature is a name, or an object whose "kind" is one of {", ".join(declare.KINDS)}')
+        make, keys = declare.KINDS[kind]
         unknown = entry.keys() - keys - {"kind"}
         if unknown or "name" not in entry:
             raise InvalidValue(

@@ -60,18 +60,6 @@ def read_result(
     return table, header
 
 
-def kind_of_result(path: str | Path) -> str:
-    """Return the format that a result file says it has; empty if it says none or cannot be read."""
-    import polars as pl
-
-    try:
-        header = json.loads(pl.read_parquet_metadata(Path(path)).get("posse", "null"))
-    except Exception:
-        # Whatever is wrong with the file, reading it will say so.
-        return ""
-    return str(header.get("posse", "")) if isinstance(header, dict) else ""
-
-
 def require_folder(path: str | Path) -> None:
     """Raise unless the folder of a file to be written exists."""
     folder = Path(path).parent

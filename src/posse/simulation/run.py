@@ -7,6 +7,7 @@ import copy
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -20,11 +21,10 @@ from posse.environments.base import POLICY, Draw, World, stream
 from posse.errors import InvalidValue, PosseError
 from posse.policies.base import DecisionMaker, Played, Policy
 from posse.simulation.engines import runs_here, using_engine, usual_workers, worker_pool
-from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories
+from posse.simulation.factories import Factory, PolicyChoice, build, describe, named_factories, require_world
 from posse.simulation.files import require_folder
 from posse.simulation.regret import Regret, expected_regret, realised_regret
 from posse.simulation.results import SimulationResult, continue_from
-from posse.simulation.worlds import require_world
 from posse.types import Array, IntArray, Settings
 
 SAVE_SECONDS = 2.0  # finished seeds are saved when the next one finishes, but not more often than this
@@ -136,12 +136,13 @@ def simulate(
             rows, settings=settings, descriptions=words, version=__version__, complete=complete, order=list(factories)
         )
 
+    plan = Plan(world, factories, horizon, steps, track_task, appendix)
     saved = time.monotonic()
     try:
         with using_engine(engine), progress_bar(len(wanted), progress) as advance:
             advance(len(wanted) - len(missing))
             at_once = usual_workers(1) if workers is None else workers
-            for new_rows in _run_all(world, factories, horizon, steps, track_task, appendix, missing, at_once):
+            for new_rows in _run_all(plan, missing, at_once):
                 rows.extend(new_rows)
                 advance(1)
                 if out is not None and time.monotonic() - saved > SAVE_SECONDS:
@@ -172,27 +173,29 @@ def seed_list(seeds: Any) -> list[int]:
     return chosen
 
 
-def run_seed(
-    world: World,
-    factories: Mapping[str, Factory],
-    horizon: int,
-    steps: IntArray,
-    track_task: int,
-    appendix: bool,
-    seed: int,
-) -> list[dict[str, Any]]:
-    """Return one row per policy."""
-    draw = world.draw(seed, horizon)
-    rows = []
-    for name, factory in factories.items():
-        policy = build(factory, draw, n_tasks=world.n_tasks, n_arms=world.n_arms, n_features=world.n_features)
-        played = play(policy, draw, stream(seed, POLICY), name=name, seed=seed, everywhere=appendix)
-        row: dict[str, Any] = {"policy": name, "seed": seed}
-        row |= _columns("", realised_regret(draw, played, steps, track_task))
-        if appendix:
-            row |= _columns("expected_", expected_regret(draw, played, steps, track_task))
-        rows.append(row)
-    return rows
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Runs of policies in the same worlds, called with a seed."""
+
+    world: World
+    factories: Mapping[str, Factory]
+    horizon: int
+    steps: IntArray
+    track_task: int
+    appendix: bool
+
+    def __call__(self, seed: int) -> list[dict[str, Any]]:
+        """Return one row per policy."""
+        world, draw, rows = self.world, self.world.draw(seed, self.horizon), []
+        for name, factory in self.factories.items():
+            policy = build(factory, draw, n_tasks=world.n_tasks, n_arms=world.n_arms, n_features=world.n_features)
+            played = play(policy, draw, stream(seed, POLICY), name=name, seed=seed, everywhere=self.appendix)
+            row: dict[str, Any] = {"policy": name, "seed": seed}
+            row |= _columns("", realised_regret(draw, played, self.steps, self.track_task))
+            if self.appendix:
+                row |= _columns("expected_", expected_regret(draw, played, self.steps, self.track_task))
+            rows.append(row)
+        return rows
 
 
 def play(
@@ -257,29 +260,15 @@ def _words(factory: Factory, world: World) -> str:
     return str(describe_policy()) if callable(describe_policy) else ""
 
 
-def _run_all(
-    world: World,
-    factories: Mapping[str, Factory],
-    horizon: int,
-    steps: IntArray,
-    track_task: int,
-    appendix: bool,
-    seeds: Sequence[int],
-    workers: int,
-) -> Iterator[list[dict[str, Any]]]:
+def _run_all(plan: Plan, seeds: Sequence[int], workers: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of every seed as it finishes."""
-    common = (world, factories, horizon, steps, track_task, appendix)
-    if runs_here(workers, len(seeds)):
-        for seed in seeds:
-            yield run_seed(*common, seed)
-        return
-    # First a step of every kind of policy, each kind in one worker: what is not compiled yet is compiled once, and
-    # different kernels side by side, before all workers need it.
-    few, one = min(horizon, 2), np.ones(1, dtype=np.int64)
-    with worker_pool(min(workers, len(seeds))) as parallel:
-        kinds = _kinds(factories)
-        list(parallel((run_seed, (world, kind, few, one, track_task, appendix, seeds[0])) for kind in kinds))
-    yield from over_seeds(partial(run_seed, *common), seeds, workers)
+    if not runs_here(workers, len(seeds)):
+        # First a step of every kind of policy, each kind in one worker: what is not compiled yet is compiled once, and
+        # different kernels side by side, before all workers need it.
+        first = replace(plan, horizon=min(plan.horizon, 2), steps=np.ones(1, dtype=np.int64))
+        with worker_pool(min(workers, len(seeds))) as parallel:
+            list(parallel((replace(first, factories=kind), (seeds[0],)) for kind in _kinds(plan.factories)))
+    yield from over_seeds(plan, seeds, workers)
 
 
 def over_seeds(measure: Callable[[int], Any], seeds: Sequence[int], workers: int) -> Iterator[Any]:
@@ -297,7 +286,7 @@ def _kinds(factories: Mapping[str, Factory]) -> list[dict[str, Factory]]:
     for name, factory in factories.items():
         target = factory.func if isinstance(factory, partial) else factory
         if isinstance(target, type) and issubclass(target, Policy):
-            kinds.setdefault(target._play, {name: factory})
+            kinds.setdefault(getattr(target, "_kernels", target._play), {name: factory})
     return list(kinds.values())
 
 
@@ -313,24 +302,9 @@ def progress_bar(total: int, show: bool | Callable[[int], None] | None) -> Itera
         yield lambda _seeds: None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import MofNCompleteColumn, Progress
 
-    with Progress(
-        TextColumn("seeds"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bar:
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("seeds", total=total)
         yield lambda seeds: bar.advance(task, seeds)

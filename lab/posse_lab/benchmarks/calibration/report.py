@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posse.checks import whole_number
-from posse.simulation.comparison import compare_paired
+from posse.simulation.results import compare_paired
 from posse.simulation.run import over_seeds
 from posse.types import Array
 from posse_lab.benchmarks.calibration.situations import Quantity, Situation
