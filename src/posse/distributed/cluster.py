@@ -6,12 +6,12 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from posse.errors import MissingDependency, PosseError
 
 if TYPE_CHECKING:
-    from importlib import import_module
 from types import ModuleType
 
 SECONDS = 10.0  # in which a cluster must answer
