@@ -84,22 +84,19 @@ def peers(
     seeds: Annotated[int | None, typer.Option(help="Seeds of the table. Default: 5.")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of a seed. Default: 2000.")] = None,
     only: Only = None,
-    block_seconds: Annotated[
-        float | None, typer.Option(help="Time for bayesianbandits with task blocks. Default: 120.")
-    ] = None,
     workers: Workers = None,
     quick: Quick = False,
 ) -> None:
     """Put the same stream through Vowpal Wabbit, river, MABWiser and bayesianbandits: latency and regret."""
-    from posse_lab.benchmarks.peers.catalogue import chosen
-    from posse_lab.benchmarks.peers.run import QUICK, Plan, measure_peers, n_stages
+    from posse_lab.benchmarks.peers.entries import chosen
+    from posse_lab.benchmarks.peers.run import QUICK, Plan, measure_peers
 
-    plan = _given(QUICK if quick else Plan(), seeds=seeds, n_steps=steps, block_seconds=block_seconds)
-    names, _ = chosen(only)
+    plan = _given(QUICK if quick else Plan(), seeds=seeds, n_steps=steps)
+    peers, _ = chosen(only)
     make_folder(out)
-    with stages(n_stages(plan, names)) as begin:
-        found = measure_peers(plan, only, workers=workers or available_cores(), begin=begin)
-    found.report().show(out)
+    with stages(plan.n_stages(peers)) as begin:
+        report = measure_peers(plan, only, workers=workers or available_cores(), begin=begin)
+    report.show(out)
 
 
 @app.command()
