@@ -18,7 +18,7 @@ from posse.errors import InvalidValue
 from posse.model import Prior
 from posse.policies import EbmTS, EbmUCB
 from posse.simulation.regret import realised_regret
-from posse_lab.plotting.panels import Panel, Series
+from posse_lab.plotting import Panel, Series
 from posse_lab.reproduction.bootstrap import interval
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse_lab.reproduction.experiment import Experiment, Figure, Measured, Results, Run, Section, Table
@@ -303,7 +303,6 @@ def _horizon_figure(table: pl.DataFrame) -> Figure:
             y_label="cumulative regret",
             log_x=True,
             log_y=True,
-            end_labels=False,
         )
         for method, theorem in (("ebmUCB", "Theorem 2"), ("ebmTS", "Theorem 3"))
     ]
@@ -326,7 +325,6 @@ def _tasks_figure(table: pl.DataFrame) -> Figure:
             y_label="cumulative regret",
             log_x=True,
             log_y=True,
-            end_labels=False,
         )
         for method in METHODS
     ]

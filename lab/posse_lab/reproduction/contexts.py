@@ -11,7 +11,7 @@ import numpy as np
 
 from posse.environments import SyntheticWorld
 from posse.policies import EbmUCB
-from posse_lab.plotting.panels import Panel, Series, plot_panels
+from posse_lab.plotting import Panel, Series, plot_panels
 from posse_lab.reproduction.bootstrap import interval
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim
 from posse_lab.reproduction.experiment import Experiment, Figure, Results, Run, Section, Simulated
@@ -123,11 +123,10 @@ def exploration_figure(readings: Sequence[Reading]) -> Figure:
         x_label=f"exploration scale (0, greedy, is drawn at {GREEDY_PLACE:g})",
         y_label="mean regret over the law's best",
         log_x=True,
-        end_labels=False,
     )
 
     def draw(paths: Sequence[Path]) -> None:
-        plot_panels([panel], paths, columns=1, legend=True)
+        plot_panels([panel], paths)
 
     return Figure(
         name="contexts-exploration",

@@ -17,7 +17,7 @@ from posse.errors import InvalidValue
 from posse.model import Posterior, Prior, Statistics, posterior
 from posse.policies import EbmUCB
 from posse.types import Array
-from posse_lab.plotting.panels import Panel, Series
+from posse_lab.plotting import Panel, Series
 from posse_lab.reproduction.bootstrap import interval
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
 from posse_lab.reproduction.experiment import Experiment, Figure, Measured, Results, Run, Section, Table
@@ -339,7 +339,6 @@ def _calibration(table: pl.DataFrame) -> Figure:
                 x_label="nominal coverage",
                 y_label="share covered",
                 diagonal=True,
-                end_labels=False,
             )
         )
 
@@ -374,7 +373,6 @@ def _radius_figure(table: pl.DataFrame) -> Figure:
                 log_x=True,
                 log_y=True,
                 reference={"exceeded below": 1.0},
-                end_labels=False,
             )
         )
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from posse.plotting.intervals import Interval, plot_intervals
-from posse_lab.plotting.boxes import BoxGroup, plot_boxes
-from posse_lab.plotting.panels import Panel, Series, plot_panels
+from posse_lab.plotting import BoxGroup, Panel, Series, plot_boxes, plot_panels
 from posse_lab.reproduction.experiment import Figure, Table
 from posse_lab.reproduction.lineup import DEFAULT_RIVALS, EBM, MATCHED_RIVALS, TUNED_RIVALS
 from posse_lab.reproduction.reading import Reading
@@ -84,7 +83,7 @@ def panel_figure(name: str, panels: Sequence[Panel], caption: str, source: str) 
     """Return panels with one legend for all."""
     return Figure(
         name=name,
-        draw=lambda paths: plot_panels(panels, paths, columns=min(2, len(panels)), legend=True),
+        draw=lambda paths: plot_panels(panels, paths),
         caption=caption,
         sources=(source,),
     )
@@ -95,7 +94,7 @@ def curve_figure(name: str, shown: Sequence[Curves], about: str) -> Figure:
     seeds = min(each.reading.n_seeds for each in shown)
 
     def draw(paths: Sequence[Path]) -> None:
-        plot_panels([each.panel for each in shown], paths, note=f"mean over {seeds} seeds, bands of ±2 standard errors")
+        plot_panels([each.panel for each in shown], paths)
 
     return Figure(
         name=name,
@@ -119,7 +118,8 @@ def box_figure(name: str, readings: Sequence[Reading], *, x_label: str, about: s
         name=name,
         draw=draw,
         caption=f"{about} Boxes are quartiles over {readings[0].n_seeds} seeds with the median, whiskers reach 1.5 "
-        "times their height; the axis is logarithmic. LinUCB tuned is the best of its grid in each world.",
+        "times their height, dots are values beyond; the axis is logarithmic. LinUCB tuned is the best of its grid in "
+        "each world.",
         sources=tuple(reading.source for reading in readings),
     )
 
