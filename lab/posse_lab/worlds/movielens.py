@@ -8,13 +8,11 @@ import numpy as np
 
 from posse.checks import whole_number
 from posse.errors import InvalidValue, MissingDependency
-from posse.model.estimation import estimate_prior
 from posse.types import Array, BoolArray, IntArray
 from posse_lab.worlds.factorisation import factorise
 from posse_lab.worlds.features import Scaling, with_intercept
-from posse_lab.worlds.offline import full_information
+from posse_lab.worlds.grouped import RecordedWorld, recorded_world
 from posse_lab.worlds.population import PopulationWorld
-from posse_lab.worlds.recorded import RecordedWorld
 from posse_lab.worlds.rows import checked_share, split_at_random
 
 if TYPE_CHECKING:
@@ -154,15 +152,9 @@ def recorded_movielens(
     known, met = complete[chosen], complete[others]
     contexts = with_intercept(Scaling.of(factors.rows[known], "factor").apply(factors.rows))
     tasks, n_tasks, kind = _groups(data, n_groups)
-    stats = full_information(contexts[known], tasks[known], rewards[known] - level, n_tasks)
-    return RecordedWorld(
-        name=f"movielens {data.size}",
-        contexts=contexts[met],
-        tasks=tasks[met],
-        rewards=rewards[met] - level,
-        expected=expected[met] - level,
-        prior=estimate_prior(stats, method="evidence").prior,
-        checksum=data.sha256,
+    return recorded_world(
+        f"movielens {data.size}", contexts, tasks, rewards - level, expected=expected - level, fit=known, met=met,
+        n_tasks=n_tasks, checksum=data.sha256,
         details={
             "tasks": kind,
             "genres": [data.genres[genre] for genre in genres],
@@ -175,10 +167,9 @@ def recorded_movielens(
             "penalty": penalty,
             "n_iterations": n_iterations,
             "split_seed": split_seed,
-            "intercept": True,
             "prior": "evidence, fitted offline to users that are not met",
         },
-    )
+    )  # fmt: skip
 
 
 def training_part(users: IntArray, share: float, seed: int) -> BoolArray:
