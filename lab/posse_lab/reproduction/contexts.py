@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from posse.environments import SyntheticWorld
 from posse.policies import EbmUCB
-from posse_lab.plotting import Panel, Series, plot_panels
-from posse_lab.reproduction.bootstrap import interval
+from posse_lab.plotting import Panel, Series
+from posse_lab.reproduction.bootstrap import interval, ratio_of_ratios
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim
-from posse_lab.reproduction.experiment import Experiment, Figure, Results, Run, Section, Simulated
+from posse_lab.reproduction.experiment import Experiment, Figure, Results, Run, Section, Simulated, base_world
 from posse_lab.reproduction.lineup import lineup
-from posse_lab.reproduction.pieces import box_figure, grid_table
+from posse_lab.reproduction.pieces import box_figure, grid_table, panel_figure
 from posse_lab.reproduction.reading import Reading
 from posse_lab.reproduction.verdicts import lowest
 from posse_lab.theory import covariate_diversity
@@ -48,12 +47,7 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
     return [
         Simulated(
             key=law,
-            world=SyntheticWorld(
-                n_tasks=settings.n_tasks,
-                n_arms=settings.n_arms,
-                n_features=settings.n_features,
-                contexts=law,  # type: ignore[arg-type]  # each is one of the world's laws
-            ),
+            world=base_world(settings, contexts=law),
             policies=policies,
             horizon=settings.horizon,
             checkpoints=20,
@@ -91,7 +85,6 @@ def section(results: Results) -> Section:
             lowest(
                 "contexts-lowest",
                 "Both ebm methods have the lowest regret under mixed Gaussian and under uniform contexts.",
-                "contexts",
                 [(mixed, None), (uniform, None)],
             ),
             price,
@@ -125,15 +118,12 @@ def exploration_figure(readings: Sequence[Reading]) -> Figure:
         log_x=True,
     )
 
-    def draw(paths: Sequence[Path]) -> None:
-        plot_panels([panel], paths)
-
-    return Figure(
-        name="contexts-exploration",
-        draw=draw,
-        caption="What exploration buys under each law: mean regret of ebmUCB with the paper's prior at five scales of "
+    return panel_figure(
+        "contexts-exploration",
+        [panel],
+        "What exploration buys under each law: mean regret of ebmUCB with the paper's prior at five scales of "
         "exploration (0 is greedy), divided by the lowest of the five.",
-        sources=tuple(reading.source for reading in readings),
+        *(reading.source for reading in readings),
     )
 
 
@@ -146,11 +136,10 @@ def exploration_price(mixed: Reading, uniform: Reading) -> Claim:
 
     seeds = min(mixed.n_seeds, uniform.n_seeds)
     columns = [values[:seeds] for reading in (uniform, mixed) for values in price(reading)]
-    value, bounds = interval(lambda a, b, c, d: float((a.mean() / b.mean()) / (c.mean() / d.mean())), *columns)
+    value, bounds = interval(ratio_of_ratios, *columns)
     return Claim(
         id="uniform-needs-less-exploration",
         claim="Uniform contexts need less exploration than mixed Gaussian ones.",
-        experiment="contexts",
         verdict=HOLDS if bounds[1] < 1 else FAILS,
         value=value,
         interval=bounds,
@@ -168,7 +157,6 @@ def no_diversity() -> Claim:
     return Claim(
         id="mixed-gaussian-violates-diversity",
         claim="The mixed Gaussian law of contexts violates covariate diversity.",
-        experiment="contexts",
         verdict=FAILS if value > 0 else HOLDS,
         value=value,
         interval=(value, value),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from posse_lab.theory.constants import Constants
 
 Form: TypeAlias = Literal["printed", "repaired", "corrected"]
-FORMS = ("printed", "repaired", "corrected")
+FORMS: tuple[Form, ...] = ("printed", "repaired", "corrected")
 NORMS = ("posterior", "own")
 
 

@@ -15,7 +15,7 @@ OURS = {"ebmUCB": 0.9, "ebmTS": 1.0}  # everyone else has 2
 
 
 def verdict_on(*places, column="curve"):
-    return lowest("some-claim", "Both are lowest.", "balanced", list(places), column=column)
+    return lowest("some-claim", "Both are lowest.", list(places), column=column)
 
 
 def test_it_holds_where_every_rival_at_every_level_is_worse(reading):
