@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -19,7 +18,7 @@ import numpy as np
 import psutil
 
 from posse.fleet import Posse
-from posse_lab.benchmarks.machine import machine, memory_in_use
+from posse_lab.benchmarks.machine import Stopwatch, machine, memory_in_use
 from posse_lab.benchmarks.report import Begin, Report, Table
 
 if TYPE_CHECKING:
@@ -166,26 +165,23 @@ def _fleet(plan: Plan) -> Posse:
 def _streaming(plan: Plan) -> dict[str, float]:
     fleet = _fleet(plan)
     for table in rows_of(plan, 10, 5000):  # what has to be compiled or loaded is not counted
-        Posse(**_settings(plan)).learn_many(table, refresh=False)
-    wall = processor = best = 0.0
-    learned = 0
+        _fleet(plan).learn_many(table, refresh=False)
+    taken, learned = [], 0
     for table in rows_of(plan, plan.n_tasks, plan.rows):
-        started, used = time.perf_counter(), time.process_time()
-        learned += fleet.learn_many(iter([table]), refresh=False)
-        took = time.perf_counter() - started
-        wall, best = wall + took, max(best, table.height / took)
-        processor += time.process_time() - used
+        with Stopwatch() as one:
+            learned += fleet.learn_many(iter([table]), refresh=False)
+        taken.append((table.height, one.wall, one.processor))
+    rows, wall, processor = np.array(taken).T
     before = memory_in_use()[1]
-    started, used = time.perf_counter(), time.process_time()
-    fleet.refresh()
-    refresh, refresh_processor = time.perf_counter() - started, time.process_time() - used
+    with Stopwatch() as refresh:
+        fleet.refresh()
     return {
         "rows": learned,
-        "rows_per_second": learned / wall,
-        "rows_per_second_of_the_best_batch": best,
-        "rows_per_processor_second": learned / processor,
-        "refresh_seconds": refresh,
-        "refresh_processor_seconds": refresh_processor,
+        "rows_per_second": learned / wall.sum(),
+        "rows_per_second_of_the_best_batch": float((rows / wall).max()),
+        "rows_per_processor_second": learned / processor.sum(),
+        "refresh_seconds": refresh.wall,
+        "refresh_processor_seconds": refresh.processor,
         "pairs": float(fleet._engine.store.belief.n_seen.sum()),
         "peak_bytes_learning": before,
         "peak_bytes": memory_in_use()[1],
@@ -194,17 +190,16 @@ def _streaming(plan: Plan) -> dict[str, float]:
 
 def _learned(fleet: Any, plan: Plan) -> dict[str, float]:
     tables = list(rows_of(plan, plan.sharded_tasks, plan.sharded_rows, seed=2))
-    started = time.perf_counter()
-    for table in tables:
-        fleet.learn_many(table, refresh=False)
-    learning = time.perf_counter() - started
-    started = time.perf_counter()
-    told = fleet.refresh() or {}
+    with Stopwatch() as learning:
+        for table in tables:
+            fleet.learn_many(table, refresh=False)
+    with Stopwatch() as refresh:
+        found = fleet.refresh() or {}
     return {
-        "learn_rows_per_second": plan.sharded_rows / learning,
-        "refresh_seconds": time.perf_counter() - started,
-        "refresh_messages": float(told.get("messages", 0)),
-        "refresh_steps": float(told.get("steps", 0)),
+        "learn_rows_per_second": plan.sharded_rows / learning.wall,
+        "refresh_seconds": refresh.wall,
+        "refresh_messages": float(found.get("messages", 0)),
+        "refresh_steps": float(found.get("steps", 0)),
     }
 
 
@@ -213,20 +208,19 @@ def _decided(fleet: Any, plan: Plan) -> dict[str, float]:
     tasks = rng.integers(plan.sharded_tasks, size=plan.decisions + 50).tolist()
     contexts = rng.standard_normal((plan.decisions + 50, plan.n_features - 1))
     took = []
-    for number, (task, context) in enumerate(zip(tasks, contexts, strict=True)):
-        started = time.perf_counter()
-        fleet.decide(task, context)
-        if number >= 50:
-            took.append(time.perf_counter() - started)
+    for task, context in zip(tasks, contexts, strict=True):
+        with Stopwatch() as one:
+            fleet.decide(task, context)
+        took.append(one.wall)
     many = rng.integers(plan.sharded_tasks, size=MANY)
     X = rng.standard_normal((MANY, plan.n_features - 1))
     fleet.decide_many(many, X)
-    started = time.perf_counter()
-    fleet.decide_many(many, X)
+    with Stopwatch() as at_once:
+        fleet.decide_many(many, X)
     return {
-        "decide_p50": float(np.quantile(took, 0.5)),
-        "decide_p99": float(np.quantile(took, 0.99)),
-        "decide_many_rows_per_second": MANY / (time.perf_counter() - started),
+        "decide_p50": float(np.quantile(took[50:], 0.5)),
+        "decide_p99": float(np.quantile(took[50:], 0.99)),
+        "decide_many_rows_per_second": MANY / at_once.wall,
     }
 
 
@@ -257,9 +251,9 @@ def _round_trip(fleet: Any) -> float:
     took = []
     for number in range(MESSAGES):
         shard = fleet._shards[number % len(fleet._shards)]
-        started = time.perf_counter()
-        gather([shard.knows.remote([])])
-        took.append(time.perf_counter() - started)
+        with Stopwatch() as one:
+            gather([shard.knows.remote([])])
+        took.append(one.wall)
     return float(np.median(took))
 
 
@@ -274,9 +268,9 @@ def _sweep(plan: Plan) -> dict[str, float]:
         for engine, path in paths.items():
             given: dict[str, Any] = {"workers": 2 if engine == "ray" else 1, "engine": engine, "progress": False}
             simulate(SyntheticWorld(), SWEPT, horizon=20, seeds=4, **given)  # processes start, kernels are loaded
-            started = time.perf_counter()
-            simulate(SyntheticWorld(), SWEPT, horizon=plan.sweep_horizon, seeds=plan.sweep_seeds, out=path, **given)
-            took[engine] = time.perf_counter() - started
+            with Stopwatch() as one:
+                simulate(SyntheticWorld(), SWEPT, horizon=plan.sweep_horizon, seeds=plan.sweep_seeds, out=path, **given)
+            took[engine] = one.wall
         same = paths["processes"].read_bytes() == paths["ray"].read_bytes()
     return {
         "one_process_seconds": took["processes"],
@@ -290,11 +284,8 @@ def _resident_of(fleet: Any) -> float:
     """Return the bytes that all shards have in memory; 0 if they are not all on this machine."""
     from posse.distributed.cluster import has_several_machines
 
-    return (
-        0.0
-        if has_several_machines()
-        else float(sum(psutil.Process(state["pid"]).memory_info().rss for state in fleet._states()))
-    )
+    pids = [] if has_several_machines() else [state["pid"] for state in fleet._states()]
+    return float(sum(psutil.Process(pid).memory_info().rss for pid in pids))
 
 
 def _gap(found: Any, wanted: Any) -> float:

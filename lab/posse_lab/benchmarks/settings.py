@@ -220,7 +220,8 @@ _ROWS = (
         for offset in OFFSETS
     ),
     Setting("arms-100", "rewards around 10, N=20 K=100 d=4, 5000 steps",
-            _altered(offset=10.0, **_SIX_ARMS | {"n_arms": 100, "n_features": 4, "heterogeneity": _diagonal(*[0.16] * 4)}),
+            _altered(offset=10.0, n_tasks=20, n_arms=100, n_features=4, shared_sd=0.5,
+                     heterogeneity=_diagonal(*[0.16] * 4)),
             5000, everyday=True, methods=evidence_methods),
 )
 # fmt: on
