@@ -73,7 +73,7 @@ def distributed(
         plan = replace(plan, rows=rows, sharded_rows=min(rows, plan.sharded_rows))
     if tasks is not None:
         plan = replace(plan, n_tasks=tasks, sharded_tasks=tasks)
-    with stages(4) as begin:
+    with stages(3) as begin:
         report = measure_distributed(plan, begin)
     report.show(out)
 
@@ -107,29 +107,17 @@ def serve(
         int | None,
         typer.Option(help="Pairs of a decision and its reward under way at once, for each process. Default: 16."),
     ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Pairs a second that arrive at random, however the service is doing; latencies then include waiting. "
-            "Default: a pair begins when another ends."
-        ),
-    ] = None,
     tasks: Annotated[int | None, typer.Option(help="Tasks of the fleet. Default: 10,000.")] = None,
-    sqlite: Annotated[bool, typer.Option("--sqlite/--no-sqlite", help="Measure one process on SQLite.")] = True,
     postgres: Annotated[
-        bool, typer.Option("--postgres", help="Measure two processes on a PostgreSQL server that is started for it.")
+        bool, typer.Option("--postgres", help="Also two processes on a PostgreSQL server that is started for it.")
     ] = False,
-    database: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Measure two processes on this PostgreSQL: postgresql://user@host/name."),
-    ] = None,
     quick: Quick = False,
 ) -> None:
     """Start the service and load it with decisions and rewards: pairs a second, latency, memory, none lost."""
     from posse_lab.benchmarks.serve import QUICK, Plan, measure_serve, n_stages
 
-    plan = replace(QUICK if quick else Plan(), sqlite=sqlite, postgres=postgres or database is not None)
-    plan = _given(plan, seconds=seconds, connections=connections, rate=rate, n_tasks=tasks, database=database)
+    plan = replace(QUICK if quick else Plan(), postgres=postgres)
+    plan = _given(plan, seconds=seconds, connections=connections, n_tasks=tasks)
     make_folder(out)
     with stages(n_stages(plan)) as begin:
         report = measure_serve(plan, begin)

@@ -62,19 +62,9 @@ class RegretBound:
     trivial: float
 
     @property
-    def estimation(self) -> float:
-        """The inflated radius."""
-        return self.inflation * self.radius
-
-    @property
-    def variance(self) -> float:
-        """The bound on the sum of posterior variances."""
-        return self.variance_own + self.variance_shared
-
-    @property
     def exploration(self) -> float:
         """What is paid for not knowing while estimates are within their radius."""
-        return self.estimation * math.sqrt(self.horizon * self.variance)
+        return self.inflation * self.radius * math.sqrt(self.horizon * (self.variance_own + self.variance_shared))
 
     @property
     def total(self) -> float:

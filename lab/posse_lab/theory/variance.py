@@ -13,7 +13,7 @@ from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
 
 if TYPE_CHECKING:
     from posse.model import Prior
-    from posse.types import Array, ArrayLike, IntArray
+    from posse.types import Array, ArrayLike
     from posse_lab.theory.constants import Constants
 
 
@@ -25,40 +25,14 @@ class VarianceSums:
 
     Parameters
     ----------
-    arms : ndarray of shape (horizon,)
-        The arm that was pulled.
     own : ndarray of shape (horizon,)
         The first term, what is unknown about the task if the shared mean were known.
     shared : ndarray of shape (horizon,)
         The second term, what is unknown about the shared mean.
-    information : ndarray of shape (horizon,)
-        :math:`\log(1 + x^\top C x / \sigma^2)`; its sum over an arm's steps is :func:`information` of its rewards.
     """
 
-    arms: IntArray
     own: Array
     shared: Array
-    information: Array
-
-    @property
-    def total(self) -> Array:
-        """Posterior variance of each step, shape (horizon,)."""
-        return self.own + self.shared
-
-    @property
-    def cumulative_own(self) -> Array:
-        """Running sum of the first term."""
-        return np.cumsum(self.own)
-
-    @property
-    def cumulative_shared(self) -> Array:
-        """Running sum of the second term."""
-        return np.cumsum(self.shared)
-
-    @property
-    def cumulative(self) -> Array:
-        """Running sum of the posterior variance."""
-        return np.cumsum(self.total)
 
 
 def variance_sums(prior: Prior, tasks: ArrayLike, arms: ArrayLike, contexts: ArrayLike, n_tasks: int) -> VarianceSums:
@@ -122,7 +96,7 @@ def variance_sums(prior: Prior, tasks: ArrayLike, arms: ArrayLike, contexts: Arr
         C -= np.outer(v, v / q)
         H -= np.outer(v, h / q)
         phi -= np.outer(g, g / (s2 * q + r))
-    return VarianceSums(arms=arm, own=own, shared=shared, information=np.log1p((own + shared) / noise[arm]))
+    return VarianceSums(own=own, shared=shared)
 
 
 def variance_bound_own(constants: Constants, n_rewards: float) -> float:

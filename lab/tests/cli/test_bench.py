@@ -80,13 +80,8 @@ def test_options_make_the_plan_of_serve(run, monkeypatch, tmp_path):
     monkeypatch.setattr(serve, "measure_serve", lambda plan, begin: plans.append(plan) or Report(name="serve"))
     out = ("--out", tmp_path)
     run("serve", *out)
-    run("serve", *out, "--quick", "--no-sqlite", "--postgres", "--rate", 1200, "--seconds", 30, "--connections", 32)
-    run("serve", *out, "--database", "postgresql://h/d", "--tasks", 50)
-    assert plans == [
-        serve.Plan(),
-        replace(serve.QUICK, sqlite=False, postgres=True, rate=1200.0, seconds=30.0, connections=32),
-        replace(serve.Plan(), postgres=True, database="postgresql://h/d", n_tasks=50),
-    ]
+    run("serve", *out, "--quick", "--postgres", "--seconds", 30, "--connections", 32, "--tasks", 50)
+    assert plans == [serve.Plan(), replace(serve.QUICK, postgres=True, seconds=30.0, connections=32, n_tasks=50)]
 
 
 @pytest.mark.slow
@@ -110,7 +105,7 @@ def test_a_quick_run_leaves_a_report(run, tmp_path, name, monkeypatch):
         (("calibration", "--only", "offsets", "--seeds", "0"), InvalidValue, "seeds to be at least 1"),
         (("features", "--only", "nothing"), InvalidValue, "no row 'nothing'; the rows are regions"),
         (("scale", "--largest", "10"), InvalidValue, "--largest to be at least 1000"),
-        (("serve", "--no-sqlite"), InvalidValue, "there is nothing to measure"),
+        (("serve", "--connections", "0"), InvalidValue, "connections to be between 1 and 1000"),
         (("peers", "--only", "vw"), InvalidValue, "no entry 'vw'"),
         (("peers", "--only", "river"), MissingDependency, "river was asked for"),
         (("peers", "--steps", "0"), InvalidValue, "n_steps to be at least 1, got 0"),
