@@ -67,7 +67,8 @@ def section(results: Results) -> Section:
         found=(
             "Both of the paper's laws are symmetric about zero, so half of the second moments remain whatever side of "
             "a plane is looked at: covariate diversity holds for both, with constants "
-            f"{diversity('mixed-gaussian'):.2f} (mixed Gaussian) and {diversity('uniform'):.2f} (uniform).",
+            f"{covariate_diversity('mixed-gaussian'):.2f} (mixed Gaussian) and "
+            f"{covariate_diversity('uniform'):.2f} (uniform).",
             "A law that does violate it is one-hot contexts: there a greedy ebmUCB has "
             f"{greedy.ratio:.2f} times the regret of ebmUCB with the paper's exploration.",
         ),
@@ -91,11 +92,6 @@ def section(results: Results) -> Section:
             no_diversity(),
         ),
     )
-
-
-def diversity(law: str) -> float:
-    """Return the constant of covariate diversity of one of the paper's laws in three features."""
-    return covariate_diversity(law, 3)
 
 
 def relative(reading: Reading) -> dict[float, float]:
@@ -153,7 +149,7 @@ def exploration_price(mixed: Reading, uniform: Reading) -> Claim:
 
 def no_diversity() -> Claim:
     """Test that the mixed Gaussian violates covariate diversity."""
-    value = diversity("mixed-gaussian")
+    value = covariate_diversity("mixed-gaussian")
     return Claim(
         id="mixed-gaussian-violates-diversity",
         claim="The mixed Gaussian law of contexts violates covariate diversity.",
@@ -162,7 +158,7 @@ def no_diversity() -> Claim:
         interval=(value, value),
         seeds=0,
         measure="smallest eigenvalue of E[x xᵀ 1(xᵀu ≥ 0)] over all directions u, exact; it would have to be 0, and is "
-        f"{diversity('uniform'):.3f} for the uniform law that is said to satisfy it",
+        f"{covariate_diversity('uniform'):.3f} for the uniform law that is said to satisfy it",
         sources=(),
     )
 

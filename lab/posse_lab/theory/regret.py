@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from posse.checks import one_of, whole_number
-from posse.errors import InvalidValue
-from posse_lab.theory.radius import FORMS, Form, bayes_radius, probability, radius
+from posse.checks import real_array
+from posse_lab.theory.radius import Form, bayes_radius, radius
 from posse_lab.theory.variance import (
-    checked_arrivals,
     variance_bound_joint,
     variance_bound_own,
     variance_bound_shared,
@@ -119,15 +115,15 @@ def regret_bound_ucb(
     >>> round(regret_bound_ucb(world, 2_000, [200] * 10, delta=1e-5, form="printed").total)
     3795193
     """
-    horizon, arrivals, delta = _checked(constants, horizon, arrivals, delta, form)
+    n = real_array(arrivals, "arrivals")
     reach = radius(constants, horizon, delta, form)
     worst = constants.step_regret_bound
     first = min(constants.n_arms, horizon)
     if form == "corrected":
-        own, shared = _clipped(constants, arrivals, 2.0 * reach)
+        own, shared = _clipped(constants, n, 2.0 * reach)
         failure = worst * constants.n_arms * horizon * delta
     else:
-        own, shared = _lemmas(constants, arrivals)
+        own, shared = _lemmas(constants, n)
         failure = worst * constants.n_arms * constants.n_tasks * horizon * delta
     return RegretBound(
         form=form,
@@ -167,7 +163,7 @@ def regret_bound_ts(
     constants, horizon, arrivals, delta, form
         As in :func:`regret_bound_ucb`.
     """
-    horizon, arrivals, delta = _checked(constants, horizon, arrivals, delta, form)
+    n = real_array(arrivals, "arrivals")
     reach = radius(constants, horizon, delta, form)
     worst = constants.step_regret_bound
     n_pairs = constants.n_arms * constants.n_tasks
@@ -177,12 +173,12 @@ def regret_bound_ts(
         drawn = math.sqrt(2.0 * math.log(constants.n_arms * horizon**2)) + 1.0
         optimism = NormalDist().cdf(-1.0)
         inflation = (2.0 / (optimism - (settling + 1.0) ** -2) + 1.0) * drawn
-        own, shared = _clipped(constants, arrivals, drawn * reach)
+        own, shared = _clipped(constants, n, drawn * reach)
         forced = worst * min(settling, horizon)
         failure = worst * (constants.n_arms * horizon * delta + 1.0 / settling)
     else:
         inflation = printed_sampling_constant() * (math.sqrt(2.0 * d * math.log(d * horizon**2)) + 1.0)
-        own, shared = _lemmas(constants, arrivals)
+        own, shared = _lemmas(constants, n)
         if form == "printed":
             inflation *= 2.0
             forced = 0.0
@@ -221,13 +217,13 @@ def bayes_regret_bound(constants: Constants, horizon: int, arrivals: ArrayLike, 
     constants, horizon, arrivals, delta
         As in :func:`regret_bound_ucb`; a good choice is ``delta = 1 / (n_arms * horizon)``.
     """
-    horizon, arrivals, delta = _checked(constants, horizon, arrivals, delta, "corrected")
+    n = real_array(arrivals, "arrivals")
     reach = bayes_radius(1, delta)
     normal = NormalDist()
     excess = normal.pdf(reach) - reach * normal.cdf(-reach)
     spread = constants.n_features * constants.context_bound
     largest = math.sqrt(spread * (1.0 / constants.precision_min + 1.0 / constants.shared_precision))
-    own, shared = min(variance_bound_joint(constants, arrivals), _lemmas(constants, arrivals, sharpened=True), key=sum)
+    own, shared = min(variance_bound_joint(constants, n), _lemmas(constants, n, sharpened=True), key=sum)
     n_arms = constants.n_arms
     return RegretBound(
         form="bayes",
@@ -269,14 +265,3 @@ def _clipped(constants: Constants, arrivals: Array, slope: float) -> tuple[float
     """Return the joint bound on variances, of which those count in part that cost more than a step can."""
     worst = constants.step_regret_bound
     return variance_bound_joint(constants, arrivals, (worst / slope) ** 2) if worst > 0 else (0.0, 0.0)
-
-
-def _checked(
-    constants: Constants, horizon: int, arrivals: ArrayLike, delta: float, form: str
-) -> tuple[int, Array, float]:
-    one_of(form, "form", FORMS)
-    horizon = whole_number(horizon, "horizon", at_least=1)
-    n = checked_arrivals(arrivals, constants)
-    if not np.isclose(n.sum(), horizon):
-        raise InvalidValue(f"arrivals must sum to the horizon {horizon}, but their sum is {n.sum():g}")
-    return horizon, n, probability(delta, "delta")

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from posse.errors import InvalidValue, ShapeError
 from posse.model import Prior, Statistics, posterior
 from posse_lab.theory import (
     Constants,
@@ -264,21 +263,6 @@ def test_average_regret_of_posterior_sampling_is_below_the_terms_of_the_bayes_bo
             )
 
     assert regret < charged < unchosen
-
-
-@pytest.mark.parametrize("bound", [regret_bound_ucb, regret_bound_ts, bayes_regret_bound])
-def test_bad_input_is_refused(constants, bound):
-    with pytest.raises(InvalidValue, match="arrivals must sum to the horizon 101, but their sum is 100"):
-        bound(constants, 101, ARRIVALS, DELTA)
-    with pytest.raises(ShapeError, match="arrivals"):
-        bound(constants, 100, [50, 50], DELTA)
-    with pytest.raises(InvalidValue, match="horizon"):
-        bound(constants, 0, ARRIVALS, DELTA)
-    with pytest.raises(InvalidValue, match="delta"):
-        bound(constants, 100, ARRIVALS, 1.0)
-    if bound is not bayes_regret_bound:
-        with pytest.raises(InvalidValue, match="form"):
-            bound(constants, 100, ARRIVALS, DELTA, "proved")
 
 
 def test_nothing_to_lose_gives_a_bound_of_zero(constants):

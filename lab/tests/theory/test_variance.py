@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
 from posse.model import Prior, posterior
 from posse_lab.theory import (
     Constants,
+    information,
     variance_bound_joint,
     variance_bound_own,
     variance_bound_shared,
@@ -138,25 +138,3 @@ def test_joint_bound_by_hand(constants):
     assert_allclose(variance_bound_joint(constants, [1, 2, 3, 0]), (scale * own, scale * np.log(81.0)))
     scale = 2.0 / np.log(9.0) * 3.0 * 2.0
     assert_allclose(variance_bound_joint(constants, [1, 2, 3, 0], clip=2.0), (scale * own, scale * np.log(81.0)))
-
-
-def test_bad_input_is_refused(draw_run, constants):
-    run = draw_run(0)
-    with pytest.raises(UnknownTask, match="task 2"):
-        variance_sums(run.prior, run.tasks, run.arms, run.contexts, n_tasks=2)
-    with pytest.raises(UnknownArm, match="arm"):
-        variance_sums(run.prior, run.tasks, run.arms + 1, run.contexts, 3)
-    with pytest.raises(ShapeError, match=r"contexts must have shape \(steps, 2\)"):
-        variance_sums(run.prior, run.tasks, run.arms, run.contexts[:, :1], 3)
-    with pytest.raises(ShapeError, match="they have 39, 40 and 40"):
-        variance_sums(run.prior, run.tasks[1:], run.arms, run.contexts, 3)
-    with pytest.raises(InvalidValue, match="n_rewards"):
-        variance_bound_own(constants, -1)
-    with pytest.raises(InvalidValue, match="form"):
-        variance_bound_shared(constants, "corrected")
-    with pytest.raises(ShapeError, match="arrivals"):
-        variance_bound_joint(constants, [1, 2, 3])
-    with pytest.raises(InvalidValue, match="negative"):
-        variance_bound_joint(constants, [1, 2, 3, -1])
-    with pytest.raises(InvalidValue, match="clip"):
-        variance_bound_joint(constants, [1, 2, 3, 4], clip=0.0)

@@ -94,7 +94,7 @@ class Row:
 
 
 def measure_peers(
-    plan: Plan, only: Sequence[str] | None = None, *, workers: int = 1, begin: Begin = lambda _: None
+    plan: Plan, only: Sequence[str] | None = None, workers: int = 1, begin: Begin = lambda _: None
 ) -> Report:
     """Run posse and the peers that are installed.
 
