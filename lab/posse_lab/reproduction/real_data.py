@@ -34,50 +34,48 @@ PROTOCOL, OTHER, REAL = "protocol", "heterogeneity", "real-rewards"
 
 
 @dataclass(frozen=True)
-class SarcosSettings:
-    """30 tasks as in the paper; horizon and heterogeneity are ours."""
+class DataSettings:
+    """What experiments on data have in common; horizon and heterogeneity are ours."""
 
     n_tasks: int = 30
     heterogeneity: float = 100.0
-    n_regions: int = 32
     horizon: int = 2_000
     verify: bool = True  # refuse files whose checksum is not that of the published ones
 
 
 @dataclass(frozen=True)
-class ActivitySettings:
-    """16 tasks and 8 features as in the paper; horizon and heterogeneity are ours."""
+class SarcosSettings(DataSettings):
+    """30 tasks as in the paper."""
+
+    n_regions: int = 32
+
+
+@dataclass(frozen=True)
+class ActivitySettings(DataSettings):
+    """16 tasks and 8 features as in the paper."""
 
     n_tasks: int = 16
     n_components: int = 8
     training_share: float = 0.3
     heterogeneity: float = 4.0
-    horizon: int = 2_000
-    verify: bool = True
 
 
 @dataclass(frozen=True)
-class MovielensSettings:
-    """Rank, arms and tasks as in the paper; horizon and heterogeneity are ours."""
+class MovielensSettings(DataSettings):
+    """Rank, arms and tasks as in the paper."""
 
     n_factors: int = 10
     n_arms: int = 10
     n_tasks: int = 10
     heterogeneity: float = 0.1
-    horizon: int = 2_000
-    verify: bool = True
 
 
 @dataclass(frozen=True)
-class LetterSettings:
-    """30 tasks and a 30 % split as in the paper; horizon and heterogeneity are ours."""
+class LetterSettings(DataSettings):
+    """30 tasks and a 30 % split as in the paper."""
 
-    n_tasks: int = 30
     training_share: float = 0.3
-    heterogeneity: float = 100.0
     n_boxes: int = 16
-    horizon: int = 2_000
-    verify: bool = True
 
 
 def sarcos_worlds(settings: SarcosSettings, data: Path | None) -> tuple[World, World, World]:

@@ -23,7 +23,7 @@ SETTLING_STEPS = 10
 """Steps that the corrected Theorem 3 charges in full, so that its constant is 14 and not 200."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RegretBound:
     r"""A bound on cumulative regret, in parts.
 
@@ -125,17 +125,8 @@ def regret_bound_ucb(
     else:
         own, shared = _lemmas(constants, n)
         failure = worst * constants.n_arms * constants.n_tasks * horizon * delta
-    return RegretBound(
-        form=form,
-        horizon=horizon,
-        radius=reach,
-        inflation=2.0,
-        variance_own=own,
-        variance_shared=shared,
-        forced=0.0 if form == "printed" else worst * first,
-        failure=failure,
-        trivial=worst * horizon,
-    )
+    forced = 0.0 if form == "printed" else worst * first
+    return RegretBound(form, horizon, reach, 2.0, own, shared, forced, failure, worst * horizon)
 
 
 def regret_bound_ts(
@@ -186,17 +177,7 @@ def regret_bound_ts(
         else:
             forced = worst * min(max(constants.n_arms, 2), horizon)
             failure = worst * n_pairs * (horizon * delta + math.pi**2 / 6.0)
-    return RegretBound(
-        form=form,
-        horizon=horizon,
-        radius=reach,
-        inflation=inflation,
-        variance_own=own,
-        variance_shared=shared,
-        forced=forced,
-        failure=failure,
-        trivial=worst * horizon,
-    )
+    return RegretBound(form, horizon, reach, inflation, own, shared, forced, failure, worst * horizon)
 
 
 def bayes_regret_bound(constants: Constants, horizon: int, arrivals: ArrayLike, delta: float) -> RegretBound:
@@ -225,17 +206,10 @@ def bayes_regret_bound(constants: Constants, horizon: int, arrivals: ArrayLike, 
     largest = math.sqrt(spread * (1.0 / constants.precision_min + 1.0 / constants.shared_precision))
     own, shared = min(variance_bound_joint(constants, n), _lemmas(constants, n, sharpened=True), key=sum)
     n_arms = constants.n_arms
-    return RegretBound(
-        form="bayes",
-        horizon=horizon,
-        radius=reach,
-        inflation=1.0,
-        variance_own=own,
-        variance_shared=shared,
-        forced=largest * math.sqrt(2.0 * math.log(n_arms)) * min(n_arms, horizon),
-        failure=largest * excess * n_arms * horizon,
-        trivial=2.0 * largest * math.sqrt(2.0 * math.log(2.0 * n_arms)) * horizon,
-    )
+    forced = largest * math.sqrt(2.0 * math.log(n_arms)) * min(n_arms, horizon)
+    failure = largest * excess * n_arms * horizon
+    trivial = 2.0 * largest * math.sqrt(2.0 * math.log(2.0 * n_arms)) * horizon
+    return RegretBound("bayes", horizon, reach, 1.0, own, shared, forced, failure, trivial)
 
 
 def printed_sampling_constant() -> float:

@@ -32,7 +32,7 @@ class RegressionWorld:
 
     with :math:`o_k`, :math:`V_k` and :math:`s_k` the coefficients, their sampling covariance and the residual standard
     deviation of arm k's ordinary least squares, after features and targets were standardised. One of the
-    :class:`~posse.environments.PopulationWorld` kind, with a regression for a population.
+    :class:`~posse_lab.worlds.PopulationWorld` kind, with a regression for a population.
 
     Parameters
     ----------

@@ -73,8 +73,7 @@ def test_a_missing_trial_is_refused(published):
     with pytest.raises(DamagedData, match=words):
         load_activity(published)
     assert load_activity(published, verify=False).trial_names == ("d1p01M", "d1p03F")
-    found = ROOMS[1].check(published)
-    assert (found.state, found.complaint) == ("damaged", "expected 3 trial files, but 2 came, without d1p02")
+    assert ROOMS[1].check(published).state == "damaged"
 
 
 def test_a_trial_too_many_is_refused(published):
