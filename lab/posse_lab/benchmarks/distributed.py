@@ -291,7 +291,8 @@ def model(report: Found) -> tuple[dict[str, float], list[str]]:
     pass_seconds = report.streaming["refresh_processor_seconds"] / report.streaming["pairs"] * pairs_of_task
     exchange = round_trip + large["machines"] * sharded["message_bytes"] / large["bytes_per_second"]
     found = {
-        "memory_per_machine_bytes": tasks * task_bytes,
+        # Of shards on several machines it is not known.
+        **({"memory_per_machine_bytes": tasks * task_bytes} if task_bytes else {}),
         "refresh_seconds": tasks * pass_seconds / large["cores"] + messages * exchange,
         "refresh_message_seconds": messages * exchange,
         "fit_rows_per_second": large["machines"] * large["cores"] * report.streaming["rows_per_processor_second"],
