@@ -7,19 +7,16 @@ of a cluster uses the latter.
 from __future__ import annotations
 
 import os
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
 
 from posse.fleet import Posse
-from posse_lab.benchmarks.machine import machine, memory_in_use
+from posse_lab.benchmarks.machine import Stopwatch, machine, memory_in_use
 from posse_lab.benchmarks.report import Begin, Report, Table
 
 if TYPE_CHECKING:
@@ -28,9 +25,8 @@ if TYPE_CHECKING:
 BATCH = 1 << 19  # rows of a table that is learned at once
 MANY = 10_000  # rows of decide_many
 MESSAGES = 300  # to time
-SWEPT = {"ebmUCB": "ebm-ucb", "linUCB": "lin-ucb"}  # policies of a simulation
-LARGE = {"tasks": 10**8, "machines": 16, "cores": 32, "round_trip": 1e-3, "bytes_per_second": 1e9}
-"""The cluster that the model is about; a round trip of a message in seconds if none was measured."""
+LARGE = {"tasks": 10**8, "machines": 16, "cores": 32, "bytes_per_second": 1e9}
+"""The cluster that the model is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +44,6 @@ class Plan:
     shards, nodes : int
     decisions : int
         To time, one by one.
-    sweep_seeds, sweep_horizon : int
-        Of a simulation, in one process and on Ray.
     """
 
     n_tasks: int = 10**6
@@ -61,13 +55,10 @@ class Plan:
     shards: int = 2
     nodes: int = 2
     decisions: int = 2000
-    sweep_seeds: int = 24
-    sweep_horizon: int = 10_000
 
 
 QUICK = Plan(
-    n_tasks=2000, rows=200_000, sharded_tasks=2000, sharded_rows=100_000, decisions=100, nodes=1, sweep_seeds=2,
-    sweep_horizon=50,
+    n_tasks=2000, rows=200_000, sharded_tasks=2000, sharded_rows=100_000, decisions=100, nodes=1,
 )  # fmt: skip
 
 
@@ -80,7 +71,6 @@ class Found:
     one: dict[str, float] = field(default_factory=dict)
     sharded: dict[str, float] = field(default_factory=dict)
     agreement: dict[str, float] = field(default_factory=dict)
-    sweep: dict[str, float] = field(default_factory=dict)
 
     def report(self) -> Report:
         """Return what was measured, and what a large cluster takes at that."""
@@ -91,7 +81,6 @@ class Found:
         ]
         cluster, assumptions = model(self)
         gaps = ", ".join(f"{name.replace('_', ' ')} {gap:.1e}" for name, gap in self.agreement.items())
-        same = "the same bytes" if self.sweep["same_bytes"] else "OTHER BYTES"
         return Report(
             name="distributed",
             tables=[
@@ -104,7 +93,6 @@ class Found:
             data=asdict(self) | {"model": cluster, "assumptions": assumptions},
             notes=[
                 f"population on Ray against one process, largest relative difference: {gaps}",
-                f"a simulation on Ray with two workers: {self.sweep['speed_up']:.2f} times as fast as one, {same}",
                 *(f"assumes {line}" for line in assumptions),
             ],
         )  # fmt: skip
@@ -131,8 +119,6 @@ def measure_distributed(plan: Plan, begin: Begin) -> Report:
             "noise_variance": _gap(sharded.prior.noise_variance, fleet.prior.noise_variance),
         }
         sharded.close()
-        begin(f"a simulation of {plan.sweep_seeds} seeds")
-        found.sweep = _sweep(plan)
     return found.report()
 
 
@@ -166,26 +152,23 @@ def _fleet(plan: Plan) -> Posse:
 def _streaming(plan: Plan) -> dict[str, float]:
     fleet = _fleet(plan)
     for table in rows_of(plan, 10, 5000):  # what has to be compiled or loaded is not counted
-        Posse(**_settings(plan)).learn_many(table, refresh=False)
-    wall = processor = best = 0.0
-    learned = 0
+        _fleet(plan).learn_many(table, refresh=False)
+    taken, learned = [], 0
     for table in rows_of(plan, plan.n_tasks, plan.rows):
-        started, used = time.perf_counter(), time.process_time()
-        learned += fleet.learn_many(iter([table]), refresh=False)
-        took = time.perf_counter() - started
-        wall, best = wall + took, max(best, table.height / took)
-        processor += time.process_time() - used
+        with Stopwatch() as one:
+            learned += fleet.learn_many(iter([table]), refresh=False)
+        taken.append((table.height, one.wall, one.processor))
+    rows, wall, processor = np.array(taken).T
     before = memory_in_use()[1]
-    started, used = time.perf_counter(), time.process_time()
-    fleet.refresh()
-    refresh, refresh_processor = time.perf_counter() - started, time.process_time() - used
+    with Stopwatch() as refresh:
+        fleet.refresh()
     return {
         "rows": learned,
-        "rows_per_second": learned / wall,
-        "rows_per_second_of_the_best_batch": best,
-        "rows_per_processor_second": learned / processor,
-        "refresh_seconds": refresh,
-        "refresh_processor_seconds": refresh_processor,
+        "rows_per_second": learned / wall.sum(),
+        "rows_per_second_of_the_best_batch": float((rows / wall).max()),
+        "rows_per_processor_second": learned / processor.sum(),
+        "refresh_seconds": refresh.wall,
+        "refresh_processor_seconds": refresh.processor,
         "pairs": float(fleet._engine.store.belief.n_seen.sum()),
         "peak_bytes_learning": before,
         "peak_bytes": memory_in_use()[1],
@@ -194,17 +177,16 @@ def _streaming(plan: Plan) -> dict[str, float]:
 
 def _learned(fleet: Any, plan: Plan) -> dict[str, float]:
     tables = list(rows_of(plan, plan.sharded_tasks, plan.sharded_rows, seed=2))
-    started = time.perf_counter()
-    for table in tables:
-        fleet.learn_many(table, refresh=False)
-    learning = time.perf_counter() - started
-    started = time.perf_counter()
-    told = fleet.refresh() or {}
+    with Stopwatch() as learning:
+        for table in tables:
+            fleet.learn_many(table, refresh=False)
+    with Stopwatch() as refresh:
+        found = fleet.refresh() or {}
     return {
-        "learn_rows_per_second": plan.sharded_rows / learning,
-        "refresh_seconds": time.perf_counter() - started,
-        "refresh_messages": float(told.get("messages", 0)),
-        "refresh_steps": float(told.get("steps", 0)),
+        "learn_rows_per_second": plan.sharded_rows / learning.wall,
+        "refresh_seconds": refresh.wall,
+        "refresh_messages": float(found.get("messages", 0)),
+        "refresh_steps": float(found.get("steps", 0)),
     }
 
 
@@ -213,20 +195,19 @@ def _decided(fleet: Any, plan: Plan) -> dict[str, float]:
     tasks = rng.integers(plan.sharded_tasks, size=plan.decisions + 50).tolist()
     contexts = rng.standard_normal((plan.decisions + 50, plan.n_features - 1))
     took = []
-    for number, (task, context) in enumerate(zip(tasks, contexts, strict=True)):
-        started = time.perf_counter()
-        fleet.decide(task, context)
-        if number >= 50:
-            took.append(time.perf_counter() - started)
+    for task, context in zip(tasks, contexts, strict=True):
+        with Stopwatch() as one:
+            fleet.decide(task, context)
+        took.append(one.wall)
     many = rng.integers(plan.sharded_tasks, size=MANY)
     X = rng.standard_normal((MANY, plan.n_features - 1))
     fleet.decide_many(many, X)
-    started = time.perf_counter()
-    fleet.decide_many(many, X)
+    with Stopwatch() as at_once:
+        fleet.decide_many(many, X)
     return {
-        "decide_p50": float(np.quantile(took, 0.5)),
-        "decide_p99": float(np.quantile(took, 0.99)),
-        "decide_many_rows_per_second": MANY / (time.perf_counter() - started),
+        "decide_p50": float(np.quantile(took[50:], 0.5)),
+        "decide_p99": float(np.quantile(took[50:], 0.99)),
+        "decide_many_rows_per_second": MANY / at_once.wall,
     }
 
 
@@ -257,44 +238,18 @@ def _round_trip(fleet: Any) -> float:
     took = []
     for number in range(MESSAGES):
         shard = fleet._shards[number % len(fleet._shards)]
-        started = time.perf_counter()
-        gather([shard.knows.remote([])])
-        took.append(time.perf_counter() - started)
+        with Stopwatch() as one:
+            gather([shard.knows.remote([])])
+        took.append(one.wall)
     return float(np.median(took))
-
-
-def _sweep(plan: Plan) -> dict[str, float]:
-    """Return how long a simulation takes in one process and on Ray with two, and whether the files are the same."""
-    from posse.environments import SyntheticWorld
-    from posse.simulation import simulate
-
-    took: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        paths = {engine: Path(folder) / f"{engine}.parquet" for engine in ("processes", "ray")}
-        for engine, path in paths.items():
-            given: dict[str, Any] = {"workers": 2 if engine == "ray" else 1, "engine": engine, "progress": False}
-            simulate(SyntheticWorld(), SWEPT, horizon=20, seeds=4, **given)  # processes start, kernels are loaded
-            started = time.perf_counter()
-            simulate(SyntheticWorld(), SWEPT, horizon=plan.sweep_horizon, seeds=plan.sweep_seeds, out=path, **given)
-            took[engine] = time.perf_counter() - started
-        same = paths["processes"].read_bytes() == paths["ray"].read_bytes()
-    return {
-        "one_process_seconds": took["processes"],
-        "ray_seconds": took["ray"],
-        "speed_up": took["processes"] / took["ray"],
-        "same_bytes": float(same),
-    }
 
 
 def _resident_of(fleet: Any) -> float:
     """Return the bytes that all shards have in memory; 0 if they are not all on this machine."""
     from posse.distributed.cluster import has_several_machines
 
-    return (
-        0.0
-        if has_several_machines()
-        else float(sum(psutil.Process(state["pid"]).memory_info().rss for state in fleet._states()))
-    )
+    pids = [] if has_several_machines() else [state["pid"] for state in fleet._states()]
+    return float(sum(psutil.Process(pid).memory_info().rss for pid in pids))
 
 
 def _gap(found: Any, wanted: Any) -> float:
@@ -328,34 +283,21 @@ def model(report: Found) -> tuple[dict[str, float], list[str]]:
     """Return what a large cluster takes, from what was measured here, and what that assumes."""
     plan, large = report.plan, LARGE
     pairs_of_task = report.streaming["pairs"] / plan.n_tasks
-    # Sums, a Gram matrix as its triangle, and beliefs of the same size once a task is decided for.
-    d = plan.n_features
-    triangle = d * (d + 1) // 2
-    pair_bytes = 8.0 * ((triangle + d + 2) + (triangle + d) + 3)
-    # Slots, weights, and a name that is a number in two dicts.
-    task_bytes = 8.0 * (2 * plan.n_arms + 2) + 200.0 + pairs_of_task * pair_bytes
-    memory = f"{task_bytes / 1e3:.2f} kB of memory per task, counted from the sizes of arrays, not measured"
-    if measured := report.sharded.get("resident_bytes_per_task"):
-        task_bytes = measured
-        memory = (
-            f"{measured / 1e3:.2f} kB of memory per task that has been decided for, as measured in shards of "
-            f"{report.sharded['tasks']:,.0f} tasks with {report.sharded['pairs'] / report.sharded['tasks']:.1f} arms "
-            "each"
-        )
-    round_trip = report.sharded.get("round_trip_seconds", large["round_trip"])
-    how = "as measured between processes here" if "round_trip_seconds" in report.sharded else "not measured"
+    sharded = report.sharded
+    round_trip, task_bytes = sharded["round_trip_seconds"], sharded["resident_bytes_per_task"]
     tasks = large["tasks"] / large["machines"]
-    steps = max(report.sharded["refresh_steps"], 1.0)
-    messages = max(report.sharded["refresh_messages"] / plan.shards, 1.0)
+    steps = max(sharded["refresh_steps"], 1.0)
+    messages = max(sharded["refresh_messages"] / plan.shards, 1.0)
     pass_seconds = report.streaming["refresh_processor_seconds"] / report.streaming["pairs"] * pairs_of_task
-    exchange = round_trip + large["machines"] * report.sharded["message_bytes"] / large["bytes_per_second"]
+    exchange = round_trip + large["machines"] * sharded["message_bytes"] / large["bytes_per_second"]
     found = {
-        "memory_per_machine_bytes": tasks * task_bytes,
+        # Of shards on several machines it is not known.
+        **({"memory_per_machine_bytes": tasks * task_bytes} if task_bytes else {}),
         "refresh_seconds": tasks * pass_seconds / large["cores"] + messages * exchange,
         "refresh_message_seconds": messages * exchange,
         "fit_rows_per_second": large["machines"] * large["cores"] * report.streaming["rows_per_processor_second"],
         "decisions_per_second": large["machines"] * large["cores"] / max(report.one["decide_p50"], 1e-9),
-        "decide_many_rows_per_second": large["machines"] * report.sharded["decide_many_rows_per_second"] / plan.shards,
+        "decide_many_rows_per_second": large["machines"] * sharded["decide_many_rows_per_second"] / plan.shards,
     }
     return found, [
         f"{large['tasks']:,.0f} tasks on {large['machines']:.0f} machines of {large['cores']:.0f} cores like these: "
@@ -363,9 +305,11 @@ def model(report: Found) -> tuple[dict[str, float], list[str]]:
         f"{plan.n_arms} arms, {plan.n_features} features, {pairs_of_task:.1f} arms with rewards in every task, "
         "names that are whole numbers",
         f"an estimate of {steps:.0f} steps, which is {messages:.0f} messages to every shard of "
-        f"{report.sharded['message_bytes'] / 1e3:.1f} kB, {round_trip * 1e3:.2f} ms each {how}, "
+        f"{report.sharded['message_bytes'] / 1e3:.1f} kB, {round_trip * 1e3:.2f} ms each as measured "
+        "between processes here, "
         f"and a network that carries {large['bytes_per_second'] / 1e9:g} GB per second and adds no more",
-        memory,
+        f"{task_bytes / 1e3:.2f} kB of memory per task that has been decided for, as measured in shards of "
+        f"{sharded['tasks']:,.0f} tasks with {sharded['pairs'] / sharded['tasks']:.1f} arms each",
         "sums over pairs as fast on every core as here, and nothing lost by sharing memory between cores",
         "decisions one by one in as many actors as there are cores; what HTTP or Ray add to a call is not in it",
     ]

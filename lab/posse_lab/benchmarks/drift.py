@@ -55,7 +55,9 @@ def report_of(
     bars = []
     for name, regrets in worlds.items():
         fixed = min(regret for method, regret in regrets.items() if method != "learn")
-        bars.append(_bar(f"{name}: learned over the best fixed setting", regrets["learn"] / fixed, 1.1))
+        bars.append(
+            Bar(what=f"{name}: learned over the best fixed setting", measured=regrets["learn"] / fixed, at_most=1.1)
+        )
     tables = [
         Table(
             f"Regret, mean of {seeds} seeds",
@@ -87,19 +89,16 @@ def report_of(
 
 def _swap_bars(kind: str, still: Regrets, everywhere: Regrets, some: Regrets) -> list[Bar]:
     fresh, quarter = everywhere["learn"][1] / everywhere[RESTART][1], some["learn"][1] / some["none"][1]
-    return [
-        _bar(f"{kind}no swap: learned over no drift", sum(still["learn"]) / sum(still["none"]), 1.03),
-        _bar(f"{kind}swap everywhere: regret after it, learned over a fresh start", fresh, 1.5),
-        _bar(f"{kind}swap in a quarter: regret after it, learned over no drift", quarter, 0.5 if not kind else 0.6),
-    ]
-
-
-def _bar(what: str, ratio: float, at_most: float) -> Bar:
-    return Bar(what=what, measured=ratio, at_most=at_most)
+    ratios = (
+        ("no swap: learned over no drift", sum(still["learn"]) / sum(still["none"]), 1.03),
+        ("swap everywhere: regret after it, learned over a fresh start", fresh, 1.5),
+        ("swap in a quarter: regret after it, learned over no drift", quarter, 0.6 if kind else 0.5),
+    )
+    return [Bar(what=f"{kind}{what}", measured=ratio, at_most=at_most) for what, ratio, at_most in ratios]
 
 
 def measure_drift(
-    seeds: int = 12, first_seed: int = 0, workers: int = 1, advance: Callable[[int], None] | None = None
+    seeds: int = 12, first_seed: int = 0, workers: int = 1, advance: Callable[[int], object] = lambda _: None
 ) -> Report:
     """Play all worlds.
 
@@ -115,8 +114,7 @@ def measure_drift(
     found = []
     for one in over_seeds(_one_seed, list(chosen), workers):
         found.append(one)
-        if advance is not None:
-            advance(1)
+        advance(1)
     worlds = {
         name: {method: float(np.mean([one[0][name][method] for one in found])) for method in found[0][0][name]}
         for name in WORLDS
@@ -139,9 +137,7 @@ def _means(found: list[dict[str, dict[str, Array]]]) -> dict[str, Regrets]:
     }
 
 
-def _one_seed(
-    seed: int,
-) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Array]], dict[str, dict[str, Clicks]]]:
+def _one_seed(seed: int) -> tuple[Any, dict[str, dict[str, Array]], dict[str, dict[str, Clicks]]]:
     drifts: dict[str, Any] = {"none": None, **{f"{steps:,} steps": float(steps) for steps in HALF_LIVES}}
     drifts["learn"] = "learn"
     worlds = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 D = 3  # columns of a context: an intercept and two features
 RESAMPLES = 2000
 CATALOGUE = "catalogue"  # what --only calls the time of catalogues
-METHODS = ("oracle-TS", "MTTS", "meta-TS", "individual-TS", "linear-TS")
+Compared = tuple[Callable[[int], float], Callable[[int], float], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +126,9 @@ def arm_regret(world: Turnover, seed: int, known: bool) -> float:
     names = [f"c{place}" for place in range(world.n_categories)]
     about = [{"category": names[place]} for place in category]
     old = range(world.n_old)
-    if known:
-        spec = FeatureSpec([one_hot("category", names)])
-        fleet = Posse(
-            arms={arm: about[arm] for arm in old},
-            features=["x1", "x2"], seed=seed, arm_features=spec, rewards=_family(world),
-        )  # fmt: skip
-    else:
-        fleet = Posse(arms=list(old), features=["x1", "x2"], seed=seed, rewards=_family(world))
+    described: Settings = {"arm_features": FeatureSpec([one_hot("category", names)])} if known else {}
+    arms_of = {arm: about[arm] for arm in old} if known else list(old)
+    fleet = Posse(arms_of, ["x1", "x2"], seed=seed, rewards=_family(world), **described)
     rng = np.random.default_rng([seed, 22])
     tasks, arms = rng.integers(world.n_tasks, size=world.history), rng.integers(world.n_old, size=world.history)
     _teach(fleet, theta, tasks, arms, rng, np.ones(world.history, dtype=np.bool_), world.clicks)
@@ -218,15 +214,14 @@ def _method(method: str, Z: Array, W: Array, own_sd: float) -> Policy:
         covariance = np.full((K, 1, 1), variance)
         return Prior(covariance=covariance, noise_variance=1.0, shared_precision=precision)
 
-    if method == "oracle-TS":
-        return MTTS(**sizes, task_features=Z, prior=prior(own_sd**2, 1e9), effects=W)
-    if method == "MTTS":
-        return MTTS(**sizes, task_features=Z, prior=prior(own_sd**2, float(p)))
-    if method == "linear-TS":  # metadata are taken for all there is
-        return MTTS(**sizes, task_features=Z, prior=prior(1e-9, float(p)))
-    if method == "meta-TS":  # a shared mean without metadata
-        return HierTS(**sizes, prior=prior(around * (p - 1) / p + own_sd**2, float(p)))
-    return HierTS(**sizes, prior=prior(around + own_sd**2, 1e9))  # every task alone
+    makers: dict[str, Callable[[], Policy]] = {
+        "oracle-TS": lambda: MTTS(**sizes, task_features=Z, prior=prior(own_sd**2, 1e9), effects=W),
+        "MTTS": lambda: MTTS(**sizes, task_features=Z, prior=prior(own_sd**2, float(p))),
+        "linear-TS": lambda: MTTS(**sizes, task_features=Z, prior=prior(1e-9, float(p))),  # metadata are all there is
+        "meta-TS": lambda: HierTS(**sizes, prior=prior(around * (p - 1) / p + own_sd**2, float(p))),  # no metadata
+        "individual-TS": lambda: HierTS(**sizes, prior=prior(around + own_sd**2, 1e9)),  # every task alone
+    }
+    return makers[method]()
 
 
 def catalogue_milliseconds(n_arms: int = 2000, repeats: int = 200) -> dict[str, float]:
@@ -251,61 +246,48 @@ def catalogue_milliseconds(n_arms: int = 2000, repeats: int = 200) -> dict[str, 
     return found
 
 
-RATIOS: dict[str, tuple[str, Callable[[int], float], Callable[[int], float], float | None]] = {}
+def _regions(world: Regions, at_most: float | None, over: str = "none") -> Compared:
+    return partial(region_regret, world, fleets="known"), partial(region_regret, world, fleets=over), at_most
 
 
-def _ratio(name: str, what: str, first: tuple[object, ...], second: tuple[object, ...], at_most: float | None) -> None:
-    RATIOS[name] = (what, _Run(first), _Run(second), at_most)
+def _arms(world: Turnover, at_most: float | None) -> Compared:
+    return partial(arm_regret, world, known=True), partial(arm_regret, world, known=False), at_most
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A function of a seed that can be sent to another process."""
-
-    call: tuple[object, ...]
-
-    def __call__(self, seed: int) -> float:
-        kind, setting, mode = self.call
-        if kind == "regions":
-            return region_regret(setting, seed, mode)  # type: ignore[arg-type]
-        if kind == "arms":
-            return arm_regret(setting, seed, mode)  # type: ignore[arg-type]
-        return mtts_regret(mode, seed)  # type: ignore[arg-type]
+def _mtts(first: str, second: str) -> Compared:
+    return partial(mtts_regret, first), partial(mtts_regret, second), 1.0
 
 
-_ratio("regions", "new stores, regions matter: known over not", ("regions", MATTER, "known"),
-       ("regions", MATTER, "none"), 0.6)  # fmt: skip
-_ratio("regions-each", "new stores, regions matter: known over one fleet per region", ("regions", MATTER, "known"),
-       ("regions", MATTER, "per region"), 1.05)  # fmt: skip
-_ratio("regions-useless", "new stores, regions do not matter: known over not", ("regions", USELESS, "known"),
-       ("regions", USELESS, "none"), 1.03)  # fmt: skip
-_ratio("categories", "new offers, categories matter: known over not", ("arms", CATEGORIES, True),
-       ("arms", CATEGORIES, False), 0.5)  # fmt: skip
-_ratio("categories-mixed", "new offers, half of it in categories: known over not", ("arms", MIXED, True),
-       ("arms", MIXED, False), None)  # fmt: skip
-_ratio("categories-useless", "new offers, categories do not matter: known over not", ("arms", NO_CATEGORIES, True),
-       ("arms", NO_CATEGORIES, False), 1.03)  # fmt: skip
-_ratio("clicks-regions", "clicks of new stores, regions matter: known over not", ("regions", CLICKS, "known"),
-       ("regions", CLICKS, "none"), 0.6)  # fmt: skip
-_ratio("clicks-regions-rare", "clicks of about 2 %, regions matter: known over not", ("regions", RARE, "known"),
-       ("regions", RARE, "none"), None)  # fmt: skip
-_ratio("clicks-regions-useless", "clicks of new stores, regions do not matter: known over not",
-       ("regions", CLICKS_USELESS, "known"), ("regions", CLICKS_USELESS, "none"), 1.03)  # fmt: skip
-_ratio("clicks-categories", "clicks on new offers, categories matter: known over not",
-       ("arms", CLICKS_CATEGORIES, True), ("arms", CLICKS_CATEGORIES, False), 0.5)  # fmt: skip
-_ratio("clicks-categories-useless", "clicks on new offers, categories do not matter: known over not",
-       ("arms", CLICKS_NO_CATEGORIES, True), ("arms", CLICKS_NO_CATEGORIES, False), 1.03)  # fmt: skip
-_ratio("mtts-oracle", "MTTS: oracle-TS over MTTS", ("mtts", None, "oracle-TS"), ("mtts", None, "MTTS"), 1.0)
-_ratio("mtts-meta", "MTTS over meta-TS", ("mtts", None, "MTTS"), ("mtts", None, "meta-TS"), 1.0)
-_ratio("mtts-individual", "meta-TS over individual-TS", ("mtts", None, "meta-TS"), ("mtts", None, "individual-TS"), 1.0)
-_ratio("mtts-linear", "MTTS over linear-TS", ("mtts", None, "MTTS"), ("mtts", None, "linear-TS"), 1.0)
+# fmt: off
+RATIOS: dict[str, tuple[str, Compared]] = {
+    "regions": ("new stores, regions matter: known over not", _regions(MATTER, 0.6)),
+    "regions-each": ("new stores, regions matter: known over one fleet per region",
+                     _regions(MATTER, 1.05, "per region")),
+    "regions-useless": ("new stores, regions do not matter: known over not", _regions(USELESS, 1.03)),
+    "categories": ("new offers, categories matter: known over not", _arms(CATEGORIES, 0.5)),
+    "categories-mixed": ("new offers, half of it in categories: known over not", _arms(MIXED, None)),
+    "categories-useless": ("new offers, categories do not matter: known over not", _arms(NO_CATEGORIES, 1.03)),
+    "clicks-regions": ("clicks of new stores, regions matter: known over not", _regions(CLICKS, 0.6)),
+    "clicks-regions-rare": ("clicks of about 2 %, regions matter: known over not", _regions(RARE, None)),
+    "clicks-regions-useless": ("clicks of new stores, regions do not matter: known over not",
+                               _regions(CLICKS_USELESS, 1.03)),
+    "clicks-categories": ("clicks on new offers, categories matter: known over not", _arms(CLICKS_CATEGORIES, 0.5)),
+    "clicks-categories-useless": ("clicks on new offers, categories do not matter: known over not",
+                                  _arms(CLICKS_NO_CATEGORIES, 1.03)),
+    "mtts-oracle": ("MTTS: oracle-TS over MTTS", _mtts("oracle-TS", "MTTS")),
+    "mtts-meta": ("MTTS over meta-TS", _mtts("MTTS", "meta-TS")),
+    "mtts-individual": ("meta-TS over individual-TS", _mtts("meta-TS", "individual-TS")),
+    "mtts-linear": ("MTTS over linear-TS", _mtts("MTTS", "linear-TS")),
+}
+# fmt: on
+"""What is compared, by what ``--only`` calls it: in words, two functions of a seed, and the largest ratio promised."""
 
 
 def measure_ratio(name: str, seeds: range, pool: ProcessPoolExecutor | None = None) -> Bar:
     """Return the ratio of two mean regrets over the same seeds, with its 95 % interval over seeds."""
-    what, first, second, at_most = RATIOS[name]
-    run: Callable[..., object] = map if pool is None else pool.map
-    regrets = np.array([list(run(one, seeds)) for one in (first, second)])  # type: ignore[call-overload]
+    what, (first, second, at_most) = RATIOS[name]
+    run: Callable[..., Iterable[float]] = map if pool is None else pool.map
+    regrets = np.array([list(run(one, seeds)) for one in (first, second)])
     rng = np.random.default_rng(0)
     drawn = regrets[:, rng.integers(len(seeds), size=(RESAMPLES, len(seeds)))].mean(axis=2)
     low, high = np.quantile(drawn[0] / drawn[1], [0.025, 0.975]).tolist()

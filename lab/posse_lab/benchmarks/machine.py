@@ -61,6 +61,19 @@ def memory_in_use() -> tuple[float, float]:
     return now, max(now, most if platform.system() == "Darwin" else most * 1024)
 
 
+class Stopwatch:
+    """Seconds of wall time and of processor time that a block took; as a context."""
+
+    wall = processor = 0.0
+
+    def __enter__(self) -> Stopwatch:
+        self._started = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall, self.processor = time.perf_counter() - self._started[0], time.process_time() - self._started[1]
+
+
 class Timing(NamedTuple):
     """How long one call takes.
 

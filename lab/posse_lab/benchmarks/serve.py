@@ -46,12 +46,8 @@ class Plan:
         For so long is counted, after so long is not.
     connections : int
         Pairs under way at once, for each process of the service.
-    rate : float or None
-        Pairs a second that arrive at random; None: as many as there can be.
-    sqlite, postgres : bool
-        The storages to measure.
-    database : str or None
-        A PostgreSQL that is there already. Default: a private one.
+    postgres : bool
+        Whether PostgreSQL is measured, too: a server that is started for it.
     """
 
     n_tasks: int = 10_000
@@ -61,23 +57,17 @@ class Plan:
     seconds: float = 60.0
     warm: float = 2.0
     connections: int = 16
-    rate: float | None = None
-    sqlite: bool = True
     postgres: bool = False
-    database: str | None = None
 
     def __post_init__(self) -> None:
-        for name, low, high in (("seconds", 1, 3600), ("connections", 1, 1000), ("rate", 1e-3, 1e6)):
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise InvalidValue(f"expected {name} to be between {low:g} and {high:g}, got {value:g}")
-        if not self.storages:
-            raise InvalidValue("there is nothing to measure; leave out --no-sqlite, or add --postgres")
+        for name, high in (("seconds", 3600), ("connections", 1000)):
+            if not 1 <= getattr(self, name) <= high:
+                raise InvalidValue(f"expected {name} to be between 1 and {high}, got {getattr(self, name):g}")
 
     @property
     def storages(self) -> list[str]:
         """What is measured."""
-        return [SQLITE] * self.sqlite + [POSTGRES] * self.postgres
+        return [SQLITE] + [POSTGRES] * self.postgres
 
 
 QUICK = Plan(n_tasks=200, seconds=2.0, warm=0.5, connections=4)
@@ -194,31 +184,26 @@ def report_of(plan: Plan, runs: Sequence[ServeRun]) -> Report:
         ],
         bars=[bar for run in runs for bar in run.bars],
         data={
-            # An address may hold a password.
-            "plan": asdict(plan) | {"database": None if plan.database is None else "given"},
+            "plan": asdict(plan),
             "runs": [
                 asdict(run) | {"pairs_per_second": run.pairs_per_second, "miscounted": run.miscounted} for run in runs
             ],
         },
-        notes=_notes(plan, runs),
+        notes=_notes(runs),
     )
 
 
-def _notes(plan: Plan, runs: Sequence[ServeRun]) -> list[str]:
-    arrival = "A pair begins when another ends"
-    if plan.rate is not None:
-        arrival = f"Pairs arrive at random, {plan.rate:,g} a second; latencies include waiting for a connection"
+def _notes(runs: Sequence[ServeRun]) -> list[str]:
     lines = [
-        f"{arrival}. Load and service share this machine. A reward is answered when it is on disk. MB: resident memory "
-        "of all processes of the service; it is flat if its mean in the last quarter is at most 5 % or 20 MB above "
-        "that in the second. cores: processor time over time. bytes a pair: by which the database grew."
+        "A pair begins when another ends. Load and service share this machine. A reward is answered when it is on "
+        "disk. MB: resident memory of all processes of the service; it is flat if its mean in the last quarter is at "
+        "most 5 % or 20 MB above that in the second. cores: processor time over time. bytes a pair: by which the "
+        "database grew."
     ]
     for run in runs:
         load = run.load
         if load.errors:
             lines.append(f"{run.storage}: failed: {', '.join(f'{n:,} x {kind}' for kind, n in load.errors.items())}")
-        if load.unserved:
-            lines.append(f"{run.storage}: {load.unserved:,} pairs had arrived and were not begun at the end")
         lines.append(f"{run.storage}: {run.expected:,} rewards were acknowledged, {run.counted:,} are counted")
     return lines
 
@@ -228,7 +213,7 @@ def _measure(plan: Plan, storage: str, begin: Begin) -> ServeRun:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="posse-bench-")))
         folder.chmod(0o711)  # the user whom PostgreSQL runs as must get to its data
-        database, size = stack.enter_context(_database(plan, storage, folder))
+        database, size = stack.enter_context(_database(storage, folder))
         running = stack.enter_context(services(database, DECIDERS[storage], folder))
         client = stack.enter_context(Client(running[0].url, timeout=30.0, deadline=60.0))
         name = f"bench-{uuid4().hex[:8]}"
@@ -256,13 +241,12 @@ def _measure(plan: Plan, storage: str, begin: Begin) -> ServeRun:
 
 
 @contextmanager
-def _database(plan: Plan, storage: str, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
+def _database(storage: str, folder: Path) -> Iterator[tuple[str, Callable[[], int]]]:
     """Yield the address of a database, and what says how large it is."""
     if storage == SQLITE:
         yield str(folder / "posse.db"), lambda: sum(one.stat().st_size for one in folder.glob("posse.db*"))
         return
-    with ExitStack() as stack:
-        url = plan.database or stack.enter_context(private_postgres(folder))
+    with private_postgres(folder) as url:
         yield url, lambda: database_bytes(url)
 
 
@@ -283,7 +267,7 @@ def fill(client: Client, name: str, plan: Plan) -> int:
 
 def run_load(plan: Plan, fleet: str, running: Sequence[Service]) -> LoadResult:
     """Run the load generator in a process of its own."""
-    shared = ("n_tasks", "n_arms", "n_features", "connections", "seconds", "warm", "rate")
+    shared = ("n_tasks", "n_arms", "n_features", "connections", "seconds", "warm")
     given: Settings = {name: getattr(plan, name) for name in shared}
     asked = LoadPlan(ports=[service.port for service in running], fleet=fleet, **given)
     # -P: modules beside the file must not hide those of the same name elsewhere.

@@ -79,7 +79,7 @@ def click_methods(world: World) -> dict[str, Factory]:  # noqa: ARG001  # the si
     return {PAPER_UCB: EbmUCB, **EVIDENCE, **pooled}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One row of the benchmark.
 
@@ -158,28 +158,14 @@ def _letter(folder: Path | None) -> World:
 _DENSE: dict[str, Any] = {"bar_paper": 0.90, "bar_known": 1.08}
 _ANISOTROPIC: dict[str, Any] = {"bar_paper": 0.80, "bar_known": 1.20}
 _LIMIT: dict[str, Any] = {"bar_paper": 1.02, "bar_known": 1.10}
+_DATA: dict[str, Any] = {"bar_known": 1.12, "most_seeds": 20, "from_data": True}
 
-_UNLIKE: dict[str, Any] = {
-    "everyday": True,
-    "methods": rival_methods,
-    "rivals": (PAPER_UCB, LINUCB),
-    "bar_rival": 1.05,
-}
-_CLICKS: dict[str, Any] = {
-    "everyday": True,
-    "methods": click_methods,
-    "rivals": tuple(POOLED_TUNED),
-    "bar_rival": 1.0,
-    "horizon": 20_000,
-}
-_OFFSET: dict[str, Any] = {"everyday": True, "methods": evidence_methods, "needs": ("offset-0",)}
+_EVERYDAY: dict[str, Any] = {"everyday": True}
+_UNLIKE = _EVERYDAY | {"methods": rival_methods, "rivals": (PAPER_UCB, LINUCB), "bar_rival": 1.05}
+_CLICKS = _EVERYDAY | {"methods": click_methods, "rivals": tuple(POOLED_TUNED), "bar_rival": 1.0, "horizon": 20_000}
+_OFFSET = _EVERYDAY | {"methods": evidence_methods, "needs": ("offset-0",)}
 _THREE_ARMS: dict[str, Any] = {"n_arms": 3, "shared_sd": 0.5, "heterogeneity": _diagonal(*[0.49] * 3)}
-_SIX_ARMS: dict[str, Any] = {
-    "n_tasks": 20,
-    "n_arms": 6,
-    "shared_sd": 0.5,
-    "heterogeneity": _diagonal(*[0.16] * 3),
-}
+_SIX_ARMS: dict[str, Any] = {"n_tasks": 20, "n_arms": 6, "shared_sd": 0.5, "heterogeneity": _diagonal(*[0.16] * 3)}
 OFFSETS = (-100.0, 10.0, 100.0, 10_000.0)  # in standard deviations of the noise
 
 
@@ -194,156 +180,50 @@ def offset_name(offset: float) -> str:
     return f"offset-{'minus-' if offset < 0 else ''}{abs(offset):.0f}"
 
 
+# fmt: off
 _ROWS = (
-    Setting(name="balanced", title="balanced, N=10 K=5 d=3", world=_synthetic(), **_DENSE),
-    Setting(name="data-poor", title="data-poor first task", world=_synthetic(arrivals="data-poor"), **_DENSE),
-    Setting(name="uniform", title="uniform contexts", world=_synthetic(contexts="uniform"), **_DENSE),
-    Setting(name="n30", title="N=30", world=_synthetic(n_tasks=30), **_DENSE),
-    Setting(
-        name="d8",
-        title="N=20 d=8, 3000 steps",
-        world=_synthetic(n_tasks=20, n_features=8),
-        horizon=3000,
-        **_DENSE,
-    ),
-    Setting(
-        name="sparse-3",
-        title="sparse jumps, 1 of 3",
-        world=_synthetic(heterogeneity="sparse", jumps=1),
-        bar_paper=0.92,
-    ),
-    Setting(
-        name="sparse-20",
-        title="sparse jumps, 2 of 20",
-        world=_synthetic(n_features=20, heterogeneity="sparse", jumps=2),
-        bar_paper=0.92,
-    ),
-    Setting(
-        name="anisotropic-5",
-        title="anisotropic, N=20 d=5",
-        world=_synthetic(n_tasks=20, n_features=5, heterogeneity=_diagonal(1.0, 0.3, 0.05, 0.05, 0.05)),
-        **_ANISOTROPIC,
-    ),
-    Setting(
-        name="anisotropic-10",
-        title="anisotropic, N=50 d=10",
-        world=_synthetic(n_tasks=50, n_features=10, heterogeneity=_diagonal(2.0, 0.5, *[0.01] * 8)),
-        **_ANISOTROPIC,
-    ),
-    Setting(
-        name="sarcos",
-        title="SARCOS contexts, N=30 K=7 d=21, 4000 steps",
-        world=_sarcos,
-        horizon=4000,
-        bar_paper=0.12,
-        bar_known=1.12,
-        most_seeds=20,
-        from_data=True,
-    ),
-    Setting(
-        name="letter",
-        title="Letter contexts, N=30 K=26 d=16, 4000 steps",
-        world=_letter,
-        horizon=4000,
-        bar_paper=0.45,
-        bar_known=1.12,
-        most_seeds=20,
-        from_data=True,
-    ),
-    Setting(name="one-task", title="one task only", world=_synthetic(n_tasks=1), **_LIMIT),
-    Setting(
-        name="identical",
-        title="all tasks identical (1e-8 I)",
-        world=_synthetic(heterogeneity=_diagonal(*[1e-8] * 3)),
-        **_LIMIT,
-    ),
-    Setting(
-        name="unrelated",
-        title="all tasks unrelated (100 I)",
-        world=_synthetic(heterogeneity=_diagonal(*[100.0] * 3)),
-        **_LIMIT,
-    ),
-    Setting(
-        name="scaled",
-        title="balanced, features in other units",
-        world=_synthetic(feature_scale=feature_scale(3)),
-        needs=("balanced",),
-    ),
-    Setting(
-        name="no-odd",
-        title="N=20, no outlier tasks",
-        world=_synthetic(n_tasks=20),
-        methods=robust_methods,
-    ),
-    Setting(
-        name="odd",
-        title="N=20, 2 outlier tasks at 10 times the scale",
-        world=_synthetic(n_tasks=20, odd_share=0.1, odd_scale=10.0),
-        methods=robust_methods,
-        needs=("no-odd",),
-    ),
-    Setting(
-        name="always-0",
-        title="one arm always 0, N=20 K=3 d=3, 4000 steps",
-        world=_altered(constant=0.0, n_tasks=20, **_THREE_ARMS),
-        horizon=4000,
-        **_UNLIKE,
-    ),
-    Setting(
-        name="quiet-arm",
-        title="one arm with noise 0.01, N=20 K=3 d=3, 4000 steps",
-        world=_altered(noise_sd=(0.01, 1.0, 1.0), n_tasks=20, **_THREE_ARMS),
-        horizon=4000,
-        **_UNLIKE,
-    ),
-    Setting(
-        name="always-0-n200",
-        title="one arm always 0, N=200, 40000 steps",
-        world=_altered(constant=0.0, n_tasks=200, **_THREE_ARMS),
-        horizon=40_000,
-        most_seeds=20,
-        **_UNLIKE,
-    ),
-    Setting(
-        name="quiet-arm-n200",
-        title="one arm with noise 0.01, N=200, 40000 steps",
-        world=_altered(noise_sd=(0.01, 1.0, 1.0), n_tasks=200, **_THREE_ARMS),
-        horizon=40_000,
-        most_seeds=20,
-        **_UNLIKE,
-    ),
-    Setting(name="clicks-5", title="clicks around 1 %, K=5, 20000 steps", world=_clicks(rate=0.01), **_CLICKS),
-    Setting(
-        name="clicks-20",
-        title="clicks around 2 %, K=20, 20000 steps",
-        world=_clicks(rate=0.02, n_arms=20),
-        **_CLICKS,
-    ),
-    Setting(
-        name="offset-0",
-        title="rewards around 0, N=20 K=6 d=3",
-        world=_altered(**_SIX_ARMS),
-        **_OFFSET | {"needs": ()},
-    ),
+    Setting("balanced", "balanced, N=10 K=5 d=3", _synthetic(), **_DENSE),
+    Setting("data-poor", "data-poor first task", _synthetic(arrivals="data-poor"), **_DENSE),
+    Setting("uniform", "uniform contexts", _synthetic(contexts="uniform"), **_DENSE),
+    Setting("n30", "N=30", _synthetic(n_tasks=30), **_DENSE),
+    Setting("d8", "N=20 d=8, 3000 steps", _synthetic(n_tasks=20, n_features=8), 3000, **_DENSE),
+    Setting("sparse-3", "sparse jumps, 1 of 3", _synthetic(heterogeneity="sparse", jumps=1), bar_paper=0.92),
+    Setting("sparse-20", "sparse jumps, 2 of 20", _synthetic(n_features=20, heterogeneity="sparse", jumps=2),
+            bar_paper=0.92),
+    Setting("anisotropic-5", "anisotropic, N=20 d=5",
+            _synthetic(n_tasks=20, n_features=5, heterogeneity=_diagonal(1.0, 0.3, 0.05, 0.05, 0.05)), **_ANISOTROPIC),
+    Setting("anisotropic-10", "anisotropic, N=50 d=10",
+            _synthetic(n_tasks=50, n_features=10, heterogeneity=_diagonal(2.0, 0.5, *[0.01] * 8)), **_ANISOTROPIC),
+    Setting("sarcos", "SARCOS contexts, N=30 K=7 d=21, 4000 steps", _sarcos, 4000, bar_paper=0.12, **_DATA),
+    Setting("letter", "Letter contexts, N=30 K=26 d=16, 4000 steps", _letter, 4000, bar_paper=0.45, **_DATA),
+    Setting("one-task", "one task only", _synthetic(n_tasks=1), **_LIMIT),
+    Setting("identical", "all tasks identical (1e-8 I)", _synthetic(heterogeneity=_diagonal(*[1e-8] * 3)), **_LIMIT),
+    Setting("unrelated", "all tasks unrelated (100 I)", _synthetic(heterogeneity=_diagonal(*[100.0] * 3)), **_LIMIT),
+    Setting("scaled", "balanced, features in other units", _synthetic(feature_scale=feature_scale(3)),
+            needs=("balanced",)),
+    Setting("no-odd", "N=20, no outlier tasks", _synthetic(n_tasks=20), methods=robust_methods),
+    Setting("odd", "N=20, 2 outlier tasks at 10 times the scale",
+            _synthetic(n_tasks=20, odd_share=0.1, odd_scale=10.0), methods=robust_methods, needs=("no-odd",)),
+    Setting("always-0", "one arm always 0, N=20 K=3 d=3, 4000 steps",
+            _altered(constant=0.0, n_tasks=20, **_THREE_ARMS), 4000, **_UNLIKE),
+    Setting("quiet-arm", "one arm with noise 0.01, N=20 K=3 d=3, 4000 steps",
+            _altered(noise_sd=(0.01, 1.0, 1.0), n_tasks=20, **_THREE_ARMS), 4000, **_UNLIKE),
+    Setting("always-0-n200", "one arm always 0, N=200, 40000 steps",
+            _altered(constant=0.0, n_tasks=200, **_THREE_ARMS), 40_000, most_seeds=20, **_UNLIKE),
+    Setting("quiet-arm-n200", "one arm with noise 0.01, N=200, 40000 steps",
+            _altered(noise_sd=(0.01, 1.0, 1.0), n_tasks=200, **_THREE_ARMS), 40_000, most_seeds=20, **_UNLIKE),
+    Setting("clicks-5", "clicks around 1 %, K=5, 20000 steps", _clicks(rate=0.01), **_CLICKS),
+    Setting("clicks-20", "clicks around 2 %, K=20, 20000 steps", _clicks(rate=0.02, n_arms=20), **_CLICKS),
+    Setting("offset-0", "rewards around 0, N=20 K=6 d=3", _altered(**_SIX_ARMS), **_OFFSET | {"needs": ()}),
     *(
-        Setting(
-            name=offset_name(offset),
-            title=f"rewards around {offset:g}",
-            world=_altered(offset=offset, **_SIX_ARMS),
-            **_OFFSET,
-        )
+        Setting(offset_name(offset), f"rewards around {offset:g}", _altered(offset=offset, **_SIX_ARMS), **_OFFSET)
         for offset in OFFSETS
     ),
-    Setting(
-        name="arms-100",
-        title="rewards around 10, N=20 K=100 d=4, 5000 steps",
-        world=_altered(
-            offset=10.0, n_tasks=20, n_arms=100, n_features=4, shared_sd=0.5, heterogeneity=_diagonal(*[0.16] * 4)
-        ),
-        horizon=5000,
-        everyday=True,
-        methods=evidence_methods,
-    ),
+    Setting("arms-100", "rewards around 10, N=20 K=100 d=4, 5000 steps",
+            _altered(offset=10.0, n_tasks=20, n_arms=100, n_features=4, shared_sd=0.5,
+                     heterogeneity=_diagonal(*[0.16] * 4)),
+            5000, everyday=True, methods=evidence_methods),
 )
+# fmt: on
 SETTINGS: dict[str, Setting] = {setting.name: setting for setting in _ROWS}
 """Every setting by its name, in the order of the table."""

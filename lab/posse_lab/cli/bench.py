@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posse.cli.options import make_folder
 from posse.cli.progress import stages
 from posse_lab.cli.options import AddressOption, EngineOption, available_cores
+
+if TYPE_CHECKING:
+    from posse_lab.benchmarks.report import Begin, Report
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -34,11 +39,8 @@ def step(out: Out = BENCH, quick: Quick = False) -> None:
     """Time decide, update and refresh against tasks, arms and features."""
     from posse_lab.benchmarks.step import QUICK, Plan, measure_step
 
-    make_folder(out)
     plan = QUICK if quick else Plan()
-    with stages(plan.n_stages) as begin:
-        report = measure_step(plan, begin)
-    report.show(out)
+    _timed(out, plan.n_stages, partial(measure_step, plan))
 
 
 @app.command()
@@ -51,10 +53,7 @@ def scale(
     from posse_lab.benchmarks.scale import jobs_up_to, measure_scale
 
     jobs = jobs_up_to(largest, quick=quick)
-    make_folder(out)
-    with stages(len(jobs)) as begin:
-        report = measure_scale(jobs, begin)
-    report.show(out)
+    _timed(out, len(jobs), partial(measure_scale, jobs))
 
 
 @app.command()
@@ -67,15 +66,12 @@ def distributed(
     """Time streaming, one process and shards on Ray, and say what 10^8 tasks on 16 machines would take."""
     from posse_lab.benchmarks.distributed import QUICK, Plan, measure_distributed
 
-    make_folder(out)
     plan = QUICK if quick else Plan()
     if rows is not None:
         plan = replace(plan, rows=rows, sharded_rows=min(rows, plan.sharded_rows))
     if tasks is not None:
         plan = replace(plan, n_tasks=tasks, sharded_tasks=tasks)
-    with stages(4) as begin:
-        report = measure_distributed(plan, begin)
-    report.show(out)
+    _timed(out, 3, partial(measure_distributed, plan))
 
 
 @app.command()
@@ -84,22 +80,16 @@ def peers(
     seeds: Annotated[int | None, typer.Option(help="Seeds of the table. Default: 5.")] = None,
     steps: Annotated[int | None, typer.Option(help="Steps of a seed. Default: 2000.")] = None,
     only: Only = None,
-    block_seconds: Annotated[
-        float | None, typer.Option(help="Time for bayesianbandits with task blocks. Default: 120.")
-    ] = None,
     workers: Workers = None,
     quick: Quick = False,
 ) -> None:
     """Put the same stream through Vowpal Wabbit, river, MABWiser and bayesianbandits: latency and regret."""
-    from posse_lab.benchmarks.peers.catalogue import chosen
-    from posse_lab.benchmarks.peers.run import QUICK, Plan, measure_peers, n_stages
+    from posse_lab.benchmarks.peers.entries import chosen
+    from posse_lab.benchmarks.peers.run import QUICK, Plan, measure_peers
 
-    plan = _given(QUICK if quick else Plan(), seeds=seeds, n_steps=steps, block_seconds=block_seconds)
-    names, _ = chosen(only)
-    make_folder(out)
-    with stages(n_stages(plan, names)) as begin:
-        found = measure_peers(plan, only, workers=workers or available_cores(), begin=begin)
-    found.report().show(out)
+    plan = _given(QUICK if quick else Plan(), seeds=seeds, n_steps=steps)
+    peers, _ = chosen(only)
+    _timed(out, plan.n_stages(peers), partial(measure_peers, plan, only, workers or available_cores()))
 
 
 @app.command()
@@ -110,33 +100,18 @@ def serve(
         int | None,
         typer.Option(help="Pairs of a decision and its reward under way at once, for each process. Default: 16."),
     ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Pairs a second that arrive at random, however the service is doing; latencies then include waiting. "
-            "Default: a pair begins when another ends."
-        ),
-    ] = None,
     tasks: Annotated[int | None, typer.Option(help="Tasks of the fleet. Default: 10,000.")] = None,
-    sqlite: Annotated[bool, typer.Option("--sqlite/--no-sqlite", help="Measure one process on SQLite.")] = True,
     postgres: Annotated[
-        bool, typer.Option("--postgres", help="Measure two processes on a PostgreSQL server that is started for it.")
+        bool, typer.Option("--postgres", help="Also two processes on a PostgreSQL server that is started for it.")
     ] = False,
-    database: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Measure two processes on this PostgreSQL: postgresql://user@host/name."),
-    ] = None,
     quick: Quick = False,
 ) -> None:
     """Start the service and load it with decisions and rewards: pairs a second, latency, memory, none lost."""
     from posse_lab.benchmarks.serve import QUICK, Plan, measure_serve, n_stages
 
-    plan = replace(QUICK if quick else Plan(), sqlite=sqlite, postgres=postgres or database is not None)
-    plan = _given(plan, seconds=seconds, connections=connections, rate=rate, n_tasks=tasks, database=database)
-    make_folder(out)
-    with stages(n_stages(plan)) as begin:
-        report = measure_serve(plan, begin)
-    report.show(out)
+    plan = replace(QUICK if quick else Plan(), postgres=postgres)
+    plan = _given(plan, seconds=seconds, connections=connections, n_tasks=tasks)
+    _timed(out, n_stages(plan), lambda begin: measure_serve(plan, begin))
 
 
 @app.command()
@@ -241,6 +216,14 @@ def features(
     cores = available_cores() if workers is None else workers
     with many_runs(len(only or RATIOS)) as (begin, advance):
         report = measure_features(only, range(first_seed, first_seed + seeds), cores, begin, advance)
+    report.show(out)
+
+
+def _timed(out: Path, n_stages: int, measure: Callable[[Begin], Report]) -> None:
+    """Run a benchmark of so many stages, show what it found and write it."""
+    make_folder(out)
+    with stages(n_stages) as begin:
+        report = measure(begin)
     report.show(out)
 
 

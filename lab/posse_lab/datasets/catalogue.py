@@ -61,111 +61,70 @@ class Dataset:
 
 
 UCI_TERMS = (
+    "CC BY 4.0",
     "CC BY 4.0 as the UCI repository lists it: share and adapt for any purpose, with credit to the creators. Check the "
-    "home page for the terms in force."
+    "home page for the terms in force.",
 )
-SARCOS_TERMS = "No licence is known to be stated by the source: treat it as for research use and cite the source."
+SARCOS_TERMS = (
+    "none stated; research use",
+    "No licence is known to be stated by the source: treat it as for research use and cite the source.",
+)
 SARCOS_CITATION = (
     "S. Vijayakumar, A. D'Souza and S. Schaal; companion data of C. E. Rasmussen and C. K. I. Williams, Gaussian "
     "Processes for Machine Learning, 2006."
 )
 MOVIELENS_TERMS = (
+    "research only; no redistribution, no commercial use",
     "Any research purpose, acknowledged in publications and without implied endorsement. No redistribution without "
     "separate permission; no commercial or revenue-bearing use without permission. The archive's README has the full "
-    "text."
+    "text.",
 )
 MOVIELENS_CITATION = "F. M. Harper and J. A. Konstan, The MovieLens Datasets: History and Context, ACM TiiS 5(4), 2015."
-
+LETTER_CITATION = (
+    "P. W. Frey and D. J. Slate, Letter Recognition Using Holland-style Adaptive Classifiers, Machine Learning 6(2), "
+    "1991."
+)
+ACTIVITY_CITATION = (
+    "R. L. Shinmoto Torres, R. Visvanathan and D. C. Ranasinghe, Activity recognition with healthy older people using "
+    "a batteryless wearable sensor, UCI Machine Learning Repository, 2016."
+)
+UCI, GPML, GROUPLENS = (
+    "https://archive.ics.uci.edu/static/public/",
+    "http://www.gaussianprocess.org/gpml/data/",
+    "https://files.grouplens.org/datasets/movielens/",
+)
 # Addresses as public loaders name them; the second one of Activity is the older.
-DATASETS = {
-    entry.name: entry
-    for entry in (
-        Dataset(
-            name="letter",
-            title="Letter Recognition",
-            home=letter.FILE.home,
-            addresses=("https://archive.ics.uci.edu/static/public/59/letter+recognition.zip",),
-            download="letter/letter-recognition.zip",
-            packing="zip",
-            size=712_565,
-            licence="CC BY 4.0",
-            terms=UCI_TERMS,
-            citation="P. W. Frey and D. J. Slate, Letter Recognition Using Holland-style Adaptive Classifiers, Machine "
-            "Learning 6(2), 1991.",
-            files=(letter.FILE,),
-        ),
-        Dataset(
-            name="activity",
-            title="Activity recognition, batteryless wearable sensor",
-            home=activity.HOME,
-            addresses=(
-                "https://archive.ics.uci.edu/static/public/427/"
-                "activity+recognition+with+healthy+older+people+using+a+batteryless+wearable+sensor.zip",
-                "https://archive.ics.uci.edu/ml/machine-learning-databases/00427/Datasets_Healthy_Older_People.zip",
-            ),
-            download="activity/activity.zip",
-            packing="zip",
-            size=4_090_248,
-            licence="CC BY 4.0",
-            terms=UCI_TERMS,
-            citation="R. L. Shinmoto Torres, R. Visvanathan and D. C. Ranasinghe, Activity recognition with healthy "
-            "older people using a batteryless wearable sensor, UCI Machine Learning Repository, 2016.",
-            files=tuple(activity.ROOMS.values()),
-        ),
-        Dataset(
-            name="sarcos",
-            title="SARCOS inverse dynamics, test file",
-            home=sarcos.HOME,
-            addresses=("http://www.gaussianprocess.org/gpml/data/sarcos_inv_test.mat",),
-            download="sarcos/sarcos_inv_test.mat",
-            packing="plain",
-            size=996_776,
-            licence="none stated; research use",
-            terms=SARCOS_TERMS,
-            citation=SARCOS_CITATION,
-            files=(sarcos.FILES["test"],),
-        ),
-        Dataset(
-            name="sarcos-train",
-            title="SARCOS inverse dynamics, training file",
-            home=sarcos.HOME,
-            addresses=("http://www.gaussianprocess.org/gpml/data/sarcos_inv.mat",),
-            download="sarcos/sarcos_inv.mat",
-            packing="plain",
-            size=9_960_000,
-            licence="none stated; research use",
-            terms=SARCOS_TERMS,
-            citation=SARCOS_CITATION,
-            files=(sarcos.FILES["train"],),
-        ),
-        Dataset(
-            name="movielens-1m",
-            title="MovieLens 1M",
-            home=movielens.HOME,
-            addresses=("https://files.grouplens.org/datasets/movielens/ml-1m.zip",),
-            download="movielens/ml-1m.zip",
-            packing="kept zip",
-            size=5_920_000,
-            licence="research only; no redistribution, no commercial use",
-            terms=MOVIELENS_TERMS,
-            citation=MOVIELENS_CITATION,
-            files=tuple(movielens.FILES["1m"].values()),
-        ),
-        Dataset(
-            name="movielens-10m",
-            title="MovieLens 10M",
-            home=movielens.HOME,
-            addresses=("https://files.grouplens.org/datasets/movielens/ml-10m.zip",),
-            download="movielens/ml-10m.zip",
-            packing="kept zip",
-            size=65_570_000,
-            licence="research only; no redistribution, no commercial use",
-            terms=MOVIELENS_TERMS,
-            citation=MOVIELENS_CITATION,
-            files=tuple(movielens.FILES["10m"].values()),
-        ),
-    )
-}
+ACTIVITY = (
+    f"{UCI}427/activity+recognition+with+healthy+older+people+using+a+batteryless+wearable+sensor.zip",
+    "https://archive.ics.uci.edu/ml/machine-learning-databases/00427/Datasets_Healthy_Older_People.zip",
+)
+
+
+def _dataset(
+    title: str, files: tuple[DataFile, ...], addresses: tuple[str, ...], download: str,
+    packing: Literal["plain", "kept zip", "zip"], size: int, terms: tuple[str, str], citation: str,
+) -> Dataset:  # fmt: skip
+    name, home, (licence, in_full) = files[0].name, files[0].home, terms
+    return Dataset(name, title, home, addresses, download, packing, size, licence, in_full, citation, files)
+
+
+# fmt: off
+_TABLE = (
+    _dataset("Letter Recognition", (letter.FILE,), (f"{UCI}59/letter+recognition.zip",),
+             "letter/letter-recognition.zip", "zip", 712_565, UCI_TERMS, LETTER_CITATION),
+    _dataset("Activity recognition, batteryless wearable sensor", tuple(activity.ROOMS.values()), ACTIVITY,
+             "activity/activity.zip", "zip", 4_090_248, UCI_TERMS, ACTIVITY_CITATION),
+    _dataset("SARCOS inverse dynamics, test file", (sarcos.FILES["test"],), (f"{GPML}sarcos_inv_test.mat",),
+             "sarcos/sarcos_inv_test.mat", "plain", 996_776, SARCOS_TERMS, SARCOS_CITATION),
+    _dataset("SARCOS inverse dynamics, training file", (sarcos.FILES["train"],), (f"{GPML}sarcos_inv.mat",),
+             "sarcos/sarcos_inv.mat", "plain", 9_960_000, SARCOS_TERMS, SARCOS_CITATION),
+    _dataset("MovieLens 1M", tuple(movielens.FILES["1m"].values()), (f"{GROUPLENS}ml-1m.zip",),
+             "movielens/ml-1m.zip", "kept zip", 5_920_000, MOVIELENS_TERMS, MOVIELENS_CITATION),
+    _dataset("MovieLens 10M", tuple(movielens.FILES["10m"].values()), (f"{GROUPLENS}ml-10m.zip",),
+             "movielens/ml-10m.zip", "kept zip", 65_570_000, MOVIELENS_TERMS, MOVIELENS_CITATION),
+)
+# fmt: on
+DATASETS = {entry.name: entry for entry in _TABLE}
 
 
 def dataset(name: str) -> Dataset:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,28 +29,14 @@ def _file(size: str, inside: str, title: str, sha256: str | None = None, md5: st
     )
 
 
+# Packings of the archive differ, so its members are known and it is not.
+SHA256 = {
+    "ratings": "506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f",
+    "movies": "0140fc2356357c1a851d0f52e893a1e4d3696df632c4141cea8d5bc3d621f0b9",
+    "users": "1dc3a95300cb19f7c10e027daf29b8cdf1d908dab65b5edfb45950aa389a10a3",
+}
 FILES = {
-    # Packings of the archive differ, so its members are known and it is not.
-    "1m": {
-        "ratings": _file(
-            "1m",
-            "ml-1m/ratings.dat",
-            "MovieLens 1M",
-            sha256="506d64ca44484487c11dc2d9a28de5c54948213e6b96285e298afe28d6ea4e0f",
-        ),
-        "movies": _file(
-            "1m",
-            "ml-1m/movies.dat",
-            "MovieLens 1M",
-            sha256="0140fc2356357c1a851d0f52e893a1e4d3696df632c4141cea8d5bc3d621f0b9",
-        ),
-        "users": _file(
-            "1m",
-            "ml-1m/users.dat",
-            "MovieLens 1M",
-            sha256="1dc3a95300cb19f7c10e027daf29b8cdf1d908dab65b5edfb45950aa389a10a3",
-        ),
-    },
+    "1m": {part: _file("1m", f"ml-1m/{part}.dat", "MovieLens 1M", sha256) for part, sha256 in SHA256.items()},
     "10m": {
         "ratings": _file("10m", "ml-10M100K/ratings.dat", "MovieLens 10M", md5="3f317698625386f66177629fa5c6b2dc"),
         # No checksum of this member is known to us.
@@ -66,7 +50,6 @@ AGES = {
 GROUPS = tuple(f"{gender} {age}" for gender in "FM" for age in AGES.values())
 NO_GENRES = "(no genres listed)"
 MOST_STARS = 5
-_RATING = re.compile(rb"([0-9]{1,18})::([0-9]{1,18})::([0-9]+\.?[0-9]*|\.[0-9]+)::([0-9]{1,18})")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,8 +126,11 @@ def load_movielens(
 
     columns = _columns(content, 1 if chosen == "1m" else 2, genres_of, group_of)
     if columns is None:
-        # Fast reading only tells that something is wrong; plain reading tells what, and where.
-        raise _first_bad_row(content, sources["ratings"], files["ratings"], genres_of, group_of)
+        stars = "whole stars 1 to 5" if chosen == "1m" else "stars 0.5 to 5 in half steps"
+        raise DamagedData(
+            f"{sources['ratings'].shown(files['ratings'])} has rows that are not user::movie::stars::time with "
+            f"{stars}, a known user and movie, and each pair of them once; get it again from {HOME}"
+        )
     user_ids, users, movie_ids, movies, ratings, times = columns
     genres = tuple(sorted({genre for names in genres_of.values() for genre in names}))
     column = {genre: position for position, genre in enumerate(genres)}
@@ -215,33 +201,6 @@ def _columns(
         and not bool((pairs[1:] == pairs[:-1]).any())
     )
     return (user_ids, user_index, movie_ids, movie_index, ratings.copy(), times.copy()) if good else None
-
-
-def _first_bad_row(
-    content: bytes, source: DataFile, file: Path, movies: Collection[int], users: Collection[int] | None
-) -> DamagedData:
-    """Return the error for the first row that cannot be used, read plainly."""
-    steps = 1 if users is not None else 2
-    stars = "whole stars 1 to 5" if steps == 1 else "stars 0.5 to 5 in half steps"
-    seen: dict[tuple[int, int], int] = {}
-    for row, line in enumerate(io.BytesIO(content), start=1):
-        line = line.rstrip(b"\r\n")
-        came = repr(line[:80].decode("utf-8", errors="replace"))
-        cells = _RATING.fullmatch(line)
-        if cells is None:
-            return source.damaged_row(file, row, "user::movie::stars::time", came)
-        user, movie, scaled = int(cells[1]), int(cells[2]), float(cells[3]) * steps
-        if scaled != int(scaled) or not 1 <= scaled <= MOST_STARS * steps:
-            return source.damaged_row(file, row, stars, came)
-        if movie not in movies:
-            return source.damaged_row(file, row, "a movie of movies.dat", f"movie {movie}")
-        if users is not None and user not in users:
-            return source.damaged_row(file, row, "a user of users.dat", f"user {user}")
-        if (first := seen.setdefault((user, movie), row)) != row:
-            return source.damaged_row(
-                file, row, f"one rating of movie {movie} by user {user}", f"a second to row {first}"
-            )
-    return DamagedData(f"{source.shown(file)} holds no ratings; get it again from {source.home}")
 
 
 def _genres(source: DataFile, file: Path, encoding: str, *, verify: bool) -> dict[int, list[str]]:

@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
-
-
-def short_number(value: float) -> str:
-    """Return a number with three digits that count, or all digits of a larger whole part.
-
-    Examples
-    --------
-    >>> [short_number(value) for value in (1704.2, 24310.0, 54.26, 0.95, -0.0316, 0.0)]
-    ['1704', '24,310', '54.3', '0.950', '−0.0316', '0']
-    """
-    if not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    size = abs(float(f"{value:.2e}"))
-    if size >= 1e7 or size < 1e-3:
-        text = f"{value:.2e}"
-    elif size >= 1e4:
-        text = f"{value:,.0f}"
-    else:
-        text = f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
-    return text.replace("-", "−")
 
 
 def tick_number(value: float, *, thousands: bool = True) -> str:
@@ -62,22 +39,3 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
     font = FontProperties(family="DejaVu Sans", size=size, weight="bold" if bold else "normal")
     width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
     return float(width)
-
-
-def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
-    """Return the text in lines of at most ``width`` points; a longer word stands on a line of its own.
-
-    Its own line breaks are kept.
-    """
-    lines: list[str] = []
-    for paragraph in text.splitlines():
-        line = ""
-        for word in paragraph.split():
-            longer = f"{line} {word}" if line else word
-            if line and text_width(longer, size, bold=bold) > width:
-                lines.append(line)
-                line = word
-            else:
-                line = longer
-        lines.append(line)
-    return lines

@@ -33,3 +33,18 @@ def interval(statistic: Callable[..., float], *columns: Array) -> tuple[float, t
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     low, high = np.quantile(draws, tails, method="inverted_cdf") if draws.size else (value, value)
     return value, (float(low), float(high))
+
+
+def ratio_of_means(a: Array, b: Array) -> float:
+    """Return the ratio of two means."""
+    return float(a.mean() / b.mean())
+
+
+def ratio_of_ratios(a: Array, b: Array, c: Array, d: Array) -> float:
+    """Return by how much one ratio of means is larger than another."""
+    return float((a.mean() / b.mean()) / (c.mean() / d.mean()))
+
+
+def mean_of(values: Array) -> float:
+    """Return a mean."""
+    return float(values.mean())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,15 +13,25 @@ import polars as pl
 
 from posse.environments import SyntheticWorld
 from posse.environments.base import POLICY, stream
-from posse.errors import InvalidValue
 from posse.model import Prior
 from posse.policies import EbmTS, EbmUCB
 from posse.simulation.regret import realised_regret
-from posse_lab.plotting.panels import Panel, Series
-from posse_lab.reproduction.bootstrap import interval
+from posse_lab.plotting import Panel, Series
+from posse_lab.reproduction.bootstrap import interval, mean_of, ratio_of_means
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
-from posse_lab.reproduction.experiment import Experiment, Figure, Measured, Results, Run, Section, Table
-from posse_lab.reproduction.known import known
+from posse_lab.reproduction.experiment import (
+    Experiment,
+    Figure,
+    Measured,
+    Results,
+    Run,
+    Section,
+    Table,
+    base_world,
+    growing,
+    known,
+    policy_of,
+)
 from posse_lab.reproduction.pieces import panel_figure
 from posse_lab.theory import (
     Constants,
@@ -57,14 +66,12 @@ class Settings:
 
 def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  # needs no data
     """Return one run over horizons, one over numbers of tasks and one about the lemmas."""
-    if any(later <= earlier for earlier, later in itertools.pairwise((0, *settings.horizons))):
-        raise InvalidValue(f"horizons must be positive and grow, but {list(settings.horizons)} came")
+    growing(settings.horizons, "horizons")
     plain = {**asdict(settings), "many_tasks": MANY_TASKS, "arrivals_per_task": ARRIVALS_PER_TASK}
+    measures = (measure_horizons, measure_tasks, measure_lemmas, measure_growth)
     return [
-        Measured(key="horizons", measure=partial(measure_horizons, settings), settings=plain),
-        Measured(key="tasks", measure=partial(measure_tasks, settings), settings=plain),
-        Measured(key="lemmas", measure=partial(measure_lemmas, settings), settings=plain),
-        Measured(key="growth", measure=partial(measure_growth, settings), settings=plain),
+        Measured(key=each.__name__.removeprefix("measure_"), measure=partial(each, settings), settings=plain)
+        for each in measures
     ]
 
 
@@ -75,10 +82,7 @@ def measure_horizons(settings: Settings, seed: int) -> list[dict[str, Any]]:
 
 def measure_tasks(settings: Settings, seed: int) -> list[dict[str, Any]]:
     """Return regret and bounds for every number of tasks, at the horizon of the lemmas."""
-    rows = []
-    for n_tasks in settings.more_tasks:
-        rows += _bounds(settings, n_tasks, (settings.lemma_horizon,), seed)
-    return rows
+    return [row for n in settings.more_tasks for row in _bounds(settings, n, (settings.lemma_horizon,), seed)]
 
 
 def measure_lemmas(settings: Settings, seed: int) -> list[dict[str, Any]]:
@@ -87,29 +91,25 @@ def measure_lemmas(settings: Settings, seed: int) -> list[dict[str, Any]]:
     draw = world.draw(seed, settings.lemma_horizon)
     prior = _prior(draw.prior, settings)
     constants = Constants.of(prior, known(draw.coefficients), draw.contexts)
-    policy = _policy(EbmUCB, settings, settings.n_tasks, prior)
+    policy = policy_of(EbmUCB, world, prior)
     played = policy.play(draw.tasks, draw.contexts, draw.rewards, stream(seed, POLICY))
-    sums = variance_sums(prior, draw.tasks, played.arms, draw.contexts, settings.n_tasks)
+    found = variance_sums(prior, draw.tasks, played.arms, draw.contexts, settings.n_tasks)
     pairs = played.arms * settings.n_tasks + draw.tasks
     count = np.bincount(pairs, minlength=settings.n_arms * settings.n_tasks)
-    own = np.bincount(pairs, weights=sums.own, minlength=count.size)
-    shared = np.bincount(played.arms, weights=sums.shared, minlength=settings.n_arms)
+    own = np.bincount(pairs, weights=found.own, minlength=count.size)
+    shared = np.bincount(played.arms, weights=found.shared, minlength=settings.n_arms)
     met = np.flatnonzero(count)
     arrivals = np.bincount(draw.tasks, minlength=settings.n_tasks)
     own_bounds = np.array([variance_bound_own(constants, float(arrivals[pair % settings.n_tasks])) for pair in met])
+    sums = {"own": (own[met], own_bounds), "shared": (shared, np.array([variance_bound_shared(constants)]))}
     return [
         {
-            "lemma": "own",
-            "sum": float(own[met].max()),
-            "bound": float(own_bounds.max()),
-            "largest_ratio": float((own[met] / own_bounds).max()),
-        },
-        {
-            "lemma": "shared",
-            "sum": float(shared.max()),
-            "bound": variance_bound_shared(constants),
-            "largest_ratio": float((shared / variance_bound_shared(constants)).max()),
-        },
+            "lemma": name,
+            "sum": float(sum_.max()),
+            "bound": float(bound.max()),
+            "largest_ratio": float((sum_ / bound).max()),
+        }
+        for name, (sum_, bound) in sums.items()
     ]
 
 
@@ -136,7 +136,7 @@ def _bounds(settings: Settings, n_tasks: int, horizons: Sequence[int], seed: int
     steps = np.array(horizons, dtype=np.int64)
     rows = []
     for name, (policy_class, bound_of) in METHODS.items():
-        policy = _policy(policy_class, settings, n_tasks, prior)
+        policy = policy_of(policy_class, world, prior)
         played = policy.play(draw.tasks, draw.contexts, draw.rewards, stream(seed, POLICY))
         curve = realised_regret(draw, played, steps, 0).curve
         for horizon, regret in zip(horizons, curve, strict=True):
@@ -145,7 +145,7 @@ def _bounds(settings: Settings, n_tasks: int, horizons: Sequence[int], seed: int
             row: dict[str, Any] = {"method": name, "n_tasks": n_tasks, "horizon": horizon, "regret": float(regret)}
             delta = 1.0 / horizon
             for form in FORMS:
-                bound = bound_of(constants, horizon, arrivals, delta, form)  # type: ignore[arg-type]  # a form
+                bound = bound_of(constants, horizon, arrivals, delta, form)
                 row[form] = bound.total
                 row["trivial"] = bound.trivial
             # Averaged over worlds drawn from their true population, whatever prior the policy is given.
@@ -157,17 +157,7 @@ def _bounds(settings: Settings, n_tasks: int, horizons: Sequence[int], seed: int
 
 def _world(settings: Settings, n_tasks: int) -> SyntheticWorld:
     # Uniform contexts are bounded, as the theorems assume.
-    return SyntheticWorld(
-        n_tasks=n_tasks,
-        n_arms=settings.n_arms,
-        n_features=settings.n_features,
-        noise_sd=settings.noise_sd,
-        contexts="uniform",
-    )
-
-
-def _policy(policy_class: Any, settings: Settings, n_tasks: int, prior: Prior) -> Any:
-    return policy_class(n_tasks=n_tasks, n_arms=settings.n_arms, n_features=settings.n_features, prior=prior)
+    return base_world(settings, n_tasks=n_tasks, noise_sd=settings.noise_sd, contexts="uniform")
 
 
 def _prior(truth: Prior | None, settings: Settings) -> Prior:
@@ -182,8 +172,7 @@ def section(results: Results) -> Section:
     horizons, tasks, lemmas = results["horizons"].table, results["tasks"].table, results["lemmas"].table
     last = max(horizons["horizon"].to_list())
     at_end = horizons.filter(pl.col("horizon") == last).group_by("method").mean()
-    ucb = at_end.filter(pl.col("method") == "ebmUCB").row(0, named=True)
-    ts = at_end.filter(pl.col("method") == "ebmTS").row(0, named=True)
+    ucb, ts = (at_end.filter(pl.col("method") == name).row(0, named=True) for name in METHODS)
     slope, _ = _exponents(results["growth"].table, "ebmUCB", "exploration")
     return Section(
         found=(
@@ -196,7 +185,24 @@ def section(results: Results) -> Section:
             f"With 200 arrivals per task the printed bound grows like N to the power {slope:.2f} once N is large, "
             "since α contains N itself; N separate bandits have a bound that grows like N.",
         ),
-        figures=(_horizon_figure(horizons), _tasks_figure(tasks)),
+        figures=(
+            _figure(
+                horizons,
+                "bounds-horizon",
+                "horizon",
+                "horizon",
+                "Regret and its bounds by horizon, delta = 1/n, known population, mean over seeds. A bound above the "
+                "line of the worst possible regret says nothing.",
+            ),
+            _figure(
+                tasks,
+                "bounds-tasks",
+                "n_tasks",
+                "number of tasks",
+                f"The same by the number of tasks, {max(tasks['horizon'].to_list()):,} steps. The printed bounds hide "
+                "a factor N in α.",
+            ),
+        ),
         tables=(_bounds_table(horizons, "horizon"), _bounds_table(tasks, "n_tasks"), _lemma_table(lemmas)),
         claims=(
             _informative(horizons, "ebmUCB", "theorem-2-informative", "Theorem 2"),
@@ -212,11 +218,10 @@ def _informative(table: pl.DataFrame, method: str, identity: str, theorem: str) 
     last = max(table["horizon"].to_list())
     chosen = table.filter((pl.col("method") == method) & (pl.col("horizon") == last)).sort("seed")
     printed, trivial, regret = (chosen[name].to_numpy() for name in ("printed", "trivial", "regret"))
-    value, bounds = interval(lambda a, b: float(a.mean() / b.mean()), printed, trivial)
+    value, bounds = interval(ratio_of_means, printed, trivial)
     return Claim(
         id=identity,
         claim=f"{theorem} bounds the regret of {method} usefully.",
-        experiment="bounds",
         verdict=HOLDS if bounds[1] < 1 else FAILS,
         value=value,
         interval=bounds,
@@ -249,7 +254,6 @@ def _no_worse_than_separate(tasks: pl.DataFrame, growth: pl.DataFrame) -> Claim:
     return Claim(
         id="bound-matches-separate-bandits",
         claim="The bound of ebmTS is of the same order as that of LinTS on N separate bandits.",
-        experiment="bounds",
         verdict=verdict,
         value=value,
         interval=bounds,
@@ -263,11 +267,10 @@ def _no_worse_than_separate(tasks: pl.DataFrame, growth: pl.DataFrame) -> Claim:
 
 def _lemma(table: pl.DataFrame, lemma: str, identity: str, words: str) -> Claim:
     ratios = table.filter(pl.col("lemma") == lemma).sort("seed")["largest_ratio"].to_numpy()
-    value, bounds = interval(lambda a: float(a.mean()), ratios)
+    value, bounds = interval(mean_of, ratios)
     return Claim(
         id=identity,
         claim=f"The sum of {words} variances stays below the bound of its lemma.",
-        experiment="bounds",
         verdict=HOLDS if ratios.max() < 1 else FAILS,
         value=value,
         interval=bounds,
@@ -278,6 +281,7 @@ def _lemma(table: pl.DataFrame, lemma: str, identity: str, words: str) -> Claim:
     )
 
 
+KEYS = {"horizon": "horizons", "n_tasks": "tasks"}  # the runs, by what they vary
 LINES = {
     "regret": "regret",
     "corrected": "corrected",
@@ -288,56 +292,22 @@ LINES = {
 }
 
 
-def _lines(table: pl.DataFrame, by: str) -> list[Series]:
-    means = table.group_by(by).agg(pl.col(*LINES).mean()).sort(by)
-    x = means[by].to_numpy().astype(np.float64)
-    return [Series(name=words, x=x, y=np.asarray(means[column].to_numpy())) for column, words in LINES.items()]
-
-
-def _horizon_figure(table: pl.DataFrame) -> Figure:
-    panels = [
-        Panel(
-            title=f"{method}: {theorem}",
-            series=_lines(table.filter(pl.col("method") == method), "horizon"),
-            x_label="horizon",
-            y_label="cumulative regret",
-            log_x=True,
-            log_y=True,
-            end_labels=False,
+def _figure(table: pl.DataFrame, name: str, by: str, label: str, caption: str) -> Figure:
+    panels = []
+    for method, theorem in (("ebmUCB", "Theorem 2"), ("ebmTS", "Theorem 3")):
+        means = table.filter(pl.col("method") == method).group_by(by).agg(pl.col(*LINES).mean()).sort(by)
+        x = means[by].to_numpy().astype(np.float64)
+        panels.append(
+            Panel(
+                title=f"{method}: {theorem}",
+                series=[Series(name=words, x=x, y=np.asarray(means[one].to_numpy())) for one, words in LINES.items()],
+                x_label=label,
+                y_label="cumulative regret",
+                log_x=True,
+                log_y=True,
+            )
         )
-        for method, theorem in (("ebmUCB", "Theorem 2"), ("ebmTS", "Theorem 3"))
-    ]
-
-    return panel_figure(
-        "bounds-horizon",
-        panels,
-        "Regret and its bounds by horizon, delta = 1/n, known population, mean over seeds. A bound above "
-        "the line of the worst possible regret says nothing.",
-        "horizons",
-    )
-
-
-def _tasks_figure(table: pl.DataFrame) -> Figure:
-    panels = [
-        Panel(
-            title=method,
-            series=_lines(table.filter(pl.col("method") == method), "n_tasks"),
-            x_label="number of tasks",
-            y_label="cumulative regret",
-            log_x=True,
-            log_y=True,
-            end_labels=False,
-        )
-        for method in METHODS
-    ]
-    horizon = max(table["horizon"].to_list())
-
-    return panel_figure(
-        "bounds-tasks",
-        panels,
-        f"The same by the number of tasks, {horizon:,} steps. The printed bounds hide a factor N in α.",
-        "tasks",
-    )
+    return panel_figure(name, panels, caption, KEYS[by])
 
 
 def _bounds_table(table: pl.DataFrame, by: str) -> Table:
@@ -347,7 +317,7 @@ def _bounds_table(table: pl.DataFrame, by: str) -> Table:
         title=f"Regret and bounds by {words}, means over seeds",
         columns=("method", words, *LINES.values()),
         rows=tuple(means.iter_rows()),
-        sources=("horizons" if by == "horizon" else "tasks",),
+        sources=(KEYS[by],),
     )
 
 

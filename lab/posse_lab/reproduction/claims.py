@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from posse.simulation import Comparison
+
 HOLDS = "holds"
 FAILS = "does not hold"
 ONLY_IF = "holds only if"
@@ -22,7 +24,6 @@ class Claim:
         Short, stable name.
     claim : str
         What the paper claims, in our words.
-    experiment : str
     verdict : str
         ``"holds"``, ``"does not hold"`` or ``"holds only if ..."``.
     value : float
@@ -35,17 +36,19 @@ class Claim:
         What the value is.
     sources : tuple of str
         The result files it was computed from.
+    experiment : str
+        Its name, which the report puts in.
     """
 
     id: str
     claim: str
-    experiment: str
     verdict: str
     value: float
     interval: tuple[float, float]
     seeds: int
     measure: str
     sources: tuple[str, ...] = ()
+    experiment: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the seven values that ``claims.json`` lists."""
@@ -63,6 +66,11 @@ class Claim:
 def _finite(value: float) -> float | None:
     """Return a number that JSON can hold; a ratio of nothing over nothing has none."""
     return value if math.isfinite(value) else None
+
+
+def decided_by(pair: Comparison) -> dict[str, Any]:
+    """Return the number that decides a claim, where it is a ratio of regrets."""
+    return {"value": pair.ratio, "interval": pair.ratio_interval, "seeds": pair.seeds}
 
 
 def only_if(condition: str) -> str:

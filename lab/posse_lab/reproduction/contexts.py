@@ -9,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from posse.environments import SyntheticWorld
 from posse.policies import EbmUCB
-from posse_lab.plotting.panels import Panel, Series, plot_panels
-from posse_lab.reproduction.bootstrap import interval
+from posse_lab.plotting import Panel, Series
+from posse_lab.reproduction.bootstrap import interval, ratio_of_ratios
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim
-from posse_lab.reproduction.experiment import Experiment, Figure, Results, Run, Section, Simulated
+from posse_lab.reproduction.experiment import Experiment, Figure, Results, Run, Section, Simulated, base_world
 from posse_lab.reproduction.lineup import lineup
-from posse_lab.reproduction.pieces import box_figure, grid_table
+from posse_lab.reproduction.pieces import box_figure, grid_table, panel_figure
 from posse_lab.reproduction.reading import Reading
 from posse_lab.reproduction.verdicts import lowest
 from posse_lab.theory import covariate_diversity
@@ -48,12 +47,7 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
     return [
         Simulated(
             key=law,
-            world=SyntheticWorld(
-                n_tasks=settings.n_tasks,
-                n_arms=settings.n_arms,
-                n_features=settings.n_features,
-                contexts=law,  # type: ignore[arg-type]  # each is one of the world's laws
-            ),
+            world=base_world(settings, contexts=law),
             policies=policies,
             horizon=settings.horizon,
             checkpoints=20,
@@ -73,7 +67,8 @@ def section(results: Results) -> Section:
         found=(
             "Both of the paper's laws are symmetric about zero, so half of the second moments remain whatever side of "
             "a plane is looked at: covariate diversity holds for both, with constants "
-            f"{diversity('mixed-gaussian'):.2f} (mixed Gaussian) and {diversity('uniform'):.2f} (uniform).",
+            f"{covariate_diversity('mixed-gaussian'):.2f} (mixed Gaussian) and "
+            f"{covariate_diversity('uniform'):.2f} (uniform).",
             "A law that does violate it is one-hot contexts: there a greedy ebmUCB has "
             f"{greedy.ratio:.2f} times the regret of ebmUCB with the paper's exploration.",
         ),
@@ -91,18 +86,12 @@ def section(results: Results) -> Section:
             lowest(
                 "contexts-lowest",
                 "Both ebm methods have the lowest regret under mixed Gaussian and under uniform contexts.",
-                "contexts",
                 [(mixed, None), (uniform, None)],
             ),
             price,
             no_diversity(),
         ),
     )
-
-
-def diversity(law: str) -> float:
-    """Return the constant of covariate diversity of one of the paper's laws in three features."""
-    return covariate_diversity(law, 3)
 
 
 def relative(reading: Reading) -> dict[float, float]:
@@ -123,18 +112,14 @@ def exploration_figure(readings: Sequence[Reading]) -> Figure:
         x_label=f"exploration scale (0, greedy, is drawn at {GREEDY_PLACE:g})",
         y_label="mean regret over the law's best",
         log_x=True,
-        end_labels=False,
     )
 
-    def draw(paths: Sequence[Path]) -> None:
-        plot_panels([panel], paths, columns=1, legend=True)
-
-    return Figure(
-        name="contexts-exploration",
-        draw=draw,
-        caption="What exploration buys under each law: mean regret of ebmUCB with the paper's prior at five scales of "
+    return panel_figure(
+        "contexts-exploration",
+        [panel],
+        "What exploration buys under each law: mean regret of ebmUCB with the paper's prior at five scales of "
         "exploration (0 is greedy), divided by the lowest of the five.",
-        sources=tuple(reading.source for reading in readings),
+        *(reading.source for reading in readings),
     )
 
 
@@ -147,11 +132,10 @@ def exploration_price(mixed: Reading, uniform: Reading) -> Claim:
 
     seeds = min(mixed.n_seeds, uniform.n_seeds)
     columns = [values[:seeds] for reading in (uniform, mixed) for values in price(reading)]
-    value, bounds = interval(lambda a, b, c, d: float((a.mean() / b.mean()) / (c.mean() / d.mean())), *columns)
+    value, bounds = interval(ratio_of_ratios, *columns)
     return Claim(
         id="uniform-needs-less-exploration",
         claim="Uniform contexts need less exploration than mixed Gaussian ones.",
-        experiment="contexts",
         verdict=HOLDS if bounds[1] < 1 else FAILS,
         value=value,
         interval=bounds,
@@ -165,17 +149,16 @@ def exploration_price(mixed: Reading, uniform: Reading) -> Claim:
 
 def no_diversity() -> Claim:
     """Test that the mixed Gaussian violates covariate diversity."""
-    value = diversity("mixed-gaussian")
+    value = covariate_diversity("mixed-gaussian")
     return Claim(
         id="mixed-gaussian-violates-diversity",
         claim="The mixed Gaussian law of contexts violates covariate diversity.",
-        experiment="contexts",
         verdict=FAILS if value > 0 else HOLDS,
         value=value,
         interval=(value, value),
         seeds=0,
         measure="smallest eigenvalue of E[x xᵀ 1(xᵀu ≥ 0)] over all directions u, exact; it would have to be 0, and is "
-        f"{diversity('uniform'):.3f} for the uniform law that is said to satisfy it",
+        f"{covariate_diversity('uniform'):.3f} for the uniform law that is said to satisfy it",
         sources=(),
     )
 

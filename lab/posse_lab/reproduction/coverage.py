@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -11,18 +10,27 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from posse.environments import Draw, SyntheticWorld
 from posse.environments.base import NOISE, POLICY, stream
-from posse.errors import InvalidValue
 from posse.model import Posterior, Prior, Statistics, posterior
 from posse.policies import EbmUCB
 from posse.types import Array
-from posse_lab.plotting.panels import Panel, Series
-from posse_lab.reproduction.bootstrap import interval
+from posse_lab.plotting import Panel, Series
+from posse_lab.reproduction.bootstrap import interval, mean_of
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
-from posse_lab.reproduction.experiment import Experiment, Figure, Measured, Results, Run, Section, Table
-from posse_lab.reproduction.known import known
-from posse_lab.reproduction.pieces import panel_figure, share
+from posse_lab.reproduction.experiment import (
+    Experiment,
+    Figure,
+    Measured,
+    Results,
+    Run,
+    Section,
+    Table,
+    base_world,
+    growing,
+    known,
+    policy_of,
+)
+from posse_lab.reproduction.pieces import banded, panel_figure, share
 from posse_lab.theory import Constants, bayes_radius, radius, standardised_errors
 from posse_lab.theory.radius import FORMS
 
@@ -49,8 +57,7 @@ class Settings:
 
 def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  # needs no data
     """Return one run about intervals and one about the theorem's radius."""
-    if any(later <= earlier for earlier, later in itertools.pairwise((0, *settings.steps))):
-        raise InvalidValue(f"steps must be positive and grow, but {list(settings.steps)} came")
+    growing(settings.steps, "steps")
     plain = {**asdict(settings), "levels": LEVELS, "delta": DELTA}
     return [
         Measured(key="intervals", measure=partial(measure_intervals, settings), settings=plain),
@@ -61,17 +68,12 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
 
 def measure_intervals(settings: Settings, seed: int) -> list[dict[str, Any]]:
     """Return how many true expected rewards lie within the intervals of ebmUCB, by prior, step and level."""
-    world = _world(settings, noise_sd=1.0, contexts="mixed-gaussian")
+    world = base_world(settings)
     draw = world.draw(seed, max(settings.steps))
     fresh = stream(seed, FRESH).standard_normal((settings.n_contexts, settings.n_features))
     rows = []
     for name in PRIORS:
-        policy = EbmUCB(
-            n_tasks=settings.n_tasks,
-            n_arms=settings.n_arms,
-            n_features=settings.n_features,
-            prior=known(draw.prior) if name == "known" else name,  # type: ignore[arg-type]  # each is a method
-        )
+        policy = policy_of(EbmUCB, world, known(draw.prior) if name == "known" else name)
         rng = stream(seed, POLICY)
         done = 0
         for step in settings.steps:
@@ -98,12 +100,16 @@ def measure_radius(settings: Settings, seed: int) -> list[dict[str, Any]]:
     horizon = max(settings.steps)
     for noise_sd in settings.noise_sds:
         # Uniform contexts are bounded, as the theorem assumes.
-        draw = _world(settings, noise_sd=noise_sd, contexts="uniform").draw(seed, horizon)
+        world = base_world(settings, noise_sd=noise_sd, contexts="uniform")
+        draw = world.draw(seed, horizon)
         truth, beta = known(draw.prior), known(draw.coefficients)
         context = stream(seed, FRESH).uniform(-1.0, 1.0, settings.n_features)
         for precision in settings.shared_precisions:
+            own: dict[str, Any] = {"own": {"norm": "own"}}
             prior = Prior(covariance=truth.covariance, noise_variance=truth.noise_variance, shared_precision=precision)
-            stats = _played(draw, prior, settings, seed)
+            policy = policy_of(EbmUCB, world, prior)
+            policy.play(draw.tasks, draw.contexts, draw.rewards, stream(seed, POLICY))
+            stats = policy.statistics
             believed = posterior(stats, prior)
             constants = Constants.of(prior, beta, draw.contexts)
             errors = {
@@ -117,7 +123,7 @@ def measure_radius(settings: Settings, seed: int) -> list[dict[str, Any]]:
                     "shared_precision": precision,
                     "norm": norm,
                     "form": form,
-                    "radius": (reach := _reach(constants, horizon, form, norm)),
+                    "radius": (reach := radius(constants, horizon, DELTA, form, **own.get(norm, {}))),
                     "largest_error": float(found.max()),
                     "covered": float((found <= reach).mean()),
                 }
@@ -150,7 +156,7 @@ def measure_opposed(seed: int) -> list[dict[str, Any]]:
     constants = Constants.of(prior, beta, contexts)
     error = float(own_errors(posterior(stats, prior), stats, prior, beta).max())
     return [
-        {"form": form, "radius": radius(constants, OPPOSED_REWARDS + 1, DELTA, form, "own"), "largest_error": error}  # type: ignore[arg-type]
+        {"form": form, "radius": radius(constants, OPPOSED_REWARDS + 1, DELTA, form, "own"), "largest_error": error}
         for form in FORMS
     ]
 
@@ -162,32 +168,15 @@ def own_errors(believed: Posterior, stats: Statistics, prior: Prior, beta: Array
     return np.asarray(np.sqrt(np.einsum("kni,knij,knj->kn", away, own, away)))
 
 
-def _reach(constants: Constants, step: int, form: str, norm: str) -> float:
-    return radius(constants, step, DELTA, form, "own" if norm == "own" else "posterior")  # type: ignore[arg-type]
-
-
-def _world(settings: Settings, **laws: Any) -> SyntheticWorld:
-    return SyntheticWorld(n_tasks=settings.n_tasks, n_arms=settings.n_arms, n_features=settings.n_features, **laws)
-
-
-def _played(draw: Draw, prior: Prior, settings: Settings, seed: int) -> Statistics:
-    policy = EbmUCB(n_tasks=settings.n_tasks, n_arms=settings.n_arms, n_features=settings.n_features, prior=prior)
-    policy.play(draw.tasks, draw.contexts, draw.rewards, stream(seed, POLICY))
-    return policy.statistics
-
-
 def section(results: Results) -> Section:
     """Return coverage of intervals and of the theorem's radius."""
     intervals, radii = results["intervals"].table, results["radius"].table
     last = max(intervals["step"].to_list())
-    paper = _covered(intervals, "paper", last, 0.95)
-    evidence = _covered(intervals, "evidence", last, 0.95)
-    known_prior = _covered(intervals, "known", last, 0.95)
+    paper, evidence, known_prior = (_covered(intervals, name, last, 0.95) for name in ("paper", "evidence", "known"))
     early = min(intervals["step"].to_list())
     early_paper = _covered(intervals, "paper", early, 0.95)
-    failing = _failing(radii)
-    corrected = radii.filter((pl.col("form") == "corrected") & (pl.col("norm") == "posterior"))
-    slack = float(np.min((corrected["radius"] / corrected["largest_error"]).to_numpy()))
+    failing = ", ".join(f"{value:g}" for value in _failing(radii))
+    slack = float(np.min(_slack(radii, "posterior", "corrected")["slack"].to_numpy()))
     opposed_claim = _theorem_1_coefficients(radii, results["opposed"].table)
     return Section(
         found=(
@@ -195,11 +184,7 @@ def section(results: Results) -> Section:
             f"paper's estimate {share(paper.mean())} ({share(early_paper.mean())} at step {early}), with the evidence "
             f"prior {share(evidence.mean())}.",
             "The printed radius of Theorem 1 shrinks in proportion to the noise where it must not: "
-            + (
-                f"it is exceeded at noise sd {', '.join(f'{value:g}' for value in failing)}. "
-                if failing
-                else "at these noise levels its other factors hide that. "
-            )
+            + (f"it is exceeded at noise sd {failing}. " if failing else "here its other factors hide that. ")
             + f"The corrected radius, which has a proof, is at least {slack:.1f} times the largest error of these "
             "worlds.",
             "In the norm of C̃ the printed radius is also wrong at noise sd 1: where two tasks are seen in nearly "
@@ -225,10 +210,9 @@ def _failing(table: pl.DataFrame) -> list[float]:
 
     A seed counts with the share of its arms and tasks; the interval over seeds must lie above delta.
     """
-    printed = table.filter((pl.col("norm") == "one context") & (pl.col("form") == "printed"))
     failing = set()
-    for (noise_sd, _), rows in printed.group_by("noise_sd", "shared_precision"):
-        _, (low, _) = interval(lambda a: float(a.mean()), 1.0 - rows.sort("seed")["covered"].to_numpy())
+    for (noise_sd, _), rows in _slack(table, "one context").group_by("noise_sd", "shared_precision"):
+        _, (low, _) = interval(mean_of, 1.0 - rows.sort("seed")["covered"].to_numpy())
         if low > DELTA:
             failing.add(float(noise_sd))
     return sorted(failing)
@@ -241,7 +225,7 @@ def _theorem_1_predictions(table: pl.DataFrame) -> Claim:
     chosen = slack.filter(
         (pl.col("noise_sd") == worst["noise_sd"]) & (pl.col("shared_precision") == worst["shared_precision"])
     )
-    value, bounds = interval(lambda a: float(a.mean()), chosen.sort("seed")["slack"].to_numpy())
+    value, bounds = interval(mean_of, chosen.sort("seed")["slack"].to_numpy())
     failing = _failing(table)
     fine = sorted(set(table["noise_sd"].to_list()) - set(failing))
     if not failing:
@@ -256,7 +240,6 @@ def _theorem_1_predictions(table: pl.DataFrame) -> Claim:
         id="theorem-1-prediction",
         claim="The radius of Theorem 1, as printed, bounds the error of every prediction in posterior standard "
         "deviations.",
-        experiment="coverage",
         verdict=verdict,
         value=value,
         interval=bounds,
@@ -272,12 +255,11 @@ def _theorem_1_coefficients(table: pl.DataFrame, opposed: pl.DataFrame) -> Claim
     drawn = float(np.min(_slack(table, "own")["slack"].to_numpy()))
     constructed = opposed.filter(pl.col("form") == "printed").sort("seed")
     slack = (constructed["radius"] / constructed["largest_error"]).to_numpy()
-    value, bounds = interval(lambda a: float(a.mean()), slack)
+    value, bounds = interval(mean_of, slack)
     verdict = HOLDS if bounds[0] > 1 and drawn > 1 else FAILS
     return Claim(
         id="theorem-1-coefficients",
         claim="The radius of Theorem 1, as printed, bounds the error of the coefficients in the norm of C̃.",
-        experiment="coverage",
         verdict=verdict,
         value=value,
         interval=bounds,
@@ -288,14 +270,15 @@ def _theorem_1_coefficients(table: pl.DataFrame, opposed: pl.DataFrame) -> Claim
     )
 
 
-def _slack(table: pl.DataFrame, norm: str) -> pl.DataFrame:
-    printed = table.filter((pl.col("norm") == norm) & (pl.col("form") == "printed"))
-    return printed.with_columns((pl.col("radius") / pl.col("largest_error")).alias("slack"))
+def _slack(table: pl.DataFrame, norm: str, form: str = "printed") -> pl.DataFrame:
+    """Return the rows of a norm and a form, with the radius over the largest error."""
+    chosen = table.filter((pl.col("norm") == norm) & (pl.col("form") == form))
+    return chosen.with_columns((pl.col("radius") / pl.col("largest_error")).alias("slack"))
 
 
 def _tau(table: pl.DataFrame, step: int) -> Claim:
     covered = _covered(table, "paper", step, 0.95)
-    value, bounds = interval(lambda a: float(a.mean()), covered)
+    value, bounds = interval(mean_of, covered)
     evidence = float(_covered(table, "evidence", step, 0.95).mean())
     early = min(table["step"].to_list())
     first = float(_covered(table, "paper", early, 0.95).mean())
@@ -309,7 +292,6 @@ def _tau(table: pl.DataFrame, step: int) -> Claim:
     return Claim(
         id="tau-measures-uncertainty",
         claim="τ measures the uncertainty of a prediction when the population is estimated.",
-        experiment="coverage",
         verdict=verdict,
         value=value,
         interval=bounds,
@@ -324,14 +306,14 @@ def _calibration(table: pl.DataFrame) -> Figure:
     steps = sorted(set(table["step"].to_list()))
     panels = []
     for step in (steps[0], steps[-1]):
-        series = []
-        for prior in PRIORS:
-            shares = np.stack([_covered(table, prior, step, level) for level in LEVELS], axis=1)
-            error = shares.std(axis=0, ddof=1) / np.sqrt(len(shares)) if len(shares) > 1 else np.zeros(len(LEVELS))
-            mean = shares.mean(axis=0)
-            series.append(
-                Series(name=f"{prior} prior", x=np.array(LEVELS), y=mean, low=mean - 2 * error, high=mean + 2 * error)
+        series = [
+            banded(
+                f"{prior} prior",
+                np.array(LEVELS),
+                np.stack([_covered(table, prior, step, level) for level in LEVELS], axis=1),
             )
+            for prior in PRIORS
+        ]
         panels.append(
             Panel(
                 title=f"step {step:,}",
@@ -339,7 +321,6 @@ def _calibration(table: pl.DataFrame) -> Figure:
                 x_label="nominal coverage",
                 y_label="share covered",
                 diagonal=True,
-                end_labels=False,
             )
         )
 
@@ -359,11 +340,8 @@ def _radius_figure(table: pl.DataFrame) -> Figure:
     for precision in sorted(set(table["shared_precision"].to_list())):
         series = []
         for form in FORMS:
-            chosen = table.filter(
-                (pl.col("form") == form) & (pl.col("norm") == "posterior") & (pl.col("shared_precision") == precision)
-            )
-            means = chosen.with_columns((pl.col("radius") / pl.col("largest_error")).alias("slack"))
-            slack = means.group_by("noise_sd").agg(pl.col("slack").mean()).sort("noise_sd")["slack"].to_numpy()
+            chosen = _slack(table, "posterior", form).filter(pl.col("shared_precision") == precision)
+            slack = chosen.group_by("noise_sd").agg(pl.col("slack").mean()).sort("noise_sd")["slack"].to_numpy()
             series.append(Series(name=form, x=np.array(noise), y=np.asarray(slack)))
         panels.append(
             Panel(
@@ -374,7 +352,6 @@ def _radius_figure(table: pl.DataFrame) -> Figure:
                 log_x=True,
                 log_y=True,
                 reference={"exceeded below": 1.0},
-                end_labels=False,
             )
         )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from posse.environments import SyntheticWorld
 from posse.environments.base import World
 from posse.errors import InvalidValue
 from posse.simulation import SimulationResult, simulate
@@ -19,6 +21,7 @@ from posse_lab.reproduction.seed_table import FORMAT, SeedTable, measure_seeds
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+T = TypeVar("T")
 Progress = Callable[[int], None]
 Results = Mapping[str, Any]
 """The results of an experiment by the key of their run: :class:`SimulationResult` or :class:`SeedTable`."""
@@ -246,6 +249,29 @@ def kind_of_result(path: str | Path) -> str:
         # Whatever is wrong with the file, reading it will say so.
         return ""
     return str(header.get("posse", "")) if isinstance(header, dict) else ""
+
+
+def base_world(settings: Any, **laws: Any) -> SyntheticWorld:
+    """Return the synthetic world of an experiment's sizes, with the given laws."""
+    sizes = {name: getattr(settings, name) for name in ("n_tasks", "n_arms", "n_features")}
+    return SyntheticWorld(**{**sizes, **laws})
+
+
+def policy_of(policy: Any, world: World, prior: Any) -> Any:
+    """Return a policy of the size of a world, with a prior."""
+    return policy(n_tasks=world.n_tasks, n_arms=world.n_arms, n_features=world.n_features, prior=prior)
+
+
+def growing(values: Sequence[int], name: str) -> None:
+    """Raise unless steps are positive and grow."""
+    if any(later <= earlier for earlier, later in itertools.pairwise((0, *values))):
+        raise InvalidValue(f"expected {name} to be positive and to grow, got {list(values)}")
+
+
+def known(value: T | None) -> T:
+    """Return the population or the coefficients of a synthetic world, which are never missing."""
+    assert value is not None
+    return value
 
 
 def load_run(file: Path) -> SimulationResult | SeedTable:

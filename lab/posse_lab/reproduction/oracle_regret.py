@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.environments import SyntheticWorld
 from posse.simulation.results import compare_paired
-from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
-from posse_lab.reproduction.experiment import Experiment, Results, Run, Section, Simulated, Table
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, decided_by, only_if
+from posse_lab.reproduction.experiment import Experiment, Results, Run, Section, Simulated, Table, base_world
 from posse_lab.reproduction.lineup import lineup
 from posse_lab.reproduction.pieces import ROWS, Curves, curve_figure
 from posse_lab.reproduction.reading import Reading
@@ -33,12 +32,7 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
     return [
         Simulated(
             key=arrivals,
-            world=SyntheticWorld(
-                n_tasks=settings.n_tasks,
-                n_arms=settings.n_arms,
-                n_features=settings.n_features,
-                arrivals=arrivals,
-            ),
+            world=base_world(settings, arrivals=arrivals),
             policies=lineup(),
             horizon=settings.horizon,
             appendix=True,
@@ -75,7 +69,6 @@ def section(results: Results) -> Section:
             lowest(
                 "oracle-regret-lowest",
                 "Both ebm methods have the lowest regret by the appendix's definition too.",
-                "oracle-regret",
                 [(reading, None) for reading in readings],
                 column="expected_curve",
             ),
@@ -106,11 +99,8 @@ def definitions_agree(readings: list[Reading]) -> Claim:
     return Claim(
         id="regret-definitions-agree",
         claim="The two definitions of regret give very similar results.",
-        experiment="oracle-regret",
         verdict=verdict,
-        value=furthest.ratio,
-        interval=furthest.ratio_interval,
-        seeds=furthest.seeds,
+        **decided_by(furthest),
         measure=f"mean regret by the appendix's definition over that of the main text, for {furthest.first}, the "
         "method where they differ most; within 5 % counts as similar",
         sources=tuple(reading.source for reading in readings),

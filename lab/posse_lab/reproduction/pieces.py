@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from posse.plotting.intervals import Interval, plot_intervals
-from posse_lab.plotting.boxes import BoxGroup, plot_boxes
-from posse_lab.plotting.panels import Panel, Series, plot_panels
+from posse.types import Array
+from posse_lab.plotting import BoxGroup, Panel, Series, plot_boxes, plot_panels
 from posse_lab.reproduction.experiment import Figure, Table
 from posse_lab.reproduction.lineup import DEFAULT_RIVALS, EBM, MATCHED_RIVALS, TUNED_RIVALS
 from posse_lab.reproduction.reading import Reading
@@ -56,17 +55,8 @@ class Curves:
         series = []
         for role in CURVES:
             curves = self.reading.curves(role, self.column, self.until)[:, kept]
-            mean = curves.mean(axis=0)
-            error = curves.std(axis=0, ddof=1) / np.sqrt(len(curves)) if len(curves) > 1 else np.zeros_like(mean)
-            series.append(
-                Series(
-                    name=role,
-                    x=np.concatenate([[0.0], steps[kept]]),
-                    y=np.concatenate([[0.0], mean]),
-                    low=np.concatenate([[0.0], mean - 2 * error]),
-                    high=np.concatenate([[0.0], mean + 2 * error]),
-                )
-            )
+            from_zero = np.column_stack([np.zeros(len(curves)), curves])
+            series.append(banded(role, np.concatenate([[0.0], steps[kept]]), from_zero))
         return Panel(title=self.title, series=series, x_label="step", y_label=self.y_label)
 
     @property
@@ -80,26 +70,24 @@ class Curves:
         return f"{self.title}: {', '.join(found)}"
 
 
-def panel_figure(name: str, panels: Sequence[Panel], caption: str, source: str) -> Figure:
+def banded(name: str, x: Array, values: Array) -> Series:
+    """Return the mean of rows, one per seed, with a band of two standard errors."""
+    mean = values.mean(axis=0)
+    error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.zeros_like(mean)
+    return Series(name=name, x=x, y=mean, low=mean - 2 * error, high=mean + 2 * error)
+
+
+def panel_figure(name: str, panels: Sequence[Panel], caption: str, *sources: str) -> Figure:
     """Return panels with one legend for all."""
-    return Figure(
-        name=name,
-        draw=lambda paths: plot_panels(panels, paths, columns=min(2, len(panels)), legend=True),
-        caption=caption,
-        sources=(source,),
-    )
+    return Figure(name=name, draw=lambda paths: plot_panels(panels, paths), caption=caption, sources=sources)
 
 
 def curve_figure(name: str, shown: Sequence[Curves], about: str) -> Figure:
     """Return a figure of regret curves."""
     seeds = min(each.reading.n_seeds for each in shown)
-
-    def draw(paths: Sequence[Path]) -> None:
-        plot_panels([each.panel for each in shown], paths, note=f"mean over {seeds} seeds, bands of ±2 standard errors")
-
     return Figure(
         name=name,
-        draw=draw,
+        draw=lambda paths: plot_panels([each.panel for each in shown], paths),
         caption=f"{about} Mean over {seeds} seeds with bands of two standard errors. Tuned rivals are the best of "
         f"their grid on these very seeds ({'; '.join(each.tuning for each in shown)}).",
         sources=tuple(dict.fromkeys(each.reading.source for each in shown)),
@@ -111,30 +99,30 @@ def box_figure(name: str, readings: Sequence[Reading], *, x_label: str, about: s
     groups = [
         BoxGroup(label=reading.label, values={role: reading.regret(role) for role in BOXES}) for reading in readings
     ]
-
-    def draw(paths: Sequence[Path]) -> None:
-        plot_boxes(groups, paths, x_label=x_label, y_label="cumulative regret", log_y=True)
-
     return Figure(
         name=name,
-        draw=draw,
+        draw=lambda paths: plot_boxes(groups, paths, x_label=x_label, y_label="cumulative regret", log_y=True),
         caption=f"{about} Boxes are quartiles over {readings[0].n_seeds} seeds with the median, whiskers reach 1.5 "
-        "times their height; the axis is logarithmic. LinUCB tuned is the best of its grid in each world.",
+        "times their height, dots are values beyond; the axis is logarithmic. LinUCB tuned is the best of its grid in "
+        "each world.",
         sources=tuple(reading.source for reading in readings),
     )
 
 
-def interval_figure(name: str, rows: Sequence[Interval], sources: Sequence[str], *, x_label: str, about: str) -> Figure:
-    """Return ratios with their intervals, one line each."""
-
-    def draw(paths: Sequence[Path]) -> None:
-        plot_intervals(rows, paths, x_label=x_label, log_x=True)
-
+def advantage_figure(
+    name: str, pairs: Sequence[tuple[Reading, str, str, str, str]], about: str, x_label: str = "ratio of mean regret"
+) -> Figure:
+    """Return ratios of regret with their intervals, one line each: of a reading, two roles, a label and a group."""
+    rows = []
+    for reading, first, second, label, group in pairs:
+        pair = reading.compare(first, second)
+        low, high = pair.ratio_interval
+        rows.append(Interval(label=label, value=pair.ratio, low=low, high=high, group=group))
     return Figure(
         name=name,
-        draw=draw,
+        draw=lambda paths: plot_intervals(rows, paths, x_label=x_label, log_x=True),
         caption=f"{about} Points with 95 % bootstrap intervals over seeds; the axis is logarithmic.",
-        sources=tuple(sources),
+        sources=tuple(dict.fromkeys(reading.source for reading, *_ in pairs)),
     )
 
 

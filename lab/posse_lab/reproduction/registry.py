@@ -8,30 +8,24 @@ from collections.abc import Sequence
 from posse.errors import InvalidValue
 from posse_lab.reproduction import (
     ablation,
-    activity,
     balanced,
     bounds,
     contexts,
     coverage,
-    data_poor,
-    letter,
-    movielens,
+    grid,
     oracle_regret,
-    sarcos,
-    sizes,
+    real_data,
     sparse,
 )
 from posse_lab.reproduction.experiment import Experiment
 
-_OTHERS = (oracle_regret, sarcos, activity, movielens, letter, coverage, bounds, ablation)
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        *(module.EXPERIMENT for module in (balanced, data_poor, sparse, contexts)),
-        *sizes.EXPERIMENTS,
-        *(module.EXPERIMENT for module in _OTHERS),
+        *balanced.EXPERIMENTS, sparse.EXPERIMENT, contexts.EXPERIMENT, *grid.EXPERIMENTS, oracle_regret.EXPERIMENT,
+        *real_data.EXPERIMENTS, coverage.EXPERIMENT, bounds.EXPERIMENT, ablation.EXPERIMENT,
     )
-}
+}  # fmt: skip
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:

@@ -45,13 +45,7 @@ def write_report(out: Path, experiments: Sequence[Experiment], *, skipped: Colle
 
 
 def _chapter(out: Path, experiment: Experiment, skipped: bool) -> Chapter:
-    words: dict[str, Any] = {
-        "name": experiment.name,
-        "title": experiment.title,
-        "figure": experiment.figure,
-        "says": experiment.says,
-        "choices": experiment.choices,
-    }
+    words: dict[str, Any] = {name: getattr(experiment, name) for name in ("name", "title", "figure", "says", "choices")}
     keys, command = read_manifest(out, experiment.name)
     words["command"] = command
     files = {key: result_file(out, experiment.name, key) for key in keys}
@@ -87,7 +81,9 @@ def _chapter(out: Path, experiment: Experiment, skipped: bool) -> Chapter:
             for figure, svg in _drawn(out, section)
         ),
         tables=tuple(replace(table, sources=traced(table.sources)) for table in section.tables),
-        claims=tuple(replace(claim, sources=traced(claim.sources)) for claim in section.claims),
+        claims=tuple(
+            replace(claim, experiment=experiment.name, sources=traced(claim.sources)) for claim in section.claims
+        ),
         files=tuple(_described(result, _relative(experiment.name, key)) for key, result in results.items()),
     )
 

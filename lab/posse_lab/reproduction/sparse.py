@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue
-from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
-from posse_lab.reproduction.experiment import Experiment, Results, Run, Section, Simulated
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, decided_by, only_if
+from posse_lab.reproduction.experiment import Experiment, Results, Run, Section, Simulated, base_world
 from posse_lab.reproduction.lineup import EBM, lineup
 from posse_lab.reproduction.pieces import Curves, curve_figure, grid_table
 from posse_lab.reproduction.reading import Reading
@@ -36,13 +35,7 @@ def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  #
     return [
         Simulated(
             key=f"{jumps}-of-{n_features}",
-            world=SyntheticWorld(
-                n_tasks=settings.n_tasks,
-                n_arms=settings.n_arms,
-                n_features=n_features,
-                heterogeneity="sparse",
-                jumps=jumps,
-            ),
+            world=base_world(settings, n_features=n_features, heterogeneity="sparse", jumps=jumps),
             policies=lineup(scheduled=True),
             horizon=settings.horizon,
         )
@@ -84,7 +77,6 @@ def section(results: Results) -> Section:
             lowest(
                 "sparse-lowest",
                 "Both ebm methods have the lowest regret under sparse heterogeneity, where their model is wrong.",
-                "sparse",
                 places,
             ),
         ),
@@ -102,11 +94,8 @@ def against_rm_bandit(readings: list[Reading]) -> Claim:
     return Claim(
         id="sparse-beats-rmbandit",
         claim="Under sparse heterogeneity, which RMBandit assumes, both ebm methods still beat it.",
-        experiment="sparse",
         verdict=verdict,
-        value=comparison.ratio,
-        interval=comparison.ratio_interval,
-        seeds=comparison.seeds,
+        **decided_by(comparison),
         measure=f"regret of {comparison.first} over {comparison.second}{tuned.where}, the weakest pair; over "
         f"RMBandit with q = 50 it is {default.comparison.ratio:.2f}",
         sources=tuple(reading.source for reading in readings),

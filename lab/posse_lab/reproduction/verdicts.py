@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from posse.simulation import Comparison
-from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, decided_by, only_if
 from posse_lab.reproduction.lineup import DEFAULT_RIVALS, EBM, MATCHED_RIVALS, TUNED_RIVALS
 from posse_lab.reproduction.reading import Reading
 
@@ -84,7 +84,6 @@ def all_pairs(places: Sequence[Place], rivals: Sequence[str], methods: Sequence[
 def lowest(
     claim_id: str,
     claim: str,
-    experiment: str,
     places: Sequence[Place],
     *,
     column: str = "curve",
@@ -115,11 +114,8 @@ def lowest(
     return Claim(
         id=claim_id,
         claim=claim,
-        experiment=experiment,
         verdict=verdict,
-        value=comparison.ratio,
-        interval=comparison.ratio_interval,
-        seeds=comparison.seeds,
+        **decided_by(comparison),
         measure=f"regret of {comparison.first} over {comparison.second}" + f"{decisive.where}, the weakest pair",
         sources=tuple(dict.fromkeys(reading.source for reading, _ in places)),
     )

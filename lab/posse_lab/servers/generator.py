@@ -16,7 +16,7 @@ import random
 import re
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count
@@ -45,11 +45,6 @@ class LoadPlan:
         How many pairs are under way at once, for each service.
     seconds, warm : float
         For so long is counted, after so long is not.
-    rate : float or None
-        Pairs a second that arrive at random, however the service is doing: their latency includes waiting for a free
-        connection. None: a pair begins when another ends.
-    keys : bool
-        Whether decisions have idempotency keys, as those of ``posse.client`` have.
     seed : int
     """
 
@@ -61,8 +56,6 @@ class LoadPlan:
     connections: int = 16
     seconds: float = 60.0
     warm: float = 2.0
-    rate: float | None = None
-    keys: bool = True
     seed: int = 0
 
 
@@ -92,8 +85,6 @@ class LoadResult:
         Rewards that the service said it took, those of the first seconds included.
     uncertain : int
         Rewards that were sent and not answered.
-    unserved : int
-        Pairs that had arrived and found no free connection until the end.
     processor_seconds : float
         That this process took.
     """
@@ -105,7 +96,6 @@ class LoadResult:
     errors: dict[str, int]
     acknowledged: int
     uncertain: int
-    unserved: int
     processor_seconds: float
 
 
@@ -182,7 +172,7 @@ class Tally:
         self.acknowledged += 1
         self.pairs += self.begin <= now < self.end
 
-    def result(self, unserved: int, processor_seconds: float) -> LoadResult:
+    def result(self, processor_seconds: float) -> LoadResult:
         """Return everything."""
         return LoadResult(
             pairs=self.pairs,
@@ -192,7 +182,6 @@ class Tally:
             errors=dict(self.errors),
             acknowledged=self.acknowledged,
             uncertain=self.uncertain,
-            unserved=unserved,
             processor_seconds=processor_seconds,
         )
 
@@ -266,14 +255,13 @@ class LoadWorker:
                 self._connections[place] = made
 
     def begin(self, since: float) -> None:
-        """Begin a pair that arrived at a time."""
+        """Begin a pair."""
         number = next(self._load.numbers)
         ports = len(self._connections)
         # All combinations of where the decision is made and where its reward is given take turns.
         self._place = number // ports % ports
         request, self._rewards = self._load.requests[number % len(self._load.requests)]
-        if self._load.plan.keys:
-            request = request.replace(b"KEYKEYKEYKEY", b"%012d" % number, 1)
+        request = request.replace(b"KEYKEYKEYKEY", b"%012d" % number, 1)
         self.rewarding = False
         self._send(number % ports, request, since)
 
@@ -344,8 +332,6 @@ class Load:
         self.numbers = count()
         self.requests, self.reward_head = prepared(plan)
         self.tally = Tally(0.0, 0.0)
-        self._waiting: deque[float] = deque()
-        self._free: list[LoadWorker] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> LoadResult:
@@ -355,41 +341,32 @@ class Load:
         started, processor = time.perf_counter(), time.process_time()
         self.tally = Tally(started + self.plan.warm, started + self.plan.warm + self.plan.seconds)
         gc.freeze()
-        if self.plan.rate is None:
-            for lane in lanes:
-                lane.begin(time.perf_counter())
-        else:
-            self._free = list(lanes)
-            self._keep(self._arrive(self.plan.rate, random.Random(self.plan.seed)))
+        for lane in lanes:
+            lane.begin(time.perf_counter())
         while (now := time.perf_counter()) < self.tally.end or (
             any(lane.busy for lane in lanes) and now < self.tally.end + PATIENCE
         ):
             for lane in lanes:
                 lane.check(now)
             await asyncio.sleep(0.5 if now < self.tally.end - 0.5 else 0.02)
-        unserved = len(self._waiting)
         # What is still under way has had all the patience there is.
         for lane in lanes:
             self.tally.uncertain += lane.busy and lane.rewarding
             lane.close()
         for task in self._tasks:
             task.cancel()
-        return self.tally.result(unserved, time.process_time() - processor)
+        return self.tally.result(time.process_time() - processor)
 
     def free(self, lane: LoadWorker, now: float) -> None:
-        """Give a lane that is done its next pair, or let it wait for one."""
-        if now >= self.tally.end:
-            return
-        if self.plan.rate is None:
+        """Give a lane that is done its next pair."""
+        if now < self.tally.end:
             lane.begin(now)
-        elif self._waiting:
-            lane.begin(self._waiting.popleft())
-        else:
-            self._free.append(lane)
 
     def reconnect(self, lane: LoadWorker) -> None:
         """Connect a lane again, then let it go on."""
-        self._keep(self._reconnect(lane))
+        task = asyncio.get_running_loop().create_task(self._reconnect(lane))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _reconnect(self, lane: LoadWorker) -> None:
         while time.perf_counter() < self.tally.end:
@@ -401,23 +378,6 @@ class Load:
             self.free(lane, time.perf_counter())
             return
 
-    async def _arrive(self, rate: float, rng: random.Random) -> None:
-        due = time.perf_counter()
-        while due < self.tally.end:
-            now = time.perf_counter()
-            while due <= now:
-                if self._free:
-                    self._free.pop().begin(due)
-                else:
-                    self._waiting.append(due)
-                due += rng.expovariate(rate)
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-
-    def _keep(self, coroutine: Any) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 def prepared(plan: LoadPlan) -> tuple[list[tuple[bytes, list[bytes]]], bytes]:
     """Return requests for decisions, each with the tails of the rewards of all arms, and the head of a reward."""
@@ -425,8 +385,7 @@ def prepared(plan: LoadPlan) -> tuple[list[tuple[bytes, list[bytes]]], bytes]:
     rng = random.Random(plan.seed + 1)
     common = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n"
     head = f"POST /v1/fleets/{plan.fleet}/decisions HTTP/1.1\r\n".encode() + common
-    if plan.keys:
-        head += f"Idempotency-Key: {rng.getrandbits(64):x}-KEYKEYKEYKEY\r\n".encode()
+    head += f"Idempotency-Key: {rng.getrandbits(64):x}-KEYKEYKEYKEY\r\n".encode()  # as posse.client has them
     requests = []
     for _ in range(PREPARED):
         question, rewards = questions.draw(rng.randrange(plan.n_tasks))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from posse.checks import number, real_array, whole_number
-from posse.errors import InvalidValue, NotPositiveDefinite, ShapeError
+from posse.checks import real_array
+from posse.errors import InvalidValue, NotPositiveDefinite
 
 if TYPE_CHECKING:
     from posse.model import Prior
@@ -63,20 +63,6 @@ class Constants:
     context_bound: float
     prior_distance: float | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("n_tasks", "n_arms", "n_features"):
-            object.__setattr__(self, name, whole_number(getattr(self, name), name, at_least=1))
-        for name in ("noise_sd", "shared_precision", "precision_max", "precision_min", "context_bound"):
-            object.__setattr__(self, name, number(getattr(self, name), name, above=0))
-        object.__setattr__(self, "coefficient_bound", number(self.coefficient_bound, "coefficient_bound", at_least=0))
-        if self.prior_distance is not None:
-            object.__setattr__(self, "prior_distance", number(self.prior_distance, "prior_distance", at_least=0))
-        if self.precision_min > self.precision_max:
-            raise InvalidValue(
-                "precision_min must not exceed precision_max, but "
-                f"{self.precision_min:g} and {self.precision_max:g} came"
-            )
-
     @classmethod
     def of(cls, prior: Prior, coefficients: ArrayLike, contexts: ArrayLike) -> Self:
         r"""Read the constants off a drawn world.
@@ -100,10 +86,8 @@ class Constants:
         >>> constants.coefficient_bound, constants.context_bound
         (5.0, 2.0)
         """
-        beta = _checked_coefficients(coefficients, prior)
+        beta = real_array(coefficients, "coefficients")
         X = real_array(contexts, "contexts")
-        if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] != prior.n_features:
-            raise ShapeError(f"contexts must have shape (steps, {prior.n_features}), but its shape is {X.shape}")
         return cls(
             n_tasks=beta.shape[1],
             n_arms=prior.n_arms,
@@ -205,7 +189,7 @@ def prior_distance(prior: Prior, coefficients: ArrayLike) -> Array:
     >>> prior_distance(Prior(covariance=[[[2.0]]], noise_variance=1.0, shared_precision=1.0), [[[1.0], [3.0]]]) ** 2
     array([3.])
     """
-    beta = _checked_coefficients(coefficients, prior)
+    beta = real_array(coefficients, "coefficients")
     _eigenvalues(prior)
     mean = beta.mean(axis=1)
     away = beta - mean[:, None]
@@ -214,15 +198,6 @@ def prior_distance(prior: Prior, coefficients: ArrayLike) -> Array:
     mean = mean - prior.shared_location
     shift = np.einsum("ka,ka->k", mean, np.linalg.solve(vague, mean[..., None])[..., 0])
     return np.asarray(np.sqrt(spread + shift), dtype=np.float64)
-
-
-def _checked_coefficients(coefficients: ArrayLike, prior: Prior) -> Array:
-    beta = real_array(coefficients, "coefficients")
-    if beta.ndim != 3 or beta.shape[1] == 0 or (beta.shape[0], beta.shape[2]) != (prior.n_arms, prior.n_features):
-        raise ShapeError(
-            f"coefficients must have shape ({prior.n_arms}, tasks, {prior.n_features}), but its shape is {beta.shape}"
-        )
-    return beta
 
 
 def _eigenvalues(prior: Prior) -> Array:

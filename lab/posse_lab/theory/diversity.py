@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from posse.checks import one_of, whole_number
-
-if TYPE_CHECKING:
-    pass
+from posse.checks import one_of
 
 LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
 """The context laws of :class:`posse.SyntheticWorld`."""
 
 
-def covariate_diversity(law: str, n_features: int) -> float:
+def covariate_diversity(law: str) -> float:
     r"""Return the diversity of a law of contexts, exactly.
 
     Bastani, Bayati and Khosravi call contexts diverse if, whichever half of them an arm gets to see, it sees every
@@ -27,7 +22,6 @@ def covariate_diversity(law: str, n_features: int) -> float:
     Parameters
     ----------
     law : {"mixed-gaussian", "uniform", "intercept", "one-hot"}
-    n_features : int
 
     Returns
     -------
@@ -38,9 +32,8 @@ def covariate_diversity(law: str, n_features: int) -> float:
 
     Examples
     --------
-    >>> covariate_diversity("mixed-gaussian", 3), covariate_diversity("one-hot", 3)
+    >>> covariate_diversity("mixed-gaussian"), covariate_diversity("one-hot")
     (1.0, 0.0)
     """
-    whole_number(n_features, "n_features", at_least=1)
     one_of(law, "law", LAWS)
     return {"mixed-gaussian": 1.0, "uniform": 1.0 / 6.0}.get(law, 0.0)

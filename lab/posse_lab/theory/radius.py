@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from posse.checks import number, one_of, real_array, whole_number
-from posse.errors import InvalidValue, ShapeError
+from posse.checks import real_array
 from posse.model import posterior
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     from posse_lab.theory.constants import Constants
 
 Form: TypeAlias = Literal["printed", "repaired", "corrected"]
-FORMS = ("printed", "repaired", "corrected")
-NORMS = ("posterior", "own")
+FORMS: tuple[Form, ...] = ("printed", "repaired", "corrected")
 
 
 def radius(
@@ -71,10 +69,6 @@ def radius(
     >>> [round(radius(world, 2_000, 0.01, form)) for form in ("printed", "repaired", "corrected")]
     [532, 547, 36]
     """
-    step = whole_number(step, "step", at_least=1)
-    delta = probability(delta, "delta")
-    one_of(form, "form", FORMS)
-    one_of(norm, "norm", NORMS)
     sd = constants.noise_sd
     if form == "corrected":
         reach = _self_normalised(information_bound(constants, step), constants.bias, delta)
@@ -107,8 +101,7 @@ def bayes_radius(n_features: int, delta: float) -> float:
     """
     from scipy.special import gammainccinv
 
-    n_features = whole_number(n_features, "n_features", at_least=1)
-    return math.sqrt(2.0 * float(gammainccinv(n_features / 2.0, probability(delta, "delta"))))
+    return math.sqrt(2.0 * float(gammainccinv(n_features / 2.0, delta)))
 
 
 def information_bound(constants: Constants, step: int) -> float:
@@ -118,7 +111,6 @@ def information_bound(constants: Constants, step: int) -> float:
 
     a bound on :func:`information` whatever the contexts and however the rewards fall on the tasks.
     """
-    step = whole_number(step, "step", at_least=1)
     n_tasks, d = constants.n_tasks, constants.n_features
     own = n_tasks * math.log1p(constants.c_2 * step / n_tasks)
     return d * (own + math.log1p(constants.c_4 * n_tasks))
@@ -171,27 +163,13 @@ def standardised_errors(post: Posterior, coefficients: ArrayLike, context: Array
     (array([[1.]]), array([[1.4142]]))
     """
     beta = real_array(coefficients, "coefficients")
-    if beta.shape != post.mean.shape:
-        raise ShapeError(f"coefficients must have shape {post.mean.shape}, but its shape is {beta.shape}")
     away = post.mean - beta
     if context is None:
         return np.asarray(
             np.linalg.norm(np.linalg.solve(np.linalg.cholesky(post.covariance), away[..., None]), axis=(2, 3))
         )
     x = real_array(context, "context")
-    if x.shape != beta.shape[2:]:
-        raise ShapeError(f"context must have {beta.shape[2]} features, but its shape is {x.shape}")
-    if not x.any():
-        raise InvalidValue("context must not be all zeros: its reward is known without error")
     return np.asarray(np.abs(away @ x) / np.sqrt(np.einsum("knab,a,b->kn", post.covariance, x, x)))
-
-
-def probability(value: float, name: str) -> float:
-    """Return ``value`` as a float strictly between 0 and 1."""
-    result = number(value, name, above=0)
-    if result >= 1:
-        raise InvalidValue(f"{name} must be less than 1, but {result:g} came")
-    return result
 
 
 def _self_normalised(said: float, distance: float, delta: float) -> float:

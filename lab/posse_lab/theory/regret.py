@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from posse.checks import one_of, whole_number
-from posse.errors import InvalidValue
-from posse_lab.theory.radius import FORMS, Form, bayes_radius, probability, radius
+from posse.checks import real_array
+from posse_lab.theory.radius import Form, bayes_radius, radius
 from posse_lab.theory.variance import (
-    checked_arrivals,
     variance_bound_joint,
     variance_bound_own,
     variance_bound_shared,
@@ -27,7 +23,7 @@ SETTLING_STEPS = 10
 """Steps that the corrected Theorem 3 charges in full, so that its constant is 14 and not 200."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RegretBound:
     r"""A bound on cumulative regret, in parts.
 
@@ -62,19 +58,9 @@ class RegretBound:
     trivial: float
 
     @property
-    def estimation(self) -> float:
-        """The inflated radius."""
-        return self.inflation * self.radius
-
-    @property
-    def variance(self) -> float:
-        """The bound on the sum of posterior variances."""
-        return self.variance_own + self.variance_shared
-
-    @property
     def exploration(self) -> float:
         """What is paid for not knowing while estimates are within their radius."""
-        return self.estimation * math.sqrt(self.horizon * self.variance)
+        return self.inflation * self.radius * math.sqrt(self.horizon * (self.variance_own + self.variance_shared))
 
     @property
     def total(self) -> float:
@@ -129,27 +115,18 @@ def regret_bound_ucb(
     >>> round(regret_bound_ucb(world, 2_000, [200] * 10, delta=1e-5, form="printed").total)
     3795193
     """
-    horizon, arrivals, delta = _checked(constants, horizon, arrivals, delta, form)
+    n = real_array(arrivals, "arrivals")
     reach = radius(constants, horizon, delta, form)
     worst = constants.step_regret_bound
     first = min(constants.n_arms, horizon)
     if form == "corrected":
-        own, shared = _clipped(constants, arrivals, 2.0 * reach)
+        own, shared = _clipped(constants, n, 2.0 * reach)
         failure = worst * constants.n_arms * horizon * delta
     else:
-        own, shared = _lemmas(constants, arrivals)
+        own, shared = _lemmas(constants, n)
         failure = worst * constants.n_arms * constants.n_tasks * horizon * delta
-    return RegretBound(
-        form=form,
-        horizon=horizon,
-        radius=reach,
-        inflation=2.0,
-        variance_own=own,
-        variance_shared=shared,
-        forced=0.0 if form == "printed" else worst * first,
-        failure=failure,
-        trivial=worst * horizon,
-    )
+    forced = 0.0 if form == "printed" else worst * first
+    return RegretBound(form, horizon, reach, 2.0, own, shared, forced, failure, worst * horizon)
 
 
 def regret_bound_ts(
@@ -177,7 +154,7 @@ def regret_bound_ts(
     constants, horizon, arrivals, delta, form
         As in :func:`regret_bound_ucb`.
     """
-    horizon, arrivals, delta = _checked(constants, horizon, arrivals, delta, form)
+    n = real_array(arrivals, "arrivals")
     reach = radius(constants, horizon, delta, form)
     worst = constants.step_regret_bound
     n_pairs = constants.n_arms * constants.n_tasks
@@ -187,12 +164,12 @@ def regret_bound_ts(
         drawn = math.sqrt(2.0 * math.log(constants.n_arms * horizon**2)) + 1.0
         optimism = NormalDist().cdf(-1.0)
         inflation = (2.0 / (optimism - (settling + 1.0) ** -2) + 1.0) * drawn
-        own, shared = _clipped(constants, arrivals, drawn * reach)
+        own, shared = _clipped(constants, n, drawn * reach)
         forced = worst * min(settling, horizon)
         failure = worst * (constants.n_arms * horizon * delta + 1.0 / settling)
     else:
         inflation = printed_sampling_constant() * (math.sqrt(2.0 * d * math.log(d * horizon**2)) + 1.0)
-        own, shared = _lemmas(constants, arrivals)
+        own, shared = _lemmas(constants, n)
         if form == "printed":
             inflation *= 2.0
             forced = 0.0
@@ -200,17 +177,7 @@ def regret_bound_ts(
         else:
             forced = worst * min(max(constants.n_arms, 2), horizon)
             failure = worst * n_pairs * (horizon * delta + math.pi**2 / 6.0)
-    return RegretBound(
-        form=form,
-        horizon=horizon,
-        radius=reach,
-        inflation=inflation,
-        variance_own=own,
-        variance_shared=shared,
-        forced=forced,
-        failure=failure,
-        trivial=worst * horizon,
-    )
+    return RegretBound(form, horizon, reach, inflation, own, shared, forced, failure, worst * horizon)
 
 
 def bayes_regret_bound(constants: Constants, horizon: int, arrivals: ArrayLike, delta: float) -> RegretBound:
@@ -231,25 +198,18 @@ def bayes_regret_bound(constants: Constants, horizon: int, arrivals: ArrayLike, 
     constants, horizon, arrivals, delta
         As in :func:`regret_bound_ucb`; a good choice is ``delta = 1 / (n_arms * horizon)``.
     """
-    horizon, arrivals, delta = _checked(constants, horizon, arrivals, delta, "corrected")
+    n = real_array(arrivals, "arrivals")
     reach = bayes_radius(1, delta)
     normal = NormalDist()
     excess = normal.pdf(reach) - reach * normal.cdf(-reach)
     spread = constants.n_features * constants.context_bound
     largest = math.sqrt(spread * (1.0 / constants.precision_min + 1.0 / constants.shared_precision))
-    own, shared = min(variance_bound_joint(constants, arrivals), _lemmas(constants, arrivals, sharpened=True), key=sum)
+    own, shared = min(variance_bound_joint(constants, n), _lemmas(constants, n, sharpened=True), key=sum)
     n_arms = constants.n_arms
-    return RegretBound(
-        form="bayes",
-        horizon=horizon,
-        radius=reach,
-        inflation=1.0,
-        variance_own=own,
-        variance_shared=shared,
-        forced=largest * math.sqrt(2.0 * math.log(n_arms)) * min(n_arms, horizon),
-        failure=largest * excess * n_arms * horizon,
-        trivial=2.0 * largest * math.sqrt(2.0 * math.log(2.0 * n_arms)) * horizon,
-    )
+    forced = largest * math.sqrt(2.0 * math.log(n_arms)) * min(n_arms, horizon)
+    failure = largest * excess * n_arms * horizon
+    trivial = 2.0 * largest * math.sqrt(2.0 * math.log(2.0 * n_arms)) * horizon
+    return RegretBound("bayes", horizon, reach, 1.0, own, shared, forced, failure, trivial)
 
 
 def printed_sampling_constant() -> float:
@@ -279,14 +239,3 @@ def _clipped(constants: Constants, arrivals: Array, slope: float) -> tuple[float
     """Return the joint bound on variances, of which those count in part that cost more than a step can."""
     worst = constants.step_regret_bound
     return variance_bound_joint(constants, arrivals, (worst / slope) ** 2) if worst > 0 else (0.0, 0.0)
-
-
-def _checked(
-    constants: Constants, horizon: int, arrivals: ArrayLike, delta: float, form: str
-) -> tuple[int, Array, float]:
-    one_of(form, "form", FORMS)
-    horizon = whole_number(horizon, "horizon", at_least=1)
-    n = checked_arrivals(arrivals, constants)
-    if not np.isclose(n.sum(), horizon):
-        raise InvalidValue(f"arrivals must sum to the horizon {horizon}, but their sum is {n.sum():g}")
-    return horizon, n, probability(delta, "delta")

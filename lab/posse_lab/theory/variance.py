@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posse.checks import labels, number, one_of, real_array, whole_number
-from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
+from posse.checks import real_array
 
 if TYPE_CHECKING:
     from posse.model import Prior
-    from posse.types import Array, ArrayLike, IntArray
+    from posse.types import Array, ArrayLike
     from posse_lab.theory.constants import Constants
 
 
@@ -25,40 +24,14 @@ class VarianceSums:
 
     Parameters
     ----------
-    arms : ndarray of shape (horizon,)
-        The arm that was pulled.
     own : ndarray of shape (horizon,)
         The first term, what is unknown about the task if the shared mean were known.
     shared : ndarray of shape (horizon,)
         The second term, what is unknown about the shared mean.
-    information : ndarray of shape (horizon,)
-        :math:`\log(1 + x^\top C x / \sigma^2)`; its sum over an arm's steps is :func:`information` of its rewards.
     """
 
-    arms: IntArray
     own: Array
     shared: Array
-    information: Array
-
-    @property
-    def total(self) -> Array:
-        """Posterior variance of each step, shape (horizon,)."""
-        return self.own + self.shared
-
-    @property
-    def cumulative_own(self) -> Array:
-        """Running sum of the first term."""
-        return np.cumsum(self.own)
-
-    @property
-    def cumulative_shared(self) -> Array:
-        """Running sum of the second term."""
-        return np.cumsum(self.shared)
-
-    @property
-    def cumulative(self) -> Array:
-        """Running sum of the posterior variance."""
-        return np.cumsum(self.total)
 
 
 def variance_sums(prior: Prior, tasks: ArrayLike, arms: ArrayLike, contexts: ArrayLike, n_tasks: int) -> VarianceSums:
@@ -95,24 +68,14 @@ def variance_sums(prior: Prior, tasks: ArrayLike, arms: ArrayLike, contexts: Arr
     >>> sums.own.round(6), sums.shared.round(6)
     (array([2.      , 0.666667]), array([1.      , 0.083333]))
     """
-    n_tasks = whole_number(n_tasks, "n_tasks", at_least=1)
-    task = labels(tasks, "task", below=n_tasks, error=UnknownTask)
-    arm = labels(arms, "arm", below=prior.n_arms, error=UnknownArm)
     X = real_array(contexts, "contexts")
-    if X.ndim != 2 or X.shape[1] != prior.n_features:
-        raise ShapeError(f"contexts must have shape (steps, {prior.n_features}), but its shape is {X.shape}")
-    if not task.shape == arm.shape == X.shape[:1]:
-        raise ShapeError(
-            "tasks, arms and contexts must have equally many rows, but they have "
-            f"{task.shape[0]}, {arm.shape[0]} and {X.shape[0]}"
-        )
     d = prior.n_features
     noise = prior.noise_variance
     local = np.repeat((prior.covariance / noise[:, None, None])[:, None], n_tasks, axis=1)  # Ct
     leaning = np.tile(np.eye(d), (prior.n_arms, n_tasks, 1, 1))  # s2 Ct Sigma^-1
     shared_covariance = np.linalg.inv(prior.shared_precisions)  # Phi
     own, shared = np.empty(X.shape[0]), np.empty(X.shape[0])
-    for t, (j, k) in enumerate(zip(task.tolist(), arm.tolist(), strict=True)):
+    for t, (j, k) in enumerate(zip(np.asarray(tasks).tolist(), np.asarray(arms).tolist(), strict=True)):
         x, s2 = X[t], noise[k]
         C, H, phi = local[k, j], leaning[k, j], shared_covariance[k]
         v, h = C @ x, x @ H
@@ -122,7 +85,7 @@ def variance_sums(prior: Prior, tasks: ArrayLike, arms: ArrayLike, contexts: Arr
         C -= np.outer(v, v / q)
         H -= np.outer(v, h / q)
         phi -= np.outer(g, g / (s2 * q + r))
-    return VarianceSums(arms=arm, own=own, shared=shared, information=np.log1p((own + shared) / noise[arm]))
+    return VarianceSums(own=own, shared=shared)
 
 
 def variance_bound_own(constants: Constants, n_rewards: float) -> float:
@@ -136,7 +99,6 @@ def variance_bound_own(constants: Constants, n_rewards: float) -> float:
     n_rewards : float
         Rewards of this arm in this task, or more, such as the arrivals at the task.
     """
-    n_rewards = number(n_rewards, "n_rewards", at_least=0)
     return constants.c_1 * constants.n_features * math.log1p(constants.c_2 * n_rewards)
 
 
@@ -147,7 +109,6 @@ def variance_bound_shared(constants: Constants, form: Literal["printed", "sharpe
     is :math:`\lambda_1/\lambda_d`: the norm of :math:`\sigma^2 \tilde C \Sigma^{-1}` is at most
     :math:`\sqrt{\lambda_1/\lambda_d}`, where the proof multiplies the norms of its factors.
     """
-    one_of(form, "form", ("printed", "sharpened"))
     scale = constants.c_3
     if form == "sharpened":
         largest = constants.c_4 * constants.n_features * constants.context_bound / constants.precision_min
@@ -178,21 +139,11 @@ def variance_bound_joint(constants: Constants, arrivals: ArrayLike, clip: float 
     own, shared : float
         The two summands of the bracket, each times what stands before it.
     """
-    n = checked_arrivals(arrivals, constants)
+    n = real_array(arrivals, "arrivals")
     s2, d, K = constants.noise_sd**2, constants.n_features, constants.n_arms
     w = d * constants.context_bound / s2 * (1.0 / constants.precision_min + 1.0 / constants.shared_precision)
     if clip is not None:
-        w = min(w, number(clip, "clip", above=0) / s2)
+        w = min(w, clip / s2)
     scale = s2 * (w / math.log1p(w)) * K * d
     own = float(np.log1p(constants.c_2 * n / K).sum())
     return scale * own, scale * math.log1p(constants.c_4 * constants.n_tasks)
-
-
-def checked_arrivals(arrivals: ArrayLike, constants: Constants) -> Array:
-    """Return how often every task arrives, shape (n_tasks,)."""
-    n = real_array(arrivals, "arrivals")
-    if n.shape != (constants.n_tasks,):
-        raise ShapeError(f"arrivals must have shape ({constants.n_tasks},), but its shape is {n.shape}")
-    if (n < 0).any():
-        raise InvalidValue(f"arrivals must not be negative, but {n.min():g} came")
-    return n

@@ -14,9 +14,7 @@ from posse.model.posterior import posterior
 from posse.model.prior import Prior
 from posse.types import Array, BoolArray, IntArray, Settings
 from posse_lab.worlds.features import Components, Scaling, indicators, with_intercept
-from posse_lab.worlds.fitted import FittedWorld
-from posse_lab.worlds.offline import full_information
-from posse_lab.worlds.recorded import RecordedWorld
+from posse_lab.worlds.grouped import FittedWorld, RecordedWorld, full_information, recorded_world
 from posse_lab.worlds.rows import require_every_class, size_of_share
 
 if TYPE_CHECKING:
@@ -103,18 +101,10 @@ def recorded_activity(
     fitted offline, to the training rows, which are not met.
     """
     rows = _prepare(data, n_tasks, n_components, training_share, use_time)
-    contexts, rewards = with_intercept(rows.scores), indicators(rows.labels, len(data.classes))
-    first, met = rows.training, ~rows.training
-    stats = full_information(contexts[first], rows.tasks[first], rewards[first], n_tasks)
-    return RecordedWorld(
-        name=rows.name,
-        contexts=contexts[met],
-        tasks=rows.tasks[met],
-        rewards=rewards[met],
-        prior=estimate_prior(stats, method="evidence").prior,
-        checksum=data.sha256,
-        details={"intercept": True, "prior": "evidence, fitted offline to the training rows", **rows.details},
-    )
+    return recorded_world(
+        rows.name, with_intercept(rows.scores), rows.tasks, indicators(rows.labels, len(data.classes)),
+        fit=rows.training, met=~rows.training, n_tasks=n_tasks, checksum=data.sha256, details=rows.details,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

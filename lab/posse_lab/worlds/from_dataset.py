@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.checks import number, real_array, whole_number
+from posse.checks import number, whole_number
 from posse.environments.base import Draw
 from posse.errors import InvalidValue, ShapeError
 from posse.kernels.linalg import invert
-from posse.types import Array, Settings
+from posse.types import Array, BoolArray, Settings
 from posse_lab.worlds.features import Scaling, indicators
 from posse_lab.worlds.population import draw_from_population
 from posse_lab.worlds.rows import not_among, require_every_class, size_of_share
-from posse_lab.worlds.tables import fingerprint
+from posse_lab.worlds.tables import checked_table, fingerprint, rows_to_meet
 
 if TYPE_CHECKING:
     from posse_lab.datasets import Letter, Sarcos
@@ -32,7 +32,7 @@ class RegressionWorld:
 
     with :math:`o_k`, :math:`V_k` and :math:`s_k` the coefficients, their sampling covariance and the residual standard
     deviation of arm k's ordinary least squares, after features and targets were standardised. One of the
-    :class:`~posse.environments.PopulationWorld` kind, with a regression for a population.
+    :class:`~posse_lab.worlds.PopulationWorld` kind, with a regression for a population.
 
     Parameters
     ----------
@@ -83,33 +83,21 @@ class RegressionWorld:
     def __post_init__(self) -> None:
         whole_number(self.n_tasks, "n_tasks", at_least=1)
         number(self.heterogeneity, "heterogeneity", at_least=0)
-        features, targets = real_array(self.features, "features"), real_array(self.targets, "targets")
-        if features.ndim != 2 or targets.ndim != 2 or features.shape[0] != targets.shape[0]:
-            raise ShapeError(
-                "features and targets must be tables with the same number of rows, but their shapes are "
-                f"{features.shape} and {targets.shape}"
-            )
-        if features.shape[1] == 0 or targets.shape[1] == 0:
-            raise ShapeError(
-                f"features and targets need a column each, but their shapes are {features.shape} and {targets.shape}"
-            )
+        features, targets = checked_table(self.features, "features"), checked_table(self.targets, "targets")
+        if len(features) != len(targets):
+            raise ShapeError(f"expected targets to have {len(features)} rows as features has, got {len(targets)}")
         scaling = Scaling.of(features, "feature")
         rows = scaling.apply(features)
         responses = standardised(targets, "target") if self.scale_targets else targets - targets.mean(axis=0)
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "targets", targets)
-        object.__setattr__(self, "_contexts", rows if self.contexts is None else scaling.apply(self._rows_to_meet()))
-        object.__setattr__(self, "_fit", regress(rows, responses))
-
-    def _rows_to_meet(self) -> Array:
-        contexts = real_array(self.contexts, "contexts")  # type: ignore[arg-type]  # not None where it is asked
-        if contexts.ndim != 2 or contexts.shape[1] != self.n_features or contexts.shape[0] == 0:
+        contexts = None if self.contexts is None else checked_table(self.contexts, "contexts")
+        if contexts is not None and contexts.shape[1] != features.shape[1]:
             raise ShapeError(
-                f"expected contexts to be a table with the {self.n_features} columns of features, got shape "
-                f"{contexts.shape}"
+                f"expected contexts to have {features.shape[1]} columns as features has, got {contexts.shape[1]}"
             )
-        object.__setattr__(self, "contexts", contexts)
-        return contexts
+        met = rows if contexts is None else scaling.apply(contexts)
+        checked = {"features": features, "targets": targets, "contexts": contexts, "_contexts": met}
+        for name, value in {**checked, "_fit": regress(rows, responses)}.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_sarcos(
@@ -127,19 +115,7 @@ class RegressionWorld:
             What is met: the training file, in the paper. Movements that ``data`` has too are left out. Default:
             ``data``.
         """
-        met, details = None, {}
-        if contexts is not None:
-            met = contexts.X[not_among(contexts.X, data.X)]
-            if not len(met):
-                raise InvalidValue(
-                    f"every row of sarcos {contexts.part} is in sarcos {data.part} too, so none is left to meet; pass "
-                    "another file as contexts"
-                )
-            details = {
-                "fit_rows": f"sarcos {data.part}",
-                "met_rows": f"sarcos {contexts.part} without the rows of sarcos {data.part}",
-                "met_sha256": contexts.sha256,
-            }
+        met, details = (None, {}) if contexts is None else other_rows(data, contexts)
         return cls(
             name=f"sarcos {data.part}",
             features=data.X,
@@ -147,7 +123,7 @@ class RegressionWorld:
             n_tasks=n_tasks,
             heterogeneity=heterogeneity,
             checksum=data.sha256,
-            contexts=met,
+            contexts=None if met is None else contexts.X[met],  # type: ignore[union-attr]  # both or neither
             details=details,
         )
 
@@ -207,14 +183,12 @@ class RegressionWorld:
     def draw(self, seed: int, horizon: int) -> Draw:
         """Return the world of this seed, with ``horizon`` steps."""
         return draw_from_population(
-            name=self.name,
-            contexts=self._contexts,
+            self._contexts[rows_to_meet(self.name, self.n_rows, seed, horizon)],
             centres=self._fit.coefficients,
             covariance=self.heterogeneity * self._fit.variances,
             noise_variance=self._fit.noise_variance,
             n_tasks=self.n_tasks,
             seed=seed,
-            horizon=horizon,
         )
 
     def settings(self) -> Settings:
@@ -233,6 +207,18 @@ class RegressionWorld:
         if self.contexts is not None:
             plain["n_fit_rows"] = int(self.features.shape[0])
         return plain | self.details
+
+
+def other_rows(data: Sarcos, contexts: Sarcos) -> tuple[BoolArray, Settings]:
+    """Return which rows of a file another one does not have, and what result files say about them."""
+    new = not_among(contexts.X, data.X)
+    if not new.any():
+        raise InvalidValue(
+            f"every row of sarcos {contexts.part} is in sarcos {data.part} too, so none is left to meet; pass another "
+            "file as contexts"
+        )
+    met = f"sarcos {contexts.part} without the rows of sarcos {data.part}"
+    return new, {"fit_rows": f"sarcos {data.part}", "met_rows": met, "met_sha256": contexts.sha256}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

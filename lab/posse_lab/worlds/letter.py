@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posse.model.estimation import estimate_prior
+import numpy as np
+
 from posse_lab.worlds.cells import Cells
 from posse_lab.worlds.features import Scaling, indicators, with_intercept
-from posse_lab.worlds.offline import full_information
-from posse_lab.worlds.recorded import RecordedWorld
+from posse_lab.worlds.grouped import RecordedWorld, recorded_world
 from posse_lab.worlds.rows import require_every_class, size_of_share
 
 if TYPE_CHECKING:
@@ -38,22 +38,11 @@ def recorded_letter(data: Letter, *, n_tasks: int = 16, training_share: float = 
     cells = Cells.of(data.X[:size, BOX], n_tasks)
     tasks = cells.assign(data.X[:, BOX])
     contexts = with_intercept(Scaling.of(data.X[:size], "feature").apply(data.X))
-    rewards = indicators(data.labels, len(data.classes))
-    stats = full_information(contexts[:size], tasks[:size], rewards[:size], n_tasks)
-    return RecordedWorld(
-        name="letter",
-        contexts=contexts[size:],
-        tasks=tasks[size:],
-        rewards=rewards[size:],
-        prior=estimate_prior(stats, method="evidence").prior,
-        checksum=data.sha256,
+    return recorded_world(
+        "letter", contexts, tasks, indicators(data.labels, len(data.classes)),
+        fit=np.arange(size), met=np.arange(size, len(contexts)), n_tasks=n_tasks, checksum=data.sha256,
         details={
-            "tasks": "cells of x-box, y-box, width and high",
-            "training_share": training_share,
-            "fit_rows": f"the first {size}",
-            "met_rows": "the others",
-            "n_fit_rows": size,
-            "intercept": True,
-            "prior": "evidence, fitted offline to the training rows",
+            "tasks": "cells of x-box, y-box, width and high", "training_share": training_share,
+            "fit_rows": f"the first {size}", "met_rows": "the others", "n_fit_rows": size,
         },
-    )
+    )  # fmt: skip

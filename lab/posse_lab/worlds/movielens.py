@@ -8,13 +8,11 @@ import numpy as np
 
 from posse.checks import whole_number
 from posse.errors import InvalidValue, MissingDependency
-from posse.model.estimation import estimate_prior
 from posse.types import Array, BoolArray, IntArray
-from posse_lab.worlds.factorisation import factorise
+from posse_lab.worlds.factorisation import PENALTY, ROUNDS, factorise
 from posse_lab.worlds.features import Scaling, with_intercept
-from posse_lab.worlds.offline import full_information
+from posse_lab.worlds.grouped import RecordedWorld, recorded_world
 from posse_lab.worlds.population import PopulationWorld
-from posse_lab.worlds.recorded import RecordedWorld
 from posse_lab.worlds.rows import checked_share, split_at_random
 
 if TYPE_CHECKING:
@@ -30,8 +28,6 @@ def population_from_movielens(
     n_arms: int = 10,
     n_tasks: int = 10,
     heterogeneity: float = 1.0,
-    penalty: float = 8.0,
-    n_iterations: int = 20,
 ) -> PopulationWorld:
     r"""Return the paper's world: clusters of films are the arms' populations, users' factors are the contexts.
 
@@ -46,8 +42,6 @@ def population_from_movielens(
     n_tasks : int
     heterogeneity : float
         What the covariances are multiplied by.
-    penalty, n_iterations : float, int
-        Of :func:`~posse_lab.worlds.factorisation.factorise`.
 
     Notes
     -----
@@ -65,8 +59,6 @@ def population_from_movielens(
         data.ratings - level[data.users],
         shape=(len(data.user_ids), n_movies),
         n_factors=n_factors,
-        penalty=penalty,
-        n_iterations=n_iterations,
     )
     centres, covariance = _mixture(factors.columns, n_arms)
     return PopulationWorld(
@@ -82,8 +74,8 @@ def population_from_movielens(
             "n_ratings": int(data.ratings.size),
             "n_movies": n_movies,
             "centred_by": "user",
-            "penalty": penalty,
-            "n_iterations": n_iterations,
+            "penalty": PENALTY,
+            "n_iterations": ROUNDS,
         },
     )
 
@@ -96,8 +88,6 @@ def recorded_movielens(
     n_groups: int = 10,
     training_share: float = 0.3,
     prior_share: float = 0.2,
-    penalty: float = 8.0,
-    n_iterations: int = 20,
     split_seed: int = 0,
 ) -> RecordedWorld:
     """Return the world in which an arm is a genre and pays a rating that this user really gave to a film of it.
@@ -116,8 +106,6 @@ def recorded_movielens(
         Share of every user's ratings, chosen at random once, that the factors come from. No reward is among them.
     prior_share : float
         Share of the users, chosen at random once, that the prior is fitted to offline. They are not met.
-    penalty, n_iterations : float, int
-        Of :func:`~posse_lab.worlds.factorisation.factorise`.
     split_seed : int
         Chooses training ratings, rewards and users.
 
@@ -139,8 +127,6 @@ def recorded_movielens(
         data.ratings[first] - level,
         shape=(n_users, len(data.movie_ids)),
         n_factors=n_factors,
-        penalty=penalty,
-        n_iterations=n_iterations,
     )
     genres = _largest_genres(data, n_arms)
     rewards, expected = _ratings_by_genre(data, ~first, genres, split_seed)
@@ -154,15 +140,9 @@ def recorded_movielens(
     known, met = complete[chosen], complete[others]
     contexts = with_intercept(Scaling.of(factors.rows[known], "factor").apply(factors.rows))
     tasks, n_tasks, kind = _groups(data, n_groups)
-    stats = full_information(contexts[known], tasks[known], rewards[known] - level, n_tasks)
-    return RecordedWorld(
-        name=f"movielens {data.size}",
-        contexts=contexts[met],
-        tasks=tasks[met],
-        rewards=rewards[met] - level,
-        expected=expected[met] - level,
-        prior=estimate_prior(stats, method="evidence").prior,
-        checksum=data.sha256,
+    return recorded_world(
+        f"movielens {data.size}", contexts, tasks, rewards - level, expected=expected - level, fit=known, met=met,
+        n_tasks=n_tasks, checksum=data.sha256,
         details={
             "tasks": kind,
             "genres": [data.genres[genre] for genre in genres],
@@ -172,13 +152,12 @@ def recorded_movielens(
             "met_rows": "the other users who have them",
             "n_fit_rows": int(known.size),
             "centred_by": "all training ratings",
-            "penalty": penalty,
-            "n_iterations": n_iterations,
+            "penalty": PENALTY,
+            "n_iterations": ROUNDS,
             "split_seed": split_seed,
-            "intercept": True,
             "prior": "evidence, fitted offline to users that are not met",
         },
-    )
+    )  # fmt: skip
 
 
 def training_part(users: IntArray, share: float, seed: int) -> BoolArray:

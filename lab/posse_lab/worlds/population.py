@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,12 +14,11 @@ from posse.environments.drawing import arriving_tasks, correlated, expected_rewa
 from posse.errors import InvalidValue, ShapeError
 from posse.model.prior import Prior
 from posse.types import Array, Settings
-from posse_lab.worlds.rows import rows_to_meet
-from posse_lab.worlds.tables import checked_noise_sd, checked_table, fingerprint
+from posse_lab.worlds.tables import TableWorld, checked_noise_sd, checked_table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PopulationWorld:
+class PopulationWorld(TableWorld):
     r"""Tasks from a given population, contexts from a given pool.
 
     .. math:: \beta_{kj} \sim \mathcal N(o_k, h\, \Sigma_k), \qquad y = x^\top \beta_{kj} + \mathcal N(0, s_k^2)
@@ -59,15 +59,13 @@ class PopulationWorld:
     ((1, 3, 2), [[[0.1, 0.0], [0.0, 0.4]]])
     """
 
-    name: str
-    contexts: Array
+    kind: ClassVar[str] = "population"
+    made_of: ClassVar[tuple[str, ...]] = ("contexts", "centres", "covariance", "noise_sd")
     centres: Array
     covariance: Array
     noise_sd: Array
     n_tasks: int = 10
     heterogeneity: float = 1.0
-    checksum: str | None = None
-    details: Settings = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         whole_number(self.n_tasks, "n_tasks", at_least=1)
@@ -86,80 +84,43 @@ class PopulationWorld:
             covariance = checked_covariance(covariance, "covariance")
         elif (covariance < 0).any():
             raise InvalidValue(f"expected covariance to have variances of at least 0, got {covariance.min():g}")
-        object.__setattr__(self, "contexts", contexts)
-        object.__setattr__(self, "centres", centres)
-        object.__setattr__(self, "covariance", covariance)
-        object.__setattr__(self, "noise_sd", checked_noise_sd(self.noise_sd, n_arms))
+        noise_sd = checked_noise_sd(self.noise_sd, n_arms)
+        self._set(contexts=contexts, centres=centres, covariance=covariance, noise_sd=noise_sd)
 
     @property
     def n_arms(self) -> int:
         """Number of arms."""
         return int(self.centres.shape[0])
 
-    @property
-    def n_features(self) -> int:
-        """Number of features of a context."""
-        return int(self.centres.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the pool, the longest horizon."""
-        return int(self.contexts.shape[0])
-
     def draw(self, seed: int, horizon: int) -> Draw:
         """Return the world of this seed, with ``horizon`` steps."""
         return draw_from_population(
-            name=self.name,
-            contexts=self.contexts,
+            self.contexts[self.rows_to_meet(seed, horizon)],
             centres=self.centres,
             covariance=self.heterogeneity * self.covariance,
             noise_variance=self.noise_sd**2,
             n_tasks=self.n_tasks,
             seed=seed,
-            horizon=horizon,
         )
 
-    def settings(self) -> Settings:
-        """Return every setting as a plain value; the data by name, size and checksum."""
-        return {
-            "world": "population",
-            "data": self.name,
-            "sha256": self.checksum or fingerprint(self.contexts, self.centres, self.covariance, self.noise_sd),
-            "n_rows": self.n_rows,
-            "n_tasks": self.n_tasks,
-            "n_arms": self.n_arms,
-            "n_features": self.n_features,
-            "heterogeneity": self.heterogeneity,
-            **self.details,
-        }
+    def _choices(self) -> Settings:
+        return {"heterogeneity": self.heterogeneity}
 
 
 def draw_from_population(
-    *,
-    name: str,
-    contexts: Array,
-    centres: Array,
-    covariance: Array,
-    noise_variance: Array,
-    n_tasks: int,
-    seed: int,
-    horizon: int,
+    met: Array, *, centres: Array, covariance: Array, noise_variance: Array, n_tasks: int, seed: int
 ) -> Draw:
-    """Draw tasks around ``centres`` (K, d) with ``covariance`` (K, d, d), or (K, d) for diagonals.
+    """Draw tasks around ``centres`` (K, d) with ``covariance`` (K, d, d), or (K, d) for diagonals, for given contexts.
 
     Sums are elementwise, never through BLAS: a seed gives the same bits on every machine.
     """
-    seed = whole_number(seed, "seed", at_least=0)
-    horizon = whole_number(horizon, "horizon", at_least=1)
-    rows = rows_to_meet(name, contexts.shape[0], seed, horizon)
-    n_arms, d = centres.shape
+    (n_arms, d), horizon = centres.shape, len(met)
     standard = stream(seed, TRUTH).standard_normal((n_arms, n_tasks, d))
     diagonal = covariance.ndim == 2
     deviations = np.sqrt(covariance)[:, None, :] * standard if diagonal else correlated(standard, covariance)
     coefficients = centres[:, None, :] + deviations
     probabilities = np.full(n_tasks, 1.0 / n_tasks)
     tasks = arriving_tasks(probabilities, seed, horizon)
-    met = contexts[rows]
     expected = expected_rewards(met, coefficients[:, tasks])
     noise = stream(seed, NOISE).standard_normal(horizon)[:, None]
     prior = Prior(

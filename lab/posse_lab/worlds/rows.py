@@ -7,19 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from posse.checks import number, whole_number
-from posse.environments.base import CONTEXTS, stream
 from posse.errors import InvalidValue
 from posse.types import Array, BoolArray, IntArray
-
-
-def rows_to_meet(name: str, n_rows: int, seed: int, horizon: int) -> IntArray:
-    """Return the rows that a run of this seed meets, in their order; each comes at most once."""
-    if horizon > n_rows:
-        raise InvalidValue(
-            f"expected horizon to be at most {n_rows}, the rows of {name!r}, since no context comes twice, got "
-            f"{horizon}"
-        )
-    return stream(seed, CONTEXTS).permutation(n_rows)[:horizon]
 
 
 def checked_share(value: float, name: str) -> float:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.errors import InvalidValue
-from posse.model.estimation import estimate_prior
 from posse.types import Settings
 from posse_lab.worlds.cells import Cells
 from posse_lab.worlds.features import Scaling, with_intercept
-from posse_lab.worlds.offline import full_information
-from posse_lab.worlds.recorded import RecordedWorld
-from posse_lab.worlds.rows import not_among, split_at_random
+from posse_lab.worlds.from_dataset import other_rows
+from posse_lab.worlds.grouped import RecordedWorld, recorded_world
+from posse_lab.worlds.rows import split_at_random
 
 if TYPE_CHECKING:
     from posse_lab.datasets import Sarcos
@@ -49,46 +47,19 @@ def recorded_sarcos(
     -----
     Contexts are an intercept and the features, standardised. The prior is fitted offline.
     """
-    details: Settings
     if contexts is None:
-        fit, met = split_at_random(len(data.X), training_share, "training_share", split_seed)
-        X, y = (data.X[fit], data.X[met]), (data.y[fit], data.y[met])
-        details = {
-            "fit_rows": "chosen at random",
-            "met_rows": "the others",
-            "training_share": training_share,
-            "split_seed": split_seed,
-        }
+        X, y = data.X, data.y
+        fit, met = split_at_random(len(X), training_share, "training_share", split_seed)
+        details: Settings = {"fit_rows": "chosen at random", "met_rows": "the others"}
+        details |= {"training_share": training_share, "split_seed": split_seed}
     else:
-        new = not_among(contexts.X, data.X)
-        if not new.any():
-            raise InvalidValue(
-                f"every row of sarcos {contexts.part} is in sarcos {data.part} too, so none is left to meet; pass "
-                "another file as contexts"
-            )
-        X, y = (data.X, contexts.X[new]), (data.y, contexts.y[new])
-        details = {
-            "fit_rows": f"sarcos {data.part}",
-            "met_rows": f"sarcos {contexts.part} without the rows of sarcos {data.part}",
-            "met_sha256": contexts.sha256,
-        }
-    cells = Cells.of(X[0][:, POSITIONS], n_tasks)
-    tasks = [cells.assign(rows[:, POSITIONS]) for rows in X]
-    scaling, torque = Scaling.of(X[0], "feature"), Scaling.of(y[0], "torque")
-    features = [with_intercept(scaling.apply(rows)) for rows in X]
-    stats = full_information(features[0], tasks[0], torque.apply(y[0]), n_tasks)
-    return RecordedWorld(
-        name=f"sarcos {data.part}",
-        contexts=features[1],
-        tasks=tasks[1],
-        rewards=torque.apply(y[1]),
-        prior=estimate_prior(stats, method="evidence").prior,
-        checksum=data.sha256,
-        details={
-            "tasks": "cells of the joint positions",
-            **details,
-            "n_fit_rows": int(np.shape(X[0])[0]),
-            "intercept": True,
-            "prior": "evidence, fitted offline to the training rows",
-        },
-    )
+        new, details = other_rows(data, contexts)
+        X, y = np.concatenate([data.X, contexts.X[new]]), np.concatenate([data.y, contexts.y[new]])
+        fit, met = np.arange(len(data.X)), np.arange(len(data.X), len(X))
+    tasks = Cells.of(X[fit][:, POSITIONS], n_tasks).assign(X[:, POSITIONS])
+    features = with_intercept(Scaling.of(X[fit], "feature").apply(X))
+    torques = Scaling.of(y[fit], "torque").apply(y)
+    return recorded_world(
+        f"sarcos {data.part}", features, tasks, torques, fit=fit, met=met, n_tasks=n_tasks, checksum=data.sha256,
+        details={"tasks": "cells of the joint positions", **details, "n_fit_rows": len(fit)},
+    )  # fmt: skip

@@ -12,30 +12,6 @@ def test_the_model_multiplies_what_was_measured():
         streaming={"pairs": 200.0, "refresh_processor_seconds": 0.4, "rows_per_processor_second": 1e6},
         one={"decide_p50": 1e-5},
         sharded={
-            "refresh_steps": 4.0,
-            "refresh_messages": 20.0,
-            "message_bytes": 1000.0,
-            "decide_many_rows_per_second": 1e5,
-        },
-    )
-    found, assumptions = model(report)
-    tasks = 1e8 / 16
-    # Two pairs of 8 bytes x (6 + 3 + 2 sums, 6 + 3 beliefs, 3 numbers), and a task of 8 x 6 + 200 bytes.
-    assert found["memory_per_machine_bytes"] == pytest.approx(tasks * (2 * 8 * 23 + 248))
-    # 0.002 s of two pairs; ten messages of 1 ms and 16 kB.
-    assert found["refresh_seconds"] == pytest.approx(tasks * 0.004 / 32 + 10 * (1e-3 + 16 * 1000 / 1e9))
-    assert found["fit_rows_per_second"] == pytest.approx(16 * 32 * 1e6)
-    assert found["decisions_per_second"] == pytest.approx(16 * 32 * 1e5)
-    assert f"{LARGE['tasks']:,}" in assumptions[0]
-
-
-def test_the_model_prefers_what_was_measured():
-    plan = Plan(n_tasks=100, n_arms=2, n_features=3, shards=2)
-    report = Found(
-        plan,
-        streaming={"pairs": 200.0, "refresh_processor_seconds": 0.4, "rows_per_processor_second": 1e6},
-        one={"decide_p50": 1e-5},
-        sharded={
             "tasks": 50.0,
             "pairs": 80.0,
             "refresh_steps": 4.0,
@@ -47,8 +23,14 @@ def test_the_model_prefers_what_was_measured():
         },
     )
     found, assumptions = model(report)
-    assert found["memory_per_machine_bytes"] == pytest.approx(1e8 / 16 * 700)
+    tasks = 1e8 / 16
+    assert found["memory_per_machine_bytes"] == pytest.approx(tasks * 700)
+    # 0.002 s of two pairs; ten messages of 0.5 ms and 16 kB.
     assert found["refresh_message_seconds"] == pytest.approx(10 * (5e-4 + 16 * 1000 / 1e9))
+    assert found["refresh_seconds"] == pytest.approx(tasks * 0.004 / 32 + found["refresh_message_seconds"])
+    assert found["fit_rows_per_second"] == pytest.approx(16 * 32 * 1e6)
+    assert found["decisions_per_second"] == pytest.approx(16 * 32 * 1e5)
+    assert f"{LARGE['tasks']:,}" in assumptions[0]
     assert any("0.70 kB of memory per task" in line and "1.6 arms" in line for line in assumptions)
     assert any("0.50 ms each as measured" in line for line in assumptions)
 

@@ -74,7 +74,7 @@ def test_every_decision_gets_its_reward():
     assert result.errors == {}
     assert server.counts["decide"] == server.counts["reward"] == result.acknowledged
     assert 0 < result.pairs <= result.acknowledged
-    assert result.uncertain == result.unserved == 0
+    assert result.uncertain == 0
     assert set(decided[0]["context"]) == {"x0", "x1"}
     assert {body["task"] for body in decided} <= {f"task-{i}" for i in range(7)}
     keys = [head.split("Idempotency-Key: ")[1].split("\r\n")[0] for head in heads]
@@ -129,23 +129,6 @@ def test_a_server_that_says_nothing_is_given_up(monkeypatch):
     assert result.errors["no answer"] >= 2
 
 
-@pytest.mark.slow
-def test_arrivals_keep_their_rate_and_waiting_counts():
-    result = run(Server(), replace(PLAN, rate=100.0, seconds=1.0))
-    assert 60 <= result.pairs <= 140  # 100 expected, standard deviation 10
-
-    async def slowly():
-        await asyncio.sleep(0.01)
-        return 200
-
-    # 3 connections finish at most 150 pairs a second; of 1,000 that arrive most wait, longer and longer.
-    result = run(Server(lambda kind, number: slowly()), replace(PLAN, rate=1000.0, seconds=1.0))
-    assert result.pairs < 160
-    assert result.unserved > 500
-    assert result.decide.most > 0.5
-    assert result.reward.most < 0.2
-
-
 def test_rewards_are_not_only_given_where_decisions_are_made():
     asked = []
 
@@ -171,7 +154,7 @@ def test_only_what_is_answered_in_time_counts():
     for now in (9.9, 10.0, 11.999, 12.0):
         tally.answered(tally.decide, now - 0.5, now)
         tally.paired(now)
-    result = tally.result(0, 0.0)
+    result = tally.result(0.0)
     assert (result.pairs, result.acknowledged, result.decide.requests) == (2, 4, 2)
 
 

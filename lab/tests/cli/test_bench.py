@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from posse.cli.main import app
 from posse.errors import InvalidValue, MissingDependency
 from posse_lab.benchmarks import scale, serve
-from posse_lab.benchmarks.peers import catalogue
+from posse_lab.benchmarks.peers import entries
 from posse_lab.benchmarks.peers import run as peers
 from posse_lab.benchmarks.report import Report
 from posse_lab.benchmarks.settings import SETTINGS
@@ -24,7 +24,7 @@ def run(monkeypatch):
     monkeypatch.setattr(
         peers, "QUICK", replace(peers.QUICK, size=Size(3, 2, 2), n_steps=20, turn_seconds=1e-3, turns=1)
     )
-    monkeypatch.setattr(catalogue, "installed", lambda _: False)
+    monkeypatch.setattr(entries, "installed", lambda _: False)
     monkeypatch.delenv("POSSE_DATA", raising=False)
     return lambda *words: CliRunner().invoke(app, ["lab", "bench", *map(str, words)], catch_exceptions=False)
 
@@ -61,7 +61,6 @@ def test_calibration_leaves_what_was_shown(run, tmp_path):
     done = run(*words, "--out", tmp_path)
 
     assert "one reward: width of the interval / truth" in done.stdout
-    assert "cannot-know: 2 seeds done (2 of 2)" in done.stderr
     said = json.loads((tmp_path / "calibration.json").read_text())
     assert (said["benchmark"], said["seeds"], said["first_seed"], len(said["bars"])) == ("calibration", 2, 5, 8)
 
@@ -81,13 +80,8 @@ def test_options_make_the_plan_of_serve(run, monkeypatch, tmp_path):
     monkeypatch.setattr(serve, "measure_serve", lambda plan, begin: plans.append(plan) or Report(name="serve"))
     out = ("--out", tmp_path)
     run("serve", *out)
-    run("serve", *out, "--quick", "--no-sqlite", "--postgres", "--rate", 1200, "--seconds", 30, "--connections", 32)
-    run("serve", *out, "--database", "postgresql://h/d", "--tasks", 50)
-    assert plans == [
-        serve.Plan(),
-        replace(serve.QUICK, sqlite=False, postgres=True, rate=1200.0, seconds=30.0, connections=32),
-        replace(serve.Plan(), postgres=True, database="postgresql://h/d", n_tasks=50),
-    ]
+    run("serve", *out, "--quick", "--postgres", "--seconds", 30, "--connections", 32, "--tasks", 50)
+    assert plans == [serve.Plan(), replace(serve.QUICK, postgres=True, seconds=30.0, connections=32, n_tasks=50)]
 
 
 @pytest.mark.slow
@@ -111,7 +105,7 @@ def test_a_quick_run_leaves_a_report(run, tmp_path, name, monkeypatch):
         (("calibration", "--only", "offsets", "--seeds", "0"), InvalidValue, "seeds to be at least 1"),
         (("features", "--only", "nothing"), InvalidValue, "no row 'nothing'; the rows are regions"),
         (("scale", "--largest", "10"), InvalidValue, "--largest to be at least 1000"),
-        (("serve", "--no-sqlite"), InvalidValue, "there is nothing to measure"),
+        (("serve", "--connections", "0"), InvalidValue, "connections to be between 1 and 1000"),
         (("peers", "--only", "vw"), InvalidValue, "no entry 'vw'"),
         (("peers", "--only", "river"), MissingDependency, "river was asked for"),
         (("peers", "--steps", "0"), InvalidValue, "n_steps to be at least 1, got 0"),

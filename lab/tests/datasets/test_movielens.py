@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from posse.errors import DamagedData, InvalidValue, MissingData
 from posse_lab.datasets import load_movielens
-from posse_lab.datasets.movielens import FILES, _columns, _first_bad_row
+from posse_lab.datasets.movielens import FILES
 
 GOOD_1M = ["5::10::4::978300760", "5::3::1::978302109", "2::3::5::978301968"]
 
@@ -118,54 +116,50 @@ def test_10m_is_known_by_its_md5(write_movielens, movielens_parts, monkeypatch):
 
 
 BAD_ROWS = [
-    ("5::10::4", "user::movie::stars::time"),
-    ("5::10::4::978300760::1", "user::movie::stars::time"),
-    ("5:10:4:978300760", "user::movie::stars::time"),
-    ("5\t10\t4\t978300760", "user::movie::stars::time"),
-    ("5::10::x::978300760", "user::movie::stars::time"),
-    ("5::10::nan::978300760", "user::movie::stars::time"),
-    ("5::10::::978300760", "user::movie::stars::time"),
-    ("+5::10::4::978300760", "user::movie::stars::time"),
-    ("-5::10::4::978300760", "user::movie::stars::time"),
-    ("5:: 10::4::978300760", "user::movie::stars::time"),
-    ("5::10.0::4::978300760", "user::movie::stars::time"),
-    ("5::10::4::99999999999999999999", "user::movie::stars::time"),
-    ("", "user::movie::stars::time"),
-    ("\xff", "user::movie::stars::time"),
-    ("5::10::0::978300760", "stars"),
-    ("5::10::6::978300760", "stars"),
-    ("5::10::5.5::978300760", "stars"),
-    ("5::10::3.7::978300760", "stars"),
-    ("5::11::4::978300760", r"a movie of movies\.dat, but movie 11 came"),
-    ("5::3::4::978300760", "one rating of movie 3 by user 5, but a second to row 2 came"),
+    "5::10::4",
+    "5::10::4::978300760::1",
+    "5:10:4:978300760",
+    "5\t10\t4\t978300760",
+    "5::10::x::978300760",
+    "5::10::nan::978300760",
+    "5::10::::978300760",
+    "+5::10::4::978300760",
+    "-5::10::4::978300760",
+    "5:: 10::4::978300760",
+    "5::10.0::4::978300760",
+    "5::10::4::99999999999999999999",
+    "",
+    "\xff",
+    "5::10::0::978300760",
+    "5::10::6::978300760",
+    "5::10::5.5::978300760",
+    "5::10::3.7::978300760",
+    "5::11::4::978300760",
+    "5::3::4::978300760",
 ]
 
 
-@pytest.mark.parametrize(("bad", "words"), BAD_ROWS)
+@pytest.mark.parametrize("bad", BAD_ROWS)
 @pytest.mark.parametrize("size", ["1m", "10m"])
-def test_the_first_bad_row_is_named(write_movielens, size, bad, words):
-    good = ["9::10::4::1", "5::3::1::2", "2::3::5::3"]
+def test_a_bad_row_is_refused(write_movielens, size, bad):
+    folder = write_movielens(size, ratings=lines("9::10::4::1", "5::3::1::2", "2::3::5::3", bad))
 
-    # Alone, and before rows that are bad in every way: only the first may be named.
-    for rest in ([], ["::::::", "x", "2::99::9::1"]):
-        folder = write_movielens(size, ratings=lines(*good, bad, *rest))
-        expected = rf"ratings\.dat, row 4: expected .*{words}.*; get it again from https://group"
-        with pytest.raises(DamagedData, match=expected):
-            load_movielens(folder, size, verify=False)
+    with pytest.raises(DamagedData, match=r"ratings\.dat has rows that are not .*; get it again from https://group"):
+        load_movielens(folder, size, verify=False)
 
 
 def test_half_stars_are_for_10m_only(write_movielens):
     half = lines("5::10::4::1", "5::3::3.5::2")
 
     assert load_movielens(write_movielens("10m", ratings=half), "10m", verify=False).ratings[1] == 3.5
-    with pytest.raises(DamagedData, match=r"row 2: expected whole stars 1 to 5, but '5::3::3\.5::2' came"):
+    with pytest.raises(DamagedData, match="with whole stars 1 to 5"):
         load_movielens(write_movielens("1m", ratings=half), "1m", verify=False)
 
 
 def test_a_rating_by_nobody_is_refused(write_movielens):
     folder = write_movielens("1m", ratings=lines(*GOOD_1M, "6::3::5::1"))
 
-    with pytest.raises(DamagedData, match=r"row 4: expected a user of users\.dat, but user 6 came"):
+    with pytest.raises(DamagedData, match="a known user and movie"):
         load_movielens(folder, verify=False)
 
 
@@ -175,31 +169,6 @@ def test_line_ends_do_not_matter(write_movielens, end):
     folder = write_movielens("1m", ratings=middle.join(row.encode() for row in GOOD_1M) + end)
 
     assert_array_equal(load_movielens(folder, verify=False).ratings, [4, 1, 5])
-
-
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    st.lists(
-        st.one_of(
-            st.sampled_from([*GOOD_1M, "2::10::5::1", "9::3::2::1"]),
-            st.text(alphabet="0123456789.:- \tx\r", max_size=20),
-            st.tuples(
-                *(st.sampled_from(["2", "5", "3", "10", "007", "0.5", "3.", "", "12345678901234567890"]),) * 4
-            ).map("::".join),
-        ),
-        min_size=1,
-        max_size=5,
-    ),
-    st.sampled_from(["1m", "10m"]),
-)
-def test_fast_and_plain_reading_agree_on_what_is_bad(tmp_path, rows, size):
-    content = lines(*rows)
-    users = {2, 5, 9} if size == "1m" else None
-
-    fast = _columns(content, 1 if size == "1m" else 2, {3, 10}, users)
-    plain = _first_bad_row(content, FILES[size]["ratings"], tmp_path / "ratings.dat", {3, 10}, users)
-
-    assert (fast is None) == ("row" in str(plain))
 
 
 @pytest.mark.parametrize("part", ["ratings", "movies", "users"])

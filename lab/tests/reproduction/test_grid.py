@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 
 from posse_lab.reproduction.claims import FAILS, HOLDS
-from posse_lab.reproduction.grid import advantage_kept, grid_readings, grid_runs, grid_section, spread, varies_less
+from posse_lab.reproduction.grid import (
+    Arms,
+    advantage_kept,
+    grid_readings,
+    grid_runs,
+    grid_section,
+    spread,
+    varies_less,
+)
 from posse_lab.reproduction.reading import Reading
 
 
 def test_a_run_per_value_and_nothing_else_changes():
-    runs = grid_runs("n_arms", (2, 7), 30, {"n_tasks": 4, "n_features": 3})
+    runs = grid_runs("n_arms", Arms(n_tasks=4, n_arms=(2, 7), horizon=30))
 
     assert [(run.key, run.horizon) for run in runs] == [("k-2", 30), ("k-7", 30)]
     assert [(run.world.n_tasks, run.world.n_arms, run.world.n_features) for run in runs] == [(4, 2, 3), (4, 7, 3)]
@@ -115,7 +123,7 @@ def test_the_section_compares_the_ends_of_the_grid(reading):
         "n-20": reading({"ebmUCB": 0.5, "evidence UCB": 0.4}).result,
         "n-5": reading({"ebmUCB": 1.0, "evidence UCB": 0.8}).result,
     }
-    section = grid_section(results, "n_tasks", "tasks", "Both are lowest.")
+    section = grid_section("n_tasks", "tasks", results)
 
     assert "From N = 5 to N = 20 the regret of ebmUCB goes from 0.50 to 0.25 times" in section.found[0]
     assert "from 0.40 to 0.20 times" in section.found[0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.errors import InvalidValue, NotFinite, NotPositiveDefinite, ShapeError
+from posse.errors import InvalidValue, NotPositiveDefinite
 from posse.model import Prior
 from posse_lab.theory import Constants, prior_distance
 
@@ -89,31 +89,3 @@ def test_a_singular_covariance_is_refused(draw_run):
     ):
         with pytest.raises(NotPositiveDefinite, match="arm 1 has smallest eigenvalue"):
             call()
-
-
-def test_shapes_are_checked(draw_run):
-    run = draw_run(2)
-    with pytest.raises(ShapeError, match=r"coefficients must have shape \(2, tasks, 2\)"):
-        Constants.of(run.prior, run.coefficients[:1], run.contexts)
-    with pytest.raises(ShapeError, match=r"contexts must have shape \(steps, 2\)"):
-        Constants.of(run.prior, run.coefficients, run.contexts[:, :1])
-    with pytest.raises(ShapeError, match="contexts must have shape"):
-        Constants.of(run.prior, run.coefficients, run.contexts[:0])
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"n_tasks": 0}, InvalidValue),
-        ({"n_arms": 2.0}, InvalidValue),
-        ({"noise_sd": 0.0}, InvalidValue),
-        ({"shared_precision": -1.0}, InvalidValue),
-        ({"coefficient_bound": -0.1}, InvalidValue),
-        ({"context_bound": float("inf")}, NotFinite),
-        ({"prior_distance": -1.0}, InvalidValue),
-        ({"precision_min": 3.0}, InvalidValue),
-    ],
-)
-def test_values_are_checked(constants, change, error):
-    with pytest.raises(error, match=next(iter(change))):
-        replace(constants, **change)

@@ -6,7 +6,6 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chi2, norm
 
-from posse.errors import InvalidValue, ShapeError
 from posse.model import Prior, Statistics, posterior
 from posse_lab.theory import (
     Constants,
@@ -291,25 +290,3 @@ def test_standardised_error_is_largest_over_contexts(draw_run):
     around = [standardised_errors(post, run.coefficients, [np.cos(a), np.sin(a)]) for a in angles]
 
     assert_allclose(np.max(around, axis=0), standardised_errors(post, run.coefficients), rtol=1e-4)
-
-
-def test_bad_input_is_refused(constants, draw_run):
-    for delta in (0.0, 1.0, -0.1, 2):
-        with pytest.raises(InvalidValue, match="delta"):
-            radius(constants, 1, delta)
-        with pytest.raises(InvalidValue, match="delta"):
-            bayes_radius(2, delta)
-    with pytest.raises(InvalidValue, match="step"):
-        radius(constants, 0, DELTA)
-    with pytest.raises(InvalidValue, match="form to be one of 'printed', 'repaired', 'corrected'"):
-        radius(constants, 1, DELTA, "proved")
-    with pytest.raises(InvalidValue, match="norm"):
-        radius(constants, 1, DELTA, norm="euclidean")
-    run = draw_run(0)
-    post = posterior(run.statistics(), run.prior)
-    with pytest.raises(ShapeError, match="coefficients"):
-        standardised_errors(post, run.coefficients[:, :2])
-    with pytest.raises(ShapeError, match="context must have 2 features"):
-        standardised_errors(post, run.coefficients, [1.0])
-    with pytest.raises(InvalidValue, match="all zeros"):
-        standardised_errors(post, run.coefficients, [0.0, 0.0])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from posse.errors import InvalidValue, ShapeError, UnknownArm, UnknownTask
 from posse.model import Prior, posterior
 from posse_lab.theory import (
     Constants,
@@ -35,7 +34,7 @@ def test_every_step_agrees_with_the_posterior_and_with_the_printed_terms(draw_ru
         own = np.linalg.inv(stats.gram[arm, task] + s2 * inverse)
         h = s2 * inverse @ own @ x
         # 1e-7: a vague shared mean costs the inverses here half of their digits.
-        assert_allclose(sums.total[t], x @ post.covariance[arm, task] @ x, rtol=1e-7)
+        assert_allclose((sums.own + sums.shared)[t], x @ post.covariance[arm, task] @ x, rtol=1e-7)
         assert_allclose(sums.own[t], s2 * x @ own @ x, rtol=1e-7)
         assert_allclose(sums.shared[t], h @ post.shared_covariance[arm] @ h, rtol=1e-7)
 
@@ -45,7 +44,7 @@ def test_a_long_run_keeps_its_digits(draw_run):
     post = posterior(run.statistics(1_999), run.prior)
     arm, task, x = run.arms[-1], run.tasks[-1], run.contexts[-1]
 
-    assert_allclose(walk(run).total[-1], x @ post.covariance[arm, task] @ x, rtol=1e-7)
+    assert_allclose((walk(run).own + walk(run).shared)[-1], x @ post.covariance[arm, task] @ x, rtol=1e-7)
 
 
 def test_a_singular_covariance_and_uneven_noise_are_walked_too(draw_run):
@@ -59,23 +58,15 @@ def test_a_singular_covariance_and_uneven_noise_are_walked_too(draw_run):
 
     for t in range(40):
         covariance = posterior(run.statistics(t), prior).covariance[run.arms[t], run.tasks[t]]
-        assert_allclose(sums.total[t], run.contexts[t] @ covariance @ run.contexts[t])
-    assert_allclose(np.bincount(sums.arms, sums.information), information(run.statistics(), prior))
+        assert_allclose((sums.own + sums.shared)[t], run.contexts[t] @ covariance @ run.contexts[t])
 
 
 def test_information_adds_up(draw_run):
     run = draw_run(3)
     sums = walk(run)
 
-    assert_allclose(np.bincount(sums.arms, sums.information), information(run.statistics(), run.prior))
-
-
-def test_running_sums(draw_run):
-    sums = walk(draw_run(3))
-
-    assert_allclose(sums.cumulative[-1], sums.own.sum() + sums.shared.sum())
-    assert_allclose(sums.cumulative, sums.cumulative_own + sums.cumulative_shared)
-    assert_allclose(np.diff(sums.cumulative_shared), sums.shared[1:])
+    steps = np.log1p((sums.own + sums.shared) / run.prior.noise_variance[run.arms])
+    assert_allclose(np.bincount(run.arms, steps), information(run.statistics(), run.prior))
 
 
 @pytest.mark.parametrize("noise_sd", NOISE)
@@ -98,9 +89,10 @@ def test_lemmas_hold_on_random_and_on_greedy_runs(draw_run, noise_sd, greedy):
             for task in range(3):
                 here = pulled & (run.tasks == task)
                 assert sums.own[here].sum() <= variance_bound_own(constants, int(here.sum()))
-        assert sums.total.sum() <= sum(variance_bound_joint(constants, arrivals))
+        assert (sums.own + sums.shared).sum() <= sum(variance_bound_joint(constants, arrivals))
         for clip in (0.01, 0.5):
-            assert np.minimum(sums.total, clip).sum() <= sum(variance_bound_joint(constants, arrivals, clip))
+            total = sums.own + sums.shared
+            assert np.minimum(total, clip).sum() <= sum(variance_bound_joint(constants, arrivals, clip))
 
 
 def one_reward(noise_variance, shared_precision):
@@ -129,7 +121,7 @@ def test_joint_bound_is_nearly_reached_by_one_reward():
     sums, constants = one_reward(0.02, 0.3)
     bound = sum(variance_bound_joint(constants, [1]))
 
-    assert sums.total[0] <= bound < 1.1 * sums.total[0]
+    assert (sums.own + sums.shared)[0] <= bound < 1.1 * (sums.own + sums.shared)[0]
 
 
 def test_printed_and_sharpened_shared_bound_by_hand(constants):
@@ -146,25 +138,3 @@ def test_joint_bound_by_hand(constants):
     assert_allclose(variance_bound_joint(constants, [1, 2, 3, 0]), (scale * own, scale * np.log(81.0)))
     scale = 2.0 / np.log(9.0) * 3.0 * 2.0
     assert_allclose(variance_bound_joint(constants, [1, 2, 3, 0], clip=2.0), (scale * own, scale * np.log(81.0)))
-
-
-def test_bad_input_is_refused(draw_run, constants):
-    run = draw_run(0)
-    with pytest.raises(UnknownTask, match="task 2"):
-        variance_sums(run.prior, run.tasks, run.arms, run.contexts, n_tasks=2)
-    with pytest.raises(UnknownArm, match="arm"):
-        variance_sums(run.prior, run.tasks, run.arms + 1, run.contexts, 3)
-    with pytest.raises(ShapeError, match=r"contexts must have shape \(steps, 2\)"):
-        variance_sums(run.prior, run.tasks, run.arms, run.contexts[:, :1], 3)
-    with pytest.raises(ShapeError, match="they have 39, 40 and 40"):
-        variance_sums(run.prior, run.tasks[1:], run.arms, run.contexts, 3)
-    with pytest.raises(InvalidValue, match="n_rewards"):
-        variance_bound_own(constants, -1)
-    with pytest.raises(InvalidValue, match="form"):
-        variance_bound_shared(constants, "corrected")
-    with pytest.raises(ShapeError, match="arrivals"):
-        variance_bound_joint(constants, [1, 2, 3])
-    with pytest.raises(InvalidValue, match="negative"):
-        variance_bound_joint(constants, [1, 2, 3, -1])
-    with pytest.raises(InvalidValue, match="clip"):
-        variance_bound_joint(constants, [1, 2, 3, 4], clip=0.0)

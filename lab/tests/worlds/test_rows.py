@@ -3,7 +3,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from posse.errors import InvalidValue
-from posse_lab.worlds.rows import not_among, require_every_class, rows_to_meet, size_of_share, split_at_random
+from posse_lab.worlds.rows import not_among, require_every_class, size_of_share, split_at_random
+from posse_lab.worlds.tables import rows_to_meet
 
 
 def test_rows_come_once_in_an_order_of_the_seed():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posse.errors import MissingDependency, PosseError
 
 if TYPE_CHECKING:
-from types import ModuleType
+    from types import ModuleType
 
 SECONDS = 10.0  # in which a cluster must answer
 

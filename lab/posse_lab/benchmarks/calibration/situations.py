@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from posse.errors import InvalidValue
 from posse_lab.benchmarks.calibration import clicks, fleets, policies
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Quantity:
     """One line of the table, from one number per seed.
 
@@ -33,7 +34,7 @@ class Quantity:
     at_most: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Situation:
     """Something that happens every day, met once per seed.
 
@@ -53,161 +54,80 @@ class Situation:
     quantities: tuple[Quantity, ...]
 
 
-def _unlike() -> tuple[Quantity, ...]:
-    lines = []
-    for kind in policies.UNLIKE_KINDS:
-        for n_tasks in policies.UNLIKE_TASKS:
-            where, key = f"{kind}, {n_tasks} tasks", f"{kind} {n_tasks}"
-            lines += [
-                _ratio(f"{where}: noise sd of the other arms / truth", f"{key} noise", within=0.1),
-                _ratio(f"{where}: their variance / truth", f"{key} variance", within=0.4),
-                Quantity(what=f"{where}: share of arms within both", value=f"{key} within"),
-            ]
-    return tuple(lines)
+def _unlike() -> Iterator[Quantity]:
+    for kind, n in product(policies.UNLIKE_KINDS, policies.UNLIKE_TASKS):
+        where, key = f"{kind}, {n} tasks", f"{kind} {n}"
+        yield Quantity(f"{where}: noise sd of the other arms / truth", f"{key} noise", at_least=0.9, at_most=1.1)
+        yield Quantity(f"{where}: their variance / truth", f"{key} variance", at_least=0.6, at_most=1.4)
+        yield Quantity(f"{where}: share of arms within both", f"{key} within")
 
 
-def _ratio(what: str, value: str, *, within: float) -> Quantity:
-    return Quantity(what=what, value=value, at_least=1.0 - within, at_most=1.0 + within)
-
-
-def _clicks() -> tuple[Quantity, ...]:
-    lines = []
+def _clicks() -> Iterator[Quantity]:
     for n_arms, rate, rows in fleets.CLICK_CELLS:
         where, key = f"{n_arms} arms, {rate:.2%}, {rows:,} rows", fleets.click_key(n_arms, rate, rows)
-        lines += [
-            Quantity(
-                what=f"{where}: believed / observed",
-                value=f"{key} believed",
-                over=f"{key} observed",
-                at_least=1 / 1.5,
-                at_most=1.5,
-            ),
-            Quantity(
-                what=f"{where}: 90 % intervals that hold the truth", value=f"{key} held", at_least=0.85, at_most=0.97
-            ),
-        ]
-    return tuple(lines)
+        over = f"{key} observed"
+        yield Quantity(f"{where}: believed / observed", f"{key} believed", over, at_least=1 / 1.5, at_most=1.5)
+        yield Quantity(f"{where}: 90 % intervals that hold the truth", f"{key} held", at_least=0.85, at_most=0.97)
 
 
-def _offsets() -> tuple[Quantity, ...]:
-    lines = []
+def _offsets() -> Iterator[Quantity]:
     for offset in fleets.OFFSETS:
         where = f"rewards around {offset:g}"
-        lines += [
-            Quantity(what=f"{where}: new arm from the others, in their sd", value=f"{offset:g} distance", at_most=1.0),
-            Quantity(what=f"{where}: sd of a new arm / sd between arms", value=f"{offset:g} sd"),
-        ]
-    return tuple(lines)
+        yield Quantity(f"{where}: new arm from the others, in their sd", f"{offset:g} distance", at_most=1.0)
+        yield Quantity(f"{where}: sd of a new arm / sd between arms", f"{offset:g} sd")
 
 
-SITUATIONS: dict[str, Situation] = {
-    situation.name: situation
-    for situation in (
-        Situation(
-            name="constant-arm",
-            title="One arm always pays 0, or has noise 0.01",
-            meet=policies.meet_unlike_arm,
-            quantities=_unlike(),
-        ),
-        Situation(name="rare-clicks", title="Rare clicks", meet=fleets.meet_rare_clicks, quantities=_clicks()),
-        Situation(
-            name="rare-clicks-binary",
-            title="Rare clicks, learned as clicks",
-            meet=clicks.meet_rare_clicks,
-            quantities=_clicks(),
-        ),
-        Situation(
-            name="task-rates",
-            title="Clicks: 90 % intervals of a task's click rates that hold the truth",
-            meet=clicks.meet_click_rates,
-            quantities=tuple(
-                Quantity(
-                    what=f"rate {rate:.0%}, {own} rows of its own",
-                    value=f"{rate:g} {own}",
-                    at_least=0.86,
-                    at_most=0.94,
-                )
-                for rate in clicks.RATES
-                for own in clicks.OWN_ROWS
-            ),
-        ),
-        Situation(name="offsets", title="Rewards far from zero", meet=fleets.meet_offsets, quantities=_offsets()),
-        Situation(
-            name="few-rows",
-            title="Few rows: 90 % intervals of a new task's expected rewards that hold the truth",
-            meet=policies.meet_few_rows,
-            quantities=tuple(
-                Quantity(
-                    what=f"d={d}, {rows} rows per arm and task, {own} of its own",
-                    value=f"{d} {rows} {own}",
-                    at_least=0.85,
-                    at_most=0.95,
-                )
-                for d, rows in policies.FEW_ROWS
-                for own in policies.OWN_ROWS
-            ),
-        ),
-        Situation(
-            name="late-zeros",
-            title="No purchase within 14 days is 0; the new offer buys at 2 %, the old one at 4 %",
-            meet=fleets.meet_late_zeros,
-            quantities=(
-                Quantity(what="belief in the new offer, from day 6 on", value="belief", at_most=0.04),
-                Quantity(what="its share of the traffic, from day 6 on", value="share", at_most=0.25),
-                Quantity(what="belief on the worst of these days", value="worst belief"),
-                Quantity(what="share on the worst of these days", value="worst share"),
-            ),
-        ),
-        Situation(
-            name="equal-rewards",
-            title="One arm's rewards were all the same so far",
-            meet=fleets.meet_equal_rewards,
-            quantities=tuple(
-                line
-                for kind in fleets.EQUAL_KINDS
-                for n in fleets.EQUAL_ROWS
-                for line in (
-                    Quantity(
-                        what=f"{kind}, {n} equal: seeds with a probability above 1 %",
-                        value=f"{kind} {n} above",
-                        at_least=0.95,
-                    ),
-                    Quantity(what=f"{kind}, {n} equal: probability", value=f"{kind} {n} probability"),
-                )
-            ),
-        ),
-        Situation(
-            name="digging",
-            title="To do nothing pays 0, to dig costs 1 and seldom finds something",
-            meet=fleets.meet_digging,
-            quantities=tuple(
-                line
-                for worth in fleets.DIG_WORTH
-                for line in (
-                    Quantity(
-                        what=f"worth {worth:g}: seeds with less than a tenth of what could be earned",
-                        value=f"{worth:g} given up",
-                        at_most=0.1,
-                    ),
-                    Quantity(what=f"worth {worth:g}: share of what could be earned", value=f"{worth:g} earned"),
-                )
-            ),
-        ),
-        Situation(
-            name="cannot-know",
-            title="What the data cannot tell",
-            meet=fleets.meet_cannot_know,
-            quantities=tuple(
-                line
-                for kind in fleets.UNKNOWABLE
-                for line in (
-                    Quantity(what=f"{kind}: 90 % intervals that hold the truth", value=f"{kind} held"),
-                    Quantity(what=f"{kind}: width of the interval / truth", value=f"{kind} width"),
-                )
-            ),
-        ),
-    )
-}
+def _equal() -> Iterator[Quantity]:
+    for kind, n in product(fleets.EQUAL_KINDS, fleets.EQUAL_ROWS):
+        yield Quantity(f"{kind}, {n} equal: seeds with a probability above 1 %", f"{kind} {n} above", at_least=0.95)
+        yield Quantity(f"{kind}, {n} equal: probability", f"{kind} {n} probability")
+
+
+def _digging() -> Iterator[Quantity]:
+    for worth in fleets.DIG_WORTH:
+        words = f"worth {worth:g}: seeds with less than a tenth of what could be earned"
+        yield Quantity(words, f"{worth:g} given up", at_most=0.1)
+        yield Quantity(f"worth {worth:g}: share of what could be earned", f"{worth:g} earned")
+
+
+def _cannot_know() -> Iterator[Quantity]:
+    for kind in fleets.UNKNOWABLE:
+        yield Quantity(f"{kind}: 90 % intervals that hold the truth", f"{kind} held")
+        yield Quantity(f"{kind}: width of the interval / truth", f"{kind} width")
+
+
+TASK_RATES = [
+    Quantity(f"rate {rate:.0%}, {own} rows of its own", f"{rate:g} {own}", at_least=0.86, at_most=0.94)
+    for rate, own in product(clicks.RATES, clicks.OWN_ROWS)
+]
+FEW_ROWS = [
+    Quantity(f"d={d}, {rows} rows per arm and task, {own} of its own", f"{d} {rows} {own}", at_least=0.85, at_most=0.95)
+    for (d, rows), own in product(policies.FEW_ROWS, policies.OWN_ROWS)
+]
+LATE_ZEROS = [
+    Quantity("belief in the new offer, from day 6 on", "belief", at_most=0.04),
+    Quantity("its share of the traffic, from day 6 on", "share", at_most=0.25),
+    Quantity("belief on the worst of these days", "worst belief"),
+    Quantity("share on the worst of these days", "worst share"),
+]
+# fmt: off
+TABLE: tuple[tuple[str, str, Callable[[int], dict[str, float]], Iterable[Quantity]], ...] = (
+    ("constant-arm", "One arm always pays 0, or has noise 0.01", policies.meet_unlike_arm, _unlike()),
+    ("rare-clicks", "Rare clicks", fleets.meet_rare_clicks, _clicks()),
+    ("rare-clicks-binary", "Rare clicks, learned as clicks", clicks.meet_rare_clicks, _clicks()),
+    ("task-rates", "Clicks: 90 % intervals of a task's click rates that hold the truth", clicks.meet_click_rates,
+     TASK_RATES),
+    ("offsets", "Rewards far from zero", fleets.meet_offsets, _offsets()),
+    ("few-rows", "Few rows: 90 % intervals of a new task's expected rewards that hold the truth",
+     policies.meet_few_rows, FEW_ROWS),
+    ("late-zeros", "No purchase within 14 days is 0; the new offer buys at 2 %, the old one at 4 %",
+     fleets.meet_late_zeros, LATE_ZEROS),
+    ("equal-rewards", "One arm's rewards were all the same so far", fleets.meet_equal_rewards, _equal()),
+    ("digging", "To do nothing pays 0, to dig costs 1 and seldom finds something", fleets.meet_digging, _digging()),
+    ("cannot-know", "What the data cannot tell", fleets.meet_cannot_know, _cannot_know()),
+)
+# fmt: on
+SITUATIONS = {name: Situation(name, title, meet, tuple(lines)) for name, title, meet, lines in TABLE}
 """Every situation by its name, in the order of the table."""
 
 

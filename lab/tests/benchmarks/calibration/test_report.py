@@ -18,10 +18,10 @@ SITUATION = Situation(
     title="A toy",
     meet=meet,
     quantities=(
-        Quantity(what="even seeds", value="even", at_least=0.4),
-        Quantity(what="size", value="size"),
-        Quantity(what="size / twice", value="size", over="twice", at_most=0.4),
-        Quantity(what="size / nothing", value="size", over="nothing", at_most=1.0),
+        Quantity("even seeds", "even", at_least=0.4),
+        Quantity("size", "size"),
+        Quantity("size / twice", "size", over="twice", at_most=0.4),
+        Quantity("size / nothing", "size", over="nothing", at_most=1.0),
     ),
 )
 
