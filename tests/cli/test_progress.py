@@ -9,8 +9,9 @@ import pytest
 import rich.console
 
 from posse.cli import progress
-from posse.cli.progress import be_quiet, many_runs, rows_done, stages
+from posse.cli.progress import be_quiet, rows_done, stages
 from posse.fleet.streaming import Progress
+from posse_lab.cli.progress import many_runs
 
 
 @pytest.fixture

@@ -149,10 +149,10 @@ def regret(
     out: OutOrNone = None,
 ) -> None:
     """Compare the evidence prior with the paper's, the known one and the rivals, in all settings."""
-    from posse.cli.progress import many_runs
     from posse.simulation.engines import using_engine, usual_workers
     from posse_lab.benchmarks.regret import measure, plan, seeds_of, summarise
     from posse_lab.benchmarks.settings import SETTINGS
+    from posse_lab.cli.progress import many_runs
 
     planned = plan(only, data)
     if out is not None:
@@ -174,9 +174,9 @@ def calibration(
     seeds: Seeds = 100, first_seed: FirstSeed = 0, workers: Workers = None, only: Only = None, out: OutOrNone = None
 ) -> None:
     """Compare beliefs with the truth under everyday rewards: noise, spread, click rates, intervals, traffic."""
-    from posse.cli.progress import many_runs
     from posse_lab.benchmarks.calibration.report import measure_calibration
     from posse_lab.benchmarks.calibration.situations import chosen_situations
+    from posse_lab.cli.progress import many_runs
 
     situations = chosen_situations(only)
     if out is not None:
@@ -192,8 +192,8 @@ def calibration(
 @app.command()
 def drift(seeds: Seeds = 12, first_seed: FirstSeed = 0, workers: Workers = None, out: OutOrNone = None) -> None:
     """Regret in worlds that drift and jump: learned drift beside none and fixed half-lives."""
-    from posse.cli.progress import many_runs
     from posse_lab.benchmarks.drift import measure_drift
+    from posse_lab.cli.progress import many_runs
 
     if out is not None:
         make_folder(out)
@@ -208,8 +208,8 @@ def features(
     seeds: Seeds = 20, first_seed: FirstSeed = 0, workers: Workers = None, only: Only = None, out: OutOrNone = None
 ) -> None:
     """Compare fleets that know regions or categories with those that do not; time catalogues; order MTTS."""
-    from posse.cli.progress import many_runs
     from posse_lab.benchmarks.features import RATIOS, measure_features
+    from posse_lab.cli.progress import many_runs
 
     if out is not None:
         make_folder(out)

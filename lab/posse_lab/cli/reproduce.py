@@ -52,8 +52,9 @@ def reproduce(
     A stopped run continues where it was; the page shows all experiments that the folder has results of.
     """
     from posse.checks import whole_number
-    from posse.cli.progress import many_runs, stages
+    from posse.cli.progress import stages
     from posse.simulation.engines import using_engine, usual_workers
+    from posse_lab.cli.progress import many_runs
     from posse_lab.reproduction.registry import EXPERIMENTS, chosen
     from posse_lab.reproduction.report import write_report
     from posse_lab.reproduction.run import PAPER_SEEDS, QUICK_SEEDS, execute, plan

@@ -59,10 +59,10 @@ def simulate(
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Run policies on the same synthetic worlds and compare their regret."""
-    from posse.cli.progress import many_runs
     from posse.environments import SyntheticWorld
     from posse.simulation import simulate as run
     from posse.simulation.engines import using_engine, usual_workers
+    from posse_lab.cli.progress import many_runs
     from posse_lab.cli.tables import print_json, print_summary
 
     settings = _settings(setting)

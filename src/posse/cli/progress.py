@@ -114,7 +114,7 @@ class Bar:
 
 
 @contextlib.contextmanager
-def _display(
+def display(
     total: float | None, unit: str, *, moves: bool = True
 ) -> Iterator[Callable[[str, float, float | None], None]]:
     """Yield what to call with the name of the stage, how much is done, and how much there is."""
@@ -143,30 +143,13 @@ def stages(total: int | None = None, *, moves: bool = True) -> Iterator[Callable
         False where stages are timed: what is shown changes only when one begins.
     """
     begun = [0]
-    with _display(total, "", moves=moves) as update:
+    with display(total, "", moves=moves) as update:
 
         def begin(name: str) -> None:
             update(name, begun[0], total)
             begun[0] += 1
 
         yield begin
-
-
-@contextlib.contextmanager
-def many_runs(total: int) -> Iterator[tuple[Callable[[str], None], Callable[[int], None]]]:
-    """Yield what to call with the name of a run before it starts, and with the number of seeds newly done."""
-    name, done = [""], [0]
-    with _display(total, "seeds") as update:
-
-        def begin(run: str) -> None:
-            name[0] = run
-            update(run, done[0], total)
-
-        def advance(seeds: int) -> None:
-            done[0] += seeds
-            update(name[0], done[0], total)
-
-        yield begin, advance
 
 
 class Rows:
@@ -184,5 +167,5 @@ class Rows:
 @contextlib.contextmanager
 def rows_done() -> Iterator[Rows]:
     """Yield what to call with how far a stream of rows has come."""
-    with _display(None, "rows") as update:
+    with display(None, "rows") as update:
         yield Rows(update)

@@ -7,6 +7,7 @@ snapshot and what the journal has since; a call that is made again because its a
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import threading
 from contextlib import suppress
@@ -18,7 +19,6 @@ import numpy as np
 
 from posse.container import open_container
 from posse.distributed.answers import Answers
-from posse.distributed.folder import ShardFolder
 from posse.distributed.journal import Journal, Record, decode, read_journal
 from posse.distributed.shard_fleet import COLUMNS, ShardFleet
 from posse.errors import PosseError
@@ -40,6 +40,61 @@ if TYPE_CHECKING:
     Arrays = dict[str, npt.NDArray[Any]]
 
 PUBLISHED = "published_"  # arrays of a snapshot that a fleet's file does not have
+
+
+SNAPSHOT = re.compile(r"snapshot-(\d{9})\.posse")
+JOURNAL = re.compile(r"journal-(\d{9})\.log")
+
+
+class ShardFolder:
+    """Snapshots and journals by number; made, and waited for, when nobody else writes there.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        import fcntl
+
+        path.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        # A shard that was taken for dead may live a little longer. Kept open for as long as this process lives; the
+        # system lets it go with the process.
+        self._held = open(path / "lock", "wb")  # noqa: SIM115
+        fcntl.flock(self._held, fcntl.LOCK_EX)
+
+    def let_go(self) -> None:
+        """Let another process write here."""
+        self._held.close()
+
+    def snapshots(self) -> list[int]:
+        """Return the numbers of the snapshots that there are."""
+        return self._numbers(SNAPSHOT)
+
+    def journals(self) -> list[int]:
+        """Return the numbers of the journals that there are."""
+        return self._numbers(JOURNAL)
+
+    def snapshot(self, number: int) -> Path:
+        """Return the path of a snapshot."""
+        return self._path / f"snapshot-{number:09d}.posse"
+
+    def journal(self, number: int) -> Path:
+        """Return the path of a journal."""
+        return self._path / f"journal-{number:09d}.log"
+
+    def drop_before(self, *, snapshot: int, journal: int) -> None:
+        """Remove snapshots and journals of lower numbers than these."""
+        for path in [
+            *(self.snapshot(number) for number in self.snapshots() if number < snapshot),
+            *(self.journal(number) for number in self.journals() if number < journal),
+        ]:
+            path.unlink(missing_ok=True)
+
+    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
+        found = (pattern.fullmatch(path.name) for path in self._path.iterdir())
+        return sorted(int(match[1]) for match in found if match)
 
 
 class Shard:

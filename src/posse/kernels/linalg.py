@@ -77,14 +77,6 @@ def whole(matrix: Array, room: Array) -> Array:
 
 
 @inlined_kernel
-def diagonal_entry(matrix: Array, i: int, d: int) -> float:
-    """Return the i-th diagonal entry of a symmetric matrix of d rows, whole or an upper triangle."""
-    if matrix.ndim == 1:
-        return matrix[i * d - (i * (i - 1)) // 2]
-    return matrix[i, i]
-
-
-@inlined_kernel
 def copy_symmetric(matrix: Array, divisor: float, out: Array) -> None:
     """Write a whole symmetric matrix over a number to ``out``, whole or an upper triangle."""
     d = matrix.shape[0]

@@ -13,7 +13,7 @@ from posse.logs.writer import moment
 from posse.service.audit import note_begun
 from posse.service.engine import Engine
 from posse.service.errors import ApiError
-from posse.service.headers import Scope, header_of, headers_of
+from posse.service.heads import Scope, header_of, headers_of
 from posse.service.keys import SCOPES
 from posse.storage import KeyRow
 

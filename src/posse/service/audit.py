@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from posse.errors import PosseError
-from posse.service import request_ids
+from posse.service import heads
 from posse.storage import AuditRow, digest_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ async def note_begun(request: Request) -> None:
         action=action,
         fleet=None if fleet is None else str(fleet)[:LONGEST],
         target=None if target is None else _storable(target),
-        request=request_ids.current.get(),
+        request=heads.current.get(),
     )
     number = await run_in_threadpool(engine.writer.run, lambda: engine.storage.add_audit(row))
     request.scope[ENTRY] = (engine, number)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from posse.service.errors import ApiError, invalid_field
-from posse.service.headers import Scope, header_of
+from posse.service.heads import Scope, header_of
 
 Model = TypeVar("Model", bound=BaseModel)
 

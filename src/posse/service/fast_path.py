@@ -20,8 +20,7 @@ from pydantic_core import to_json
 
 from posse.errors import PosseError
 from posse.service.errors import ApiError, api_error, error_body
-from posse.service.headers import headers_of
-from posse.service.request_ids import current, request_id
+from posse.service.heads import current, headers_of, request_id
 from posse.service.responses import INTERNAL, SAFE_HEADERS, note_access
 from posse.storage import NewDecision, NewReward, Outcome
 

@@ -8,7 +8,7 @@ import re
 import sys
 from datetime import UTC, datetime
 
-from posse.service import request_ids
+from posse.service import heads
 
 FORMATS = ("text", "json")
 SECRETS = (
@@ -38,7 +38,7 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a line, and a traceback below it if there is one."""
-        request = request_ids.current.get()
+        request = heads.current.get()
         line = f"{_time(record)} {record.levelname} {record.name}: {super().format(record)}"
         fields = " ".join(f"{name}={value}" for name, value in getattr(record, FIELDS, {}).items() if value is not None)
         return without_secrets(" ".join([line, *([fields] if fields else [])]) + (f" [{request}]" if request else ""))
@@ -55,7 +55,7 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": without_secrets(record.getMessage()),
             "process": record.process,
-            "request_id": request_ids.current.get(),
+            "request_id": heads.current.get(),
             **getattr(record, FIELDS, {}),
         }
         if record.exc_info:

@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from posse.service.audit import ENTRY, note_answer
 from posse.service.errors import error_body
+from posse.service.heads import HEADER, current, request_id
 from posse.service.log_lines import FIELDS
 from posse.service.measures import Measures
-from posse.service.request_ids import HEADER, current, request_id
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

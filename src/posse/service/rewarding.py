@@ -8,7 +8,7 @@ from posse.service import schemas
 from posse.service.definition import complete, require_label
 from posse.service.engine import Engine
 from posse.service.errors import ApiError, api_error
-from posse.service.headers import Scope
+from posse.service.heads import Scope
 from posse.storage import (
     CONFLICT,
     GONE,

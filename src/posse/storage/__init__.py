@@ -19,8 +19,8 @@ from posse.storage.entries import (
     Outcome,
     RewardRun,
     Written,
+    digest_of,
 )
-from posse.storage.naming import digest_of
 from posse.storage.opening import open_storage
 from posse.storage.rows import (
     EXPIRED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,19 @@ UNFIT = "unfit"  # no reward of this fleet: 0.5 where rewards are 0 or 1, say
 NAMELESS = "nameless"  # the fleet adds rewards up, and this one has no name by which it could be told from a copy
 UNREWARDED = "unrewarded"  # there is no reward that could be corrected
 WITHHELD = "withheld"  # nothing was wrong with it, but another entry of its group was refused
+
+DIGEST = 32  # bytes that stand for the name of a task
+
+
+def digest_of(fleet: str, task: str) -> bytes:
+    """Return what stands for an erased task: processes that still know its name recognise it, nobody else does.
+
+    Examples
+    --------
+    >>> len(digest_of("stores", "store-17"))
+    32
+    """
+    return hashlib.blake2b(task.encode(), key=hashlib.sha256(fleet.encode()).digest(), digest_size=DIGEST).digest()
 
 
 class NewDecision(NamedTuple):
@@ -119,7 +133,7 @@ class Change(NamedTuple):
         Of a decision: what it counts as until its reward comes.
     data : bytes
         Of other kinds: the definition (JSON) after arms came or went, the digest of the erased task's name (see
-        :func:`posse.storage.naming.digest_of`), a population, or what was noticed about changes (JSON). Of a task: the
+        :func:`digest_of`), a population, or what was noticed about changes (JSON). Of a task: the
         digest of its name, by which an erasure finds it, and what is known about it from then on (JSON).
     old : float or None
         Of a reward: what the decision counted as until now, None if it did not count.

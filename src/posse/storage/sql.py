@@ -16,8 +16,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from posse.errors import InvalidValue, StorageUnavailable
-from posse.storage.entries import Change, RewardRun
-from posse.storage.naming import digest_of
+from posse.storage.entries import Change, RewardRun, digest_of
 from posse.storage.outcomes import ONCE, takes_corrections
 from posse.storage.rows import (
     EXPIRED,

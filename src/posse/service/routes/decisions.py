@@ -17,7 +17,7 @@ from posse.service.deciding import all_decided, decided, new_decision
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.fast_path import Begun, NotFastPath
-from posse.service.headers import Scope, header_of
+from posse.service.heads import Scope, header_of
 from posse.service.keys import FLEET_NAME
 from posse.service.live_fleet import LiveFleet
 from posse.service.rewarding import require_storable, unknown_decision

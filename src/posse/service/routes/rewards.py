@@ -16,7 +16,7 @@ from posse.service.bodies import json_body, json_request, parse, require_json
 from posse.service.describing import READING, WRITING, failures, with_example
 from posse.service.engine import Engine
 from posse.service.fast_path import Begun
-from posse.service.headers import Scope
+from posse.service.heads import Scope
 from posse.service.rewarding import (
     REFUSED,
     checked,

@@ -1,4 +1,4 @@
-"""What a request is called, so that its lines in the log and its answer can be found together."""
+"""Headers of a request, and its id, by which its lines in the log and its answer can be found together."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from contextvars import ContextVar
+from typing import Any
 
 HEADER = b"x-request-id"
 GIVEN = re.compile(rb"[A-Za-z0-9._:=+/-]{1,128}")
@@ -42,3 +43,22 @@ def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
                 return value.decode()
             break
     return f"{_prefix}-{next(_numbers):x}"
+
+
+HEADS = "posse.headers"
+Scope = MutableMapping[str, Any]
+"""A request as ASGI describes it."""
+
+
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
+    """Return the headers by name in lower case; of several of one name the first, as Starlette does."""
+    found: dict[bytes, bytes] | None = scope.get(HEADS)
+    if found is None:
+        found = scope[HEADS] = dict(reversed(scope["headers"]))
+    return found
+
+
+def header_of(scope: Scope, name: bytes) -> str | None:
+    """Return one header, or None."""
+    value = headers_of(scope).get(name)
+    return None if value is None else value.decode("latin-1")
