@@ -468,7 +468,7 @@ def test_other_kinds_and_versions_are_refused(states, path):
         with pytest.raises(DamagedFile):
             Posse.load(path)
     with pytest.raises(
-        DamagedFile, match=f"version {min(VERSIONS) - 1} of 'fleet'.* open it with the posse that wrote it"
+        DamagedFile, match=f"version {min(VERSIONS) - 1} of 'fleet'.* learn its log again"
     ):
         Posse.load(path)
     path.write_text("not a fleet")
