@@ -92,4 +92,4 @@ dist: .venv/dev.installed
 
 clean:
 	rm -rf .venv dist docs/_build demo bench report report-quick .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find src tests -name __pycache__ -type d -exec rm -rf {} +
+	find src tests lab -name __pycache__ -type d -exec rm -rf {} +

@@ -93,7 +93,6 @@ def test_imports_point_one_way():
         {"environments"},
         {"simulation", "gym"},
         {"plotting"},
-        {"lab"},
         {"cli", "__main__"},
     ]
     rank = {name: position for position, layer in enumerate(layers) for name in layer}

@@ -467,9 +467,7 @@ def test_other_kinds_and_versions_are_refused(states, path):
         write_container(path, kind=kind, version=version, header=header, arrays=arrays)
         with pytest.raises(DamagedFile):
             Posse.load(path)
-    with pytest.raises(
-        DamagedFile, match=f"version {min(VERSIONS) - 1} of 'fleet'.* learn its log again"
-    ):
+    with pytest.raises(DamagedFile, match=f"version {min(VERSIONS) - 1} of 'fleet'.* learn its log again"):
         Posse.load(path)
     path.write_text("not a fleet")
     with pytest.raises(DamagedFile):

@@ -126,7 +126,7 @@ def test_too_few_clicks_are_refused_before_anything_is_learned(make, monkeypatch
     found = evaluate(made.data, [Learned("ebm-ts"), Uniform()], against=Logged())
 
     assert codes(found) == codes(found, 1) == ["few-rewards"]
-    assert "4 rewards other than 0; it takes 10" in found.targets[0].refusals[0].reason
+    assert "4 rewards other than 0; an interval takes 10" in found.targets[0].refusals[0].reason
     assert found.on_policy.value == pytest.approx(4 / 1200)
     assert np.isnan(found.on_policy.low)
 

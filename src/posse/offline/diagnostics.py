@@ -233,11 +233,11 @@ def few_rewards(data: LoggedBandit, effective: float, limits: Limits) -> list[Re
         reason = f"all {data.n_rows} rewards are equal ({data.usual_reward:g})"
     else:
         reason = f"the log has {different} rewards other than {data.usual_reward:g}"
-        reason += f", which count as {effective:.3g}" if effective < different else ""
+        reason += f", worth about {effective:.3g} for judging this policy" if effective < different else ""
     return [
         Refusal(
             "few-rewards",
-            f"{reason}; it takes {limits.min_effective_rewards:g} to say how sure a value is",
+            f"{reason}; an interval takes {limits.min_effective_rewards:g}",
             f"a log about {limits.min_effective_rewards / effective:.2g} times as long, or a target nearer to it"
             if effective
             else "a longer log",
