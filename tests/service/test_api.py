@@ -122,7 +122,7 @@ def test_decisions_are_what_the_posterior_says(service, world, rainy):
     for number, task in enumerate(TASKS):
         decision = service.decide(task, rainy)
         assert list(decision["probabilities"]) == list(decision["mean"]) == list(decision["sd"]) == ARMS
-        assert_allclose(list(decision["mean"].values()), world.posterior.mean[:, number] @ x, rtol=1e-8)
+        assert_allclose(list(decision["mean"].values()), world.posterior.mean[:, number] @ x, rtol=1e-8, atol=1e-8)
         variance = np.einsum("i,kij,j->k", x, world.posterior.covariance[:, number], x)
         assert_allclose(list(decision["sd"].values()), np.sqrt(variance), rtol=1e-8)
         assert sum(decision["probabilities"].values()) == pytest.approx(1, abs=1e-12)
@@ -134,12 +134,12 @@ def test_decisions_are_what_the_posterior_says(service, world, rainy):
 def test_a_task_never_seen_starts_from_the_population(service, world, rainy):
     x = np.array(encoded(rainy))
     decision = service.decide("store-new", rainy)
-    assert_allclose(list(decision["mean"].values()), world.posterior.shared_mean @ x, rtol=1e-8)
+    assert_allclose(list(decision["mean"].values()), world.posterior.shared_mean @ x, rtol=1e-8, atol=1e-8)
 
     found = service.task("store-new")
     assert (found["decisions"], found["rewards"]) == (1, 0)
     for place, arm in enumerate(found["arms"]):
-        assert_allclose(arm["mean"], world.posterior.shared_mean[place], rtol=1e-8)
+        assert_allclose(arm["mean"], world.posterior.shared_mean[place], rtol=1e-8, atol=1e-8)
         assert arm["rewards"] == 0
         assert arm["own_share"] == 0
     assert service.delete("/v1/fleets/stores/tasks/store-new").status_code == 204
@@ -153,10 +153,10 @@ def test_the_posterior_of_a_task_is_that_of_the_model(service, world):
         assert [arm["arm"] for arm in found["arms"]] == ARMS
         borrowing = fleet.borrowing(task)
         for place, arm in enumerate(found["arms"]):
-            assert_allclose(arm["mean"], world.posterior.mean[place, number], rtol=1e-8, atol=1e-10)
+            assert_allclose(arm["mean"], world.posterior.mean[place, number], rtol=1e-8, atol=1e-8)
             sd = np.sqrt(np.diagonal(world.posterior.covariance[place, number]))
             assert_allclose(arm["sd"], sd, rtol=1e-8)
-            assert_allclose(arm["population_mean"], world.posterior.shared_mean[place], rtol=1e-8)
+            assert_allclose(arm["population_mean"], world.posterior.shared_mean[place], rtol=1e-8, atol=1e-8)
             assert arm["rewards"] == world.stats.count[place, number]
             assert arm["own_share"] == pytest.approx(borrowing.own_share[place])
             assert arm["borrowed"] == pytest.approx(borrowing.borrowed[place])
@@ -171,7 +171,7 @@ def test_the_population_is_that_of_the_model(service, world):
     assert found["findings"] == []
     for place, arm in enumerate(found["arms"]):
         assert arm["arm"] == ARMS[place]
-        assert_allclose(arm["mean"], world.posterior.shared_mean[place], rtol=1e-8)
+        assert_allclose(arm["mean"], world.posterior.shared_mean[place], rtol=1e-8, atol=1e-8)
         assert_allclose(arm["mean_sd"], np.sqrt(np.diagonal(world.posterior.shared_covariance[place])), rtol=1e-8)
         assert_allclose(arm["covariance"], world.prior.covariance[place], rtol=1e-12)
         assert arm["noise_sd"] == pytest.approx(world.prior.noise_variance[place] ** 0.5)
