@@ -56,7 +56,7 @@ COMMANDS = homes(
         "Run a service": {
             "serve": "Serve decisions over HTTP, with a durable log and a page that shows what was learned.",
             "service": "Keys, copies and checks of a service.",
-            "warmup": "Compile and cache everything, on two cores, so that nothing waits for the compiler later.",
+            "warmup": "Compile and cache everything, so that nothing waits for the compiler later.",
         },
     },
     log="log:log_app",

@@ -60,7 +60,6 @@ def serve(
         config, database=database, host=host, port=port, workers=workers, log_format=log_format,
         access_log=access_log or None,
     )  # fmt: skip
-    _service("ahead").read_ahead(settings.database, embedded=settings.embedded)
     running = _service("running")
     _service("log_lines").write_log_lines(verbose, settings.log_format)
     keys = running.require_safe(settings)

@@ -39,7 +39,7 @@ def warmup(
     times: Annotated[bool, typer.Option("--times", help="Show how long each part took.")] = False,
     service: Annotated[bool, typer.Option("--service", help="Only what posse serve uses, as for an image.")] = False,
 ) -> None:
-    """Compile and cache everything, on two cores, so that nothing waits for the compiler later.
+    """Compile and cache everything, so that nothing waits for the compiler later.
 
     Run it once after installing or upgrading posse, as the user who will run posse, or when an image is built. The
     cache is of use to processes that see the same files and have a processor of the same kind.
@@ -48,33 +48,20 @@ def warmup(
 
     from posse.kernels.compiler import announcement
     from posse.kernels.select import usable
-    from posse.service.compile_helper import Helper
     from posse.shared_cache import share_cache
-    from posse.threads import workers
 
     announcement.quiet = True  # whoever asks for it knows
     share_cache()
     todo = parts(service=service)
     started = time.perf_counter()
     spent: dict[str, float] = {}
-    helper = None
-    try:
-        with compiler_at_work() as compiled, stages(len(todo)) as begin:
-            usable(np.ones(1))  # a small kernel, which says whether there is anything to compile
-            for name, work in todo.items():
-                begin(name)
-                # A second process begins at the other end, once the first part, which all need, is there; not where
-                # parts are timed: whose time would it be?
-                if helper is None and compiled and not times and workers() > 1 and spent:
-                    helper = Helper("posse.service.warming" if service else "posse.cli.warmup")
-                if helper is not None:
-                    helper.wait_while_at(name)
-                before = time.process_time()
-                work()
-                spent[name] = time.process_time() - before
-    finally:
-        if helper is not None:
-            helper.end()
+    with compiler_at_work() as compiled, stages(len(todo)) as begin:
+        usable(np.ones(1))  # a small kernel, which says whether there is anything to compile
+        for name, work in todo.items():
+            begin(name)
+            before = time.process_time()
+            work()
+            spent[name] = time.process_time() - before
     took = time.perf_counter() - started
     console = rich.get_console()
     if times:
@@ -325,14 +312,3 @@ def _offline() -> None:
     )
     evaluate(log, [Uniform(), Learned("ebm-rand-ucb")], seed=1)
     evaluate(replace(log, rewards=(log.rewards > 0).astype(float), reward_family="binary"), Uniform(), seed=1)
-
-
-if __name__ == "__main__":
-    # Whoever starts this goes through the parts from the first to the last; see posse.service.compile_helper.
-    from posse.kernels.compiler import announcement
-    from posse.service.compile_helper import help_with
-    from posse.shared_cache import share_cache
-
-    announcement.quiet = True
-    share_cache()
-    help_with(parts())

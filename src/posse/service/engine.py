@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
-from posse.service.ahead import Ahead, taken_ahead
 from posse.service.checking import Checker
 from posse.service.clock import SteadyClock
 from posse.service.errors import ApiError
@@ -78,7 +77,6 @@ class Engine:
         self.problem = "the service is starting"
         self.warming = Warming()
         self.opened = False
-        self._ahead: Ahead | None = None
         self._probe_at = 0.0
         self._stop = threading.Event()
         self._led_at = -LEAD_SECONDS
@@ -117,7 +115,6 @@ class Engine:
             self._maintenance.join(STOP_SECONDS)
         if self._repairer is not None:
             self._repairer.join(STOP_SECONDS)
-        self._end_ahead()
         if self.opened:
             if self.leading:
                 self._write_last_snapshots()
@@ -161,14 +158,9 @@ class Engine:
         if not self.settings.embedded and not len(self.keys):
             who = "nobody" if self.keys.needed else "this machine only"
             logger.warning("there are no API keys, so this service answers %s; see `posse service keys create`", who)
-        self._ahead = taken_ahead(self.settings.database) if self.settings.embedded else None
-        self.roster = Roster(storage, self.settings.limits.number, self.public, self._ahead)
+        self.roster = Roster(storage, self.settings.limits.number, self.public)
         self.writer = Writer(storage, self._written, self.settings.limits.waiting, self.measures.wrote)
         self.opened = True
-
-    def _end_ahead(self) -> None:
-        if self._ahead is not None:
-            self._ahead.end()
 
     # Fleets.
 
@@ -250,7 +242,6 @@ class Engine:
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)
                 self.ready, self.problem, warned = True, "", ""
-                self._end_ahead()
                 self._note_now_and_then(rows)
                 if self.leading:
                     self._look_after_all(rows)

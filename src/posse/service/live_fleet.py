@@ -22,13 +22,11 @@ from anyio import CapacityLimiter
 from posse.errors import PosseError, StorageError
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.replica import Replica
-from posse.service.ahead import Ahead
 from posse.service.catalogues import CATALOGUE
 from posse.service.contexts import Contexts
 from posse.service.definition import first_replica, match_arms, new_replica
 from posse.service.known import known_arms, read_line
 from posse.storage import Change, FleetRow, RewardRun, Storage, digest_of
-from posse.types import Array
 
 PART = 1 << 18  # bytes of a snapshot that are written at a time: a few milliseconds that requests wait for
 AT_ONCE = 10_000  # changes that are read at a time
@@ -51,14 +49,9 @@ class LiveFleet:
         How large numbers of contexts may be.
     from_log : bool
         Leave snapshots aside and learn the log from its start, unless old rows have left it.
-    ahead : Ahead, optional
-        What has been read of the log already.
     """
 
-    def __init__(
-        self, storage: Storage, row: FleetRow, largest: float = 1e9, *, from_log: bool = False,
-        ahead: Ahead | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, storage: Storage, row: FleetRow, largest: float = 1e9, *, from_log: bool = False) -> None:
         self._storage = storage
         self.name, self.created = row.name, row.created
         self.definition: dict[str, Any] = row.definition
@@ -76,7 +69,7 @@ class LiveFleet:
         self.contexts = Contexts(self.replica.logged_features, largest)
         self._published, self._estimate_seen = -1, -1
         self.population_at = time.monotonic()  # when it was noted that another population is in force
-        if self._catch_up(self.replica, ahead):
+        if self._catch_up(self.replica):
             self._published = self.replica.estimate
         if self._disagrees(self.replica):
             self._rebuild(row, self.replica)
@@ -284,13 +277,9 @@ class LiveFleet:
             replica.know_tasks(dict(read_line(change.data) for change in some), applied=some[-1].number)
 
     def _learn(
-        self, replica: Replica, rows: RewardRun, *, provisional: bool = False, catching_up: bool = False,
-        contexts: Array | None = None,
-    ) -> None:  # fmt: skip
-        """Learn rewards, and decisions that count as one; ``provisional`` says that all of them are such decisions.
-
-        ``contexts`` are those of the rows, if they were parsed already, and there are no bodies then.
-        """
+        self, replica: Replica, rows: RewardRun, *, provisional: bool = False, catching_up: bool = False
+    ) -> None:
+        """Learn rewards, and decisions that count as one; ``provisional`` says that all of them are such decisions."""
         last, news = rows.numbers[-1], rows
         # A decision that was given the absent reward when its time was over has counted as that from the start; but of
         # clicks and counts its row waits no more.
@@ -300,7 +289,7 @@ class LiveFleet:
             replica.learn(
                 news.tasks,
                 news.arms,
-                self.contexts.of_bodies(news.bodies) if contexts is None else contexts,
+                self.contexts.of_bodies(news.bodies),
                 news.rewards,
                 replaces=news.old,
                 provisional=provisional,
@@ -312,8 +301,6 @@ class LiveFleet:
         except PosseError:
             if replica.applied == last:
                 raise  # they are learned, and something after that failed
-            if contexts is not None:
-                return  # they are read again, with their bodies
             if len(rows.numbers) == 1:
                 # The log is the truth, and this row of it cannot be learned; the others can.
                 logger.exception("change %d of fleet %r cannot be learned", last, self.name)
@@ -324,25 +311,22 @@ class LiveFleet:
                     if one.numbers[0] > replica.applied:  # some fleets learn row by row, up to the one that failed
                         self._learn(replica, one, provisional=provisional, catching_up=catching_up)
 
-    def _catch_up(self, replica: Replica, ahead: Ahead | None = None) -> bool:
+    def _catch_up(self, replica: Replica) -> bool:
         """Apply what the log has beyond a snapshot: sums first, then the newest population once; True if there is one.
 
         If this raises, all up to ``replica.applied`` is applied.
         """
         population: Change | None = None
         erased = False
-        row = None if replica.applied else self._storage.fleet(self.name)
         if not replica.applied:
             # Learned from the start: rewards as they are by now, whatever they were before.
+            row = self._storage.fleet(self.name)
             replica.settled = 0 if row is None else row.changes
         settled = replica.settled
         while True:
             with _no_collecting():
-                for run, contexts in self._reward_runs(replica.applied, settled, ahead, row):
-                    self._learn(replica, run, catching_up=True, contexts=contexts)
-                    if replica.applied != run.numbers[-1]:
-                        ahead = None  # it was no use; read here, it is found out which row is wrong
-                        break
+                for run in self._reward_runs(replica.applied, settled):
+                    self._learn(replica, run, catching_up=True)
             changes = self._storage.changes(self.name, replica.applied, AT_ONCE, settled=settled)
             for kind, group in groupby(changes, key=_kind):
                 if kind == ROWS:
@@ -374,21 +358,15 @@ class LiveFleet:
         replica.look()  # here, where nobody waits, and not at the first decision
         return adopted
 
-    def _reward_runs(
-        self, after: int, settled: int, ahead: Ahead | None, row: FleetRow | None
-    ) -> Iterator[tuple[RewardRun, Array | None]]:
-        """Yield long runs of rewards, with their contexts if they were parsed already.
-
-        Where a server reads them, the next is read while one is learned.
-        """
+    def _reward_runs(self, after: int, settled: int) -> Iterator[RewardRun]:
+        """Yield long runs of rewards; where a server reads them, the next is read while one is learned."""
         read = partial(self._storage.reward_run, self.name, limit=AT_ONCE, least=LONG_RUN, settled=settled)
         if not self._storage.reads_beside:
             while True:
-                found = None if ahead is None or row is None else ahead.run(row, after, settled)
-                run, contexts = (read(after), None) if found is None else found
+                run = read(after)
                 if run is None:
                     return
-                yield run, contexts
+                yield run
                 after = run.numbers[-1]
         run = read(after)
         if run is None:
@@ -396,7 +374,7 @@ class LiveFleet:
         with ThreadPoolExecutor(1, "posse-reader") as reader:
             while run is not None:
                 following = reader.submit(read, run.numbers[-1])
-                yield run, None
+                yield run
                 run = following.result()
 
     def _adopt(self, replica: Replica, population: Change) -> bool:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 
 from posse.errors import PosseError, StorageUnavailable
-from posse.service.ahead import Ahead
 from posse.service.definition import require_known
 from posse.service.errors import ApiError
 from posse.service.live_fleet import LiveFleet
@@ -42,14 +41,10 @@ class Roster:
         How large numbers of contexts may be.
     public : callable
         What anybody may know about an error of the library.
-    ahead : Ahead, optional
-        What has been read of long logs already.
     """
 
-    def __init__(
-        self, storage: Storage, largest: float, public: Callable[[PosseError], str], ahead: Ahead | None = None
-    ) -> None:
-        self._storage, self._largest, self._public, self._ahead = storage, largest, public, ahead
+    def __init__(self, storage: Storage, largest: float, public: Callable[[PosseError], str]) -> None:
+        self._storage, self._largest, self._public = storage, largest, public
         self._fleets: dict[str, LiveFleet] = {}
         self._unloaded: Problems[str] = Problems()
         self._unlearned: Problems[str] = Problems()
@@ -174,9 +169,7 @@ class Roster:
         """Return a fleet as its log says, from its newest snapshot on, or else from the log alone."""
         require_known(row.definition)
         try:
-            return LiveFleet(
-                self._storage, row, self._largest, from_log=from_log, ahead=None if from_log else self._ahead
-            )
+            return LiveFleet(self._storage, row, self._largest, from_log=from_log)
         except (StorageUnavailable, OSError, MemoryError):
             raise  # which the log alone does not help against
         except Exception:

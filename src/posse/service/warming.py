@@ -1,8 +1,7 @@
 """Using every compiled part of a fleet once, so that no request waits for the compiler or its cache, or fails in it.
 
 Kernels are compiled for the kinds of their arguments, not for their sizes, and wait in a cache on disk after that. What
-is not there takes about three minutes of a core, so a second process compiles the same parts from the last to the
-first, until both meet.
+is not there takes about three minutes of a core.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ from posse.families import Rewards
 from posse.fleet.replica import Replica
 from posse.kernels import estimators
 from posse.kernels.fleet import decide
-from posse.service.compile_helper import Helper, help_with
 from posse.shared_cache import Turn, share_cache
 from posse.storage.rows import REWARDED, LoggedDecision
-from posse.threads import workers
 
 MANY = 40  # rewards that are learned at once: more than there were, so that the population is estimated from sums
 
@@ -54,49 +51,42 @@ class Warming:
         doing = "compiling" if self._compiling else "loading compiled code"
         if self._waiting:
             doing = "waiting for another process that is compiling"
-        first = "; this takes about two minutes, once, unless `posse warmup` ran" if self._compiling else ""
+        first = "; this takes about three minutes, once, unless `posse warmup` ran" if self._compiling else ""
         return f"{doing}, {self._n_done} of {len(self._parts)}{first}"
 
     def run(self, told: Callable[[], None], stopped: Callable[[], bool] = lambda: False) -> None:
         """Load all parts; ``told`` is called when there is news, ``stopped`` is asked between two parts."""
         self._n_done, self.problem = 0, ""
         share_cache()
-        helper: Helper | None = None
         turn: Turn | None = None
         try:
             with _compiler_noted(partial(self._note_compiler, told)):
-                for name, load in self._parts.items():
+                for load in self._parts.values():
                     told()
                     if stopped():
                         return
-                    if helper is not None:
-                        helper.wait_while_at(name)
                     load()
                     self._n_done += 1
                     if self._compiling and turn is None:
                         # Not before there is something to start from, and not where all is in the cache.
                         turn = Turn(decide.stats.cache_path)
-                        if self._first(turn, told, stopped) and workers() > 1:
-                            helper = Helper("posse.service.warming")
+                        self._wait_for(turn, told, stopped)
         except Exception:
             self.problem = "compiled code could not be loaded (the log of this service says why)"
             raise
         finally:
-            if helper is not None:
-                helper.end()
             if turn is not None:
                 turn.end()
         told()
 
-    def _first(self, turn: Turn, told: Callable[[], None], stopped: Callable[[], bool]) -> bool:
-        """Wait until no other process compiles; return whether none did."""
+    def _wait_for(self, turn: Turn, told: Callable[[], None], stopped: Callable[[], bool]) -> None:
+        """Wait until no other process compiles."""
         while not turn.taken() and not stopped():
             if not self._waiting:
                 self._waiting = True
                 told()
             time.sleep(0.1)
-        waited, self._waiting = self._waiting, False
-        return not waited
+        self._waiting = False
 
     def _note_compiler(self, told: Callable[[], None]) -> None:
         if not self._compiling:
@@ -239,8 +229,3 @@ def _compiler_noted(note: Callable[[], None]) -> Iterator[None]:
 
     with event.install_listener("numba:compile", Noted()):
         yield
-
-
-if __name__ == "__main__":
-    share_cache()
-    help_with(large_parts())

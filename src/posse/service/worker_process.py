@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError
-from posse.service.compile_helper import end_with_parent
 
 REFUSED = 3  # its status if it cannot be done, for the reason that it writes to standard error
 NICE = 10  # requests come first
@@ -155,7 +154,7 @@ def do(job: Callable[[dict[str, Any]], None]) -> None:
     """Do what the line on standard input says, and end this process; for modules that :class:`WorkerProcess` runs."""
     work = json.loads(sys.stdin.readline())
     tempfile.tempdir = work.pop(FOLDER)
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     os.nice(NICE)
     status = 1
     try:
@@ -169,3 +168,9 @@ def do(job: Callable[[dict[str, Any]], None]) -> None:
         traceback.print_exc()
     sys.stderr.flush()
     os._exit(status)  # not through the end of the interpreter: a thread still waits for the parent
+
+
+def _end_with_parent() -> None:
+    """End this process when whoever started it closes its standard input, or has ended."""
+    sys.stdin.read()  # ends when the other end is closed
+    os._exit(0)
