@@ -1,6 +1,7 @@
 """Tables as they come: the same rows, whatever holds them."""
 
 import datetime
+import gzip
 import json
 import math
 from decimal import Decimal
@@ -94,6 +95,19 @@ def test_a_csv_column_that_turns_to_text_far_down_is_text(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("x\n" + "1\n" * 5000 + "a\n")
     assert as_frame(path)["x"].dtype == pl.String()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv.gz"])
+def test_zero_padded_codes_are_text_and_other_whole_numbers_are_numbers(suffix, tmp_path):
+    text = "code,count,share,day\n00123,0,0.5,7\n123,10,00.5,-3\n,-5,1,0\n"
+    path = tmp_path / f"log{suffix}"
+    path.write_bytes(gzip.compress(text.replace(",", "\t").encode()) if suffix == ".tsv.gz" else text.encode())
+    table = as_frame(path)
+
+    assert table["code"].to_list() == ["00123", "123", None]
+    assert table["count"].to_list() == [0, 10, -5]
+    assert table["share"].to_list() == [0.5, 0.5, 1.0]
+    assert table["day"].to_list() == [7, -3, 0]
 
 
 @pytest.mark.parametrize(

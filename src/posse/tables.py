@@ -228,7 +228,19 @@ def _from_csv(source: Path | bytes, separator: str, where: str) -> pl.DataFrame:
                 f"{where} is cut off: expected {frame.width} fields in the last line, got {fields}; copy it again, or "
                 "remove that line"
             )
-    return frame
+    return _with_codes_as_text(frame, source, separator)
+
+
+def _with_codes_as_text(frame: pl.DataFrame, source: Path | bytes, separator: str) -> pl.DataFrame:
+    """Return the frame with its columns of zero-padded codes, such as 00123, as they are written."""
+    import polars as pl
+
+    whole = [label for label, kind in frame.schema.items() if kind.is_integer()]
+    if not whole:
+        return frame
+    text = pl.read_csv(source, separator=separator, columns=whole, infer_schema=False, glob=False)
+    padded = [label for label in whole if text[label].str.contains(r"^\s*[-+]?0\d").any()]
+    return frame.with_columns(text.select(padded))
 
 
 def _end_of(source: Path | bytes) -> bytes:
