@@ -21,9 +21,7 @@ from posse.plotting.style import (
     save_figure,
     styles_of,
 )
-from posse.types import Array
-from posse_lab.plotting.scales import drawable, limits_of, set_scale
-from posse_lab.plotting.words import text_width
+from posse.types import Array, ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -157,7 +155,7 @@ def plot_boxes(
         x_label += f"\nNot shown: {missing} values that are not finite{' and positive' if log_y else ''}"
     with _figure(paths, width, HEIGHT * 1.3) as figure:
         axes = figure.subplots()
-        set_scale(axes, "y", limits_of(every, log=log_y, margin=0.05, zero_within=0.4), log=log_y, n_ticks=7)
+        _set_scale(axes, log_y=log_y)
         for position, (name, style) in enumerate(styles.items()):
             found = [group.get(name, np.empty(0)) for group in values]
             line = {"color": style["color"], "linewidth": 0.9}
@@ -189,7 +187,7 @@ def _figure(paths: Sequence[str | Path], width: float, height: float) -> Iterato
 
 def _legend(figure: Figure, entries: Mapping[str, Artist], width: float) -> None:
     """Put a legend below the axes, for which the figure grows."""
-    columns = max(1, int(width / (50 + max(text_width(name, SMALL_TEXT_SIZE) for name in entries))))
+    columns = max(1, int(width / (50 + 0.55 * SMALL_TEXT_SIZE * max(map(len, entries)))))
     rows = -(-len(entries) // columns)
     figure.set_figheight(figure.get_figheight() + 1.6 * SMALL_TEXT_SIZE * rows / 72)
     figure.legend(
@@ -199,26 +197,18 @@ def _legend(figure: Figure, entries: Mapping[str, Artist], width: float) -> None
 
 
 def _draw_panel(axes: Axes, panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None:
-    heights = [
-        values for series in panel.series for values in (series.y, series.low, series.high) if values is not None
-    ]
+    _set_scale(axes, log_x=panel.log_x, log_y=panel.log_y)
     # A curve runs from edge to edge; a few marked points keep away from the edges.
-    few = all(np.size(series.x) <= FEW for series in panel.series)
-    x = np.concatenate([[], *(series.x for series in panel.series)])
-    y = np.concatenate([list(panel.reference.values()), *heights])
-    x_limits = limits_of(x, log=panel.log_x, margin=0.04 if few else 0.0, zero_within=0.0 if few else 0.02)
-    y_limits = limits_of(y, log=panel.log_y, margin=0.05, zero_within=0.0 if panel.diagonal else 0.4)
-    if panel.diagonal:
-        x_limits = y_limits = min(x_limits[0], y_limits[0]), max(x_limits[1], y_limits[1])
-    set_scale(axes, "x", x_limits, log=panel.log_x, n_ticks=5)
-    set_scale(axes, "y", y_limits, log=panel.log_y, n_ticks=6)
+    axes.margins(x=0.04 if all(np.size(series.x) <= FEW for series in panel.series) else 0.0)
     for position, series in enumerate(panel.series):
         # Earlier lines on top, and every line above every band.
         _draw_series(axes, series, panel, styles[series.name], 4 - position / len(panel.series))
     for name, value in panel.reference.items():
-        axes.plot(x_limits, [value, value], label=name, **DOTTED)
+        axes.axhline(value, label=name, **DOTTED)
     if panel.diagonal:
-        axes.plot(x_limits, x_limits, label="y = x", **DOTTED)
+        ends = min(axes.get_xlim()[0], axes.get_ylim()[0]), max(axes.get_xlim()[1], axes.get_ylim()[1])
+        axes.set(xlim=ends, ylim=ends)
+        axes.plot(ends, ends, label="y = x", **DOTTED)
     axes.set(xlabel=panel.x_label, ylabel=panel.y_label)
     axes.set_title(panel.title, loc="left", fontsize=TEXT_SIZE + 0.5, fontweight="bold", wrap=True)
 
@@ -232,6 +222,24 @@ def _draw_series(axes: Axes, series: Series, panel: Panel, style: Mapping[str, A
     marks: dict[str, Any] = {"marker": "o", "markersize": 3.6, "markeredgewidth": 0} if x.size <= FEW else {}
     line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": 1.7, "zorder": order}
     axes.plot(x, y, label=series.name, **line, **marks)
+
+
+def _set_scale(axes: Axes, *, log_x: bool = False, log_y: bool = False) -> None:
+    """Make axes linear or logarithmic, with plain numbers."""
+    from matplotlib.ticker import LogFormatter
+
+    axes.set(xscale="log" if log_x else "linear", yscale="log" if log_y else "linear")
+    for axis, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
+        if log:
+            axis.set_major_formatter("{x:g}")
+            axis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
+
+
+def drawable(values: ArrayLike, *, log: bool) -> Array:
+    """Return the values as floats, NaN where an axis has no place for them: infinity; on a log axis, zero and below."""
+    numbers = np.array(values, dtype=np.float64)
+    numbers[~np.isfinite(numbers) | (log & ~(numbers > 0))] = np.nan
+    return numbers
 
 
 def _box_fill(style: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,20 +180,8 @@ def _claim(
     )
 
 
-EXPERIMENT = Experiment(
-    name="ablation",
-    title="What each part buys",
-    figure="not in the paper",
-    says="Estimating the covariance of the prior is the paper's main contribution, and thresholding it is presented as "
-    "central; neither is compared with going without.",
-    choices=(
-        "Reference: ebmUCB as in the paper (exploration 0.1, λ = 0.001, refresh after every reward, faithful "
-        "estimator).",
-        "Three worlds: the base world; one random coefficient of three differs (sparse); 20 tasks and 5 features that "
-        "differ mostly in one direction (anisotropic).",
-        "paper-literal is the printed formula with no divisor; moments subtracts sampling noise; known is given the "
-        "true population.",
-    ),
+EXPERIMENT = Experiment.of_paper(
+    "ablation",
     settings=Settings(),
     quick=Settings(anisotropic_tasks=5, anisotropic=(1.0, 0.3), horizon=150),
     runs=runs,

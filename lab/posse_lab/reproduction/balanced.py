@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from posse.types import Array
 from posse_lab.reproduction.bootstrap import interval, ratio_of_means, ratio_of_ratios
@@ -244,40 +242,9 @@ def gains_most(reading: Reading, step: int) -> Claim:
     )
 
 
-def _experiment(name: str, section: Callable[[Results], Section], **words: Any) -> Experiment:
-    settings, quick = Settings(), Settings(horizon=400)
-    return Experiment(name=name, settings=settings, quick=quick, runs=partial(_runs, name), section=section, **words)
-
-
-EXPERIMENTS = (
-    _experiment(
-        "balanced",
-        balanced_section,
-        title="Ten tasks that arrive equally often",
-        figure="Figure 1 (a)",
-        says="ebmTS and ebmUCB have much lower regret than all rivals, over all tasks and in the first one. LinTS, "
-        "LinUCB and OLSBandit share nothing and keep losing; RMBandit shares but explores heavily at the start.",
-        choices=(
-            "Horizon: not given. 10,000 steps are run; the figure shows 2,000, and claims must hold at both.",
-            "LinTS and LinUCB: exploration not given. Shown with 1 (what libraries ship), matched to ebm's 0.1 √log t, "
-            "and tuned over 0 to 4.",
-            "RMBandit: trimming share, batches and the unit of q not given; 0.2, doubling batches, per arm. q = 50 as "
-            "in the paper; tuned over 2, 5, 10 and 50 with estimates from the last batch or from all data, and, here "
-            "and under sparse heterogeneity, over a schedule of forced pulls with q = 1 and 5.",
-            "Worlds, contexts and noise are the same for all methods in a seed; the paper does not say whether its "
-            "were.",
-        ),
-    ),
-    _experiment(
-        "data-poor",
-        data_poor_section,
-        title="A first task with a tenth of the data",
-        figure="Figure 1 (b)",
-        says="Both ebm methods are ahead by a wide margin in total and in the first task, which has few arrivals of "
-        "its own and leans on the others.",
-        choices=(
-            "Arrivals: the first task a tenth as likely as each other, so 0.1 / (N - 0.9) of the steps.",
-            "Horizon, rivals and pairing as in the balanced setting.",
-        ),
-    ),
+EXPERIMENTS = tuple(
+    Experiment.of_paper(
+        name, settings=Settings(), quick=Settings(horizon=400), runs=partial(_runs, name), section=section
+    )
+    for name, section in (("balanced", balanced_section), ("data-poor", data_poor_section))
 )

@@ -331,19 +331,8 @@ def _lemma_table(table: pl.DataFrame) -> Table:
     )
 
 
-EXPERIMENT = Experiment(
-    name="bounds",
-    title="Bounds on regret",
-    figure="Theorems 2 and 3",
-    says="Frequentist bounds on the regret of ebmUCB and ebmTS, of the same order in n as Bayesian ones and as LinTS "
-    "on N bandits; two lemmas bound the sums of posterior variances.",
-    choices=(
-        "The theorems need a known population, equal noise and bounded contexts: uniform contexts, the true covariance "
-        "and noise, shared precision 0.001 as in the paper.",
-        "Bounds on coefficients and contexts are those of the drawn world; delta = 1/n.",
-        "The policies explore as they are run (0.1 √log t); the theorems are about a far larger radius, so no theorem "
-        "covers what is run, nor an estimated population.",
-    ),
+EXPERIMENT = Experiment.of_paper(
+    "bounds",
     settings=Settings(),
     quick=Settings(horizons=(50, 200), more_tasks=(2, 5), lemma_horizon=200),
     runs=runs,

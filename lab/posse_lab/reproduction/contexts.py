@@ -163,18 +163,8 @@ def no_diversity() -> Claim:
     )
 
 
-EXPERIMENT = Experiment(
-    name="contexts",
-    title="Laws of contexts",
-    figure="Figure 3 (a)",
-    says="Uniform contexts satisfy covariate diversity, so little exploration is needed. The mixed Gaussian is "
-    "called more complex and said to violate it; there the ebm methods are notably ahead.",
-    choices=(
-        "Horizon 2,000, not given in the paper.",
-        "Two laws are added: an intercept beside mixed Gaussian features, and one-hot contexts, which really lack "
-        "covariate diversity.",
-        "What exploration is worth is measured by running ebmUCB with five scales from 0 (greedy) to 1.",
-    ),
+EXPERIMENT = Experiment.of_paper(
+    "contexts",
     settings=Settings(),
     quick=Settings(horizon=200),
     runs=runs,

@@ -379,18 +379,8 @@ def _radius_table(table: pl.DataFrame) -> Table:
     )
 
 
-EXPERIMENT = Experiment(
-    name="coverage",
-    title="How often intervals cover the truth",
-    figure="Theorem 1",
-    says="With probability 1 - δ the estimate lies within α_t(δ) of the truth, in the norm of C̃ and, for "
-    "predictions, in posterior standard deviations.",
-    choices=(
-        "The theorem needs a known population and bounded contexts: uniform contexts, the true covariance and noise, "
-        "shared precision 0.001 (the paper's) and 1 (the truth).",
-        "Bounds on coefficients and contexts are those of the drawn world, the most favourable choice.",
-        "Intervals are tested at standard normal contexts that the policy has not met.",
-    ),
+EXPERIMENT = Experiment.of_paper(
+    "coverage",
     settings=Settings(),
     quick=Settings(steps=(50, 200), noise_sds=(0.001, 1.0), n_contexts=5),
     runs=runs,

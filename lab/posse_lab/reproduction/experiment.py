@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -197,6 +200,12 @@ class Experiment:
     runs: Callable[[Any, Path | None], list[Run]]
     section: Callable[[Results], Section] = field(repr=False)
 
+    @classmethod
+    def of_paper(cls, name: str, **parts: Any) -> Experiment:
+        """Return the experiment that ``experiments.toml`` describes under a name."""
+        words = experiment_texts()[name]
+        return cls(name=name, **words | {"choices": tuple(words["choices"])}, **parts)
+
     @property
     def setting_names(self) -> frozenset[str]:
         """What can be set."""
@@ -214,6 +223,12 @@ class Experiment:
         settings = self.quick if quick else self.settings
         values = {name: _like(getattr(settings, name), text, name) for name, text in (overrides or {}).items()}
         return replace(settings, **values)
+
+
+@cache
+def experiment_texts() -> dict[str, Any]:
+    """Return title, place in the paper, the paper's words and our choices of every experiment."""
+    return tomllib.loads((files("posse_lab.reproduction") / "experiments.toml").read_text("utf-8"))
 
 
 def _like(old: Any, text: str, name: str) -> Any:

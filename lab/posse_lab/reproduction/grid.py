@@ -190,35 +190,14 @@ def varies_less(readings: Sequence[Reading], experiment: str, word: str) -> Clai
     )
 
 
-def _experiment(name: str, panel: str, says: str, settings: Any, quick: Any) -> Experiment:
-    size = f"n_{name}"
-    grid = ", ".join(map(str, getattr(settings, size)))
-    return Experiment(
-        name=name,
-        title=f"How many {name}",
-        figure=f"Figure 3 ({panel})",
-        says=f"{says} Mean regret of the two is about the same, and ebmUCB varies less between trials.",
-        choices=(
-            f"Grid: not given. The number of {name} is one of {grid}; everything else is as in the base world.",
-            "Horizon 2,000 at every value, so steps per task, arm or feature shrink as the grid grows.",
-        ),
-        settings=settings,
-        quick=quick,
-        runs=partial(grid_runs, size),
-        section=partial(grid_section, size, name),
+EXPERIMENTS = tuple(
+    Experiment.of_paper(
+        name, settings=settings, quick=quick, runs=partial(grid_runs, f"n_{name}"),
+        section=partial(grid_section, f"n_{name}", name),
     )
-
-
-HARDER = "With more {} the problem gets harder; ebm keeps its strong performance."
-EXPERIMENTS = (
-    _experiment(
-        "tasks",
-        "b",
-        "As the number of tasks grows there are more of them to learn but also more to share; ebm stays ahead of all "
-        "rivals.",
-        Tasks(),
-        Tasks(n_tasks=(2, 5), horizon=200),
-    ),
-    _experiment("arms", "c", HARDER.format("arms"), Arms(), Arms(n_arms=(2, 4), horizon=200)),
-    _experiment("features", "d", HARDER.format("features"), Features(), Features(n_features=(2, 4), horizon=200)),
-)
+    for name, settings, quick in (
+        ("tasks", Tasks(), Tasks(n_tasks=(2, 5), horizon=200)),
+        ("arms", Arms(), Arms(n_arms=(2, 4), horizon=200)),
+        ("features", Features(), Features(n_features=(2, 4), horizon=200)),
+    )
+)  # fmt: skip

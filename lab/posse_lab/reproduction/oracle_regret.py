@@ -124,17 +124,8 @@ def _both(readings: list[Reading]) -> Table:
     )
 
 
-EXPERIMENT = Experiment(
-    name="oracle-regret",
-    title="The appendix's definition of regret",
-    figure="Figure 5",
-    says="Another definition weights every task's regret with its probability at every step. The results are very "
-    "similar to those of the main text.",
-    choices=(
-        "The paper calls one regret that of the actual and the other that of the oracle policy; the only difference is "
-        "whether the arriving task is averaged out.",
-        "Horizon 2,000; the worlds of Figure 1.",
-    ),
+EXPERIMENT = Experiment.of_paper(
+    "oracle-regret",
     settings=Settings(),
     quick=Settings(horizon=100),
     runs=runs,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posse.environments.base import World
 from posse.errors import MissingData
@@ -25,9 +25,6 @@ from posse_lab.worlds import (
     recorded_movielens,
     recorded_sarcos,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 Worlds = Callable[[Any, Path | None], tuple[World, World, World]]
 PROTOCOL, OTHER, REAL = "protocol", "heterogeneity", "real-rewards"
@@ -216,17 +213,12 @@ def _data_words(results: Mapping[str, Any]) -> str:
 
 
 def _experiment(
-    name: str, called: str, title: str, figure: str, says: str, choices: tuple[str, ...], *, reward: str,
-    settings: DataclassInstance, quick: DataclassInstance, worlds: Worlds, regret: str = "cumulative regret",
-) -> Experiment:  # fmt: skip
-    return Experiment(
-        name=name,
-        title=title,
-        figure=f"Figure 4 ({figure})",
-        says=f"{says} Both ebm methods beat all rivals.",
-        choices=choices,
+    name: str, called: str, reward: str, worlds: Worlds, settings: Any, regret: str = "cumulative regret", **quick: int
+) -> Experiment:
+    return Experiment.of_paper(
+        name,
         settings=settings,
-        quick=quick,
+        quick=replace(settings, n_tasks=4, horizon=120, **quick),
         runs=partial(_runs, worlds),
         section=partial(data_section, name, called, reward, regret),
     )
@@ -234,96 +226,18 @@ def _experiment(
 
 EXPERIMENTS = (
     _experiment(
-        "sarcos",
-        "SARCOS",
-        "SARCOS: seven torques of a robot arm",
-        "a",
-        "Seven torques are the arms, 21 positions, velocities and accelerations the context. Parameters and "
-        "variances come from a linear regression on the test file, 30 tasks are generated from them and met on the "
-        "training file.",
-        (
-            "Which variances: not said. Tasks are drawn with the sampling variances of the regression coefficients, "
-            "which makes them nearly identical, and with 100 times these.",
-            "Inputs and torques are standardised, since torques differ by orders of magnitude between joints; the "
-            "noise is the regression's residual.",
-            "Contexts come from the training file where it is present, without the rows that the test file has too, "
-            "and from the test file otherwise.",
-            "Real rewards: the arm pays the torque that its joint really needed; tasks are 32 regions of posture "
-            "(cells of joint positions), where the best linear model differs because the dynamics is not linear.",
-            "Horizon 2,000.",
-        ),
-        reward="the standardised torque of the chosen joint",
-        settings=SarcosSettings(),
-        quick=SarcosSettings(n_tasks=4, n_regions=4, horizon=120),
-        worlds=sarcos_worlds,
+        "sarcos", "SARCOS", "the standardised torque of the chosen joint", sarcos_worlds, SarcosSettings(), n_regions=4
     ),
     _experiment(
-        "activity",
-        "Activity Recognition",
-        "Activity recognition: sixteen trials of a wearable sensor",
-        "b",
-        "Trials of room 1 are tasks, four activities are arms, eight principal components the context. A hierarchical "
-        "model fitted to 30 % of each file supplies the parameters, the rest is met.",
-        (
-            "Which 16 of the 60 files are kept: not said. The 16 largest in which all four activities occur.",
-            "Antenna one-hot, everything standardised, components fitted to the training rows; seconds since the start "
-            "of the trial stay among the columns, as the paper's eight features imply.",
-            "The 30 % are the first rows of each file by time; rows that are met come in random order.",
-            "An arm's target is 1 where its activity is the label, centred. Tasks' coefficients are posterior means; "
-            "with heterogeneity 4 they lie twice as far from their mean.",
-            "Real rewards: 1 for the right activity, an intercept is added.",
-            "Horizon 2,000.",
-        ),
-        reward="1 for naming the right activity",
-        settings=ActivitySettings(),
-        quick=ActivitySettings(n_tasks=4, n_components=4, horizon=120),
-        worlds=activity_worlds,
-        regret="cumulative regret (mistakes)",
+        "activity", "Activity Recognition", "1 for naming the right activity", activity_worlds, ActivitySettings(),
+        "cumulative regret (mistakes)", n_components=4,
     ),
     _experiment(
-        "movielens",
-        "MovieLens",
-        "MovieLens: ten clusters of films",
-        "c",
-        "A rank-10 factorisation of the 10M ratings gives features of users and films; ten clusters of films by a "
-        "Gaussian mixture are the populations of ten arms, from which ten tasks are drawn.",
-        (
-            "Which factorisation: not said. Ratings less their user's mean, alternating least squares on the known "
-            "ratings, singular values split by square root.",
-            "Noise: not given. The error of the factorisation.",
-            "Heterogeneity: covariances of the mixture as they are, and a tenth of them.",
-            "10M where it is present, else 1M, which has whole stars only and users of the year 2000; the page says "
-            "which.",
-            "Real rewards: an arm is one of the ten largest genres and pays one of this user's own ratings in it, less "
-            "the mean of all; features come from other ratings of the user; tasks are groups of users (gender and age "
-            "in 1M, time of joining in 10M).",
-            "Horizon 2,000 or as many users as have ratings in every genre.",
-        ),
-        reward="a rating that this user really gave to a film of the chosen genre",
-        settings=MovielensSettings(),
-        quick=MovielensSettings(n_factors=3, n_arms=3, n_tasks=4, horizon=120),
-        worlds=movielens_worlds,
-        regret="cumulative regret (stars)",
+        "movielens", "MovieLens", "a rating that this user really gave to a film of the chosen genre",
+        movielens_worlds, MovielensSettings(), "cumulative regret (stars)", n_factors=3, n_arms=3,
     ),
     _experiment(
-        "letter",
-        "Letter Recognition",
-        "Letter recognition: twenty-six arms",
-        "d",
-        "26 letters are arms, 16 features of the image the context. A linear regression per letter on 30 % of the "
-        "rows gives coefficients and variances from which 30 tasks are drawn; the other rows are met.",
-        (
-            "The response of a letter's regression: not said. 1 for this letter and 0 for any other, centred.",
-            "Tasks are drawn with the sampling variances of the coefficients, and with 100 times these.",
-            "The first 30 % of the rows are fitted to.",
-            "Real rewards: 1 for the right letter; tasks are 16 cells of the letter's bounding box, since the file "
-            "knows no writers or fonts; an intercept is added.",
-            "Horizon 2,000.",
-        ),
-        reward="1 for naming the right letter",
-        settings=LetterSettings(),
-        quick=LetterSettings(n_tasks=4, n_boxes=4, horizon=120),
-        worlds=letter_worlds,
-        regret="cumulative regret (mistakes)",
+        "letter", "Letter Recognition", "1 for naming the right letter", letter_worlds, LetterSettings(),
+        "cumulative regret (mistakes)", n_boxes=4,
     ),
-)
+)  # fmt: skip

@@ -102,18 +102,8 @@ def against_rm_bandit(readings: list[Reading]) -> Claim:
     )
 
 
-EXPERIMENT = Experiment(
-    name="sparse",
-    title="Tasks that differ in few coefficients",
-    figure="Figure 2",
-    says="Under the sparse heterogeneity that RMBandit assumes, and under which the Gaussian model of ebm is wrong, "
-    "ebmTS and ebmUCB still beat RMBandit.",
-    choices=(
-        "The design is only called similar to a reference. Here each arm of each task differs from the shared "
-        "coefficients in 1 or 2 random coordinates, by N(0, 1).",
-        "3 features as in the other synthetic worlds, where sparsity means little, and 20.",
-        "Horizon 2,000; RMBandit also tuned over q, the data its estimates use and when it explores.",
-    ),
+EXPERIMENT = Experiment.of_paper(
+    "sparse",
     settings=Settings(),
     quick=Settings(horizon=200, n_features=(3, 3, 8)),
     runs=runs,

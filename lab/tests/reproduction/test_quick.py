@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from html import escape
 
 import pytest
 
@@ -20,8 +21,8 @@ def quick(posse, data_files, tmp_path_factory):
     """Run everything with two seeds and two workers: where it went, what was said."""
     out = tmp_path_factory.mktemp("quick") / "report"
     arguments = (
-        "reproduce", "all", "--quick", "--seeds", 2, "--workers", 2, "--data", data_files, "--set", "verify=false",
-        "--out", out,
+        "lab", "reproduce", "all", "--quick", "--seeds", 2, "--workers", 2, "--data", data_files, "--set",
+        "verify=false", "--out", out,
     )  # fmt: skip
     return out, posse(*arguments), arguments
 
@@ -29,7 +30,7 @@ def quick(posse, data_files, tmp_path_factory):
 def test_everything_was_run(quick):
     out, done, _ = quick
 
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     assert {folder.name for folder in (out / "results").iterdir()} == set(EXPERIMENTS)
     for file in (out / "results").rglob("*.parquet"):
         assert load_run(file).complete
@@ -41,7 +42,7 @@ def test_every_experiment_is_on_the_page_and_none_is_missing(quick):
     page = (out / "index.html").read_text()
 
     for experiment in EXPERIMENTS.values():
-        assert experiment.title in page
+        assert escape(experiment.title, quote=False).replace("'", "&#39;") in page
     assert "No results." not in page
     assert "no results" not in page
     assert "skipped" not in done.stdout
@@ -78,19 +79,6 @@ def test_numbers_of_claims_are_where_they_should_be(quick):
         low, high = claim["interval"]
         assert low <= claim["value"] * (1 + 1e-9) + 1e-12, claim
         assert high is None or high >= claim["value"] * (1 - 1e-9) - 1e-12, claim
-
-
-def test_every_run_is_a_line_where_there_is_no_terminal(quick):
-    out, done, _ = quick
-    runs = sorted((out / "results").rglob("*.parquet"))
-    # On a machine that has compiled nothing yet the first line says so.
-    lines = [line for line in done.stderr.strip().splitlines() if not line.startswith("posse: ")]
-
-    assert len(lines) == len(runs)
-    for number, line in enumerate(lines, start=1):
-        assert line.endswith(f": 2 seeds done ({2 * number} of {2 * len(runs)})")
-    assert lines[0].startswith("balanced: ")
-    assert lines[2].startswith("sparse 1-of-3: ")
 
 
 def test_the_claims_are_printed_and_the_files_named(quick):
@@ -132,7 +120,7 @@ def test_the_published_files(posse, tmp_path):
     done = posse("reproduce", *FROM_DATA, "--quick", "--seeds", 2, "--workers", 2, "--out", tmp_path)
     claims = json.loads((tmp_path / "claims.json").read_text())
 
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     assert "skipped" not in done.stdout
     assert {claim["experiment"] for claim in claims} == set(FROM_DATA)
     for name in FROM_DATA:
