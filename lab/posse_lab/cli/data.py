@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json as json_module
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from posse.cli.console import table_console
-from posse.errors import InvalidValue, MissingData, PosseError
+from posse.cli.progress import stages
+from posse.errors import MissingData, PosseError
 
 if TYPE_CHECKING:
     from posse_lab.datasets.catalogue import Dataset
-    from posse_lab.datasets.fetch import Progress
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -33,20 +29,13 @@ def _data() -> None:
 
 
 @app.command("list")
-def list_datasets(
-    data: Folder = None,
-    json: Annotated[bool, typer.Option("--json", help="Print everything that is known as JSON.")] = False,
-) -> None:
+def list_datasets(data: Folder = None) -> None:
     """Show every dataset: its size, its terms, and whether it is in the data folder."""
     from posse_lab.datasets.catalogue import DATASETS
     from posse_lab.datasets.folder import data_folder
 
     root = data_folder(data)
     states = {name: entry.status(root) if root is not None else None for name, entry in DATASETS.items()}
-    if json:
-        rows = [asdict(entry) | {"status": states[name]} for name, entry in DATASETS.items()]
-        typer.echo(json_module.dumps({"folder": str(root) if root is not None else None, "datasets": rows}, indent=2))
-        return
     from rich.box import SIMPLE
     from rich.table import Table
 
@@ -68,36 +57,29 @@ def list_datasets(
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="Datasets of `posse lab data list`, or `all`.")],
     data: Folder = None,
-    address: Annotated[
-        str | None,
-        typer.Option(help="Download from here, e.g. a mirror; what comes must be the official file all the same."),
-    ] = None,
 ) -> None:
     """Download datasets into the data folder, check them and put them into place."""
     from posse_lab.datasets.fetch import fetch as run
 
     chosen = _chosen(names)
     root = _folder(data, f"posse lab data fetch {' '.join(names)}")
-    if address is not None and len(chosen) > 1:
-        raise InvalidValue("--address is for one dataset, but several were named")
     failed = 0
-    for entry in chosen:
-        try:
-            with _progress(entry.name) as progress:
-                result = run(entry.name, root, progress=progress, address=address)
-        except PosseError as error:
-            if len(chosen) == 1:
-                raise
-            typer.echo(f"posse: {error}", err=True)
-            failed += 1
-            continue
-        for file in result.set_aside:
-            typer.echo(f"{entry.name}: what was in its place is now {file}")
-        word = "fetched" if result.downloaded else "already there"
-        for file in result.files:
-            typer.echo(f"{entry.name}: {word}, {file}")
-        if result.downloaded:
-            typer.echo(f"{entry.name}: {entry.terms} Cite: {entry.citation}")
+    with stages(len(chosen)) as begin:
+        for entry in chosen:
+            begin(f"fetching {entry.name}")
+            try:
+                result = run(entry.name, root)
+            except PosseError as error:
+                if len(chosen) == 1:
+                    raise
+                typer.echo(f"posse: {error}", err=True)
+                failed += 1
+                continue
+            word = "fetched" if result.downloaded else "already there"
+            for file in result.files:
+                typer.echo(f"{entry.name}: {word}, {file}")
+            if result.downloaded:
+                typer.echo(f"{entry.name}: {entry.terms} Cite: {entry.citation}")
     if failed:
         raise typer.Exit(2)
 
@@ -144,23 +126,6 @@ def _folder(data: Path | None, command: str) -> Path:
     if root is None:
         raise MissingData(f"no data folder was named: {command} --data DIR, or set {DATA_VARIABLE}=DIR")
     return root
-
-
-@contextlib.contextmanager
-def _progress(name: str) -> Iterator[Progress]:
-    """Yield what to call as bytes come: a bar with bytes and speed on a terminal, one line elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    if not sys.stderr.isatty():
-        typer.echo(f"{name}: downloading", err=True)
-        yield lambda _done, _total: None
-        return
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _bytes(count: int) -> str:

@@ -7,7 +7,6 @@ import io
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -17,11 +16,7 @@ from posse_lab.datasets.archive import find_members, read_member
 from posse_lab.datasets.catalogue import Dataset, dataset
 from posse_lab.datasets.folder import DATA_VARIABLE, data_folder
 
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes that are here and the bytes that there will be, if the server says."""
-
 LARGEST = 2**30  # bytes of a download from which on it is no dataset known here
-CHUNK = 1 << 16
 SHOWN = 40  # bytes of a wrong download that an error shows: enough to recognise a web page
 
 
@@ -36,27 +31,23 @@ class Fetched:
         False where the right files were there already.
     files : tuple of Path
         Where the dataset lies.
-    set_aside : tuple of Path
-        Other files that were in its place, under their new names.
     """
 
     name: str
     downloaded: bool
     files: tuple[Path, ...]
-    set_aside: tuple[Path, ...] = ()
 
 
 def fetch(
     name: str,
     folder: str | Path | None = None,
     *,
-    progress: Progress = lambda _here, _total: None,
     address: str | None = None,
     timeout: float = 30.0,
 ) -> Fetched:
     """Download a dataset into the data folder, unless it is there already.
 
-    Nothing that lies in the folder is lost: what came is checked first, and a file that was in the way is renamed.
+    Nothing that lies in the folder is lost: what came is checked first, and no other file is overwritten.
 
     Parameters
     ----------
@@ -64,8 +55,6 @@ def fetch(
         A name of the catalogue, e.g. "letter".
     folder : path, optional
         The data folder. Default: the one that the environment variable ``POSSE_DATA`` names.
-    progress : callable, optional
-        Called with the bytes that are here and the bytes that there will be (None if unknown).
     address : str, optional
         Download from here rather than from the official address; what comes must be the official file all the same.
     timeout : float
@@ -78,50 +67,51 @@ def fetch(
     places = tuple(dict.fromkeys(file.place(root) for file in chosen.files))
     if chosen.status(root) == "present":
         return Fetched(name, False, places)
-    contents = _from_any(chosen, (address,) if address is not None else chosen.addresses, progress, timeout)
+    contents = _from_any(chosen, (address,) if address is not None else chosen.addresses, timeout)
+    for path, content in contents.items():
+        if (root / path).exists() and not ((root / path).is_file() and (root / path).read_bytes() == content):
+            raise DamagedData(
+                f"{root / path} is there and is not the published file; move it away and fetch {name} again"
+            )
     try:
-        set_aside = [old for path, content in contents.items() for old in _put(root / path, content)]
+        for path, content in contents.items():
+            _put(root / path, content)
     except OSError as error:
         raise DataFileError(f"cannot put {name} into {root}: {error.strerror or error}") from error
     for found in chosen.check(root):
         # A room with trial files of its own that were never published, for example.
         if found.state != "ok":
             raise DamagedData(f"{name} was fetched, but {root / found.path} is still {found.state}: {found.complaint}")
-    return Fetched(name, True, tuple(dict.fromkeys(file.place(root) for file in chosen.files)), tuple(set_aside))
+    return Fetched(name, True, tuple(dict.fromkeys(file.place(root) for file in chosen.files)))
 
 
-def download(address: str, *, progress: Progress, timeout: float) -> bytes:
+def download(address: str, *, timeout: float) -> bytes:
     """Return what lies at an address."""
     if not address.startswith(("http://", "https://")):
         raise InvalidValue(f"expected the address to start with http:// or https://, got {address!r}")
     request = urllib.request.Request(address, headers={"User-Agent": f"posse/{__version__}"})
-    content = bytearray()
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:
+            content: bytes = response.read(LARGEST + 1)
             length = response.headers.get("Content-Length", "")
-            total = int(length) if length.isdecimal() else None
-            progress(0, total)
-            while chunk := response.read1(CHUNK):
-                content += chunk
-                progress(len(content), total)
-                if len(content) > LARGEST:
-                    raise FetchFailed(f"{address} sends more than {LARGEST:,} bytes, more than any dataset known here")
     except urllib.error.HTTPError as error:
         with error:
             raise FetchFailed(f"cannot download {address}: the server answers {error.code} {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
         raise FetchFailed(f"cannot download {address}: {str(error) or type(error).__name__}") from None
-    if total is not None and len(content) < total:
-        raise FetchFailed(f"cannot download {address}: the connection ended after {len(content):,} of {total:,} bytes")
-    return bytes(content)
+    if len(content) > LARGEST:
+        raise FetchFailed(f"{address} sends more than {LARGEST:,} bytes, more than any dataset known here")
+    if length.isdecimal() and len(content) < int(length):
+        raise FetchFailed(f"cannot download {address}: it ended after {len(content):,} of {int(length):,} bytes")
+    return content
 
 
-def _from_any(chosen: Dataset, addresses: tuple[str, ...], progress: Progress, timeout: float) -> dict[str, bytes]:
+def _from_any(chosen: Dataset, addresses: tuple[str, ...], timeout: float) -> dict[str, bytes]:
     """Return the files to write, by their place in the data folder, from the first address that has them."""
     errors: list[DataFileError] = []
     for address in addresses:
         try:
-            content = download(address, progress=progress, timeout=timeout)
+            content = download(address, timeout=timeout)
             return _checked(chosen, address, content)
         except (FetchFailed, DamagedData) as error:
             errors.append(error)
@@ -163,23 +153,12 @@ def _pieces(chosen: Dataset, content: bytes) -> dict[str, bytes]:
     return written or {chosen.download: content}
 
 
-def _put(target: Path, content: bytes) -> list[Path]:
-    """Write a file into its place; return the new name of another one that was there."""
-    if target.is_file() and target.read_bytes() == content:
-        return []
+def _put(target: Path, content: bytes) -> None:
+    """Write a file into its place, whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     new = target.with_name(f"{target.name}.new")
     with new.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    set_aside = []
-    if target.exists():
-        old, number = target.with_name(f"{target.name}.old"), 1
-        while old.exists():
-            number += 1
-            old = target.with_name(f"{target.name}.old{number}")
-        os.replace(target, old)
-        set_aside.append(old)
     os.replace(new, target)
-    return set_aside

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from posse._version import __version__
 from posse.checks import whole_number
 from posse.simulation.files import read_result, require_folder, require_same_run, write_result
-from posse.simulation.run import SAVE_SECONDS, over_seeds, seed_list
+from posse.simulation.run import over_seeds, seed_list
 from posse.types import Settings
 
 if TYPE_CHECKING:
@@ -32,14 +31,12 @@ class SeedTable:
         All that decides the numbers, as plain values.
     version : str
         The version of posse that measured.
-    complete : bool
-        Whether the run got to its end.
     """
 
     table: pl.DataFrame
     settings: Settings
     version: str
-    complete: bool
+    complete: ClassVar[bool] = True  # as results of simulations say; this file is written at the end
 
     @property
     def seeds(self) -> list[int]:
@@ -48,19 +45,13 @@ class SeedTable:
 
     def save(self, path: str | Path) -> None:
         """Write one Parquet file."""
-        header = {
-            "posse": FORMAT,
-            "version": self.version,
-            "complete": self.complete,
-            "settings": self.settings,
-        }
-        write_result(path, self.table, header)
+        write_result(path, self.table, {"posse": FORMAT, "version": self.version, "settings": self.settings})
 
     @classmethod
     def load(cls, path: str | Path) -> SeedTable:
         """Read a file that :meth:`save` wrote."""
-        table, header = read_result(path, kind=FORMAT, keys=("settings", "version", "complete"), columns=("seed",))
-        return cls(table, header["settings"], header["version"], bool(header["complete"]))
+        table, header = read_result(path, kind=FORMAT, keys=("settings", "version"), columns=("seed",))
+        return cls(table, header["settings"], header["version"])
 
 
 def measure_seeds(
@@ -72,7 +63,7 @@ def measure_seeds(
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> SeedTable:
-    """Measure every seed that the file lacks, saving on the way.
+    """Measure every seed that the file lacks, and save them all.
 
     Parameters
     ----------
@@ -92,36 +83,22 @@ def measure_seeds(
     require_folder(file)
     wanted = seed_list(seeds)
     rows: list[dict[str, Any]] = []
-    ended = False
     if file.exists():
         earlier = SeedTable.load(file)
         require_same_run(file, version=(earlier.version, __version__), settings=(earlier.settings, settings))
-        rows, ended = earlier.table.to_dicts(), earlier.complete
+        rows = earlier.table.to_dicts()
     finished = {row["seed"] for row in rows}
     missing = [seed for seed in wanted if seed not in finished]
-
-    def table(complete: bool) -> SeedTable:
-        ordered = sorted(rows, key=lambda row: int(row["seed"]))
-        return SeedTable(pl.DataFrame(ordered, infer_schema_length=None), settings, __version__, complete)
-
     advance = progress or (lambda _seeds: None)
     advance(len(wanted) - len(missing))
-    saved = time.monotonic()
-    try:
-        for seed, new in over_seeds(_Labelled(measure), missing, workers):
-            rows += [{"seed": seed, **row} for row in new]
-            advance(1)
-            if time.monotonic() - saved > SAVE_SECONDS:
-                table(complete=False).save(file)
-                saved = time.monotonic()
-    except BaseException:
-        if rows:
-            table(complete=False).save(file)
-        raise
-    final = table(complete=True)
-    if missing or not ended:
-        final.save(file)
-    return final
+    for seed, new in over_seeds(_Labelled(measure), missing, workers):
+        rows += [{"seed": seed, **row} for row in new]
+        advance(1)
+    rows.sort(key=lambda row: int(row["seed"]))
+    result = SeedTable(pl.DataFrame(rows, infer_schema_length=None), settings, __version__)
+    if missing:
+        result.save(file)
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,13 +60,11 @@ def get(known, server, tmp_path):
 
 
 def test_a_plain_file_goes_to_its_place(get, tmp_path):
-    calls = []
-    done = get("sarcos", LETTERS, progress=lambda *numbers: calls.append(numbers))
+    done = get("sarcos", LETTERS)
 
-    assert (done.name, done.downloaded, done.set_aside) == ("sarcos", True, ())
+    assert (done.name, done.downloaded) == ("sarcos", True)
     assert done.files == (tmp_path / "sarcos" / "sarcos_inv_test.mat",)
     assert done.files[0].read_bytes() == LETTERS
-    assert calls[-1] == (len(LETTERS), len(LETTERS))
     assert listing(tmp_path) == ["sarcos/sarcos_inv_test.mat"]
 
 
@@ -117,12 +115,9 @@ def test_rooms_that_are_half_there_are_completed(get, tmp_path):
     room = tmp_path / "activity" / "S1_Dataset"
     room.mkdir(parents=True)
     (room / "d1p01M").write_bytes(b"one")
-    (room / "d1p02F").write_bytes(b"mine")
 
-    done = get("activity", packed(TRIALS))
+    get("activity", packed(TRIALS))
 
-    assert done.set_aside == (room / "d1p02F.old",)
-    assert (room / "d1p02F.old").read_bytes() == b"mine"
     assert (room / "d1p02F").read_bytes() == b"two"
 
 
@@ -206,16 +201,13 @@ def test_what_is_not_the_published_file_is_refused_and_nothing_is_lost(get, serv
     assert len(listing(tmp_path)) == 1
 
 
-def test_a_file_in_the_way_is_renamed_and_never_overwritten(get, tmp_path):
+def test_a_file_in_the_way_is_named_and_never_overwritten(get, tmp_path):
     target = tmp_path / "sarcos" / "sarcos_inv_test.mat"
     target.parent.mkdir()
-    for number, name in enumerate(("sarcos_inv_test.mat.old", "sarcos_inv_test.mat.old2"), start=1):
-        target.write_bytes(b"mine %d" % number)
-        done = get("sarcos", LETTERS)
-        assert done.set_aside == (target.with_name(name),)
-    assert target.read_bytes() == LETTERS
-    assert target.with_name("sarcos_inv_test.mat.old").read_bytes() == b"mine 1"
-    assert target.with_name("sarcos_inv_test.mat.old2").read_bytes() == b"mine 2"
+    target.write_bytes(b"mine")
+    with pytest.raises(DamagedData, match=r"sarcos_inv_test\.mat is there and is not the published file; move it away"):
+        get("sarcos", LETTERS)
+    assert target.read_bytes() == b"mine"
 
 
 def test_the_next_address_is_tried_where_one_fails(known, server, tmp_path, monkeypatch):

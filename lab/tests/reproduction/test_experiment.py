@@ -199,7 +199,7 @@ def test_a_damaged_measurement_is_not_said_to_be_of_another_kind(tmp_path):
     file = tmp_path / "measured.parquet"
     Measured(key="b", measure=lambda seed: [{"value": seed}], settings={}).run(file, 1, 1, quiet)
     kept = SeedTable.load(file)
-    SeedTable(kept.table.rename({"seed": "saat"}), kept.settings, kept.version, complete=True).save(file)
+    SeedTable(kept.table.rename({"seed": "saat"}), kept.settings, kept.version).save(file)
 
     with pytest.raises(ResultFileError, match="columns seed are missing"):
         load_run(file)

@@ -1,4 +1,4 @@
-"""Measurements by seed: continued, saved on the way, the same bytes however they came about."""
+"""Measurements by seed: extended, and the same bytes however they came about."""
 
 import math
 
@@ -7,6 +7,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from posse._version import __version__
+from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, ResultFileError, SettingsDiffer
 from posse.simulation import simulate
 from posse_lab.reproduction.seed_table import SeedTable, measure_seeds
@@ -38,7 +39,6 @@ def test_rows_of_every_seed_in_order(measuring, file):
     made = measure_seeds(measure, SETTINGS, file=file, seeds=3)
 
     assert asked == [0, 1, 2]
-    assert made.complete
     assert made.seeds == [0, 1, 2]
     assert made.version == __version__
     assert made.table.columns == ["seed", "name", "value"]
@@ -53,95 +53,22 @@ def test_the_file_holds_what_was_measured(measuring, file):
 
     assert_frame_equal(kept.table, made.table, check_exact=True)
     assert kept.settings == {"sizes": [2, 3], "noise": 0.5}
-    assert (kept.version, kept.complete) == (__version__, True)
+    assert kept.version == __version__
 
 
-def test_a_failure_at_seed_3_keeps_the_seeds_before_it_and_the_next_call_goes_on(measuring, file, tmp_path):
+def test_a_failure_leaves_what_was_there(measuring, file):
     measure, asked, stop = measuring
+    measure_seeds(measure, SETTINGS, file=file, seeds=2)
+    before = file.read_bytes()
     stop[0] = 3
     with pytest.raises(KeyboardInterrupt):
         measure_seeds(measure, SETTINGS, file=file, seeds=6)
-    kept = SeedTable.load(file)
-    assert kept.seeds == [0, 1, 2]
-    assert not kept.complete
+    assert file.read_bytes() == before
 
     stop[0] = None
     asked.clear()
-    made = measure_seeds(measure, SETTINGS, file=file, seeds=6)
-
-    assert asked == [3, 4, 5]
-    assert made.seeds == list(range(6))
-    straight = tmp_path / "straight.parquet"
-    measure_seeds(measure, SETTINGS, file=straight, seeds=6)
-    assert file.read_bytes() == straight.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["straight.parquet", "table.parquet"]
-
-
-def test_an_error_keeps_finished_seeds_as_well(file):
-    def measure(seed):
-        return [{"value": 1.0 / (2 - seed)}]
-
-    with pytest.raises(ZeroDivisionError):
-        measure_seeds(measure, SETTINGS, file=file, seeds=5)
-    assert SeedTable.load(file).seeds == [0, 1]
-
-
-def test_a_failure_before_the_first_seed_leaves_no_file(measuring, file):
-    measure, _, stop = measuring
-    stop[0] = 0
-    with pytest.raises(KeyboardInterrupt):
-        measure_seeds(measure, SETTINGS, file=file, seeds=2)
-    assert not file.exists()
-
-
-def stops_after(calls):
-    """Return a progress function that is interrupted when it is called for the so-manieth time."""
-    told = []
-
-    def progress(seeds):
-        told.append(seeds)
-        if len(told) == calls:
-            raise KeyboardInterrupt
-
-    return progress
-
-
-@pytest.mark.parametrize("calls", [1, 2, 3, 4])
-@pytest.mark.parametrize("kind", ["measured", "simulated"])
-def test_an_interruption_at_any_moment_is_forgotten_by_the_next_call(measuring, tmp_path, small_world, kind, calls):
-    def run(file, **settings):
-        if kind == "measured":
-            return measure_seeds(measuring[0], SETTINGS, file=file, seeds=3, **settings)
-        return simulate(small_world, ["lin-ucb"], horizon=10, seeds=3, out=file, **settings)
-
-    stopped, straight = tmp_path / "stopped.parquet", tmp_path / "straight.parquet"
-    with pytest.raises(KeyboardInterrupt):
-        run(stopped, progress=stops_after(calls))
-    run(stopped)
-    run(straight)
-
-    assert stopped.read_bytes() == straight.read_bytes()
-
-
-@pytest.fixture
-def small_world():
-    from posse.environments import SyntheticWorld
-
-    return SyntheticWorld(n_tasks=2, n_arms=2, n_features=1)
-
-
-def test_seeds_are_saved_while_the_run_goes_on(file, monkeypatch):
-    monkeypatch.setattr("posse_lab.reproduction.seed_table.SAVE_SECONDS", -1.0)
-    seen = []
-
-    def measure(seed):
-        kept = SeedTable.load(file) if file.exists() else None
-        seen.append((kept.seeds, kept.complete) if kept else None)
-        return [{"value": seed}]
-
-    measure_seeds(measure, SETTINGS, file=file, seeds=3)
-    assert seen == [None, ([0], False), ([0, 1], False)]
-    assert SeedTable.load(file).complete
+    assert measure_seeds(measure, SETTINGS, file=file, seeds=6).seeds == list(range(6))
+    assert asked == [2, 3, 4, 5]
 
 
 def test_a_finished_file_is_read_and_not_touched(measuring, file):
@@ -219,7 +146,7 @@ def test_tuples_and_lists_are_the_same_settings(measuring, file):
 
 def test_a_file_of_another_version_is_left_alone(measuring, file):
     made = measure_seeds(measuring[0], SETTINGS, file=file, seeds=2)
-    SeedTable(made.table, {"sizes": [2, 3], "noise": 0.5}, "0.0.0-other", complete=True).save(file)
+    SeedTable(made.table, {"sizes": [2, 3], "noise": 0.5}, "0.0.0-other").save(file)
     before = file.read_bytes()
     with pytest.raises(SettingsDiffer, match=r"0\.0\.0-other"):
         measure_seeds(measuring[0], SETTINGS, file=file, seeds=3)
@@ -267,8 +194,8 @@ def test_no_file(file):
         SeedTable.load(file)
 
 
-def test_a_file_of_another_kind_says_which(file, small_world):
-    simulate(small_world, ["random"], horizon=5, seeds=1, out=file)
+def test_a_file_of_another_kind_says_which(file):
+    simulate(SyntheticWorld(n_tasks=2, n_arms=2, n_features=1), ["random"], horizon=5, seeds=1, out=file)
     with pytest.raises(ResultFileError, match=r"'posse\.measurement/1', got 'posse\.simulation/1'"):
         SeedTable.load(file)
 
@@ -280,7 +207,7 @@ def test_a_table_of_somebody_else(file):
 
 
 def test_a_table_without_seeds(file):
-    SeedTable(pl.DataFrame({"value": [1.0]}), SETTINGS, __version__, complete=True).save(file)
+    SeedTable(pl.DataFrame({"value": [1.0]}), SETTINGS, __version__).save(file)
     with pytest.raises(ResultFileError, match="columns seed are missing"):
         SeedTable.load(file)
 
