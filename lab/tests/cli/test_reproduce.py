@@ -41,11 +41,6 @@ def test_one_experiment_to_a_page(run, tmp_path):
     assert ids == ["regret-definitions-agree", "oracle-regret-lowest"]
     assert all(name in done.stdout for name in ids)
     assert done.stdout.splitlines()[-3:] == [f"wrote report/{name}" for name in PAGES]
-    # Standard error is no terminal here: a line per run.
-    assert done.stderr.splitlines() == [
-        "oracle-regret balanced: 2 seeds done (2 of 4)",
-        "oracle-regret data-poor: 2 seeds done (4 of 4)",
-    ]
 
 
 def test_settings_reach_the_runs(run, tmp_path):
@@ -87,7 +82,6 @@ def test_the_page_shows_what_the_folder_has_from_earlier_commands(run, tmp_path)
 
     assert {claim["experiment"] for claim in claims} == {"oracle-regret", "features"}
     assert "regret-definitions-agree" in done.stdout
-    assert done.stderr.splitlines()[-1] == "features d-2: 2 seeds done (4 of 4)"
 
 
 def test_redraw_runs_nothing_and_draws_the_same(run, tmp_path, monkeypatch):
@@ -107,10 +101,9 @@ def test_redraw_runs_nothing_and_draws_the_same(run, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_more_seeds_are_added(run, tmp_path):
     run("oracle-regret", *TINY)
-    done = run("oracle-regret", "--set", "horizon=20", "--seeds", 3, "--workers", 1)
+    run("oracle-regret", "--set", "horizon=20", "--seeds", 3, "--workers", 1)
 
     assert load_run(tmp_path / "report" / "results" / "oracle-regret" / "balanced.parquet").seeds == [0, 1, 2]
-    assert done.stderr.splitlines()[0] == "oracle-regret balanced: 3 seeds done (3 of 6)"
 
 
 def test_what_was_skipped_is_said_at_the_end(run, tmp_path):
