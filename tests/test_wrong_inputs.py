@@ -273,7 +273,7 @@ COMMANDS = {
     "no database to verify": ("service verify none.db", "none.db"),
     "a dataset with a typo": ("lab data fetch movilens", "movilens", "mean"),
     "an experiment with a typo": ("lab reproduce balancd", "balancd", "mean 'balanced'"),
-    "a horizon in words": ("lab simulate -n long", "'long'", "whole number"),
+    "seeds in words": ("lab paper --seeds many", "'many'", "whole number"),
     "a benchmark that is none": ("lab bench steps", "'steps'", "'step'"),
 }  # fmt: skip
 

@@ -383,10 +383,9 @@ def test_a_sweep_on_ray_gives_the_same_bytes(ray, tmp_path):
         simulate(SyntheticWorld(), ["random"], horizon=3, seeds=1, engine="spark")
 
 
-@pytest.mark.parametrize("command", ["simulate", "bench", "reproduce"])
+@pytest.mark.parametrize("command", ["bench", "reproduce"])
 def test_sweeps_from_the_shell(ray, tmp_path, command):
     arguments = {
-        "simulate": ["lab", "simulate", "-p", "random", "--horizon", "20", "--seeds", "2", "--out"],
         "bench": ["lab", "bench", "regret", "--only", "balanced", "--seeds", "1", "--out"],
         "reproduce": ["lab", "reproduce", "balanced", "--quick", "--seeds", "1", "--set", "horizon=20", "--out"],
     }[command]

@@ -12,7 +12,6 @@ COMMANDS = homes(
         "Compare": {
             "paper": "Compare posse with the paper's six methods: 10 tasks, 5 arms, 3 features, 2,000 steps, 100 "
             "seeds.",
-            "simulate": "Run policies on the same synthetic worlds and compare their regret.",
             "reproduce": "Run the paper's experiments and write one page: every figure redrawn, every claim tested.",
         },
         "Data and speed": {

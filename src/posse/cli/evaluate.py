@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -167,7 +166,7 @@ def decisions_before(log: Log, text: str) -> Log:
 
 def target_option(text: str, log: Log) -> Any:
     """Return the target that was typed."""
-    from posse.cli.options import policy_options
+    from posse.cli.options import policy_option
     from posse.offline import Always, Column, Fleet, Learned, Logged, Replay, Uniform
 
     kind, _, rest = text.partition(":")
@@ -183,13 +182,11 @@ def target_option(text: str, log: Log) -> Any:
             raise UnknownArm(f"no arm {rest!r} in the log; its arms are {', '.join(map(repr, log.arms))}")
         return Always(found[0])
     if kind in ("learned", "replay") and rest:
-        # A factory with its settings, checked as for posse lab simulate.
-        factory = next(iter(policy_options([rest]).values()))
-        settings = dict(factory.keywords) if isinstance(factory, partial) else {}
+        factory = policy_option(rest)
         label = f"{kind} {rest.partition(':')[0]}" + (f" ({rest.partition(':')[2]})" if ":" in rest else "")
         if kind == "replay":
             return Replay(factory, label=label)
-        return Learned(rest.partition(":")[0], label=label, **settings)
+        return Learned(rest.partition(":")[0], label=label, **factory.keywords)
     greedy = kind == "greedy" and bool(rest)
     path = Path(rest if greedy else text)
     if not path.is_file():
