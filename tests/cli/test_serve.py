@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from posse.cli.main import app
 from posse.errors import InvalidValue, PosseError, StorageMismatch
+from posse.service.http.server import require_safe
 from posse.service.keys import new_key
-from posse.service.running import require_safe
 from posse.service.settings import Settings
 from posse.storage import open_storage
 from posse_lab.servers.service import SERVE, Service

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -123,7 +124,8 @@ def test_nothing_is_sent_that_is_not_finite(make, server):
 
 def test_features_may_come_from_a_spec(make, server):
     fleet = {"name": "s", "created": "2026-01-02T03:04:05+00:00", "definition": {}, "arms": [], "retired_arms": [],
-             "columns": [], "tasks": 0, "decisions": 0, "rewards": 0, "pending": 0}  # fmt: skip
+             "columns": [], "tasks": 0, "decisions": 0, "rewards": 0, "pending": 0,
+             "state": "serving", "reason": None, "pending_reward": None}  # fmt: skip
     server.acts = [(201, fleet)]
     client = make(server.url)
     spec = FeatureSpec([numeric("hour"), one_hot("weather", ["rain", "sun"])], intercept=False)
@@ -148,9 +150,9 @@ def test_tasks_come_page_by_page(make, server):
 
     assert [one.task for one in rows] == ["a", "b&c", "d"]
     assert rows[0].first_time.isoformat() == "2026-01-02T03:04:05+00:00"
-    assert [one.path.partition("?")[2] for one in server.requests] == [
-        "search=x+y&limit=2",
-        "search=x+y&after=b%26c&limit=2",
+    assert [dict(parse_qsl(one.path.partition("?")[2])) for one in server.requests] == [
+        {"search": "x y", "limit": "2"},
+        {"search": "x y", "limit": "2", "after": "b&c"},
     ]
 
 

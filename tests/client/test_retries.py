@@ -15,6 +15,7 @@ DECISION = {
 FLEET = {
     "name": "shops", "created": "2026-01-02T03:04:05Z", "definition": {"policy": "ebm-ts"}, "arms": ["tea", "cake"],
     "retired_arms": [], "columns": ["intercept", "hour"], "tasks": 1, "decisions": 2, "rewards": 3, "pending": 4,
+    "state": "serving", "reason": None, "pending_reward": None,
 }  # fmt: skip
 DECIDED = (200, DECISION)
 DROP = b""

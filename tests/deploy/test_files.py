@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from posse.cli.main import app as cli
-from posse.service.app import create_app
+from posse.service.http.app import create_app
 from posse.service.settings import Limits, Settings, read_settings
 
 ROOT = Path(__file__).parents[2]

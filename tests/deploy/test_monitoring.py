@@ -8,7 +8,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from posse.service.app import create_app
+from posse.service.http.app import create_app
 from posse.service.measures import OF_PROCESSES
 from posse.service.metrics import OF_A_FLEET
 from posse.service.settings import Settings

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from posse.service.app import create_app
+from posse.service.http.app import create_app
 from posse.service.keys import new_key
 from posse.service.settings import Limits, Settings
 from posse.storage import open_storage

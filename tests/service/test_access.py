@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from posse.service.access import RateLimiter
 from posse.service.engine import AWAY, Engine
-from posse.service.errors import ApiError
+from posse.service.http.access import RateLimiter
+from posse.service.http.errors import ApiError
 from posse.service.keys import SCOPES, new_key
 from posse.service.settings import Settings
 from posse.storage import open_storage
@@ -474,14 +474,14 @@ def broken(*_, **__):
 @pytest.mark.parametrize(
     ("method", "path", "rest", "place"),
     [
-        ("GET", "/v1/fleets", {}, "posse.service.routes.fleets.fleet_answer"),
+        ("GET", "/v1/fleets", {}, "posse.service.http.routes.fleets.fleet_answer"),
         ("GET", "/metrics", {}, "posse.service.metrics.generate_latest"),
-        ("POST", "/v1/rewards", {"json": ONE_REWARD}, "posse.service.routes.rewards.require_storable"),
-        ("GET", "/v1/fleets/house/population", {}, "posse.service.routes.learned._population"),
+        ("POST", "/v1/rewards", {"json": ONE_REWARD}, "posse.service.http.routes.rewards.require_storable"),
+        ("GET", "/v1/fleets/house/population", {}, "posse.service.http.routes.learned._population"),
         ("DELETE", "/v1/fleets/house", {}, "posse.service.roster.Roster.drop"),
-        ("GET", "/v1/fleets/house", {}, "posse.service.access.Gate.check"),
-        ("GET", "/", {}, "posse.service.routes.page._serve"),
-        ("GET", "/openapi.json", {}, "posse.service.app.describe"),
+        ("GET", "/v1/fleets/house", {}, "posse.service.http.access.Gate.check"),
+        ("GET", "/", {}, "posse.service.http.routes.page._serve"),
+        ("GET", "/openapi.json", {}, "posse.service.http.app.describe"),
     ],
 )  # fmt: skip
 def test_what_goes_wrong_inside_stays_inside(service, shape, monkeypatch, caplog, method, path, rest, place):

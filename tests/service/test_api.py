@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from posse.logs import check_log, read_log
 from posse.model import Statistics, posterior
 from posse.offline import Always, Logged, Uniform, evaluate
-from posse.service.routes.common import MOST_WAITING
+from posse.service.http.routes.common import MOST_WAITING
 
 ARMS = ["coffee", "cake", "newspaper"]
 TASKS = [f"store-{i}" for i in range(6)]
@@ -344,7 +344,7 @@ def test_many_who_ask_for_values_keep_nobody_else_waiting(start, shape, wait_for
         go_on.wait(20)
         return {}
 
-    monkeypatch.setattr("posse.service.routes.learned.value_of", evaluate)
+    monkeypatch.setattr("posse.service.http.routes.learned.value_of", evaluate)
     asked = [("GET", f"/v1/fleets/stores/value?rows={10 + i}", {}) for i in range(30)]
     answers = []
     people = threading.Thread(target=lambda: answers.extend(service.together(asked)))

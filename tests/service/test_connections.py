@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 import uvicorn
 
-from posse.service import connections
+from posse.service.http import server as connections
 
 ASK = json.dumps({"task": "t", "context": {"hour": 1, "weather": "sun"}}).encode()
 HEAD = b"POST /v1/fleets/stores/decisions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -332,7 +332,7 @@ def test_files_are_left_to_open():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     script = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))\n"
-        "from posse.service.connections import allowed_connections\n"
+        "from posse.service.http.server import allowed_connections\n"
         "print(allowed_connections(1000), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     for soft, hard, expected in ((300, 2000, "1000 1256"), (300, 600, "344 600"), (200, 200, "1 200")):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from posse.service.app import create_app
+from posse.service.http.app import create_app
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
-from posse.service import errors
-from posse.service.errors import STATUS, ApiError, api_error
+from posse.service.http import errors
+from posse.service.http.errors import STATUS, ApiError, api_error
 
 DECIDE = "/v1/fleets/stores/decisions"
 JSON = {"content-type": "application/json"}

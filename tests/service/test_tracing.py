@@ -1,12 +1,6 @@
-"""Every request is a span where somebody traces, also those that otherwise take the short way."""
+"""Every request is a span where somebody traces, also decisions and rewards."""
 
 import pytest
-
-from posse.service.tracing import is_traced
-
-
-def test_tracing_is_off_by_default():
-    assert is_traced() is False
 
 
 def test_decisions_and_rewards_are_spans(start, monkeypatch):

@@ -14,8 +14,8 @@ import pytest
 
 from posse.errors import InvalidValue
 from posse.service import worker_process
+from posse.service.http.routes.common import MOST_STREAMS
 from posse.service.log_process import LOG_PROCESS
-from posse.service.routes.common import MOST_STREAMS
 from posse.service.worker_process import WorkerProcess, run_in_process, stream_from_process
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import uvicorn
 
-from posse.service.app import create_app
 from posse.service.clock import SteadyClock
-from posse.service.connections import LimitedProtocol
+from posse.service.http.app import create_app
+from posse.service.http.server import LimitedProtocol
 from posse.service.log_lines import write_log_lines
 from posse.service.settings import Settings
 

@@ -195,7 +195,7 @@ def _fleets(storage: Storage, settings: Settings) -> Iterator[Finding]:
 
 
 def _keys(storage: Storage, settings: Settings) -> Iterator[Finding]:
-    from posse.service.access import LOOPBACK
+    from posse.service.http.access import LOOPBACK
 
     rows, now = storage.keys(), time.time()
     good = [row for row in rows if row.expires is None or row.expires > now]

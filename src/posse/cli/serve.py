@@ -60,7 +60,7 @@ def serve(
         config, database=database, host=host, port=port, workers=workers, log_format=log_format,
         access_log=access_log or None,
     )  # fmt: skip
-    running = _service("running")
+    running = _service("http.server")
     _service("log_lines").write_log_lines(verbose, settings.log_format)
     keys = running.require_safe(settings)
     if demo:

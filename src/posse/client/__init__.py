@@ -7,49 +7,28 @@ try:
 except ImportError as error:
     raise MissingDependency("posse.client needs httpx: pip install httpx") from error
 
-from posse.client.asynchronous import AsyncClient
-from posse.client.errors import ServiceError, ServiceUnavailable
-from posse.client.synchronous import Client
-from posse.client.values import (
+from posse.api import (
     Activity,
     ArmBelief,
     ArmPopulation,
-    Decision,
     Estimate,
     ExpectedArm,
     Fleet,
-    Health,
     LogRow,
     Pending,
     PendingDecision,
     Period,
     Population,
-    RewardCounts,
     Task,
     TaskRow,
     Value,
 )
+from posse.client.clients import AsyncClient, Client
+from posse.client.errors import ServiceError, ServiceUnavailable
+from posse.client.values import Decision, Health, RewardCounts
 
 __all__ = [
-    "Activity",
-    "ArmBelief",
-    "ArmPopulation",
-    "AsyncClient",
-    "Client",
-    "Decision",
-    "Estimate",
-    "ExpectedArm",
-    "Fleet",
-    "Health",
-    "LogRow",
-    "Pending",
-    "PendingDecision",
-    "Period",
-    "Population",
-    "RewardCounts",
-    "ServiceError",
-    "ServiceUnavailable",
-    "Task",
-    "TaskRow",
-    "Value",
-]
+    "Activity", "ArmBelief", "ArmPopulation", "AsyncClient", "Client", "Decision", "Estimate", "ExpectedArm", "Fleet",
+    "Health", "LogRow", "Pending", "PendingDecision", "Period", "Population", "RewardCounts", "ServiceError",
+    "ServiceUnavailable", "Task", "TaskRow", "Value",
+]  # fmt: skip

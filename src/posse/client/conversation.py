@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from posse.client import calls
 from posse.client.answers import SET_ASIDE, Answer, Failure, Lost, Success, judge
 from posse.client.calls import Call, Context
 from posse.client.circuit import Circuit, Way
@@ -93,7 +92,15 @@ class Conversation:
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
 
-    def ask(self, call: Call[T], tries: int | None = None) -> Steps[T]:
+    def run(self, call: Call[T]) -> Steps[T]:
+        """Return the value of a call; decisions fall back if the client does."""
+        if call.known:
+            return call.known[0]
+        if call.of_fallbacks is not None and self.fallback is not None:
+            return (yield from self._or_fall_back(call))
+        return (yield from self._ask(call, call.tries))
+
+    def _ask(self, call: Call[T], tries: int | None = None) -> Steps[T]:
         """Ask until there is an answer, or patience ends."""
         started = self.clock()
         until = None if self.patience.deadline is None else started + self.patience.deadline
@@ -108,7 +115,7 @@ class Conversation:
                 return came.value
             if maybe_done and call.done_by and came.error.code == call.done_by:
                 # This says that a try before did it, whose answer was lost.
-                return (yield from self.ask(call.then)) if call.then is not None else call.read(None)
+                return (yield from self._ask(call.then)) if call.then is not None else call.read(None)
             if not came.again:
                 raise came.error
             maybe_done = maybe_done or came.maybe_done
@@ -118,66 +125,41 @@ class Conversation:
                 raise self._gave_up(came, failures, self.clock() - started)
             yield Wait(wait)
 
-    def decide(
-        self, fleet: str, task: str, context: Context, eligible: Sequence[str] | None, explore: bool,
-        key: str | None,
-    ) -> Steps[Decision]:  # fmt: skip
-        """Decide, or fall back."""
-        call = calls.decide(fleet, task, context, eligible=eligible, explore=explore, key=key)
-        (decision,) = yield from self._or_fall_back(call, fleet, [(task, context, eligible)])
-        return decision
-
-    def decide_many(self, fleet: str, asked: Sequence[Mapping[str, Any]], key: str | None) -> Steps[list[Decision]]:
-        """Decide many, or fall back with all of them."""
-        if not asked:
-            return []
-        questions = [(one["task"], one["context"], one["eligible"]) for one in asked]
-        return (yield from self._or_fall_back(calls.decide_many(fleet, asked, key), fleet, questions))
-
-    def _or_fall_back(
-        self,
-        call: Call[list[Decision]],
-        fleet: str,
-        asked: Sequence[tuple[str, Context, Sequence[str] | None]],
-    ) -> Steps[list[Decision]]:
-        if self.fallback is None:
-            return (yield from self.ask(call))
+    def _or_fall_back(self, call: Call[T]) -> Steps[T]:
         way = self.circuit.way()
         if way is Way.SKIP:
-            reason = f"the service at {self.address} did not answer a moment ago"
-            decisions = self._fallbacks(fleet, asked, reason)
-            if decisions is not None:
-                return decisions
+            found = self._fallback(call, f"the service at {self.address} did not answer a moment ago")
+            if found is not None:
+                return found
         try:
-            decisions = yield from self.ask(call, tries=1 if way is Way.PROBE else None)
+            value = yield from self._ask(call, tries=1 if way is Way.PROBE else None)
         except ServiceUnavailable as error:
             if error.code == SET_ASIDE:
                 self.circuit.answered()  # other fleets are served
             else:
                 self.circuit.failed()
-            decisions = self._fallbacks(fleet, asked, str(error))
-            if decisions is None:
+            found = self._fallback(call, str(error))
+            if found is None:
                 raise
-            return decisions
+            return found
         except ServiceError:
             self.circuit.answered()
             raise
         self.circuit.answered()
-        return decisions
+        return value
 
-    def _fallbacks(
-        self, fleet: str, asked: Sequence[tuple[str, Context, Sequence[str] | None]], reason: str
-    ) -> list[Decision] | None:
-        """Return decisions for the fallback arm, or None if it is not eligible for one of them."""
+    def _fallback(self, call: Call[T], reason: str) -> T | None:
+        """Return what a call gives for the fallback arm, or None if it is not eligible for one of its decisions."""
         decisions = []
-        for task, context, eligible in asked:
-            arm = self.fallback(fleet, task, context, eligible) if callable(self.fallback) else self.fallback
+        for task, context, eligible in call.asked:
+            arm = self.fallback(call.fleet, task, context, eligible) if callable(self.fallback) else self.fallback
             if not isinstance(arm, str):
                 raise InvalidValue(f"the fallback must return the name of an arm, but it returned {arm!r}")
             if eligible is not None and arm not in eligible:
                 return None
-            decisions.append(Decision(None, fleet, task, arm, None, {}, {}, {}, fallback=True, reason=reason))
-        return decisions
+            decisions.append(Decision(None, call.fleet, task, arm, None, {}, {}, {}, fallback=True, reason=reason))
+        assert call.of_fallbacks is not None
+        return call.of_fallbacks(decisions)
 
     def _gave_up(self, failure: Failure, tries: int, seconds: float) -> ServiceError:
         error = failure.error

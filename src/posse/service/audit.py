@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from posse.errors import PosseError
-from posse.service import heads
+from posse.service.http import heads
 from posse.storage import AuditRow, digest_of
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from pydantic_core import to_json
 from posse._version import __version__
 from posse.errors import PosseError
 from posse.fleet.knowing import about_task
-from posse.service import schemas
-from posse.service.answers import decision_again, decision_answer, decision_body
 from posse.service.definition import require_label
 from posse.service.engine import Engine
-from posse.service.errors import ApiError, api_error
+from posse.service.http import requests
+from posse.service.http.answers import decision_again, decision_answer, decision_body
+from posse.service.http.errors import ApiError, api_error
 from posse.service.live_fleet import LiveFleet
 from posse.service.roster import unknown_fleet
 from posse.storage import ACCEPTED, CONFLICT, SAME, UNKNOWN, NewDecision, Outcome
 
 
 def new_decision(
-    engine: Engine, live: LiveFleet, ask: schemas.Ask, key: str | None, field: str | None
+    engine: Engine, live: LiveFleet, ask: requests.Ask, key: str | None, field: str | None
 ) -> tuple[dict[str, Any], NewDecision]:
     """Return the answer to a request, and what is to be written before it is given."""
     try:
@@ -52,7 +52,7 @@ def new_decision(
     return decision_answer(live.name, decision), entry
 
 
-def wrong_part(engine: Engine, live: LiveFleet, ask: schemas.Ask, key: str | None) -> str:
+def wrong_part(engine: Engine, live: LiveFleet, ask: requests.Ask, key: str | None) -> str:
     """Return which part of a request was refused."""
     limits = engine.settings.limits
     part = "task"
@@ -99,7 +99,7 @@ def all_decided(
     return answers
 
 
-def digest_of_request(ask: schemas.Ask, context: dict[str, Any]) -> str:
+def digest_of_request(ask: requests.Ask, context: dict[str, Any]) -> str:
     """Return what two requests under one key must have in common: what they mean, however it was written.
 
     The context is the one that is logged, so a list is the mapping that it stands for and 1 is 1.0; the order of

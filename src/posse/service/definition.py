@@ -12,7 +12,7 @@ from posse.fleet.knowing import know_arms
 from posse.fleet.replica import Replica
 from posse.service.catalogues import CATALOGUE, catalogue_definition, new_catalogue
 from posse.service.declaring import declared_features
-from posse.service.errors import ApiError
+from posse.service.http.errors import ApiError
 from posse.service.known import known_arms, known_definition, known_settings
 from posse.service.settings import Limits
 
@@ -37,7 +37,7 @@ def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
     Parameters
     ----------
     given : dict
-        Checked for types only; see :class:`posse.service.schemas.Definition`.
+        Checked for types only; see :class:`posse.service.requests.Definition`.
     limits : Limits
     """
     given = complete(given)

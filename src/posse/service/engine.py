@@ -12,7 +12,8 @@ from typing import Any
 from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
 from posse.service.checking import Checker
 from posse.service.clock import SteadyClock
-from posse.service.errors import ApiError
+from posse.service.heap import Heap
+from posse.service.http.errors import ApiError
 from posse.service.keys import KeyRing
 from posse.service.live_fleet import LiveFleet
 from posse.service.measures import Measures
@@ -75,7 +76,7 @@ class Engine:
         self.ready = False
         self.leading, self.leader_known = False, False
         self.problem = "the service is starting"
-        self.warming = Warming()
+        self.warming, self.heap = Warming(), Heap()
         self.opened = False
         self._probe_at = 0.0
         self._stop = threading.Event()
@@ -122,6 +123,7 @@ class Engine:
             self._keep_key_uses(0.0)
             self.writer.close()
             self.storage.close()
+        self.heap.release()
 
     def _write_last_snapshots(self) -> None:
         try:
@@ -237,7 +239,9 @@ class Engine:
                 self._lead()
                 self.keys.replace(self.storage.keys(revoked=True))
                 rows = {row.name: row for row in self.storage.progress()}
-                if not self.roster.follow(rows):
+                if self.roster.follow(rows):
+                    self.heap.settle(live.replica for live in self.roster.all())
+                else:
                     pause = min(pause, LOAD_SECONDS)
                 if not self.ready:
                     logger.info("ready after %.1f s", time.monotonic() - begin)

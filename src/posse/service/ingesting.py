@@ -10,11 +10,11 @@ from pydantic_core import to_json
 from posse._version import __version__
 from posse.errors import InvalidValue, PosseError
 from posse.families import family_of
-from posse.service import schemas
 from posse.service.catalogues import CATALOGUE
 from posse.service.definition import complete, require_label
 from posse.service.engine import Engine
-from posse.service.errors import api_error
+from posse.service.http import requests
+from posse.service.http.errors import api_error
 from posse.service.known import task_names
 from posse.service.live_fleet import LiveFleet
 from posse.storage import NewDecision, NewReward
@@ -24,7 +24,7 @@ EVENT = "ingested"  # the name of a reward, where a fleet takes several
 POLICY = "ingested"  # of decisions that do not say who made them
 
 
-def entries_of(engine: Engine, live: LiveFleet, row: schemas.LogEntry, field: str) -> list[NewDecision | NewReward]:
+def entries_of(engine: Engine, live: LiveFleet, row: requests.LogEntry, field: str) -> list[NewDecision | NewReward]:
     """Return what is written for a row: the decision, and its reward if it has one; raise what is wrong with it."""
     try:
         return _entries(engine, live, row)
@@ -32,7 +32,7 @@ def entries_of(engine: Engine, live: LiveFleet, row: schemas.LogEntry, field: st
         raise api_error(error, field) from None
 
 
-def _entries(engine: Engine, live: LiveFleet, row: schemas.LogEntry) -> list[NewDecision | NewReward]:
+def _entries(engine: Engine, live: LiveFleet, row: requests.LogEntry) -> list[NewDecision | NewReward]:
     limits, now = engine.settings.limits, engine.clock()
     require_label(row.decision_id, "a decision id", limits)
     if not row.decision_id.isascii() or len(row.decision_id) > 100:

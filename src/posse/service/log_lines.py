@@ -8,7 +8,7 @@ import re
 import sys
 from datetime import UTC, datetime
 
-from posse.service import heads
+from posse.service.http import heads
 
 FORMATS = ("text", "json")
 SECRETS = (

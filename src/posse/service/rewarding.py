@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from posse.errors import PosseError
 from posse.families import family_of
-from posse.service import schemas
 from posse.service.definition import complete, require_label
 from posse.service.engine import Engine
-from posse.service.errors import ApiError, api_error
-from posse.service.heads import Scope
+from posse.service.http import requests
+from posse.service.http.errors import ApiError, api_error
+from posse.service.http.heads import Scope
 from posse.storage import (
     CONFLICT,
     GONE,
@@ -27,7 +27,7 @@ REFUSED = (CONFLICT, UNKNOWN, GONE, UNFIT, NAMELESS, UNREWARDED)
 
 
 def new_reward(
-    engine: Engine, scope: Scope, decision_id: str, body: schemas.RewardBody | schemas.RewardOf,
+    engine: Engine, scope: Scope, decision_id: str, body: requests.RewardBody | requests.RewardOf,
     field: str,
 ) -> NewReward:  # fmt: skip
     """Return what is to be written for a reward; true and false are 1 and 0. ``field`` comes before names of fields."""

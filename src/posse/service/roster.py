@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from posse.errors import PosseError, StorageUnavailable
 from posse.service.definition import require_known
-from posse.service.errors import ApiError
+from posse.service.http.errors import ApiError
 from posse.service.live_fleet import LiveFleet
 from posse.service.problems import Problems, reason_of
 from posse.storage import FleetRow, Progress, Storage

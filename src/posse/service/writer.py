@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from posse.errors import InvalidValue, PosseError, StorageError, StorageUnavailable
@@ -21,7 +20,6 @@ MOST_ENTRIES = 5000  # after which no further group is added: others wait for it
 QUICK = 0.001  # seconds of a write that is not worth waiting for others
 GATHER, LONGEST_GATHER = 0.4, 0.003  # how long others are waited for: part of a write, and seconds at most
 Group = Sequence[NewDecision | NewReward]
-Told = Callable[[list[Outcome] | BaseException], None]
 Result = TypeVar("Result")
 
 logger = logging.getLogger("posse.service")
@@ -64,16 +62,12 @@ class Writer:
 
     async def write(self, group: Group) -> list[Outcome]:
         """Write entries that belong together; return what became of each once it is on disk."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[list[Outcome]] = loop.create_future()
-        self.submit(group, loop, partial(_resolve, future))
-        return await future
-
-    def submit(self, group: Group, loop: asyncio.AbstractEventLoop, told: Told) -> None:
-        """Write entries that belong together; ``told`` is called by the loop with what became of each, or an error."""
         if self._queue.qsize() >= self._most_waiting:
             raise StorageUnavailable("too many requests wait for the disk; try again in a second")
-        self._put((group, loop, told))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Outcome]] = loop.create_future()
+        self._put((group, loop, future))
+        return await future
 
     def run(self, job: Callable[[], Result]) -> Result:
         """Run something else that writes, between two transactions; for other threads than the loop's."""
@@ -160,11 +154,11 @@ class Writer:
                 # It is on disk, so it is acknowledged; whoever follows the log learns it again.
                 logger.exception("what was written could not be learned at once")
         by_loop: dict[Any, list[Any]] = {}
-        for (_, loop, told), answer in zip(items, answers, strict=True):
-            by_loop.setdefault(loop, []).append((told, answer))
+        for (_, loop, future), answer in zip(items, answers, strict=True):
+            by_loop.setdefault(loop, []).append((future, answer))
         for loop, pairs in by_loop.items():
             try:
-                loop.call_soon_threadsafe(_tell, pairs)
+                loop.call_soon_threadsafe(_resolve, pairs)
             except RuntimeError:  # the loop is closed: nobody waits
                 logger.info("an answer came after its loop had ended")
 
@@ -188,19 +182,12 @@ def _size(item: Any) -> int:
     return len(item[0]) if item is not None and len(item) == 3 else 0
 
 
-def _tell(pairs: list[tuple[Told, list[Outcome] | BaseException]]) -> None:
-    for told, answer in pairs:
-        try:
-            told(answer)
-        except Exception:  # nobody else waits any longer for that
-            logger.exception("what was written could not be told")
-
-
-def _resolve(future: asyncio.Future[Any], answer: list[Outcome] | BaseException) -> None:
-    if future.done():  # whoever asked has gone
-        return
-    if isinstance(answer, BaseException):
-        # An error of its own for everyone: raising adds to its traceback.
-        future.set_exception(type(answer)(*answer.args))
-    else:
-        future.set_result(answer)
+def _resolve(pairs: list[tuple[asyncio.Future[Any], list[Outcome] | BaseException]]) -> None:
+    for future, answer in pairs:
+        if future.done():  # whoever asked has gone
+            continue
+        if isinstance(answer, BaseException):
+            # An error of its own for everyone: raising adds to its traceback.
+            future.set_exception(type(answer)(*answer.args))
+        else:
+            future.set_result(answer)

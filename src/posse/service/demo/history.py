@@ -9,7 +9,6 @@ import time
 from typing import Any, NamedTuple
 
 from posse._version import __version__
-from posse.service.answers import decision_body
 from posse.service.definition import new_definition
 from posse.service.demo.business import (
     CLOSE,
@@ -22,8 +21,9 @@ from posse.service.demo.business import (
     WEEKS,
     Business,
 )
+from posse.service.http.answers import decision_body
+from posse.service.http.requests import Definition
 from posse.service.live_fleet import LiveFleet
-from posse.service.schemas import Definition
 from posse.service.settings import Limits
 from posse.storage import ACCEPTED, Change, NewDecision, NewReward, Storage
 

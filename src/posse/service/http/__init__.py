@@ -1,0 +1,1 @@
+"""The service over HTTP: the application, what every request passes, and its routes."""

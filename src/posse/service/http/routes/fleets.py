@@ -1,0 +1,212 @@
+"""Fleets: made, looked at, changed and deleted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from posse import api
+from posse.service.catalogues import CATALOGUE
+from posse.service.definition import active_arms, complete, new_definition, require_cells, require_label
+from posse.service.engine import Engine
+from posse.service.http import requests
+from posse.service.http.access import fleets_of
+from posse.service.http.answers import answer, fleet_answer
+from posse.service.http.errors import ApiError
+from posse.service.http.openapi import READING, WRITING, failures, with_example
+from posse.service.http.requests import json_body, json_request
+from posse.service.http.routes.common import (
+    ArmName,
+    FleetName,
+    Live,
+    Ready,
+    Stored,
+    live_of,
+    new_router,
+    scope,
+    suppress_set_aside,
+)
+from posse.service.known import ABOUT, with_arm
+from posse.service.roster import unknown_fleet
+from posse.storage import FleetRow
+
+router = new_router(tags=["fleets"])
+
+
+@router.get(
+    "/fleets",
+    dependencies=scope("read"),
+    summary="All fleets with their counts",
+    responses={200: with_example(api.Fleets), **failures(*READING)},
+)
+async def list_fleets(request: Request, engine: Ready) -> Response:
+    """Return all fleets that the key is for."""
+    rows, allowed = await run_in_threadpool(engine.storage.fleets), fleets_of(request)
+    found = []
+    for row in rows:
+        if allowed and row.name not in allowed:
+            continue
+        with suppress(ApiError):  # it was deleted just now
+            found.append(await _described(engine, row))
+    return answer({"fleets": found})
+
+
+@router.put(
+    "/fleets/{fleet}",
+    dependencies=scope("admin"),
+    summary="Make a fleet",
+    description="The same definition again is answered with 200 and the fleet that is there.",
+    openapi_extra=json_request(requests.Definition),
+    status_code=201,
+    responses={
+        200: with_example(api.Fleet),
+        201: with_example(api.Fleet),
+        **failures(*WRITING, 409),
+    },
+)
+async def put_fleet(
+    fleet: FleetName, engine: Ready, body: Annotated[requests.Definition, Depends(json_body(requests.Definition))]
+) -> Response:
+    """Make a fleet."""
+
+    def make() -> int:
+        definition = new_definition(body.model_dump(), engine.settings.limits)
+        most = engine.settings.limits.fleets
+        if engine.storage.fleet(fleet) is None and len(engine.storage.progress()) >= most:
+            raise ApiError("invalid", f"this service allows {most} fleets (limits.fleets); delete one first")
+        if engine.writer.run(lambda: engine.storage.create_fleet(fleet, definition, engine.clock())):
+            return 201
+        there = engine.storage.fleet(fleet)
+        if there is not None and _same(there.definition, definition):
+            return 200
+        raise ApiError(
+            "fleet_exists",
+            f"there is a fleet {fleet!r} with another definition; look at it with GET, take another name, or delete it",
+            "fleet",
+        )
+
+    status = await run_in_threadpool(make)
+    return await _answer(engine, fleet, status)
+
+
+def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
+    """Whether a fleet is what was asked for; arms that came or went since do not matter."""
+    first = there["arms"][: there["first_arms"]]
+    known = {ABOUT: {arm: about for arm, about in there[ABOUT].items() if arm in first}} if ABOUT in asked else {}
+    there = {name: value for name, value in there.items() if name != ABOUT or ABOUT in asked}
+    return {**complete(there), **known, "arms": first, "retired": []} == asked
+
+
+@router.get(
+    "/fleets/{fleet}",
+    dependencies=scope("read"),
+    summary="A fleet with its counts",
+    responses={200: with_example(api.Fleet), **failures(*READING, 404)},
+)
+async def get_fleet(fleet: FleetName, engine: Ready) -> Response:
+    """Return a fleet."""
+    return await _answer(engine, fleet)
+
+
+@router.delete(
+    "/fleets/{fleet}",
+    dependencies=scope("admin"),
+    summary="Delete a fleet with its log",
+    status_code=204,
+    response_class=Response,
+    responses=failures(*READING, 404),
+)
+async def delete_fleet(fleet: FleetName, engine: Ready) -> Response:
+    """Delete a fleet."""
+
+    def delete() -> bool:
+        gone: bool = engine.writer.run(lambda: engine.storage.delete_fleet(fleet))
+        engine.roster.drop(fleet)
+        return gone
+
+    if not await run_in_threadpool(delete):
+        raise unknown_fleet(fleet)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/fleets/{fleet}/arms",
+    dependencies=scope("admin"),
+    summary="Add an arm, or bring a retired one back",
+    openapi_extra=json_request(requests.ArmBody),
+    responses={200: with_example(api.Fleet), **failures(*WRITING, 404, 409)},
+)
+async def add_arm(
+    engine: Ready, live: Live, body: Annotated[requests.ArmBody, Depends(json_body(requests.ArmBody))]
+) -> Response:
+    """Add an arm."""
+    limits, arm = engine.settings.limits, body.arm
+    require_label(arm, "an arm", limits)
+
+    def change(definition: dict[str, Any]) -> dict[str, Any]:
+        if definition.get("kind") == CATALOGUE:
+            raise ApiError("invalid", "arms of a catalogue come with every request; there is nothing to add", "fleet")
+        if arm in active_arms(definition):
+            raise ApiError("arm_exists", f"there is an arm {arm!r} already", "arm")
+        arms = definition["arms"] if arm in definition["arms"] else [*definition["arms"], arm]
+        if len(arms) > limits.arms:
+            raise ApiError("invalid", f"this service allows {limits.arms} arms (limits.arms)", "arm")
+        require_cells(len(arms), live.replica.features.n_features, limits)
+        if body.features is not None:
+            definition = with_arm(definition, arm, body.features, limits)
+        return {**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]}
+
+    await run_in_threadpool(engine.change_arms, live, change)
+    return await _answer(engine, live.name)
+
+
+@router.delete(
+    "/fleets/{fleet}/arms/{arm:path}",
+    dependencies=scope("admin"),
+    summary="Retire an arm: it is chosen no more, its rewards still count",
+    responses={200: with_example(api.Fleet), **failures(*READING, 404)},
+)
+async def retire_arm(engine: Ready, live: Live, arm: ArmName) -> Response:
+    """Retire an arm."""
+
+    def change(definition: dict[str, Any]) -> dict[str, Any]:
+        if arm not in definition["arms"]:
+            arms = ", ".join(definition["arms"])
+            raise ApiError("unknown_arm", f"no arm {arm!r}; the arms are {arms}", "arm")
+        active = active_arms(definition)
+        if active == [arm]:
+            raise ApiError("invalid", f"arm {arm!r} is the last one; add another before it is retired", "arm")
+        return {**definition, "retired": [*definition["retired"], arm]} if arm in active else definition
+
+    await run_in_threadpool(engine.change_arms, live, change)
+    return await _answer(engine, live.name)
+
+
+@router.post(
+    "/fleets/{fleet}/repair",
+    dependencies=scope("admin"),
+    summary="Build a fleet again from its log",
+    description="For one that is set aside; one that serves goes on meanwhile, and is replaced by what its log says.",
+    responses={200: with_example(api.Fleet), **failures(*READING, 404)},
+)
+async def repair_fleet(engine: Ready, fleet: Stored) -> Response:
+    """Build a fleet again."""
+    await run_in_threadpool(engine.repair, fleet)
+    return await _answer(engine, fleet)
+
+
+async def _answer(engine: Engine, name: str, status: int = 200) -> Response:
+    row = await run_in_threadpool(engine.storage.fleet, name)
+    if row is None:
+        raise unknown_fleet(name)
+    return answer(await _described(engine, row), status)
+
+
+async def _described(engine: Engine, row: FleetRow) -> dict[str, Any]:
+    with suppress_set_aside():
+        await live_of(engine, row.name)
+    return fleet_answer(row, engine.roster.find(row.name), *engine.roster.state_of(row.name))
