@@ -27,7 +27,7 @@ def backup(
     A PostgreSQL database has its own tools: pg_dump.
     """
     from posse.cli.progress import stages
-    from posse.storage.backup import copy_database
+    from posse.storage.copies import copy_database
 
     source = _sqlite_file(config, database, "copy it with pg_dump")
     with stages() as begin:
@@ -51,7 +51,7 @@ def restore(
     """
     from posse.logs.writer import moment
     from posse.storage import open_storage
-    from posse.storage.backup import restore_database
+    from posse.storage.copies import restore_database
 
     target = _sqlite_file(config, database, "use pg_restore")
     if not file.is_file():
@@ -70,7 +70,7 @@ def restore(
 
 def vacuum(config: CONFIG = None, database: DATABASE = None) -> None:
     """Rewrite the SQLite file of a stopped service: erased names leave its unused space, and the file gets smaller."""
-    from posse.storage.backup import vacuum_database
+    from posse.storage.copies import vacuum_database
 
     path = _sqlite_file(config, database, "use its own VACUUM FULL")
     before = path.stat().st_size if path.is_file() else 0

@@ -10,7 +10,7 @@ from posse.features import FeatureSpec
 from posse.service.contexts import Contexts
 from posse.service.declaring import declared_features
 from posse.service.settings import Limits
-from posse.storage.entries import DIGEST
+from posse.storage.rows import DIGEST
 
 SPECS = ("task_features", "arm_features")
 ABOUT = "known_arms"

@@ -28,17 +28,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from posse.storage.entries import Change, NewDecision, NewReward, RewardRun, Written
 from posse.storage.rows import (
     Activity,
     AuditRow,
+    Change,
     ClockRow,
     FleetRow,
     KeyRow,
     LoggedDecision,
+    NewDecision,
+    NewReward,
     Progress,
     RewardEvent,
+    RewardRun,
     TaskRow,
+    Written,
 )
 
 

@@ -17,23 +17,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posse.errors import InvalidValue
-from posse.storage.entries import (
+from posse.storage.rows import (
     ACCEPTED,
     CONFLICT,
+    EXPIRED,
     GONE,
     NAMELESS,
+    PENDING,
+    REWARDED,
     SAME,
     UNFIT,
     UNKNOWN,
     UNREWARDED,
     WITHHELD,
     Change,
+    LoggedDecision,
     NewDecision,
     NewReward,
     Outcome,
+    RewardEvent,
     Written,
 )
-from posse.storage.rows import EXPIRED, PENDING, REWARDED, LoggedDecision, RewardEvent
 
 Entry = NewDecision | NewReward
 

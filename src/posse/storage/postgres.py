@@ -16,12 +16,11 @@ from typing import Any
 import psycopg
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
-from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import LookupKeys, LookupResult, resolve
-from posse.storage.pool import Pool
 from posse.storage.postgres_rows import Connection, apply, look_up
-from posse.storage.sql import Row, Session, SqlStorage
+from posse.storage.rows import NewDecision, NewReward, Written
+from posse.storage.sql import Pool, Row, Session, SqlStorage
 
 CONNECT_TIMEOUT = 3
 STATEMENT_TIMEOUT = 5.0

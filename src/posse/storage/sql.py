@@ -9,58 +9,108 @@ first; numbers are therefore given in the order in which transactions become vis
 from __future__ import annotations
 
 import json
-import logging
+import threading
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Generic, Protocol, TypeVar
 
 from posse.errors import InvalidValue, StorageUnavailable
-from posse.storage.entries import Change, RewardRun, digest_of
+from posse.storage import statements
+from posse.storage.base import Storage
 from posse.storage.outcomes import ONCE, takes_corrections
 from posse.storage.rows import (
     EXPIRED,
     PENDING,
     REWARDED,
     Activity,
+    AuditRow,
+    Change,
     ClockRow,
     FleetRow,
+    KeyRow,
     LoggedDecision,
     Progress,
     RewardEvent,
+    RewardRun,
     TaskRow,
+    digest_of,
 )
-from posse.storage.sql_keys import SqlKeys
-from posse.storage.statements import (
-    ACTIVITY,
-    ADD_CHANGE,
-    CHANGES,
-    DECISION,
-    DELETE_OF_FLEET,
-    FLEET,
-    FLEET_TIMES,
-    FORGET_KNOWN,
-    NEW_TASK,
-    NOT_ERASED,
-    OF_A_FLEET,
-    PROGRESS,
-    PRUNE,
-    REPLACED,
-    REWARDS_UP_TO,
-    RUN,
-    RUN_END,
-    SNAPSHOT,
-    STANDING,
-    WAITING,
-    WHOLE,
-)
-
-logger = logging.getLogger("posse.storage")
 
 Row = tuple[Any, ...]
 
 AT_ONCE = 500
 """Rows of a task that are deleted in the transaction that erases it; others go in slices."""
+
+
+KEYS = "SELECT id, label, scopes, digest, created, fleets, expires, used FROM keys ORDER BY created, id"
+AUDIT = "SELECT id, time, actor, client, action, fleet, target, request, status FROM audit"
+USED = "UPDATE keys SET used = ? WHERE id = ? AND digest <> '' AND (used IS NULL OR used < ?)"
+
+
+class Closable(Protocol):
+    """What a pool keeps."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+Connection = TypeVar("Connection", bound=Closable)
+
+
+class Pool(Generic[Connection]):
+    """Up to ``size`` connections, made when they are needed and kept for the next who asks.
+
+    Parameters
+    ----------
+    connect : callable
+    size : int
+    patience : float
+        Seconds to wait for one while all are in use.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], size: int, patience: float) -> None:
+        self._connect = connect
+        self._free = threading.Semaphore(size)
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._era = 0
+
+    @contextmanager
+    def lend(self) -> Iterator[Connection]:
+        """Lend a connection; it is thrown away if the body raises."""
+        if not self._free.acquire(timeout=self._patience):
+            raise StorageUnavailable(
+                f"all connections for reading were in use for {self._patience:g} s; try again, with fewer at once"
+            )
+        try:
+            with self._lock:
+                era = self._era
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                connection = self._connect()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            with self._lock:
+                kept = era == self._era
+                if kept:
+                    self._idle.append(connection)
+            if not kept:
+                connection.close()
+        finally:
+            self._free.release()
+
+    def clear(self) -> None:
+        """Close idle connections now and lent ones when they come back, as after the database went away."""
+        with self._lock:
+            self._era += 1
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
 
 class Session(Protocol):
@@ -73,7 +123,7 @@ class Session(Protocol):
         """Run a statement and return how many rows it changed."""
 
 
-class SqlStorage(SqlKeys):
+class SqlStorage(Storage):
     """A storage in tables. What is abstract here is how a database is reached, and the hot path of writing."""
 
     LOCK = ""
@@ -109,14 +159,14 @@ class SqlStorage(SqlKeys):
         return made > 0
 
     def fleet(self, name: str) -> FleetRow | None:
-        found = self._read(FLEET + "WHERE name = ?", name)
+        found = self._read(statements.FLEET + "WHERE name = ?", name)
         return _fleet_row(found[0]) if found else None
 
     def fleets(self) -> list[FleetRow]:
-        return [_fleet_row(row) for row in self._read(FLEET + "WHERE name IS NOT NULL ORDER BY name")]
+        return [_fleet_row(row) for row in self._read(statements.FLEET + "WHERE name IS NOT NULL ORDER BY name")]
 
     def progress(self) -> list[Progress]:
-        return [Progress._make(row) for row in self._read(PROGRESS)]
+        return [Progress._make(row) for row in self._read(statements.PROGRESS)]
 
     def change_arms(self, name: str, definition: dict[str, Any], expected: dict[str, Any]) -> int:
         text = _text_of(definition)
@@ -171,7 +221,7 @@ class SqlStorage(SqlKeys):
 
     def _sweep_snapshot(self) -> bool:
         # By number, not by id: a process that was slow may finish after another one that knew more.
-        found = self._read(REPLACED)
+        found = self._read(statements.REPLACED)
         if not found:
             return False
         snapshot, part = found[0]
@@ -193,43 +243,45 @@ class SqlStorage(SqlKeys):
             return False
         (fleet,) = found[0]
         with self._writing() as session:
-            for table, key in OF_A_FLEET:
-                if session.run(DELETE_OF_FLEET.format(table=table, key=key), fleet, fleet, limit):
+            for table, key in statements.OF_A_FLEET:
+                if session.run(statements.DELETE_OF_FLEET.format(table=table, key=key), fleet, fleet, limit):
                     return True
             session.run("DELETE FROM fleets WHERE id = ?", fleet)
         self._forget()
         return True
 
     def fleet_times(self) -> dict[str, tuple[float | None, float | None]]:
-        return {row[0]: (row[1], row[2]) for row in self._read(FLEET_TIMES)}
+        return {row[0]: (row[1], row[2]) for row in self._read(statements.FLEET_TIMES)}
 
     # The log.
 
     def changes(self, fleet: str, after: int, limit: int = 10_000, *, settled: int = 0) -> list[Change]:
         _checked(limit)
         some, others = (fleet, after, limit), (fleet, max(after, settled), limit)
-        found = self._read(CHANGES.format(binary=self.BINARY), settled, settled, *some, *some, *others, *some, limit)
+        found = self._read(
+            statements.CHANGES.format(binary=self.BINARY), settled, settled, *some, *some, *others, *some, limit
+        )
         return [Change._make((*row[:6], bytes(row[6] or b""), *row[7:])) for row in found]
 
     def reward_run(self, fleet: str, after: int, limit: int, *, least: int, settled: int = 0) -> RewardRun | None:
         _checked(limit)
-        ends = self._read(RUN_END, after, max(after, settled), after, fleet)
+        ends = self._read(statements.RUN_END, after, max(after, settled), after, fleet)
         end = min((number for number in ends[0] if number is not None), default=0) if ends else 0
         if end - after <= least:
             return None
-        found = self._read(RUN, settled, settled, fleet, after, end, limit)
+        found = self._read(statements.RUN, settled, settled, fleet, after, end, limit)
         return RewardRun(*zip(*found, strict=True)) if found else None
 
     def rewards_up_to(self, fleet: str, number: int) -> int | None:
-        found = self._read(REWARDS_UP_TO, number, number, fleet, number, number)
+        found = self._read(statements.REWARDS_UP_TO, number, number, fleet, number, number)
         return int(found[0][0]) if found else None
 
     def is_whole(self, fleet: str) -> bool:
-        found = self._read(WHOLE, fleet)
+        found = self._read(statements.WHOLE, fleet)
         return bool(found and found[0][0])
 
     def decision(self, decision_id: str) -> LoggedDecision | None:
-        found = self._read(STANDING + "d.id = ?", decision_id)
+        found = self._read(statements.STANDING + "d.id = ?", decision_id)
         return LoggedDecision._make(found[0]) if found else None
 
     def reward_events(self, decision_id: str) -> list[RewardEvent]:
@@ -251,13 +303,15 @@ class SqlStorage(SqlKeys):
             where, values = where + " AND d.task = ?", [*values, task]
         if state is not None:
             where, values = where + " AND d.state = ?", [*values, state]
-        statement = f"{STANDING} {where} ORDER BY d.number {order} LIMIT ?"
+        statement = f"{statements.STANDING} {where} ORDER BY d.number {order} LIMIT ?"
         if task is None and state in (PENDING, EXPIRED):
             # These are few among many: their numbers come out of the index of states, and then their rows.
-            inner = f"SELECT d.number FROM decisions d JOIN fleets f ON f.id = d.fleet WHERE {NOT_ERASED} AND {where} "
             # The sign keeps SQLite from walking through the whole log by number.
-            inner += f"ORDER BY +d.number {order} LIMIT ?"
-            statement = f"{DECISION} WHERE f.name = ? AND d.number IN ({inner}) ORDER BY d.number {order}"
+            inner = (
+                "SELECT d.number FROM decisions d JOIN fleets f ON f.id = d.fleet "
+                f"WHERE {statements.NOT_ERASED} AND {where} ORDER BY +d.number {order} LIMIT ?"
+            )
+            statement = f"{statements.DECISION} WHERE f.name = ? AND d.number IN ({inner}) ORDER BY d.number {order}"
             values = [fleet, *values]
         return [LoggedDecision._make(row) for row in self._read(statement, *values, _checked(limit))]
 
@@ -286,7 +340,7 @@ class SqlStorage(SqlKeys):
         if rest or minutes < 1:
             raise InvalidValue(f"stretch is {stretch!r} seconds, but activity is kept by the minute; give 60, 120, ...")
         first = int(since // stretch * minutes)
-        found = self._read(ACTIVITY, int(minutes), int(minutes), fleet, first)
+        found = self._read(statements.ACTIVITY, int(minutes), int(minutes), fleet, first)
         return [Activity(float(row[0]), int(row[1]), int(row[2]), float(row[3])) for row in found]
 
     def erase(self, fleet: str, task: str) -> int | None:
@@ -308,7 +362,7 @@ class SqlStorage(SqlKeys):
             session.run("DELETE FROM tasks WHERE fleet = ? AND task = ?", number, task)
             # The task had its part in them; the process that learns publishes another.
             session.run("DELETE FROM changes WHERE fleet = ? AND kind = 'population'", number)
-            session.run(FORGET_KNOWN, number, digest_of(fleet, task))
+            session.run(statements.FORGET_KNOWN, number, digest_of(fleet, task))
             session.run(
                 "UPDATE fleets SET tasks = tasks - 1, decisions = decisions - ?, rewards = rewards - ?, "
                 "pending = pending - ?, erasure = changes + 1 WHERE id = ?",
@@ -334,7 +388,7 @@ class SqlStorage(SqlKeys):
                 return 0
             gone = session.run(
                 "UPDATE decisions SET state = ? WHERE id IN (SELECT id FROM decisions d "
-                f"WHERE fleet = ? AND state = ? AND time < ? AND {NOT_ERASED} ORDER BY time LIMIT ?)",
+                f"WHERE fleet = ? AND state = ? AND time < ? AND {statements.NOT_ERASED} ORDER BY time LIMIT ?)",
                 EXPIRED, locked[0], PENDING, before, _checked(limit),
             )  # fmt: skip
             session.run("UPDATE fleets SET pending = pending - ? WHERE id = ?", gone, locked[0])
@@ -348,15 +402,15 @@ class SqlStorage(SqlKeys):
             locked = self._lock(session, fleet)
             if locked is None:
                 return 0
-            gone = session.run(PRUNE, locked[0], EXPIRED, before, 0, 0, _checked(limit))
+            gone = session.run(statements.PRUNE, locked[0], EXPIRED, before, 0, 0, _checked(limit))
             if stored.snapshot and gone < limit:
-                gone += session.run(PRUNE, locked[0], REWARDED, before, *[stored.snapshot] * 2, limit - gone)
+                gone += session.run(statements.PRUNE, locked[0], REWARDED, before, *[stored.snapshot] * 2, limit - gone)
         if 0 < gone < limit:
             self._forget()
         return gone
 
     def waiting(self, fleet: str, before: float, limit: int = 1000) -> list[str]:
-        found = self._read(WAITING, fleet, before, _checked(limit), fleet, before, limit, limit)
+        found = self._read(statements.WAITING, fleet, before, _checked(limit), fleet, before, limit, limit)
         return [row[0] for row in found]
 
     # Populations and snapshots.
@@ -383,8 +437,8 @@ class SqlStorage(SqlKeys):
             new = 0
             for task, data in about:
                 last += 1
-                new += session.run(NEW_TASK, row, task, task.casefold(), time)
-                session.run(ADD_CHANGE, row, last, "task", digest_of(fleet, task) + data)
+                new += session.run(statements.NEW_TASK, row, task, task.casefold(), time)
+                session.run(statements.ADD_CHANGE, row, last, "task", digest_of(fleet, task) + data)
             session.run("UPDATE fleets SET changes = ?, tasks = tasks + ? WHERE id = ?", last, new, row)
         return last
 
@@ -417,7 +471,7 @@ class SqlStorage(SqlKeys):
             session.run("UPDATE snapshots SET finished = 1 WHERE id = ?", snapshot)
 
     def snapshot(self, fleet: str) -> tuple[int, Iterator[bytes]] | None:
-        found = self._read(SNAPSHOT, fleet)
+        found = self._read(statements.SNAPSHOT, fleet)
         return (int(found[0][1]), self._parts(found[0][0], found[0][2])) if found else None
 
     def _parts(self, snapshot: int, n_parts: int) -> Iterator[bytes]:
@@ -426,6 +480,63 @@ class SqlStorage(SqlKeys):
             if not found:
                 raise StorageUnavailable("the snapshot was replaced by a newer one while it was read; ask for that one")
             yield bytes(found[0][0])
+
+    # Keys, and who asked for what.
+
+    def add_key(self, key: KeyRow) -> None:
+        with self._writing() as session:
+            session.run(
+                "INSERT INTO keys (id, label, scopes, digest, created, fleets, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                key.id, key.label, " ".join(key.scopes), key.digest, key.created, " ".join(key.fleets), key.expires,
+            )  # fmt: skip
+
+    def keys(self, *, revoked: bool = False) -> list[KeyRow]:
+        rows = [
+            KeyRow(row[0], row[1], tuple(row[2].split()), row[3], row[4], tuple(row[5].split()), row[6], row[7])
+            for row in self._read(KEYS)
+        ]
+        return [row for row in rows if revoked or not row.revoked]
+
+    def revoke_key(self, key_id: str) -> bool:
+        with self._writing() as session:
+            # An older posse, too, finds no key that has this digest.
+            statement = (
+                "UPDATE keys SET label = '', scopes = '', digest = '', fleets = '' WHERE id = ? AND digest <> ''"
+            )
+            return session.run(statement, key_id) > 0
+
+    def expire_key(self, key_id: str, time: float) -> bool:
+        with self._writing() as session:
+            statement = "UPDATE keys SET expires = ? WHERE id = ? AND digest <> '' AND (expires IS NULL OR expires > ?)"
+            return session.run(statement, time, key_id, time) > 0
+
+    def note_key_use(self, times: Mapping[str, float]) -> None:
+        with self._writing() as session:
+            for key_id, time in sorted(times.items()):
+                session.run(USED, time, key_id, time)
+
+    def add_audit(self, row: AuditRow) -> int:
+        with self._writing() as session:
+            [(number,)] = session.rows(
+                "INSERT INTO audit (time, actor, client, action, fleet, target, request, status) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                *row[1:],
+            )
+        return int(number)
+
+    def finish_audit(self, number: int, status: int) -> None:
+        with self._writing() as session:
+            session.run("UPDATE audit SET status = ? WHERE id = ?", status, number)
+
+    def audit(self, *, fleets: Sequence[str] = (), before: int | None = None, limit: int = 100) -> list[AuditRow]:
+        where, values = [], list[Any]()
+        if before is not None:
+            where, values = ["id < ?"], [before]
+        if fleets:
+            where.append(f"fleet IN ({', '.join('?' * len(fleets))})")
+            values += fleets
+        statement = AUDIT + (f" WHERE {' AND '.join(where)}" if where else "") + " ORDER BY id DESC LIMIT ?"
+        return [AuditRow._make(row) for row in self._read(statement, *values, _checked(limit))]
 
     # Time.
 
@@ -471,7 +582,7 @@ def _note(session: Session, fleet: tuple[int, int], kind: str, data: bytes) -> i
     """Give the next number of a locked fleet to a change that is no reward."""
     number = fleet[1] + 1
     session.run("UPDATE fleets SET changes = ? WHERE id = ?", number, fleet[0])
-    session.run(ADD_CHANGE, fleet[0], number, kind, data)
+    session.run(statements.ADD_CHANGE, fleet[0], number, kind, data)
     return number
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
 import threading
@@ -16,12 +17,10 @@ from typing import Any
 
 from posse.errors import InvalidValue, StorageMismatch, StorageUnavailable
 from posse.storage.checkpoints import KEPT, Checkpoints
-from posse.storage.entries import NewDecision, NewReward, Written
 from posse.storage.migrations import steps_from
 from posse.storage.outcomes import LookupKeys, resolve
-from posse.storage.own_file import OwnFile
-from posse.storage.pool import Pool
-from posse.storage.sql import Row, Session, SqlStorage
+from posse.storage.rows import NewDecision, NewReward, Written
+from posse.storage.sql import Pool, Row, Session, SqlStorage
 from posse.storage.sqlite_rows import apply, look_up
 
 APPLICATION = 0x706F7365
@@ -53,6 +52,82 @@ ADVICE = {
 }
 
 _BROKEN = (sqlite3.Error, OverflowError, UnicodeError)
+
+
+LOST = (
+    "what is written now would be lost, so nothing is accepted: put the file back, or restart the service if it is "
+    "to use the new one"
+)
+
+logger = logging.getLogger("posse.storage")
+
+
+class OwnFile:
+    """A database file and its write-ahead log, as they were when they were opened.
+
+    Another file under the same name would get nothing of what is written. It is asked by device and inode, never by
+    opening the file: locks of a file belong to a process, which loses all of them when it closes the file anywhere, and
+    SQLite would not know.
+
+    Parameters
+    ----------
+    path : Path
+        As it was given. A symbolic link must go on leading to the file, or a restart would open another one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.given = path.absolute()
+        self.path = self.given.resolve()
+        self._wal = f"{self.path}-wal"
+        self._own: os.stat_result | None = None
+        self._own_wal: os.stat_result | None = None
+        self._said = False
+
+    def opened(self) -> None:
+        """Note the file, or raise if it is another one than before; call it after every connection was made."""
+        if self._own is None:
+            self._own = os.stat(self.given)
+        self.require()
+
+    def opened_wal(self) -> None:
+        """Note the write-ahead log, which stays the same file for as long as one connection is open."""
+        self._own_wal = _stat(self._wal)
+
+    def closed_wal(self) -> None:
+        """Forget the write-ahead log: SQLite deletes it with the last connection, and makes another."""
+        self._own_wal = None
+
+    def require(self) -> None:
+        """Raise unless both are still there under their names; the first time is an error in the log, too."""
+        for name, own in ((self.given, self._own), (self._wal, self._own_wal)):
+            if own is None:
+                continue
+            now = _stat(name)
+            if now is None or not os.path.samestat(own, now):
+                fate = "is gone" if now is None else "was replaced by another file"
+                if not self._said:
+                    self._said = True
+                    logger.error("%s %s while it was in use; %s", name, fate, LOST)
+                raise StorageUnavailable(f"{name} {fate}; {LOST}")
+        if self._said:
+            self._said = False
+            logger.warning("%s is back; what comes is accepted again", self.given)
+
+    def require_one_name(self) -> None:
+        """Raise if the file has several names: each would have a write-ahead log and a lock of its own."""
+        found = os.stat(self.path)
+        if found.st_nlink > 1:
+            raise StorageMismatch(
+                f"expected {self.path} to have one name, got {found.st_nlink} (hard links): two processes could write "
+                "to it without knowing of each other; remove the other links (find -samefile), or copy it instead"
+            )
+
+
+def _stat(path: str | Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 class _Transaction:

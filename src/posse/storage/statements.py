@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posse.storage.entries import DIGEST
+from posse.storage.rows import DIGEST
 
 # Rows of an erased task that are still on their way out; nearly always there are none.
 NOT_ERASED = """NOT EXISTS (
