@@ -56,10 +56,10 @@ core: .venv/test.installed
 	$(BIN)/python -m pytest -m 'not slow' $(CORE)
 
 test-lab: .venv/test.installed
-	$(BIN)/python -m pytest -m 'not slow' lab/tests
+	$(BIN)/python -m pytest -m 'not slow' lab
 
 test-slow: .venv/dev.installed
-	$(BIN)/python -m pytest src tests lab/tests
+	$(BIN)/python -m pytest src tests lab
 
 format: .venv/test.installed
 	$(BIN)/ruff check --fix .

@@ -249,14 +249,8 @@ def own_task_coverage(seed, design=DESIGNS["20 x 500"]):
         contexts = world.draw_contexts(5000)
         held = {}
         for task in range(design.n_tasks):
-            value = (
-                (
-                    world.target(contexts, np.broadcast_to(known[task], (5000, N_ARMS, N_FEATURES)))
-                    * (contexts @ coefficients[task].T)
-                )
-                .sum(axis=1)
-                .mean()
-            )
+            chances = world.target(contexts, np.broadcast_to(known[task], (5000, N_ARMS, N_FEATURES)))
+            value = (chances * (contexts @ coefficients[task].T)).sum(axis=1).mean()
             for row in result.by_task.iter_rows(named=True):
                 if row["task"] == task and row["value"] is not None:
                     held.setdefault(row["estimator"], []).append(row["low"] <= value <= row["high"])
@@ -272,10 +266,8 @@ def optimism(seed, design=DESIGNS["20 x 50"]):
         errors = []
         for probabilities in (honest.probabilities(data), greedy_in_sample(data)):
             true = (probabilities * expected).sum(axis=1).mean()
-            errors.append(
-                [contributions(data, probabilities)[name].value - true
-                 for name in ("snips", "dr")]
-            )  # fmt: skip
+            found = contributions(data, probabilities)
+            errors.append([found[name].value - true for name in ("snips", "dr")])
         return errors
 
 

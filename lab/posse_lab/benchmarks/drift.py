@@ -15,7 +15,7 @@ from posse.simulation.run import over_seeds
 from posse.types import Array
 from posse_lab.benchmarks.drifting_clicks import STEPS as CLICK_STEPS
 from posse_lab.benchmarks.drifting_clicks import Clicks, play_clicks
-from posse_lab.benchmarks.report import Bar, Report, Table
+from posse_lab.benchmarks.report import Bar, Begin, Report, Table
 
 SHAPE: dict[str, Any] = {"n_tasks": 10, "n_arms": 5, "n_features": 3}
 HORIZON = 6000
@@ -98,8 +98,9 @@ def _swap_bars(kind: str, still: Regrets, everywhere: Regrets, some: Regrets) ->
 
 
 def measure_drift(
-    seeds: int = 12, first_seed: int = 0, workers: int = 1, advance: Callable[[int], object] = lambda _: None
-) -> Report:
+    seeds: int = 12, first_seed: int = 0, workers: int = 1, *, begin: Begin = lambda _: None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Report:  # fmt: skip
     """Play all worlds.
 
     Parameters
@@ -107,9 +108,10 @@ def measure_drift(
     seeds, first_seed : int
     workers : int
         Processes.
-    advance : callable, optional
-        Called with 1 after every seed.
+    begin, advance : callable, optional
+        Called with what begins, and with 1 after every seed.
     """
+    begin("worlds that change")
     chosen = range(first_seed, first_seed + whole_number(seeds, "seeds", at_least=1))
     found = []
     for one in over_seeds(_one_seed, list(chosen), workers):

@@ -176,31 +176,19 @@ def calibration(
     """Compare beliefs with the truth under everyday rewards: noise, spread, click rates, intervals, traffic."""
     from posse_lab.benchmarks.calibration.report import measure_calibration
     from posse_lab.benchmarks.calibration.situations import chosen_situations
-    from posse_lab.cli.progress import many_runs
 
     situations = chosen_situations(only)
-    if out is not None:
-        make_folder(out)
-    cores = available_cores() if workers is None else workers
-    with many_runs(seeds * len(situations)) as (begin, advance):
-        report = measure_calibration(
-            situations, seeds=seeds, first_seed=first_seed, workers=cores, begin=begin, advance=advance
-        )
-    report.show(out)
+    cores = workers or available_cores()
+    measure = partial(measure_calibration, situations, seeds=seeds, first_seed=first_seed, workers=cores)
+    _counted(out, seeds * len(situations), measure)
 
 
 @app.command()
 def drift(seeds: Seeds = 12, first_seed: FirstSeed = 0, workers: Workers = None, out: OutOrNone = None) -> None:
     """Regret in worlds that drift and jump: learned drift beside none and fixed half-lives."""
     from posse_lab.benchmarks.drift import measure_drift
-    from posse_lab.cli.progress import many_runs
 
-    if out is not None:
-        make_folder(out)
-    with many_runs(seeds) as (begin, advance):
-        begin("worlds that change")
-        report = measure_drift(seeds, first_seed, available_cores() if workers is None else workers, advance)
-    report.show(out)
+    _counted(out, seeds, partial(measure_drift, seeds, first_seed, workers or available_cores()))
 
 
 @app.command()
@@ -209,14 +197,9 @@ def features(
 ) -> None:
     """Compare fleets that know regions or categories with those that do not; time catalogues; order MTTS."""
     from posse_lab.benchmarks.features import RATIOS, measure_features
-    from posse_lab.cli.progress import many_runs
 
-    if out is not None:
-        make_folder(out)
-    cores = available_cores() if workers is None else workers
-    with many_runs(len(only or RATIOS)) as (begin, advance):
-        report = measure_features(only, range(first_seed, first_seed + seeds), cores, begin, advance)
-    report.show(out)
+    chosen = range(first_seed, first_seed + seeds)
+    _counted(out, len(only or RATIOS), partial(measure_features, only, chosen, workers or available_cores()))
 
 
 def _timed(out: Path, n_stages: int, measure: Callable[[Begin], Report]) -> None:
@@ -224,6 +207,17 @@ def _timed(out: Path, n_stages: int, measure: Callable[[Begin], Report]) -> None
     make_folder(out)
     with stages(n_stages) as begin:
         report = measure(begin)
+    report.show(out)
+
+
+def _counted(out: Path | None, total: int, measure: Callable[..., Report]) -> None:
+    """Run a benchmark that says which part begins and how many are done, show what it found and write it."""
+    from posse_lab.cli.progress import many_runs
+
+    if out is not None:
+        make_folder(out)
+    with many_runs(total) as (begin, advance):
+        report = measure(begin=begin, advance=advance)
     report.show(out)
 
 

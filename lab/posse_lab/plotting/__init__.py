@@ -58,7 +58,7 @@ class Series:
     high: Array | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Panel:
     """One pair of axes.
 

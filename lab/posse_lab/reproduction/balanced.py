@@ -8,8 +8,8 @@ from pathlib import Path
 
 from posse.types import Array
 from posse_lab.reproduction.bootstrap import interval, ratio_of_means, ratio_of_ratios
-from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, decided_by, only_if
-from posse_lab.reproduction.experiment import Experiment, Results, Run, Section, Simulated, base_world
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, decided_by, numbers, only_if
+from posse_lab.reproduction.experiment import BaseSettings, Experiment, Results, Run, Section, Simulated, base_world
 from posse_lab.reproduction.lineup import DEFAULT_RIVALS, EBM, PULLS, lineup
 from posse_lab.reproduction.pieces import Curves, curve_figure, percent, regret_table
 from posse_lab.reproduction.reading import Reading
@@ -19,12 +19,9 @@ PAPER_PULLS = 50  # RMBandit's q: it explores for so many steps per arm
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BaseSettings):
     """The paper's base world; the horizon is ours, since it gives none."""
 
-    n_tasks: int = 10
-    n_arms: int = 5
-    n_features: int = 3
     noise_sd: float = 1.0
     horizon: int = 10_000
 
@@ -32,7 +29,7 @@ class Settings:
 def _runs(name: str, settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  # needs no data
     world = base_world(settings, noise_sd=settings.noise_sd, arrivals=name)
     policies = lineup(scheduled=name == "balanced")
-    return [Simulated(key=name, world=world, policies=policies, horizon=settings.horizon, checkpoints=200)]
+    return [Simulated(name, world, policies, settings.horizon, checkpoints=200)]
 
 
 def _curves(reading: Reading, until: int | None, first: str | None) -> list[Curves]:
@@ -76,13 +73,8 @@ def balanced_section(results: Results) -> Section:
         figures=(figure, far),
         tables=(regret_table(reading, "Cumulative regret", (short, reading.horizon)),),
         claims=(
-            lowest("balanced-lowest", "Both ebm methods have the lowest regret in the data-balanced setting.", places),
-            lowest(
-                "balanced-first-task",
-                "Both ebm methods have the lowest regret in the first task of the data-balanced setting.",
-                places,
-                column="tracked_curve",
-            ),
+            lowest("balanced-lowest", places),
+            lowest("balanced-first-task", places, column="tracked_curve"),
             rm_exploration(reading, short),
             ucb_ts_comparable(reading, short),
             still_growing(reading),
@@ -112,11 +104,8 @@ def rm_exploration(reading: Reading, step: int) -> Claim:
     tuned = reading.compare("RMBandit tuned", "RMBandit", step)
     return Claim(
         id="rmbandit-exploration",
-        claim="RMBandit is behind because it explores so much at the start.",
         verdict=verdict,
-        value=value,
-        interval=bounds,
-        seeds=reading.n_seeds,
+        **numbers(value, bounds, reading.n_seeds),
         measure=f"share of RMBandit's excess regret over ebmUCB at step {step:,} that it had by step {explored}, the "
         f"end of its exploration; {tuned.first}, the best of its grid, has {tuned.ratio:.2f} of its regret",
         sources=(reading.source,),
@@ -130,7 +119,6 @@ def ucb_ts_comparable(reading: Reading, step: int) -> Claim:
     verdict = HOLDS if close else only_if("more seeds confirm it") if abs(pair.ratio - 1) < 0.1 else FAILS
     return Claim(
         id="ts-and-ucb-comparable",
-        claim="ebmTS and ebmUCB have comparable mean regret.",
         verdict=verdict,
         **decided_by(pair),
         measure=f"regret of ebmTS over ebmUCB at n = {step:,}; within 10 % counts as comparable",
@@ -160,11 +148,8 @@ def still_growing(reading: Reading) -> Claim:
         verdict = FAILS
     return Claim(
         id="no-sharing-keeps-losing",
-        claim="Without sharing, LinTS, LinUCB and OLSBandit keep losing more per step than ebm as time goes on.",
         verdict=verdict,
-        value=value,
-        interval=bounds,
-        seeds=reading.n_seeds,
+        **numbers(value, bounds, reading.n_seeds),
         measure=f"regret of {weakest[0]} over {reading.words(weakest[1])} in the second half of {reading.horizon:,} "
         "steps, the weakest pair",
         sources=(reading.source,),
@@ -199,13 +184,8 @@ def data_poor_section(results: Results) -> Section:
         figures=(figure, far),
         tables=(regret_table(reading, "Cumulative regret of all tasks", (short, reading.horizon)),),
         claims=(
-            lowest("data-poor-lowest", "Both ebm methods have the lowest regret in the data-poor setting.", places),
-            lowest(
-                "data-poor-first-task",
-                "Both ebm methods have the lowest regret in the data-poor task itself.",
-                places,
-                column="tracked_curve",
-            ),
+            lowest("data-poor-lowest", places),
+            lowest("data-poor-first-task", places, column="tracked_curve"),
             gains,
         ),
     )
@@ -230,11 +210,8 @@ def gains_most(reading: Reading, step: int) -> Claim:
         verdict = FAILS
     return Claim(
         id="data-poor-gains-most",
-        claim="The data-poor task gains most from sharing.",
         verdict=verdict,
-        value=value,
-        interval=bounds,
-        seeds=reading.n_seeds,
+        **numbers(value, bounds, reading.n_seeds),
         measure=f"regret of ebmUCB over LinUCB in the first task, divided by the same ratio in the other tasks, at n = "
         f"{step:,}; against {reading.words('LinUCB tuned', step)} it is {tuned:.2f} ({tuned_bounds[0]:.2f} to "
         f"{tuned_bounds[1]:.2f})",

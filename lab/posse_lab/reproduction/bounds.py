@@ -18,7 +18,7 @@ from posse.policies import EbmTS, EbmUCB
 from posse.simulation.regret import realised_regret
 from posse_lab.plotting import Panel, Series
 from posse_lab.reproduction.bootstrap import interval, mean_of, ratio_of_means
-from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, numbers, only_if
 from posse_lab.reproduction.experiment import (
     Experiment,
     Figure,
@@ -33,16 +33,10 @@ from posse_lab.reproduction.experiment import (
     policy_of,
 )
 from posse_lab.reproduction.pieces import panel_figure
-from posse_lab.theory import (
-    Constants,
-    bayes_regret_bound,
-    regret_bound_ts,
-    regret_bound_ucb,
-    variance_bound_own,
-    variance_bound_shared,
-    variance_sums,
-)
+from posse_lab.theory.constants import Constants
 from posse_lab.theory.radius import FORMS
+from posse_lab.theory.regret import bayes_regret_bound, regret_bound_ts, regret_bound_ucb
+from posse_lab.theory.variance import variance_bound_own, variance_bound_shared, variance_sums
 
 MANY_TASKS = (1_000, 10_000, 100_000)
 ARRIVALS_PER_TASK = 200
@@ -205,27 +199,24 @@ def section(results: Results) -> Section:
         ),
         tables=(_bounds_table(horizons, "horizon"), _bounds_table(tasks, "n_tasks"), _lemma_table(lemmas)),
         claims=(
-            _informative(horizons, "ebmUCB", "theorem-2-informative", "Theorem 2"),
-            _informative(horizons, "ebmTS", "theorem-3-informative", "Theorem 3"),
+            _informative(horizons, "ebmUCB", "theorem-2-informative"),
+            _informative(horizons, "ebmTS", "theorem-3-informative"),
             _no_worse_than_separate(tasks, results["growth"].table),
-            _lemma(lemmas, "own", "lemma-own-variance", "instance-specific"),
-            _lemma(lemmas, "shared", "lemma-shared-variance", "shared"),
+            _lemma(lemmas, "own", "lemma-own-variance"),
+            _lemma(lemmas, "shared", "lemma-shared-variance"),
         ),
     )
 
 
-def _informative(table: pl.DataFrame, method: str, identity: str, theorem: str) -> Claim:
+def _informative(table: pl.DataFrame, method: str, identity: str) -> Claim:
     last = max(table["horizon"].to_list())
     chosen = table.filter((pl.col("method") == method) & (pl.col("horizon") == last)).sort("seed")
     printed, trivial, regret = (chosen[name].to_numpy() for name in ("printed", "trivial", "regret"))
     value, bounds = interval(ratio_of_means, printed, trivial)
     return Claim(
         id=identity,
-        claim=f"{theorem} bounds the regret of {method} usefully.",
         verdict=HOLDS if bounds[1] < 1 else FAILS,
-        value=value,
-        interval=bounds,
-        seeds=chosen["seed"].n_unique(),
+        **numbers(value, bounds, chosen["seed"].n_unique()),
         measure=f"printed bound at n = {last:,} and delta 1/n over the regret that no policy can exceed; above 1 it "
         f"says nothing. It is {printed.mean() / regret.mean():.2g} times the regret that occurs",
         sources=("horizons",),
@@ -253,11 +244,8 @@ def _no_worse_than_separate(tasks: pl.DataFrame, growth: pl.DataFrame) -> Claim:
         verdict = FAILS
     return Claim(
         id="bound-matches-separate-bandits",
-        claim="The bound of ebmTS is of the same order as that of LinTS on N separate bandits.",
         verdict=verdict,
-        value=value,
-        interval=bounds,
-        seeds=growth["seed"].n_unique(),
+        **numbers(value, bounds, growth["seed"].n_unique()),
         measure=f"power of N with which the leading term of the printed bound grows from N = {MANY_TASKS[0]:,} to "
         f"{MANY_TASKS[-1]:,} with {ARRIVALS_PER_TASK} arrivals each; separate bandits have {SEPARATE:g}. The paper "
         "compares at fixed N",
@@ -265,16 +253,13 @@ def _no_worse_than_separate(tasks: pl.DataFrame, growth: pl.DataFrame) -> Claim:
     )
 
 
-def _lemma(table: pl.DataFrame, lemma: str, identity: str, words: str) -> Claim:
+def _lemma(table: pl.DataFrame, lemma: str, identity: str) -> Claim:
     ratios = table.filter(pl.col("lemma") == lemma).sort("seed")["largest_ratio"].to_numpy()
     value, bounds = interval(mean_of, ratios)
     return Claim(
         id=identity,
-        claim=f"The sum of {words} variances stays below the bound of its lemma.",
         verdict=HOLDS if ratios.max() < 1 else FAILS,
-        value=value,
-        interval=bounds,
-        seeds=ratios.size,
+        **numbers(value, bounds, ratios.size),
         measure="largest ratio of the sum to its bound over arms and tasks, mean over seeds; the largest of all "
         f"seeds is {ratios.max():.3g}",
         sources=("lemmas",),
@@ -297,16 +282,9 @@ def _figure(table: pl.DataFrame, name: str, by: str, label: str, caption: str) -
     for method, theorem in (("ebmUCB", "Theorem 2"), ("ebmTS", "Theorem 3")):
         means = table.filter(pl.col("method") == method).group_by(by).agg(pl.col(*LINES).mean()).sort(by)
         x = means[by].to_numpy().astype(np.float64)
-        panels.append(
-            Panel(
-                title=f"{method}: {theorem}",
-                series=[Series(name=words, x=x, y=np.asarray(means[one].to_numpy())) for one, words in LINES.items()],
-                x_label=label,
-                y_label="cumulative regret",
-                log_x=True,
-                log_y=True,
-            )
-        )
+        lines = [Series(name=words, x=x, y=np.asarray(means[one].to_numpy())) for one, words in LINES.items()]
+        title = f"{method}: {theorem}"
+        panels.append(Panel(title, lines, x_label=label, y_label="cumulative regret", log_x=True, log_y=True))
     return panel_figure(name, panels, caption, KEYS[by])
 
 

@@ -22,8 +22,6 @@ class Claim:
     ----------
     id : str
         Short, stable name.
-    claim : str
-        What the paper claims, in our words.
     verdict : str
         ``"holds"``, ``"does not hold"`` or ``"holds only if ..."``.
     value : float
@@ -36,12 +34,11 @@ class Claim:
         What the value is.
     sources : tuple of str
         The result files it was computed from.
-    experiment : str
-        Its name, which the report puts in.
+    experiment, claim : str
+        Its name, and what the paper claims, in our words; the report puts them in.
     """
 
     id: str
-    claim: str
     verdict: str
     value: float
     interval: tuple[float, float]
@@ -49,6 +46,7 @@ class Claim:
     measure: str
     sources: tuple[str, ...] = ()
     experiment: str = ""
+    claim: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the seven values that ``claims.json`` lists."""
@@ -68,9 +66,14 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def numbers(value: float, interval: tuple[float, float], seeds: int) -> dict[str, Any]:
+    """Return the number that decides a claim, with its interval and the seeds behind it."""
+    return {"value": value, "interval": interval, "seeds": seeds}
+
+
 def decided_by(pair: Comparison) -> dict[str, Any]:
     """Return the number that decides a claim, where it is a ratio of regrets."""
-    return {"value": pair.ratio, "interval": pair.ratio_interval, "seeds": pair.seeds}
+    return numbers(pair.ratio, pair.ratio_interval, pair.seeds)
 
 
 def only_if(condition: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -12,13 +11,22 @@ import numpy as np
 from posse.policies import EbmUCB
 from posse_lab.plotting import Panel, Series
 from posse_lab.reproduction.bootstrap import interval, ratio_of_ratios
-from posse_lab.reproduction.claims import FAILS, HOLDS, Claim
-from posse_lab.reproduction.experiment import Experiment, Figure, Results, Run, Section, Simulated, base_world
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, numbers
+from posse_lab.reproduction.experiment import (
+    BaseSettings,
+    Experiment,
+    Figure,
+    Results,
+    Run,
+    Section,
+    Simulated,
+    base_world,
+)
 from posse_lab.reproduction.lineup import lineup
 from posse_lab.reproduction.pieces import box_figure, grid_table, panel_figure
 from posse_lab.reproduction.reading import Reading
 from posse_lab.reproduction.verdicts import lowest
-from posse_lab.theory import covariate_diversity
+from posse_lab.theory.diversity import covariate_diversity
 
 LAWS = ("mixed-gaussian", "uniform", "intercept", "one-hot")
 SCALES = (0.0, 0.03, 0.1, 0.3, 1.0)  # exploration of ebmUCB; 0 is greedy, 0.1 the paper's
@@ -26,33 +34,16 @@ SCALES = (0.0, 0.03, 0.1, 0.3, 1.0)  # exploration of ebmUCB; 0 is greedy, 0.1 t
 GREEDY_PLACE = 0.01  # where a logarithmic axis shows the scale 0
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The base world under other laws of contexts."""
-
-    n_tasks: int = 10
-    n_arms: int = 5
-    n_features: int = 3
-    horizon: int = 2_000
-
-
 def scaled(value: float) -> str:
     """Return the name of ebmUCB with an exploration scale."""
     return "ebmUCB" if value == 0.1 else f"ebmUCB {value:g}"
 
 
-def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  # needs no data
+def runs(settings: BaseSettings, data: Path | None) -> list[Run]:  # noqa: ARG001  # needs no data
     """Return a run per law."""
     policies = {**lineup(), **{scaled(a): partial(EbmUCB, exploration=a) for a in SCALES if a != 0.1}}
     return [
-        Simulated(
-            key=law,
-            world=base_world(settings, contexts=law),
-            policies=policies,
-            horizon=settings.horizon,
-            checkpoints=20,
-        )
-        for law in LAWS
+        Simulated(law, base_world(settings, contexts=law), policies, settings.horizon, checkpoints=20) for law in LAWS
     ]
 
 
@@ -60,9 +51,7 @@ def section(results: Results) -> Section:
     """Return box plots by law, regret by exploration, and the claims about them."""
     readings = [Reading(results[law], law, law) for law in LAWS]
     mixed, uniform = readings[0], readings[1]
-    price = exploration_price(mixed, uniform)
-    one_hot = readings[-1]
-    greedy = one_hot.compare(scaled(0.0), "ebmUCB")
+    greedy = readings[-1].compare(scaled(0.0), "ebmUCB")
     return Section(
         found=(
             "Both of the paper's laws are symmetric about zero, so half of the second moments remain whatever side of "
@@ -83,12 +72,8 @@ def section(results: Results) -> Section:
         ),
         tables=(grid_table(readings, f"Mean cumulative regret at {mixed.horizon:,} steps", "law"),),
         claims=(
-            lowest(
-                "contexts-lowest",
-                "Both ebm methods have the lowest regret under mixed Gaussian and under uniform contexts.",
-                [(mixed, None), (uniform, None)],
-            ),
-            price,
+            lowest("contexts-lowest", [(mixed, None), (uniform, None)]),
+            exploration_price(mixed, uniform),
             no_diversity(),
         ),
     )
@@ -135,11 +120,8 @@ def exploration_price(mixed: Reading, uniform: Reading) -> Claim:
     value, bounds = interval(ratio_of_ratios, *columns)
     return Claim(
         id="uniform-needs-less-exploration",
-        claim="Uniform contexts need less exploration than mixed Gaussian ones.",
         verdict=HOLDS if bounds[1] < 1 else FAILS,
-        value=value,
-        interval=bounds,
-        seeds=seeds,
+        **numbers(value, bounds, seeds),
         measure="what greedy ebmUCB loses against its best exploration under uniform contexts "
         f"({relative(uniform)[0.0]:.2f} times), over the same under mixed Gaussian ones "
         f"({relative(mixed)[0.0]:.2f} times)",
@@ -152,11 +134,8 @@ def no_diversity() -> Claim:
     value = covariate_diversity("mixed-gaussian")
     return Claim(
         id="mixed-gaussian-violates-diversity",
-        claim="The mixed Gaussian law of contexts violates covariate diversity.",
         verdict=FAILS if value > 0 else HOLDS,
-        value=value,
-        interval=(value, value),
-        seeds=0,
+        **numbers(value, (value, value), 0),
         measure="smallest eigenvalue of E[x xᵀ 1(xᵀu ≥ 0)] over all directions u, exact; it would have to be 0, and is "
         f"{covariate_diversity('uniform'):.3f} for the uniform law that is said to satisfy it",
         sources=(),
@@ -165,8 +144,8 @@ def no_diversity() -> Claim:
 
 EXPERIMENT = Experiment.of_paper(
     "contexts",
-    settings=Settings(),
-    quick=Settings(horizon=200),
+    settings=BaseSettings(),
+    quick=BaseSettings(horizon=200),
     runs=runs,
     section=section,
 )

@@ -16,7 +16,7 @@ from posse.policies import EbmUCB
 from posse.types import Array
 from posse_lab.plotting import Panel, Series
 from posse_lab.reproduction.bootstrap import interval, mean_of
-from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, only_if
+from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, numbers, only_if
 from posse_lab.reproduction.experiment import (
     Experiment,
     Figure,
@@ -31,8 +31,8 @@ from posse_lab.reproduction.experiment import (
     policy_of,
 )
 from posse_lab.reproduction.pieces import banded, panel_figure, share
-from posse_lab.theory import Constants, bayes_radius, radius, standardised_errors
-from posse_lab.theory.radius import FORMS
+from posse_lab.theory.constants import Constants
+from posse_lab.theory.radius import FORMS, bayes_radius, radius, standardised_errors
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 DELTA = 0.05
@@ -82,15 +82,8 @@ def measure_intervals(settings: Settings, seed: int) -> list[dict[str, Any]]:
             done = step
             believed = posterior(policy.statistics, policy.prior)
             errors = np.stack([standardised_errors(believed, known(draw.coefficients), x) for x in fresh])
-            rows += [
-                {
-                    "prior": name,
-                    "step": step,
-                    "level": level,
-                    "covered": float((errors <= bayes_radius(1, 1 - level)).mean()),
-                }
-                for level in LEVELS
-            ]
+            covered = {level: float((errors <= bayes_radius(1, 1 - level)).mean()) for level in LEVELS}
+            rows += [{"prior": name, "step": step, "level": level, "covered": covered[level]} for level in LEVELS]
     return rows
 
 
@@ -145,13 +138,9 @@ def measure_opposed(seed: int) -> list[dict[str, Any]]:
     contexts = np.where(tasks[:, None] == 0, first, second)
     prior = Prior(covariance=[np.eye(2)], noise_variance=1.0, shared_precision=0.001)
     noise = stream(seed, NOISE).standard_normal(OPPOSED_REWARDS)
+    rewards = (contexts * beta[0, tasks]).sum(axis=1) + noise
     stats = Statistics.from_data(
-        task=tasks,
-        arm=np.zeros_like(tasks),
-        context=contexts,
-        reward=(contexts * beta[0, tasks]).sum(axis=1) + noise,
-        n_tasks=3,
-        n_arms=1,
+        task=tasks, arm=np.zeros_like(tasks), context=contexts, reward=rewards, n_tasks=3, n_arms=1
     )
     constants = Constants.of(prior, beta, contexts)
     error = float(own_errors(posterior(stats, prior), stats, prior, beta).max())
@@ -238,12 +227,8 @@ def _theorem_1_predictions(table: pl.DataFrame) -> Claim:
         verdict = only_if(f"the noise sd is {' or '.join(f'{sd:g}' for sd in fine)}")
     return Claim(
         id="theorem-1-prediction",
-        claim="The radius of Theorem 1, as printed, bounds the error of every prediction in posterior standard "
-        "deviations.",
         verdict=verdict,
-        value=value,
-        interval=bounds,
-        seeds=chosen["seed"].n_unique(),
+        **numbers(value, bounds, chosen["seed"].n_unique()),
         measure=f"printed radius at delta 0.05 over the largest error of any arm and task at one context, at noise sd "
         f"{worst['noise_sd']:g} and shared precision {worst['shared_precision']:g}, the smallest; it fails where it is "
         "exceeded in more than 5 % of arms and tasks",
@@ -259,11 +244,8 @@ def _theorem_1_coefficients(table: pl.DataFrame, opposed: pl.DataFrame) -> Claim
     verdict = HOLDS if bounds[0] > 1 and drawn > 1 else FAILS
     return Claim(
         id="theorem-1-coefficients",
-        claim="The radius of Theorem 1, as printed, bounds the error of the coefficients in the norm of C̃.",
         verdict=verdict,
-        value=value,
-        interval=bounds,
-        seeds=constructed["seed"].n_unique(),
+        **numbers(value, bounds, constructed["seed"].n_unique()),
         measure="printed radius over the error of a task without rewards when two others are seen in nearly the same "
         f"direction and disagree; below 1 it is exceeded. In drawn worlds it is never below {drawn:.1f}",
         sources=("opposed", "radius"),
@@ -291,11 +273,8 @@ def _tau(table: pl.DataFrame, step: int) -> Claim:
         verdict = FAILS
     return Claim(
         id="tau-measures-uncertainty",
-        claim="τ measures the uncertainty of a prediction when the population is estimated.",
         verdict=verdict,
-        value=value,
-        interval=bounds,
-        seeds=covered.size,
+        **numbers(value, bounds, covered.size),
         measure=f"share of true expected rewards within 1.96 τ at step {step:,} with the paper's estimate, nominally "
         f"0.95; an interval within 0.025 of it counts; with the evidence prior {evidence:.3f}",
         sources=("intervals",),
@@ -306,24 +285,11 @@ def _calibration(table: pl.DataFrame) -> Figure:
     steps = sorted(set(table["step"].to_list()))
     panels = []
     for step in (steps[0], steps[-1]):
-        series = [
-            banded(
-                f"{prior} prior",
-                np.array(LEVELS),
-                np.stack([_covered(table, prior, step, level) for level in LEVELS], axis=1),
-            )
-            for prior in PRIORS
-        ]
+        covered = {prior: [_covered(table, prior, step, level) for level in LEVELS] for prior in PRIORS}
+        lines = [banded(f"{prior} prior", np.array(LEVELS), np.stack(covered[prior], axis=1)) for prior in PRIORS]
         panels.append(
-            Panel(
-                title=f"step {step:,}",
-                series=series,
-                x_label="nominal coverage",
-                y_label="share covered",
-                diagonal=True,
-            )
+            Panel(f"step {step:,}", lines, x_label="nominal coverage", y_label="share covered", diagonal=True)
         )
-
     return panel_figure(
         "coverage-intervals",
         panels,
@@ -343,18 +309,11 @@ def _radius_figure(table: pl.DataFrame) -> Figure:
             chosen = _slack(table, "posterior", form).filter(pl.col("shared_precision") == precision)
             slack = chosen.group_by("noise_sd").agg(pl.col("slack").mean()).sort("noise_sd")["slack"].to_numpy()
             series.append(Series(name=form, x=np.array(noise), y=np.asarray(slack)))
-        panels.append(
-            Panel(
-                title=f"shared precision {precision:g}",
-                series=series,
-                x_label="noise standard deviation",
-                y_label="radius over largest error",
-                log_x=True,
-                log_y=True,
-                reference={"exceeded below": 1.0},
-            )
-        )
-
+        panel = Panel(
+            f"shared precision {precision:g}", series, x_label="noise standard deviation",
+            y_label="radius over largest error", log_x=True, log_y=True, reference={"exceeded below": 1.0},
+        )  # fmt: skip
+        panels.append(panel)
     return panel_figure(
         "coverage-radius",
         panels,

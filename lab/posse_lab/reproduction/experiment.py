@@ -44,7 +44,7 @@ class Run(Protocol):
         """Compute what the file lacks."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Simulated:
     """A run that simulates policies in a world.
 
@@ -74,16 +74,9 @@ class Simulated:
     def run(self, file: Path, seeds: int, workers: int, progress: Progress) -> None:
         """Simulate the seeds that the file lacks."""
         simulate(
-            self.world,
-            self.policies,
-            horizon=self.horizon,
-            seeds=seeds,
-            workers=workers,
-            out=file,
-            appendix=self.appendix,
-            checkpoints=self.checkpoints,
-            progress=progress,
-        )
+            self.world, self.policies, horizon=self.horizon, seeds=seeds, workers=workers, out=file,
+            appendix=self.appendix, checkpoints=self.checkpoints, progress=progress,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -183,6 +176,8 @@ class Experiment:
         What the paper says about it, in our words.
     choices : tuple of str
         What the paper leaves open, and what was chosen.
+    claims : mapping
+        What the paper claims, in our words, by the id of the claim.
     settings, quick : dataclass instances
         Full size, and small enough for a test.
     runs : callable from (settings, data folder) to the runs
@@ -199,6 +194,7 @@ class Experiment:
     quick: DataclassInstance
     runs: Callable[[Any, Path | None], list[Run]]
     section: Callable[[Results], Section] = field(repr=False)
+    claims: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_paper(cls, name: str, **parts: Any) -> Experiment:
@@ -216,7 +212,7 @@ class Experiment:
 
         Examples
         --------
-        >>> from posse_lab.reproduction.balanced import EXPERIMENT
+        >>> from posse_lab.reproduction.sparse import EXPERIMENT
         >>> EXPERIMENT.sized(overrides={"horizon": "500"}).horizon
         500
         """
@@ -227,7 +223,7 @@ class Experiment:
 
 @cache
 def experiment_texts() -> dict[str, Any]:
-    """Return title, place in the paper, the paper's words and our choices of every experiment."""
+    """Return title, place in the paper, what the paper says and claims, and our choices for every experiment."""
     return tomllib.loads((files("posse_lab.reproduction") / "experiments.toml").read_text("utf-8"))
 
 
@@ -264,6 +260,16 @@ def kind_of_result(path: str | Path) -> str:
         # Whatever is wrong with the file, reading it will say so.
         return ""
     return str(header.get("posse", "")) if isinstance(header, dict) else ""
+
+
+@dataclass(frozen=True)
+class BaseSettings:
+    """The paper's base world, its horizon in Figure 1."""
+
+    n_tasks: int = 10
+    n_arms: int = 5
+    n_features: int = 3
+    horizon: int = 2_000
 
 
 def base_world(settings: Any, **laws: Any) -> SyntheticWorld:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from posse.simulation.results import compare_paired
 from posse_lab.reproduction.claims import FAILS, HOLDS, Claim, decided_by, only_if
-from posse_lab.reproduction.experiment import Experiment, Results, Run, Section, Simulated, Table, base_world
+from posse_lab.reproduction.experiment import (
+    BaseSettings,
+    Experiment,
+    Results,
+    Run,
+    Section,
+    Simulated,
+    Table,
+    base_world,
+)
 from posse_lab.reproduction.lineup import lineup
 from posse_lab.reproduction.pieces import ROWS, Curves, curve_figure
 from posse_lab.reproduction.reading import Reading
@@ -17,26 +25,10 @@ ARRIVALS = ("balanced", "data-poor")
 CLOSE = 0.05  # definitions whose means are within 5 % are said to agree
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The worlds of Figure 1."""
-
-    n_tasks: int = 10
-    n_arms: int = 5
-    n_features: int = 3
-    horizon: int = 2_000
-
-
-def runs(settings: Settings, data: Path | None) -> list[Run]:  # noqa: ARG001  # needs no data
+def runs(settings: BaseSettings, data: Path | None) -> list[Run]:  # noqa: ARG001  # needs no data
     """Return a run per law of arrivals."""
     return [
-        Simulated(
-            key=arrivals,
-            world=base_world(settings, arrivals=arrivals),
-            policies=lineup(),
-            horizon=settings.horizon,
-            appendix=True,
-        )
+        Simulated(arrivals, base_world(settings, arrivals=arrivals), lineup(), settings.horizon, appendix=True)
         for arrivals in ARRIVALS
     ]
 
@@ -66,12 +58,7 @@ def section(results: Results) -> Section:
         tables=(_both(readings),),
         claims=(
             agree,
-            lowest(
-                "oracle-regret-lowest",
-                "Both ebm methods have the lowest regret by the appendix's definition too.",
-                [(reading, None) for reading in readings],
-                column="expected_curve",
-            ),
+            lowest("oracle-regret-lowest", [(reading, None) for reading in readings], column="expected_curve"),
         ),
     )
 
@@ -98,7 +85,6 @@ def definitions_agree(readings: list[Reading]) -> Claim:
         verdict = FAILS
     return Claim(
         id="regret-definitions-agree",
-        claim="The two definitions of regret give very similar results.",
         verdict=verdict,
         **decided_by(furthest),
         measure=f"mean regret by the appendix's definition over that of the main text, for {furthest.first}, the "
@@ -126,8 +112,8 @@ def _both(readings: list[Reading]) -> Table:
 
 EXPERIMENT = Experiment.of_paper(
     "oracle-regret",
-    settings=Settings(),
-    quick=Settings(horizon=100),
+    settings=BaseSettings(),
+    quick=BaseSettings(horizon=100),
     runs=runs,
     section=section,
 )

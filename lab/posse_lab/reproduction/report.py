@@ -82,7 +82,8 @@ def _chapter(out: Path, experiment: Experiment, skipped: bool) -> Chapter:
         ),
         tables=tuple(replace(table, sources=traced(table.sources)) for table in section.tables),
         claims=tuple(
-            replace(claim, experiment=experiment.name, sources=traced(claim.sources)) for claim in section.claims
+            replace(claim, experiment=experiment.name, claim=experiment.claims[claim.id], sources=traced(claim.sources))
+            for claim in section.claims
         ),
         files=tuple(_described(result, _relative(experiment.name, key)) for key, result in results.items()),
     )

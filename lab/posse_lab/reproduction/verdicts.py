@@ -83,7 +83,6 @@ def all_pairs(places: Sequence[Place], rivals: Sequence[str], methods: Sequence[
 
 def lowest(
     claim_id: str,
-    claim: str,
     places: Sequence[Place],
     *,
     column: str = "curve",
@@ -113,7 +112,6 @@ def lowest(
     comparison = decisive.comparison
     return Claim(
         id=claim_id,
-        claim=claim,
         verdict=verdict,
         **decided_by(comparison),
         measure=f"regret of {comparison.first} over {comparison.second}" + f"{decisive.where}, the weakest pair",

@@ -104,7 +104,7 @@ def regret_bound_ucb(
 
     Examples
     --------
-    >>> from posse_lab.theory import Constants
+    >>> from posse_lab.theory.constants import Constants
     >>> world = Constants(
     ...     n_tasks=10, n_arms=5, n_features=3, noise_sd=1.0, shared_precision=1.0, precision_max=1.0,
     ...     precision_min=0.25, coefficient_bound=6.0, context_bound=9.0, prior_distance=5.5,

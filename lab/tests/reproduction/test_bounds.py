@@ -75,7 +75,7 @@ def test_a_bound_is_useful_if_it_is_below_what_no_policy_can_exceed(factor, verd
         trivial=[9.0, 9.0, 100.0, 300.0],
         regret=[1.0, 1.0, 10.0, 30.0],
     )
-    claim = bounds._informative(made, "ebmUCB", "an-id", "Theorem 2")
+    claim = bounds._informative(made, "ebmUCB", "an-id")
 
     assert claim.verdict == verdict
     assert claim.value == pytest.approx(factor)
@@ -137,7 +137,7 @@ def test_large_numbers_of_tasks_are_computed_and_not_played():
 @pytest.mark.parametrize(("ratios", "verdict"), [([0.2, 0.7, 0.4], HOLDS), ([0.2, 1.1, 0.4], FAILS)])
 def test_a_lemma_fails_if_it_fails_once(ratios, verdict):
     made = table(seed=[0, 1, 2], lemma=["own"] * 3, largest_ratio=ratios)
-    claim = bounds._lemma(made, "own", "an-id", "own")
+    claim = bounds._lemma(made, "own", "an-id")
 
     assert claim.verdict == verdict
     assert claim.value == pytest.approx(sum(ratios) / 3)

@@ -40,7 +40,7 @@ def grid(reading, *ours, rival=None):
 
 
 def test_an_advantage_that_grows(reading):
-    claim = advantage_kept(grid(reading, 1.8, 3.0, 0.9), "tasks", "tasks")
+    claim = advantage_kept(grid(reading, 1.8, 3.0, 0.9), "tasks")
 
     assert claim.verdict == HOLDS
     assert claim.value == pytest.approx(0.9 / 1.8)
@@ -51,7 +51,7 @@ def test_an_advantage_that_grows(reading):
 
 
 def test_an_advantage_that_grows_over_a_rival_that_is_not_tuned(reading):
-    claim = advantage_kept(grid(reading, 1.8, 0.9, rival=(1.9, 0.8)), "tasks", "tasks")
+    claim = advantage_kept(grid(reading, 1.8, 0.9, rival=(1.9, 0.8)), "tasks")
 
     factor = (0.9 / 0.8) / (1.8 / 1.9)
     assert (
@@ -63,7 +63,7 @@ def test_an_advantage_that_grows_over_a_rival_that_is_not_tuned(reading):
 
 @pytest.mark.parametrize(("ours", "verdict"), [((1.0, 1.0), HOLDS), ((0.9, 1.8), FAILS)])
 def test_an_advantage_that_stays_is_kept_and_one_that_shrinks_is_not(reading, ours, verdict):
-    assert advantage_kept(grid(reading, *ours), "arms", "arms").verdict == verdict
+    assert advantage_kept(grid(reading, *ours), "arms").verdict == verdict
 
 
 def test_the_distance_between_quartiles():
@@ -81,7 +81,7 @@ def boxes(result, ucb, ts):
 
 
 def test_boxes_that_are_narrower_everywhere(result):
-    claim = varies_less(boxes(result, (1.0, 2.0), (4.0, 4.0)), "tasks", "tasks")
+    claim = varies_less(boxes(result, (1.0, 2.0), (4.0, 4.0)), "tasks")
 
     assert claim.verdict == HOLDS
     assert claim.value == pytest.approx(np.sqrt(0.25 * 0.5))
@@ -90,14 +90,14 @@ def test_boxes_that_are_narrower_everywhere(result):
 
 
 def test_boxes_that_are_wider_everywhere(result):
-    claim = varies_less(boxes(result, (4.0, 4.0), (1.0, 2.0)), "tasks", "tasks")
+    claim = varies_less(boxes(result, (4.0, 4.0), (1.0, 2.0)), "tasks")
 
     assert claim.verdict == FAILS
     assert claim.interval[0] > 1
 
 
 def test_boxes_that_are_narrower_in_most_places_but_not_clearly(result):
-    claim = varies_less(boxes(result, (1.0, 1.0, 1.0), (1.1, 1.1, 0.99)), "tasks", "tasks")
+    claim = varies_less(boxes(result, (1.0, 1.0, 1.0), (1.1, 1.1, 0.99)), "tasks")
 
     assert claim.interval[0] < claim.value < 1 < claim.interval[1]
     assert claim.verdict == "holds only if a difference within the noise of 40 seeds counts"
@@ -105,14 +105,14 @@ def test_boxes_that_are_narrower_in_most_places_but_not_clearly(result):
 
 
 def test_boxes_that_are_narrower_in_few_places(result):
-    claim = varies_less(boxes(result, (1.0, 1.0, 1.0), (1.2, 0.99, 0.99)), "tasks", "tasks")
+    claim = varies_less(boxes(result, (1.0, 1.0, 1.0), (1.2, 0.99, 0.99)), "tasks")
 
     assert claim.value < 1 < claim.interval[1]
     assert claim.verdict == FAILS
 
 
 def test_boxes_that_are_as_wide_as_each_other(result):
-    claim = varies_less(boxes(result, (1.0, 1.1), (1.1, 1.0)), "tasks", "tasks")
+    claim = varies_less(boxes(result, (1.0, 1.1), (1.1, 1.0)), "tasks")
 
     assert claim.value == pytest.approx(1.0)
     assert claim.verdict == FAILS

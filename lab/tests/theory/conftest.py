@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from posse.model import Prior, Statistics
-from posse_lab.theory import Constants
+from posse_lab.theory.constants import Constants
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from posse.errors import InvalidValue, NotPositiveDefinite
 from posse.model import Prior
-from posse_lab.theory import Constants, prior_distance
+from posse_lab.theory.constants import Constants, prior_distance
 
 
 def test_derived_constants_by_hand(constants):

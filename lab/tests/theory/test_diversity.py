@@ -4,8 +4,7 @@ from numpy.testing import assert_allclose
 
 from posse import SyntheticWorld
 from posse.errors import InvalidValue
-from posse_lab.theory import covariate_diversity
-from posse_lab.theory.diversity import LAWS
+from posse_lab.theory.diversity import LAWS, covariate_diversity
 
 
 def contexts_of(law, n_features, n, seed=0):

@@ -7,14 +7,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import chi2, norm
 
 from posse.model import Prior, Statistics, posterior
-from posse_lab.theory import (
-    Constants,
-    bayes_radius,
-    information,
-    information_bound,
-    radius,
-    standardised_errors,
-)
+from posse_lab.theory.constants import Constants
+from posse_lab.theory.radius import bayes_radius, information, information_bound, radius, standardised_errors
 
 DELTA = 0.1
 

@@ -8,18 +8,10 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from posse.model import Prior, Statistics, posterior
-from posse_lab.theory import (
-    Constants,
-    bayes_radius,
-    bayes_regret_bound,
-    printed_sampling_constant,
-    radius,
-    regret_bound_ts,
-    regret_bound_ucb,
-    variance_bound_joint,
-    variance_bound_own,
-    variance_bound_shared,
-)
+from posse_lab.theory.constants import Constants
+from posse_lab.theory.radius import bayes_radius, radius
+from posse_lab.theory.regret import bayes_regret_bound, printed_sampling_constant, regret_bound_ts, regret_bound_ucb
+from posse_lab.theory.variance import variance_bound_joint, variance_bound_own, variance_bound_shared
 
 ARRIVALS = [30, 20, 40, 10]
 DELTA = 1e-3

@@ -5,14 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.model import Prior, posterior
-from posse_lab.theory import (
-    Constants,
-    information,
-    variance_bound_joint,
-    variance_bound_own,
-    variance_bound_shared,
-    variance_sums,
-)
+from posse_lab.theory.constants import Constants
+from posse_lab.theory.radius import information
+from posse_lab.theory.variance import variance_bound_joint, variance_bound_own, variance_bound_shared, variance_sums
 
 NOISE = [0.1, 1.0, 3.0]
 
