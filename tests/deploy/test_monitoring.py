@@ -9,8 +9,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from posse.service.http.app import create_app
-from posse.service.measures import OF_PROCESSES
-from posse.service.metrics import OF_A_FLEET
+from posse.service.measures import OF_A_FLEET, OF_PROCESSES
 from posse.service.settings import Settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from posse.service import engine as module
-from posse.service.engine import Engine
+from posse.service import upkeep as module
 from posse.service.live_fleet import LiveFleet
+from posse.service.runtime import Runtime
 from posse.service.settings import Settings
 from posse.service.verify import Verification
 from posse.storage import NewDecision, NewReward
@@ -68,9 +68,9 @@ class World(Logged):
         task, arm = f"t{self.rng.integers(6)}", ("red", "green")[self.rng.integers(2)]
         return NewDecision(name, f"d{self.made}", float(self.made), task, arm, 0.5, body, "p", "v")
 
-    def check_engine(self, engine):
-        assert engine.ready
-        fleets = {live.name: live for live in engine.roster.all()}
+    def check_engine(self, runtime):
+        assert runtime.ready
+        fleets = {live.name: live for live in runtime.roster.all()}
         assert set(fleets) == set(NAMES)
         for name, live in fleets.items():
             row = self.storage.fleet(name)
@@ -87,27 +87,27 @@ def start(world, path, injection):
     """Run what the keeper does, on this thread, with one exception in it; then what a request makes it learn."""
     # Another process cannot have the file: closed and opened again, as over a restart.
     world.storage.close()
-    engine = Engine(Settings(database=str(path), snapshot_seconds=1e-9))
-    engine._stop = Rounds()
-    engine._warm = lambda: None
-    engine._open()
-    world.storage = engine.storage
+    runtime = Runtime(Settings(database=str(path), snapshot_seconds=1e-9))
+    runtime.ending = Rounds()
+    runtime.upkeep.warm = lambda: None
+    runtime.open()
+    world.storage = runtime.storage
     try:
-        injection.run(engine._keep)
+        injection.run(runtime.upkeep.run)
         assert injection.raised is None
-        if engine._repairer is not None:
-            engine._repairer.join()
-        for name in engine.roster.troubled():
-            engine.repair(name, from_log=False)  # as the keeper does after a pause
-        world.check_engine(engine)
+        if runtime.upkeep.repairer is not None:
+            runtime.upkeep.repairer.join()
+        for name in runtime.roster.troubled():
+            runtime.repair(name, from_log=False)  # as the keeper does after a pause
+        world.check_engine(runtime)
         for written in world.grow(1):
-            engine._written(written)
-        world.check_engine(engine)
-        for live in engine.roster.all():
+            runtime.learn_written(written)
+        world.check_engine(runtime)
+        for live in runtime.roster.all():
             if not world.catalogue:
                 assert live.replica.propose("t1", {"a": 0.5}).arm in ("red", "green")
     finally:
-        engine.writer.close()
+        runtime.writer.close()
 
 
 def inject(tmp_path, monkeypatch, kind, **where):

@@ -99,7 +99,7 @@ class InProcess(Asking):
     def __init__(self, settings, *, client=("127.0.0.1", 4711), clock=None, patience=WAIT, progress=None):
         self.settings = settings
         self.app = create_app(settings, clock)
-        self.engine = self.app.state.engine
+        self.runtime = self.app.state.runtime
         self.loop = asyncio.new_event_loop()
         self.ends = asyncio.Event()
         self.failure = None
@@ -116,12 +116,12 @@ class InProcess(Asking):
         if self.failure is not None:
             self.thread.join()
             raise self.failure
-        settle(lambda: self._noted(progress) or self.engine.ready, patience)
+        settle(lambda: self._noted(progress) or self.runtime.ready, patience)
 
     def _noted(self, progress):
         """Note what the service says while it is not ready."""
-        if progress is not None and not self.engine.ready and self.engine.problem not in progress:
-            progress.append(self.engine.problem)
+        if progress is not None and not self.runtime.ready and self.runtime.problem not in progress:
+            progress.append(self.runtime.problem)
 
     def _run(self, begun):
         async def live():
@@ -153,10 +153,10 @@ class InProcess(Asking):
         return self.run(all_of_them())
 
     def live(self, fleet="stores"):
-        return self.engine.live(fleet)
+        return self.runtime.live(fleet)
 
     def snapshot(self, fleet="stores"):
-        self.engine.snapshot(self.live(fleet))
+        self.runtime.upkeep.write_snapshot(self.live(fleet))
 
     def stop(self):
         if not self.closed:

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from posse.service.engine import AWAY, Engine
 from posse.service.http.access import RateLimiter
 from posse.service.http.errors import ApiError
 from posse.service.keys import SCOPES, new_key
+from posse.service.runtime import AWAY, Runtime
 from posse.service.settings import Settings
 from posse.storage import open_storage
 
@@ -295,7 +295,7 @@ def test_a_proxy_does_not_open_a_service_without_keys_to_others(service, shape, 
 
 
 def test_the_address_of_the_database_is_secret(wait_for, caplog):
-    engine = Engine(Settings(database="postgresql://merchant:wordy@127.0.0.1:1/shops"))
+    engine = Runtime(Settings(database="postgresql://merchant:wordy@127.0.0.1:1/shops"))
     engine.start()
     try:
         wait_for(lambda: engine.problem == AWAY)
@@ -335,9 +335,9 @@ def test_a_key_that_is_made_while_it_runs_works_soon_and_closes_the_rest(start, 
     wait_for(lambda: service.get("/v1/fleets", headers=bearer(key)).status_code == 200)
 
     other, row = new_key(["read", "admin"], "", time.time())
-    service.engine.storage.add_key(row)
+    service.runtime.storage.add_key(row)
     wait_for(lambda: service.get("/v1/fleets", headers=bearer(other)).status_code == 200)
-    service.engine.storage.revoke_key(key.split("_")[1])
+    service.runtime.storage.revoke_key(key.split("_")[1])
     wait_for(lambda: service.get("/v1/fleets", headers=bearer(key)).status_code == 401)
     shape(service.get("/v1/fleets", headers=bearer(key)), 401, "key_invalid")
     assert service.get("/v1/fleets", headers=bearer(other)).status_code == 200
@@ -347,7 +347,7 @@ def test_a_service_that_lost_its_last_key_is_not_open_to_all(start, keys, wait_f
     # Behind a proxy on the same machine every request comes from loopback.
     (key,) = keys((service := start()).settings.database, ["read"])
     wait_for(lambda: service.get("/v1/fleets").status_code == 401)
-    service.engine.storage.revoke_key(key.split("_")[1])
+    service.runtime.storage.revoke_key(key.split("_")[1])
     wait_for(lambda: service.get("/v1/fleets", headers=bearer(key)).status_code != 200)
     time.sleep(2 * service.settings.follow_seconds)
 
@@ -475,9 +475,9 @@ def broken(*_, **__):
     ("method", "path", "rest", "place"),
     [
         ("GET", "/v1/fleets", {}, "posse.service.http.routes.fleets.fleet_answer"),
-        ("GET", "/metrics", {}, "posse.service.metrics.generate_latest"),
-        ("POST", "/v1/rewards", {"json": ONE_REWARD}, "posse.service.http.routes.rewards.require_storable"),
-        ("GET", "/v1/fleets/house/population", {}, "posse.service.http.routes.learned._population"),
+        ("GET", "/metrics", {}, "posse.service.measures.generate_latest"),
+        ("POST", "/v1/rewards", {"json": ONE_REWARD}, "posse.service.http.routes.rewarding.require_storable"),
+        ("GET", "/v1/fleets/house/population", {}, "posse.service.http.routes.looking._population"),
         ("DELETE", "/v1/fleets/house", {}, "posse.service.roster.Roster.drop"),
         ("GET", "/v1/fleets/house", {}, "posse.service.http.access.Gate.check"),
         ("GET", "/", {}, "posse.service.http.routes.page._serve"),

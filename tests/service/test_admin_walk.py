@@ -67,10 +67,10 @@ class Walk:
         self.ask("PUT", f"/v1/fleets/{fleet}", json={"arms": arms, "features": ["x"], **self.one_of(KINDS)})
 
     def add_arm(self, fleet):
-        before = self.service.engine.storage.fleet(fleet)
+        before = self.service.runtime.storage.fleet(fleet)
         answer = self.ask("POST", f"/v1/fleets/{fleet}/arms", json={"arm": self.one_of(ARMS)})
         if answer.status_code != 200 and before is not None:
-            assert self.service.engine.storage.fleet(fleet).definition == before.definition
+            assert self.service.runtime.storage.fleet(fleet).definition == before.definition
 
     def retire_arm(self, fleet):
         self.ask("DELETE", f"/v1/fleets/{fleet}/arms/{self.one_of(ARMS)}")
@@ -90,10 +90,10 @@ class Walk:
         self.ask("DELETE", f"/v1/fleets/{fleet}/tasks/{self.one_of(TASKS)}")
 
     def snapshot(self, fleet):
-        live = self.service.engine.roster.find(fleet)
+        live = self.service.runtime.roster.find(fleet)
         if live is not None:
             self.calls.append(("snapshot", fleet))
-            self.service.engine.snapshot(live)
+            self.service.runtime.upkeep.write_snapshot(live)
 
     def repair(self, fleet):
         self.ask("POST", f"/v1/fleets/{fleet}/repair")
@@ -106,7 +106,7 @@ class Walk:
         orderly = bool(self.rng.random() < 0.5)
         self.calls.append(("restart", orderly))
         if not orderly:
-            self.service.engine._write_last_snapshots = lambda: None
+            self.service.runtime.upkeep.write_last_snapshots = lambda _: None
         self.service.stop()
         self.service = self.start()
         self.check()
@@ -121,11 +121,11 @@ class Walk:
             def compare(live=live):
                 live.follow()
                 replica = live.replica
-                expected = service.engine.storage.rewards_up_to(live.name, live.applied)
+                expected = service.runtime.storage.rewards_up_to(live.name, live.applied)
                 return expected, int(replica.n_rewards), replica.unlearned
 
             # On the thread that writes: decisions may be expiring, and snapshots written.
-            expected, learned, left_out = service.engine.writer.run(compare)
+            expected, learned, left_out = service.runtime.writer.run(compare)
             assert left_out == 0, self.calls
             # What is left of rewards that fade is no count of them.
             assert expected is None or learned == expected or live.replica.fades, self.calls

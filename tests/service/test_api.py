@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from posse.logs import check_log, read_log
 from posse.model import Statistics, posterior
 from posse.offline import Always, Logged, Uniform, evaluate
-from posse.service.http.routes.common import MOST_WAITING
+from posse.service.jobs import MOST_WAITING
 
 ARMS = ["coffee", "cake", "newspaper"]
 TASKS = [f"store-{i}" for i in range(6)]
@@ -344,13 +344,13 @@ def test_many_who_ask_for_values_keep_nobody_else_waiting(start, shape, wait_for
         go_on.wait(20)
         return {}
 
-    monkeypatch.setattr("posse.service.http.routes.learned.value_of", evaluate)
+    monkeypatch.setattr("posse.service.http.routes.looking.value_of", evaluate)
     asked = [("GET", f"/v1/fleets/stores/value?rows={10 + i}", {}) for i in range(30)]
     answers = []
     people = threading.Thread(target=lambda: answers.extend(service.together(asked)))
     people.start()
     begun.wait(20)
-    wait_for(lambda: service.app.state.alone.asked == 1 + MOST_WAITING)
+    wait_for(lambda: service.app.state.jobs.asked == 1 + MOST_WAITING)
     try:
         batch = {"decisions": [{"task": "t", "context": rainy}] * 20}
         assert service.post("/v1/fleets/stores/decisions/batch", json=batch).status_code == 200
@@ -636,7 +636,7 @@ class Clock:
 @pytest.fixture
 def clock(service, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(service.engine, "clock", clock)
+    monkeypatch.setattr(service.runtime, "clock", clock)
     return clock
 
 
@@ -701,7 +701,7 @@ def test_what_is_learned_at_the_deadline_only(service, shape, wait_for, stores, 
 @pytest.mark.slow
 def test_old_rows_leave_the_log_and_what_they_taught_stays(start, wait_for, rainy):
     service = start(snapshot_seconds=0.2, follow_seconds=0.05)
-    service.engine.clock = clock = Clock()
+    service.runtime.clock = clock = Clock()
     service.make_fleet("forgetful", time_to_live=60.0, retention=120.0)
     made = [service.decide("t", {**rainy, "hour": i}, fleet="forgetful") for i in range(5)]
     for decision in made[:3]:

@@ -80,7 +80,7 @@ def test_what_was_learned_comes_back_from_the_log_and_from_a_snapshot(start, wai
     assert np.ptp(found[0, :12]) > 0.5  # it has learned something
     again = start(without_snapshots(service, tmp_path / "copy.db"))
     np.testing.assert_allclose(beliefs(again), found, rtol=1e-9)
-    service.engine.snapshot(service.live("shop"))
+    service.runtime.upkeep.write_snapshot(service.live("shop"))
     live_in(service, 10, seed=1)
     found = beliefs(service)
     assert service.read("/v1/fleets/shop/verify")["different"] == 0

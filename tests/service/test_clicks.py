@@ -170,7 +170,7 @@ def test_rows_that_leave_the_log_stay_learned_and_a_task_is_forgotten_without_th
     feed(service, "stores")
     before = beliefs(service, "stores")
     service.snapshot()
-    assert service.engine.writer.run(lambda: service.engine.storage.prune("stores", 1e12)) == 60
+    assert service.runtime.writer.run(lambda: service.runtime.storage.prune("stores", 1e12)) == 60
     found = service.read("/v1/fleets/stores/verify")
     assert (found["different"], found["partial"]) == (0, 4)
     assert service.post("/v1/fleets/stores/repair").status_code == 200

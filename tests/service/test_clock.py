@@ -50,6 +50,18 @@ def test_it_follows_a_clock_that_is_put_right_a_little(times, clock):
     assert (clock.leeway, clock.off, clock.problem) == (0.0, 0.0, None)
 
 
+def test_time_does_not_go_back_while_the_answer_of_a_database_is_on_its_way(times, clock):
+    """A reward would be older than its decision."""
+    told = []
+    for late in (0.0, 0.2, 0.01, 0.5, 0.0):
+        times.go(0.001)
+        clock.look(times.wall - late)
+        told += [clock(), clock()]
+    assert told == sorted(told)
+    go(times, clock, 100)
+    assert clock() == times.wall
+
+
 @pytest.mark.parametrize("jump", [40 * DAY, -40 * DAY, TOLERANCE + 1])
 def test_a_jump_for_a_while_is_not_followed(times, clock, caplog, jump):
     times.wall += jump
@@ -180,13 +192,12 @@ def serve_here(start, address, ahead):
 
 def let_go(service):
     """Let go what is old by now, as the process that learns does every few seconds."""
-    engine = service.engine
-    engine._expire_at.clear()
-    engine._prune_at.clear()
+    engine = service.runtime
+    engine.upkeep.periods.clear()
     rows = {row.name: row for row in engine.storage.progress()}
     for live in engine.roster.all():
-        engine._expire(live, rows[live.name], engine.clock())
-        engine._prune(live, engine.clock())
+        engine.upkeep.expire(live, rows[live.name], engine.clock())
+        engine.upkeep.prune(live, engine.clock())
 
 
 def begin(service):
@@ -211,7 +222,7 @@ def test_a_jump_of_forty_days_harms_nothing(serve_here, ahead, wait_for, shape):
     made = begin(service)
     before = states(service)
     ahead(40 * DAY)
-    wait_for(lambda: service.engine.steady.held)
+    wait_for(lambda: service.runtime.steady.held)
     let_go(service)
     assert states(service) == before
     assert "decisions do not expire" in service.read("/readyz")["clock"]
@@ -223,7 +234,7 @@ def test_a_jump_of_forty_days_harms_nothing(serve_here, ahead, wait_for, shape):
         assert service.post("/v1/rewards", json=batch).json()["new"] == 1
     extra = service.decide(fleet="waits")
     ahead(0.0)
-    wait_for(lambda: not service.engine.steady.held)
+    wait_for(lambda: not service.runtime.steady.held)
     let_go(service)
     assert service.read("/readyz")["clock"] is None
     assert "posse_clock_held 0.0" in service.get("/metrics").text
@@ -232,7 +243,7 @@ def test_a_jump_of_forty_days_harms_nothing(serve_here, ahead, wait_for, shape):
         assert service.reward(decisions[0], 2.0)["new"] is False
         assert service.reward(decisions[2], 2.0)["new"] is True
         assert service.counts(name)["rewards"] == before[name]["rewards"] + 3
-    row = service.engine.storage.decision(extra["id"])
+    row = service.runtime.storage.decision(extra["id"])
     expected = time.time()
     assert abs(row.time - expected) < 60
 
@@ -244,8 +255,8 @@ def test_a_clock_that_was_wrong_before_is_believed_in_the_end(serve_here, ahead,
     made = begin(service)
     before = states(service)
     ahead(40 * DAY)
-    wait_for(lambda: service.engine.steady.held)
-    wait_for(lambda: not service.engine.steady.held)
+    wait_for(lambda: service.runtime.steady.held)
+    wait_for(lambda: not service.runtime.steady.held)
     let_go(service)
     # What was made before seems 40 days old, and is not.
     assert states(service) == before
@@ -254,8 +265,8 @@ def test_a_clock_that_was_wrong_before_is_believed_in_the_end(serve_here, ahead,
         assert service.reward(decisions[0], 2.0)["new"] is False
     assert service.decide(fleet="waits")
     # An hour later its time is over, though.
-    service.engine.steady._settled -= 3601.0
-    service.engine.clock = lambda: service.engine.steady() + 3601.0
+    service.runtime.steady._settled -= 3601.0
+    service.runtime.clock = lambda: service.runtime.steady() + 3601.0
     let_go(service)
     assert service.counts("waits")["pending"] == 0
 
@@ -266,11 +277,11 @@ def test_a_start_with_a_wrong_clock_harms_nothing(serve_here, ahead, address, wa
     service = serve_here()
     made = begin(service)
     before = states(service)
-    wait_for(lambda: service.engine.storage.clock())
+    wait_for(lambda: service.runtime.storage.clock())
     service.stop()
     ahead(off)
     again = serve_here()
-    assert again.engine.steady.held
+    assert again.runtime.steady.held
     let_go(again)
     assert states(again) == before
     decision = again.decide(fleet="waits")
@@ -279,6 +290,6 @@ def test_a_start_with_a_wrong_clock_harms_nothing(serve_here, ahead, address, wa
     assert storage.decision(decision["id"]).time >= storage.decision(made["waits"][0]["id"]).time
     storage.close()
     ahead(0.0)
-    wait_for(lambda: not again.engine.steady.held)
+    wait_for(lambda: not again.runtime.steady.held)
     let_go(again)
     assert again.reward(made["waits"][1], 2.0)["new"] is True

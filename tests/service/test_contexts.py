@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from posse.service.logged_contexts import context_of, contexts_of
+from posse.service.contexts import context_of, contexts_of
 
 ODD = [
     {"hour": 9.5, "weather": "rain"},

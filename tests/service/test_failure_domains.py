@@ -247,7 +247,7 @@ def test_a_fleet_whose_snapshot_fails_serves_and_others_are_saved(start, wait_fo
     for name in ("a-broken", "other"):
         feed(service, name, 3)
         service.decide("t-1", {"x": 1.0}, fleet=name)
-    row = service.engine.storage.fleet
+    row = service.runtime.storage.fleet
     # Decisions of both expire, and the other is kept.
     wait_for(lambda: row("other").pending == 0 and row("a-broken").pending == 0)
     wait_for(lambda: row("other").snapshot == row("other").changes)
@@ -293,13 +293,13 @@ def test_of_many_small_fleets_those_that_are_asked_for_are_loaded_first(start, m
     service.stop()
     monkeypatch.setattr(roster, "SMALL_AT_ONCE", 2)
     again = start(follow_seconds=60.0)
-    assert len(again.engine.roster) == 2
+    assert len(again.runtime.roster) == 2
     feed(again, "f5", 3)
     wait_for(lambda: again.live("f5").replica.n_rewards == 5)
     assert len(again.read("/v1/fleets")["fleets"]) == 6
     again.stop()
     last = start(follow_seconds=0.01)
-    wait_for(lambda: len(last.engine.roster) == 6)
+    wait_for(lambda: len(last.runtime.roster) == 6)
 
 
 # No false answers.
@@ -309,8 +309,8 @@ def test_a_stale_list_of_fleets_drops_no_new_fleet(start):
     """Found from outside, with 600 fleets: a PUT was answered 404 though the fleet was made."""
     service = start(follow_seconds=60.0)
     service.make_fleet("new", **PLAIN)
-    service.engine.roster.follow({})
-    assert service.engine.roster.find("new") is not None
+    service.runtime.roster.follow({})
+    assert service.runtime.roster.find("new") is not None
 
 
 @pytest.mark.slow
@@ -320,7 +320,7 @@ def test_a_fleet_that_is_made_while_all_are_followed_is_answered(start):
 
     def follow():
         while not stop.is_set():
-            service.engine.roster.follow({})
+            service.runtime.roster.follow({})
 
     thread = threading.Thread(target=follow)
     thread.start()

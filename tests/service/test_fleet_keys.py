@@ -81,7 +81,7 @@ def test_every_route_without_a_fleet_is_closed_to_such_a_key_unless_it_sorts_out
 def test_a_key_expires(two, shape, wait_for):
     short = add(two.settings.database, ["read"], expires=time.time() + 600)
     wait_for(lambda: two.get("/v1/fleets", headers=bearer(short)).status_code == 200)
-    two.engine.clock = lambda: time.time() + 601
+    two.runtime.clock = lambda: time.time() + 601
     error = shape(two.get("/v1/fleets", headers=bearer(short)), 401, "key_expired")
     assert "posse service keys rotate" in error["message"]
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_noted_is_not_done(two, shape, monkeypatch):
     def full(row):
         raise StorageUnavailable("the disk is full")
 
-    monkeypatch.setattr(two.engine.storage, "add_audit", full)
+    monkeypatch.setattr(two.runtime.storage, "add_audit", full)
     shape(two.delete("/v1/fleets/theirs"), 503, "storage_unavailable")
     assert two.read("/v1/fleets/theirs")["name"] == "theirs"
 
@@ -155,6 +155,6 @@ def test_an_answer_whose_status_cannot_be_noted_is_given_all_the_same(two, monke
     def full(number, status):
         raise StorageUnavailable("the disk is full")
 
-    monkeypatch.setattr(two.engine.storage, "finish_audit", full)
+    monkeypatch.setattr(two.runtime.storage, "finish_audit", full)
     assert two.delete("/v1/fleets/theirs").status_code == 204
     assert two.read("/v1/audit")["audit"][0]["status"] is None

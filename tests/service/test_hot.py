@@ -11,10 +11,9 @@ import httpx
 import pytest
 import uvicorn
 
-from posse.service.deciding import digest_of_request
-from posse.service.http import requests
 from posse.service.http.app import create_app
-from posse.service.http.routes import rewards
+from posse.service.http.routes import rewarding
+from posse.service.http.routes.asking import digest_of_request
 from posse.service.http.server import LimitedProtocol
 
 GOOD = {"task": "t", "context": [9.5, "rain"], "explore": False}
@@ -25,12 +24,12 @@ class OverSocket:
 
     def __init__(self, settings):
         self.app = create_app(settings)
-        self.engine = self.app.state.engine
+        self.runtime = self.app.state.runtime
         options = {"log_config": None, "server_header": False, "proxy_headers": False}
         self.server = uvicorn.Server(uvicorn.Config(self.app, port=0, http=LimitedProtocol, **options))
         self.thread = threading.Thread(target=self.server.run, daemon=True)
         self.thread.start()
-        while not (self.server.started and self.engine.ready):
+        while not (self.server.started and self.runtime.ready):
             assert self.thread.is_alive()
             time.sleep(0.01)
         self.address = self.server.servers[0].sockets[0].getsockname()
@@ -143,7 +142,7 @@ def test_whoever_goes_away_leaves_the_others_alone(served):
 
 
 def test_a_fleet_that_somebody_works_on_is_waited_for_elsewhere(served):
-    replica = served.engine.live("stores").replica
+    replica = served.runtime.live("stores").replica
     answers = []
     with replica.reserved(10.0) as reserved:
         assert reserved
@@ -183,7 +182,7 @@ def test_ids_counts_and_lines_of_the_log(over_socket, stores, caplog, wait_for):
 
 
 def test_an_unexpected_error_is_answered_without_its_message(over_socket, stores, monkeypatch, caplog, shape):
-    monkeypatch.setattr(rewards, "new_reward", lambda *_: 1 / 0)
+    monkeypatch.setattr(rewarding, "new_reward", lambda *_: 1 / 0)
     running = over_socket()
     running.client.put("/v1/fleets/stores", json=stores)
     answer = running.client.post("/v1/decisions/any-1/reward", json={"reward": 1.0})
@@ -194,6 +193,9 @@ def test_an_unexpected_error_is_answered_without_its_message(over_socket, stores
 
 def test_what_requests_under_one_key_have_in_common_is_as_in_earlier_versions():
     """Databases hold it: whoever asks again after an upgrade must get the decision that was made before."""
-    ask = requests.Ask(task="store-17", context={}, eligible=["cake", "bread"])
     context = {"hour": 9.0, "weather": "r\u00e4in\x7f\u2028", "none": None, "t": True, "big": 1e22}
-    assert digest_of_request(ask, context) == "0746dcbbd4bd15adf522510ce6abb55a"
+    asked = {"context": context, "eligible": ["bread", "cake"]}
+    assert digest_of_request("store-17", asked, explore=True) == "0746dcbbd4bd15adf522510ce6abb55a"
+    assert digest_of_request("store-17", asked, explore=True, k=2) == "458b839366de29b4fe197ed52ca816d6"
+    asked = {"context": context, "eligible": {"bread": {"price": 2.5}, "cake": {"price": None}}}
+    assert digest_of_request("store-17", asked, explore=False, k=1) == "9879a0b98284755e74a9a562f29d927a"

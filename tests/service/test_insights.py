@@ -6,9 +6,9 @@ import pytest
 from posse.errors import InvalidValue
 from posse.fleet.replica import Replica
 from posse.report import make_report
-from posse.service import insights
+from posse.service import insights, jobs
 from posse.service.export import read_rows
-from posse.service.worker_process import run_in_process
+from posse.service.jobs import run_job
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def made_of(service, wait_for, fleet="stores"):
 @pytest.mark.slow
 def test_insights_are_those_of_the_report(shop, wait_for, tmp_path):
     found = made_of(shop, wait_for)
-    storage, live = shop.engine.storage, shop.live()
+    storage, live = shop.runtime.storage, shop.live()
     rows = storage.decisions("stores", limit=1000)
     live.replica.freeze()(tmp_path / "fleet")
     report = make_report(Replica.load(tmp_path / "fleet"), read_rows([rows]))
@@ -144,16 +144,16 @@ def test_access_lists_the_scopes_of_a_key(shop):
 
 @pytest.mark.slow
 def test_a_failure_of_the_worker_process_is_reported(tmp_path, shop, wait_for, monkeypatch):
-    for name, data in ((insights.FLEET, b"not a fleet"), (insights.WORK, b"{"), (insights.LOG, b"")):
+    for name, data in ((jobs.FLEET, b"not a fleet"), (jobs.ABOUT, b"{"), (jobs.LOG, b"")):
         (tmp_path / name).write_bytes(data)
     with pytest.raises(RuntimeError, match="JSONDecodeError"):
-        run_in_process("posse.service.insight_process", {"folder": str(tmp_path)})
-    (tmp_path / insights.WORK).write_text('{"fleet": "stores", "counts": {}}')
+        run_job({"job": "insight", "folder": str(tmp_path)})
+    (tmp_path / jobs.ABOUT).write_text('{"fleet": "stores", "counts": {}}')
     with pytest.raises(InvalidValue, match="fleet"):
-        run_in_process("posse.service.insight_process", {"folder": str(tmp_path)})
-    monkeypatch.setattr("posse.service.worker_process.LONGEST", 0.0)
+        run_job({"job": "insight", "folder": str(tmp_path)})
+    monkeypatch.setattr("posse.service.jobs.LONGEST", 0.0)
     with pytest.raises(InvalidValue, match="given up"):
-        run_in_process("posse.service.insight_process", {"folder": str(tmp_path)})
+        run_job({"job": "insight", "folder": str(tmp_path)})
     shop.make_fleet("slow")
     for _ in range(10):
         shop.reward(shop.decide(fleet="slow"), 1.0)

@@ -76,7 +76,7 @@ def copy_without_snapshots(service, path):
 
 def is_published(service):
     live = service.live("stores")
-    return live.published and live.applied == service.engine.storage.fleet("stores").changes
+    return live.published and live.applied == service.runtime.storage.fleet("stores").changes
 
 
 def test_what_is_known_is_learned_from_and_comes_back_from_the_log(start, wait_for, tmp_path):
@@ -101,14 +101,14 @@ def test_what_is_known_is_learned_from_and_comes_back_from_the_log(start, wait_f
     wait_for(lambda: is_published(service))
     tasks = ["store-3", "store-4", "store-14", "unheard of"]
     found = beliefs(service, tasks)
-    row = service.engine.storage.fleet("stores")
-    assert Verification(service.engine.storage, row, service.live("stores").replica).all().different == 0
+    row = service.runtime.storage.fleet("stores")
+    assert Verification(service.runtime.storage, row, service.live("stores").replica).all().different == 0
     copy_without_snapshots(service, tmp_path / "copy.db")
     again = start(str(tmp_path / "copy.db"))
     np.testing.assert_allclose(beliefs(again, tasks), found, rtol=1e-9, atol=1e-12)
     assert again.live("stores").replica.effects() == service.live("stores").replica.effects()
     # And from a snapshot.
-    service.engine.snapshot(service.live("stores"))
+    service.runtime.upkeep.write_snapshot(service.live("stores"))
     live_in(service, 3, seed=2)
     wait_for(lambda: is_published(service))
     found = beliefs(service, tasks)
@@ -147,7 +147,7 @@ def test_an_erased_task_leaves_nothing_that_was_known_about_it(start, tmp_path):
         assert service.delete(f"/v1/fleets/stores/tasks/{task}").status_code == 204
         assert service.get(f"/v1/fleets/stores/tasks/{task}").status_code == 404
     assert "store-1" not in service.live("stores").replica.tasks
-    kinds = [change.kind for change in service.engine.storage.changes("stores", 0)]
+    kinds = [change.kind for change in service.runtime.storage.changes("stores", 0)]
     assert "task" not in kinds
     copy_without_snapshots(service, tmp_path / "copy.db")
     assert b"quiet" not in (tmp_path / "copy.db").read_bytes()
@@ -193,7 +193,7 @@ def test_two_processes_believe_the_same(start, wait_for, postgres_url):
 
 
 def applied(service):
-    return service.engine.storage.fleet("stores").changes
+    return service.runtime.storage.fleet("stores").changes
 
 
 # Clicks: what is believed follows from the log and its order alone.
@@ -201,7 +201,7 @@ def applied(service):
 
 def settled_beliefs(service, tasks=TASKS):
     replica = service.live("stores").replica
-    while replica.refreshing or service.live("stores").applied < service.engine.storage.fleet("stores").changes:
+    while replica.refreshing or service.live("stores").applied < service.runtime.storage.fleet("stores").changes:
         time.sleep(0.01)
     replica = service.live("stores").replica
     found = [replica.expected(task, [0.4]) for task in tasks]
@@ -230,8 +230,8 @@ def test_what_is_known_is_learned_from_clicks_and_comes_back_from_the_log(start,
     new, old = (service.task(name)["arms"][0]["rate"] for name in ("store-14", "store-2"))  # of one region
     assert new["mean"] == pytest.approx(old["mean"], abs=0.25)
     found = settled_beliefs(service)
-    row = service.engine.storage.fleet("stores")
-    assert Verification(service.engine.storage, row, service.live("stores").replica).all().different == 0
+    row = service.runtime.storage.fleet("stores")
+    assert Verification(service.runtime.storage, row, service.live("stores").replica).all().different == 0
     copy_without_snapshots(service, tmp_path / "copy.db")
     again = start(str(tmp_path / "copy.db"))
     assert_allclose(settled_beliefs(again), found, rtol=1e-9, atol=1e-12)
@@ -267,7 +267,7 @@ def test_clicks_of_an_erased_task_are_unlearned(start, tmp_path):
 def test_two_processes_believe_the_same_of_clicks(start, wait_for, postgres_url):
     one, other = start(postgres_url), start(postgres_url)
     make(one, rewards="binary")
-    wait_for(lambda: other.engine.roster.find("stores") is not None)
+    wait_for(lambda: other.runtime.roster.find("stores") is not None)
     say(one, {f"store-{task}": about(task) for task in range(10)})
     live_in(one, 300, clicks=True)
     say(other, {f"store-{task}": about(task) for task in range(10, 15)} | {"store-3": about(4)})

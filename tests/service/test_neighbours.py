@@ -76,7 +76,7 @@ def test_a_reward_of_a_busy_fleet_is_acknowledged_and_learned_after(two, wait_fo
 @pytest.mark.parametrize("what", ["learned again", "kept", "erased"])
 def test_others_learn_what_other_processes_write_while_one_takes_long(two, wait_for, what):
     """Whoever looks after all fleets waits neither for one of them nor for rows that somebody else removes."""
-    storage, body = two.engine.storage, '{"context": {"hour": 9.5, "weather": "rain"}}'
+    storage, body = two.runtime.storage, '{"context": {"hour": 9.5, "weather": "rain"}}'
 
     def write(fleet, number):
         """As another process does: this one finds it in the log."""
@@ -84,9 +84,9 @@ def test_others_learn_what_other_processes_write_while_one_takes_long(two, wait_
         storage.write([[made], [NewReward(made.id, 1.0, time.time())]])
 
     two.reward(two.decide(), 1.0)
-    two.engine.snapshot(two.live())
+    two.runtime.upkeep.write_snapshot(two.live())
     live = two.live()
-    held = {"learned again": live.working(), "kept": live.keeping, "erased": two.engine._sweeping}[what]
+    held = {"learned again": live.working(), "kept": live.keeping, "erased": two.runtime.upkeep.sweeping}[what]
     with held:
         if what == "kept":
             storage.erase("stores", "store-17")  # so that a snapshot is due at once
@@ -115,7 +115,7 @@ def test_what_a_kill_left_of_a_deleted_fleet_goes_after_the_start(start, tmp_pat
     again = start(tmp_path / "posse.db")
     assert [fleet["name"] for fleet in again.read("/v1/fleets")["fleets"]] == ["quiet"]
     again.make_fleet("stores")
-    count = again.engine.storage._read
+    count = again.runtime.storage._read
     wait_for(lambda: count("SELECT count(*) FROM decisions") == [(1,)])
     wait_for(lambda: count("SELECT count(*) FROM fleets") == [(2,)])
     assert count("SELECT count(*) FROM tasks") == [(1,)]

@@ -103,7 +103,6 @@ measures = Measures()
 child = os.fork()
 if child == 0:  # the worker that leads, and is not asked
     measures.note_clock(held=True, off=-300.0)
-    measures.note_fleets({"old": {"degraded": True}})
     measures.note_fleets({"stores": {"degraded": True, "rewards_since_population": 7, "differing_tasks": 3}})
     os.close(1)
     sys.stdin.read()  # until it has been told of

@@ -218,7 +218,7 @@ def test_rewards_that_are_held_come_back_and_are_learned_when_their_time_is_over
     again = start(without_snapshots(copy_of(service, tmp_path / "copy.db")))
     assert statistics_of(again) == {}
     for each in (service, again):
-        each.engine.clock = lambda: time.time() + 3601.0
+        each.runtime.clock = lambda: time.time() + 3601.0
         wait_for(lambda each=each: each.live().replica.n_rewards == 30)
         require_same(statistics_of(each), sums_of_the_log(each))
     rebuilt = start(without_snapshots(copy_of(again, tmp_path / "rebuilt.db")))
@@ -230,9 +230,9 @@ def test_absent_rewards_at_the_deadline_are_not_learned_twice(start, tmp_path, w
     service.make_fleet(features=FEATURES, time_to_live=3600.0, **COUNTING)
     feed(service, seed=1, steps=30)
     before = statistics_of(service)
-    service.engine.clock = lambda: time.time() + 3601.0
+    service.runtime.clock = lambda: time.time() + 3601.0
     wait_for(lambda: service.counts()["pending"] == 0)
-    wait_for(lambda: service.live().applied == service.engine.storage.fleet("stores").changes)
+    wait_for(lambda: service.live().applied == service.runtime.storage.fleet("stores").changes)
     require_same(statistics_of(service), before)
     require_same(statistics_of(service), sums_of_the_log(service))
     rebuilt = start(without_snapshots(copy_of(service, tmp_path / "copy.db")))
@@ -302,7 +302,7 @@ def test_counts_survive_pruning_and_a_restart(start):
     service.make_fleet(features=FEATURES, time_to_live=1000.0, retention=2000.0)
     feed(service, seed=7, steps=30, reward_all=True)
     service.snapshot()
-    service.engine._prune(service.live(), service.engine.clock() + 3000)
+    service.runtime.upkeep.prune(service.live(), service.runtime.clock() + 3000)
     assert service.get("/v1/fleets/stores/log").text == ""
     feed(service, seed=8, steps=10, reward_all=True)
     sums, counts = statistics_of(service), service.counts()
@@ -318,7 +318,7 @@ def test_a_row_is_not_pruned_before_a_snapshot_has_it(start, tmp_path):
     service = start()
     service.make_fleet(features=FEATURES, time_to_live=1000.0, retention=2000.0)
     feed(service, seed=7, steps=30, reward_all=True)
-    service.engine._prune(service.live(), service.engine.clock() + 3000)
+    service.runtime.upkeep.prune(service.live(), service.runtime.clock() + 3000)
     sums = statistics_of(service)
     again = start(copy_of(service, tmp_path / "copy.db"))
     require_same(statistics_of(again), sums)
@@ -441,7 +441,7 @@ def test_clicks_are_learned_again_without_an_erased_task_though_that_fails_at_fi
     wait_for(lambda: service.live().replica is not before)
     wait_for(lambda: service.read("/v1/fleets/stores")["state"] == "serving")
     assert len(failures) == 1
-    storage = service.engine.storage
+    storage = service.runtime.storage
     row = storage.fleet("stores")
     assert row.snapshot == 0 or row.snapshot >= storage.erasure("stores")
     found, expected = service.live().replica, LiveFleet(storage, row, from_log=True).replica
@@ -479,7 +479,7 @@ def test_a_crash_right_after_erasing_does_not_bring_its_population_back(start, t
     for i in range(10):
         service.reward(service.decide("odd", {"hour": float(i), "shop": "x"}), 1000.0 * (-1) ** i)
     wait_for(lambda: published(service))
-    monkeypatch.setattr(service.engine.storage, "add_population", fail_to_publish)
+    monkeypatch.setattr(service.runtime.storage, "add_population", fail_to_publish)
     for i in range(10):
         service.reward(service.decide("plain", {"hour": float(i), "shop": "x"}), 1.0 + i % 2)
     assert service.delete("/v1/fleets/stores/tasks/odd").status_code == 204
@@ -495,12 +495,12 @@ def test_a_population_that_could_not_be_published_is_published_later(start, tmp_
     service = start()
     service.make_fleet(features=FEATURES, arms=["only"])
     with monkeypatch.context() as broken:
-        broken.setattr(service.engine.storage, "add_population", fail_to_publish)
+        broken.setattr(service.runtime.storage, "add_population", fail_to_publish)
         for i in range(30):
             service.reward(service.decide("t", {"hour": float(i), "shop": "x"}), float(i % 3))
         wait_for(lambda: not service.live().replica.refreshing)
         time.sleep(1.0)
-    wait_for(lambda: any(change.kind == "population" for change in service.engine.storage.changes("stores", 0)))
+    wait_for(lambda: any(change.kind == "population" for change in service.runtime.storage.changes("stores", 0)))
 
 
 def test_a_deleted_fleet_is_nowhere_on_disk(start, tmp_path, wait_for):
@@ -536,7 +536,7 @@ def test_a_snapshot_of_a_deleted_fleet_is_not_one_of_the_next_with_its_name(star
     service = start()
     service.make_fleet(features=FEATURES)
     feed(service)
-    old, run = service.live(), service.engine.writer.run
+    old, run = service.live(), service.runtime.writer.run
 
     def run_late(job):
         # The file was being written meanwhile.
@@ -545,8 +545,8 @@ def test_a_snapshot_of_a_deleted_fleet_is_not_one_of_the_next_with_its_name(star
         return run(job)
 
     assert old.write_snapshot(run_late, 0.0) is None
-    service.engine._publish(old, old.replica.dump_population())
-    row = service.engine.storage.fleet("stores")
+    service.runtime.upkeep.publish(old, old.replica.dump_population())
+    row = service.runtime.storage.fleet("stores")
     assert (row.snapshot, row.changes) == (0, 0)
     service.reward(service.decide("t", {"age": 1.0}), 2.0)
     service.stop()
@@ -559,7 +559,7 @@ def test_a_snapshot_of_a_deleted_fleet_is_not_one_of_the_next_with_its_name(star
 def test_a_fleet_that_is_replaced_while_fleets_are_looked_for_is_the_new_one(start, monkeypatch):
     service = start()
     service.make_fleet(features=FEATURES)
-    storage, replaced = service.engine.storage, threading.Event()
+    storage, replaced = service.runtime.storage, threading.Event()
     progress = storage.progress
 
     def read():

@@ -146,7 +146,7 @@ def test_two_processes_learn_events_alike(postgres_url, start, wait_for, rainy):
         if step % 4 == 0:
             other.put(f"/v1/decisions/{decision['id']}/reward", json={"reward": 1.5})
 
-    last = one.engine.storage.fleet("stores").changes
+    last = one.runtime.storage.fleet("stores").changes
     wait_for(lambda: min(one.live().applied, other.live().applied) >= last)
     for service in (one, other):
         require_same(service)

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def pair(postgres_url, start, wait_for):
     one, other = start(postgres_url), start(postgres_url)
-    wait_for(lambda: one.engine.leading != other.engine.leading)
-    return (one, other) if one.engine.leading else (other, one)
+    wait_for(lambda: one.runtime.leading != other.runtime.leading)
+    return (one, other) if one.runtime.leading else (other, one)
 
 
 def beliefs(service, tasks, fleet="stores"):
@@ -38,7 +38,7 @@ def test_one_of_them_learns(pair):
 
 def test_a_fleet_made_by_one_is_there_for_the_other_at_once(pair, shape):
     for maker, user in (pair, pair[::-1]):
-        name = "of-the-learner" if maker.engine.leading else "of-the-follower"
+        name = "of-the-learner" if maker.runtime.leading else "of-the-follower"
         maker.make_fleet(name)
         decision = user.decide(fleet=name)
         assert maker.read(f"/v1/decisions/{decision['id']}")["task"] == decision["task"]
@@ -123,6 +123,6 @@ def test_the_other_takes_over_when_the_learner_stops(pair, wait_for, rainy):
     learner.make_fleet()
     decision = learner.decide("t", rainy)
     learner.stop()
-    wait_for(lambda: follower.engine.leading)
+    wait_for(lambda: follower.runtime.leading)
     follower.reward(decision, 1.0)
     assert sum(arm["rewards"] for arm in follower.task("t")["arms"]) == 1

@@ -58,20 +58,20 @@ def stored_elsewhere(service):
     def away(*_):
         raise StorageUnavailable("the database is away; try again")
 
-    service.engine.storage.fleets, kept = away, service.engine.storage.fleets
+    service.runtime.storage.fleets, kept = away, service.runtime.storage.fleets
     try:
         return service.get("/v1/fleets")
     finally:
-        service.engine.storage.fleets = kept
+        service.runtime.storage.fleets = kept
 
 
 def starting(service):
-    service.engine.ready = False
+    service.runtime.ready = False
     try:
         # The one that looks after the fleets says every quarter of a second that they are ready.
         return next(answer for answer in (service.get("/v1/fleets") for _ in range(5)) if answer.status_code != 200)
     finally:
-        service.engine.ready = True
+        service.runtime.ready = True
 
 
 CAUSES = {

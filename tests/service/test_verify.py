@@ -22,7 +22,7 @@ def running(start, address):
 
 def test_a_comparison_stops_for_others_at_every_task(running):
     """Whoever asks for a decision waits for the interpreter meanwhile."""
-    storage, live = running.engine.storage, running.live()
+    storage, live = running.runtime.storage, running.live()
     comparison = Verification(storage, storage.fleet("stores"), live.replica, live.contexts)
     assert sum(1 for _ in comparison.steps()) >= 3 * 7
     assert (comparison.found.tasks, comparison.found.different) == (7, 0)
@@ -31,7 +31,7 @@ def test_a_comparison_stops_for_others_at_every_task(running):
 def test_what_was_learned_is_compared_and_learned_again(running, wait_for, caplog):
     found = running.read("/v1/fleets/stores/verify")
     assert (found["different"], found["tasks"], found["rewards"], found["next"]) == (0, 7, 20, None)
-    wait_for(lambda: "stores" in running.engine.checker.last)
+    wait_for(lambda: "stores" in running.runtime.checker.last)
     replica = running.live().replica
     replica.learn(["store-3"], ["cake"], [{"hour": 1.0, "weather": "sun"}], [1.0])
     found = running.read("/v1/fleets/stores/verify")
@@ -52,7 +52,7 @@ def test_a_fleet_whose_rows_have_left_the_log_is_not_learned_from_it(running, sh
     running.make_fleet("short", retention=1000.0, time_to_live=1000.0)
     running.reward(running.decide(fleet="short"), 1.0)
     running.snapshot("short")
-    assert running.engine.writer.run(lambda: running.engine.storage.prune("short", 1e12)) == 1
+    assert running.runtime.writer.run(lambda: running.runtime.storage.prune("short", 1e12)) == 1
     assert running.read("/v1/fleets/short/verify")["partial"] == 1
     assert running.post("/v1/fleets/short/repair").status_code == 200  # from its snapshot: the log does not have it all
     assert running.live("short").replica.n_rewards == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from posse.service import engine as engine_module
+from posse.service import upkeep as upkeep_module
 from posse.service import warming
 
 
@@ -47,7 +47,7 @@ def test_it_is_not_ready_until_compiled_code_is_there(start, monkeypatch, caplog
             raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(warming, "large_parts", lambda: {"files": no_files})
-    monkeypatch.setattr(engine_module, "WARM_SECONDS", 0.01)
+    monkeypatch.setattr(upkeep_module, "WARM_SECONDS", 0.01)
     service = start()
     assert len(tries) == 3
     assert caplog.text.count("compiled code could not be loaded") == 2
@@ -64,9 +64,9 @@ def test_readiness_has_a_check_for_everything(start, monkeypatch):
         "disk": {"ok": True, "detail": "writable"},
         "leader": {"ok": True, "detail": "this process learns"},
     }
-    monkeypatch.setattr(service.engine, "_lead", lambda: None)
+    monkeypatch.setattr(service.runtime.upkeep, "_lead", lambda: None)
     time.sleep(2 * service.settings.follow_seconds)
-    service.engine.leader_known = False
+    service.runtime.leader_known = False
     answer = service.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["error"]["field"] == "leader"

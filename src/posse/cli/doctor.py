@@ -7,9 +7,10 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -18,7 +19,7 @@ from posse.errors import PosseError
 
 if TYPE_CHECKING:
     from posse.service.settings import Settings
-    from posse.storage import Storage
+    from posse.storage import FleetRow, Storage
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 LOW_DISK = 2e9  # bytes
@@ -68,6 +69,18 @@ def doctor(
         raise typer.Exit(1)
 
 
+def _ok(what: str, found: str) -> Finding:
+    return Finding(OK, what, found)
+
+
+def _doubt(what: str, found: str, advice: str) -> Finding:
+    return Finding(WARNING, what, found, advice)
+
+
+def _wrong(what: str, found: str, advice: str) -> Finding:
+    return Finding(ERROR, what, found, advice)
+
+
 def examine(settings: Settings) -> Iterator[Finding]:
     """Yield what is found in settings, files and the database."""
     yield from _limits(settings)
@@ -75,24 +88,18 @@ def examine(settings: Settings) -> Iterator[Finding]:
     if settings.embedded:
         path = Path(settings.database.removeprefix("sqlite:///"))
         if not path.exists():
-            yield Finding(ERROR, "database", f"there is no {path}", "start `posse serve` once, or name it: --database")
+            yield _wrong("database", f"there is no {path}", "start `posse serve` once, or name it: --database")
             return
         yield from _file(path)
     from posse.storage import open_storage
 
     try:
-        storage = open_storage(settings.database, migrate=False)
+        with closing(open_storage(settings.database, migrate=False)) as storage:
+            yield _ok("database", f"schema version {storage.schema_version()}, {storage.size():,} bytes")
+            for check in (_fleets, _keys, _clock):
+                yield from check(storage, settings)
     except PosseError as error:
-        yield Finding(ERROR, "database", str(error), "docs/runbook.md, the database is gone")
-        return
-    try:
-        yield Finding(OK, "database", f"schema version {storage.schema_version()}, {storage.size():,} bytes")
-        for check in (_fleets, _keys, _clock):
-            yield from check(storage, settings)
-    except PosseError as error:
-        yield Finding(ERROR, "database", str(error), "docs/runbook.md, the database is gone")
-    finally:
-        storage.close()
+        yield _wrong("database", str(error), "docs/runbook.md, the database is gone")
 
 
 def _limits(settings: Settings) -> Iterator[Finding]:
@@ -103,30 +110,25 @@ def _limits(settings: Settings) -> Iterator[Finding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.limits.connections + 256
     if hard != resource.RLIM_INFINITY and hard < wanted:
-        yield Finding(
-            WARNING, "open files", f"{hard} are allowed, {wanted} are wanted for limits.connections",
-            "raise LimitNOFILE (systemd) or ulimit -n",
-        )  # fmt: skip
+        found = f"{hard} are allowed, {wanted} are wanted for limits.connections"
+        yield _doubt("open files", found, "raise LimitNOFILE (systemd) or ulimit -n")
     else:
-        yield Finding(OK, "open files", f"{'no limit' if hard == resource.RLIM_INFINITY else hard}")
+        yield _ok("open files", f"{'no limit' if hard == resource.RLIM_INFINITY else hard}")
 
 
 def _compiled() -> Iterator[Finding]:
     import posse.kernels
 
-    folder = os.environ.get("NUMBA_CACHE_DIR")
+    folder, what = os.environ.get("NUMBA_CACHE_DIR"), "compiled code"
     place = Path(folder) if folder else Path(posse.kernels.__file__).parent / "__pycache__"
     n_files = sum(1 for _ in place.rglob("*.nbi")) if place.is_dir() else 0
     if folder and not _writable(place):
-        yield Finding(
-            WARNING, "compiled code",
-            f"{place}, which NUMBA_CACHE_DIR names, cannot be written to, so Numba ignores it ({n_files} files)",
-            "let the user who serves write there, or copy it to a folder that can be written to",
-        )  # fmt: skip
+        found = f"{place}, which NUMBA_CACHE_DIR names, cannot be written to, so Numba ignores it ({n_files} files)"
+        yield _doubt(what, found, "let the user who serves write there, or copy it to a folder that can be written to")
     elif not n_files:
-        yield Finding(WARNING, "compiled code", f"none in {place}", "run `posse warmup` as the user who serves")
+        yield _doubt(what, f"none in {place}", "run `posse warmup` as the user who serves")
     else:
-        yield Finding(OK, "compiled code", f"{n_files} files in {place}")
+        yield _ok(what, f"{n_files} files in {place}")
 
 
 def _writable(folder: Path) -> bool:
@@ -141,98 +143,83 @@ def _writable(folder: Path) -> bool:
 
 
 def _file(path: Path) -> Iterator[Finding]:
-    mode = stat.S_IMODE(path.stat().st_mode)
+    found = path.stat()
+    mode, free = stat.S_IMODE(found.st_mode), shutil.disk_usage(path.absolute().parent).free
     if mode & 0o077:
-        yield Finding(ERROR, "file", f"others may read {path} ({mode:o})", f"chmod 600 {path}")
+        yield _wrong("file", f"others may read {path} ({mode:o})", f"chmod 600 {path}")
     else:
-        yield Finding(OK, "file", f"{path} is for its owner alone")
-    free = shutil.disk_usage(path.absolute().parent).free
-    level = WARNING if free < LOW_DISK or free < path.stat().st_size else OK
-    advice = "make room, or set retention; a backup and a rewrite need as much as the file has" if level != OK else ""
-    yield Finding(level, "disk", f"{free / 1e9:.1f} GB are free, the file has {path.stat().st_size / 1e9:.1f}", advice)
-    if path.stat().st_nlink > 1:
-        yield Finding(ERROR, "file", f"{path} has {path.stat().st_nlink} names", "remove the other hard links")
+        yield _ok("file", f"{path} is for its owner alone")
+    words = f"{free / 1e9:.1f} GB are free, the file has {found.st_size / 1e9:.1f}"
+    if free < LOW_DISK or free < found.st_size:
+        yield _doubt("disk", words, "make room, or set retention; a backup and a rewrite need as much as the file has")
+    else:
+        yield _ok("disk", words)
+    if found.st_nlink > 1:
+        yield _wrong("file", f"{path} has {found.st_nlink} names", "remove the other hard links")
 
 
 def _fleets(storage: Storage, settings: Settings) -> Iterator[Finding]:
-    from posse.service.definition import new_replica, require_known
-
-    times, now = storage.fleet_times(), storage.now() or time.time()
-    rows = storage.fleets()
+    times, now, rows = storage.fleet_times(), storage.now() or time.time(), storage.fleets()
     if len(rows) > settings.limits.fleets:
-        yield Finding(
-            WARNING, "fleets", f"{len(rows)}, more than limits.fleets allows to make", "raise it, or delete some"
-        )
+        yield _doubt("fleets", f"{len(rows)}, more than limits.fleets allows to make", "raise it, or delete some")
     for row in rows:
-        what = f"fleet {row.name}"
-        try:
-            require_known(row.definition)
-            new_replica(row.definition)
-        except Exception as error:
-            yield Finding(ERROR, what, f"its definition makes no fleet: {error}", "repair it, or delete it")
-            continue
         pending, snapshot = times.get(row.name, (None, None))
-        news = row.changes - row.snapshot
-        if row.changes and snapshot is None and news > 20_000:
-            yield Finding(
-                WARNING, what, f"no snapshot, and {news:,} changes to learn at a start", "is a service running?"
-            )
-        elif snapshot is not None and news > 0 and now - snapshot > OLD_SNAPSHOT:
-            yield Finding(
-                WARNING, what, f"its snapshot is {(now - snapshot) / 86400:.1f} days old and {news:,} changes behind",
-                "is a service running, and does one lead? docs/runbook.md, the leader is stuck",
-            )  # fmt: skip
-        elif row.decisions > 1000 and row.rewards == 0:
-            yield Finding(WARNING, what, f"{row.decisions:,} decisions and no reward", "are rewards reported?")
-        else:
-            yield Finding(OK, what, f"{row.tasks:,} tasks, {row.decisions:,} decisions, {row.rewards:,} rewards")
+        yield _fleet(row, None if snapshot is None else now - snapshot)
         lifetime = row.definition.get("time_to_live")
         if pending is not None and lifetime is not None and now - pending > 2 * lifetime + 3600:
-            yield Finding(
-                WARNING, what, f"a decision has waited {(now - pending) / 3600:.0f} h, its time to live is over",
-                "nothing expires: is the clock held? docs/runbook.md, the clock is wrong",
-            )  # fmt: skip
+            found = f"a decision has waited {(now - pending) / 3600:.0f} h, its time to live is over"
+            advice = "nothing expires: is the clock held? docs/runbook.md, the clock is wrong"
+            yield _doubt(f"fleet {row.name}", found, advice)
+
+
+def _fleet(row: FleetRow, age: float | None) -> Finding:
+    """Return what is found of a fleet whose snapshot, if there is one, is so old."""
+    from posse.service.definition import new_replica, require_known
+
+    what, news = f"fleet {row.name}", row.changes - row.snapshot
+    try:
+        require_known(row.definition)
+        new_replica(row.definition)
+    except Exception as error:
+        return _wrong(what, f"its definition makes no fleet: {error}", "repair it, or delete it")
+    if row.changes and age is None and news > 20_000:
+        return _doubt(what, f"no snapshot, and {news:,} changes to learn at a start", "is a service running?")
+    if age is not None and news > 0 and age > OLD_SNAPSHOT:
+        found = f"its snapshot is {age / 86400:.1f} days old and {news:,} changes behind"
+        return _doubt(what, found, "is a service running, and does one lead? docs/runbook.md, the leader is stuck")
+    if row.decisions > 1000 and row.rewards == 0:
+        return _doubt(what, f"{row.decisions:,} decisions and no reward", "are rewards reported?")
+    return _ok(what, f"{row.tasks:,} tasks, {row.decisions:,} decisions, {row.rewards:,} rewards")
 
 
 def _keys(storage: Storage, settings: Settings) -> Iterator[Finding]:
     from posse.service.http.access import LOOPBACK
 
-    rows, now = storage.keys(), time.time()
+    rows, now, create = storage.keys(), time.time(), "posse service keys create --scope admin"
     good = [row for row in rows if row.expires is None or row.expires > now]
     if not good and settings.host not in LOOPBACK:
-        yield Finding(
-            ERROR,
-            "keys",
-            "there are none in force, and it listens to others",
-            "posse service keys create --scope admin",
-        )
+        yield _wrong("keys", "there are none in force, and it listens to others", create)
     elif not rows and not storage.keys(revoked=True):
-        yield Finding(OK, "keys", "none: it answers this machine only")
+        yield _ok("keys", "none: it answers this machine only")
     else:
-        yield Finding(OK, "keys", f"{len(good)} in force")
+        yield _ok("keys", f"{len(good)} in force")
     if good and not any("admin" in row.scopes for row in good):
-        yield Finding(WARNING, "keys", "none of them has the scope admin", "posse service keys create --scope admin")
+        yield _doubt("keys", "none of them has the scope admin", create)
     for row in rows:
-        if row.expires is not None and row.expires <= now:
-            yield Finding(WARNING, f"key {row.id}", "has expired", f"posse service keys revoke {row.id}")
-        elif row.expires is not None and row.expires - now < SOON:
-            yield Finding(
-                WARNING,
-                f"key {row.id}",
-                f"expires in {(row.expires - now) / 86400:.1f} days",
-                f"posse service keys rotate {row.id}",
-            )
+        left = float("inf") if row.expires is None else row.expires - now
+        if left <= 0:
+            yield _doubt(f"key {row.id}", "has expired", f"posse service keys revoke {row.id}")
+        elif left < SOON:
+            advice = f"posse service keys rotate {row.id}"
+            yield _doubt(f"key {row.id}", f"expires in {left / 86400:.1f} days", advice)
 
 
 def _clock(storage: Storage, _settings: Settings) -> Iterator[Finding]:
-    last = storage.clock()
-    now = storage.now() or time.time()
+    last, now = storage.clock(), storage.now() or time.time()
     if last is not None and now < last.seen - 60:
-        yield Finding(
-            ERROR, "clock", f"it is {last.seen - now:.0f} s behind what the database saw", "set it right (NTP)"
-        )
+        yield _wrong("clock", f"it is {last.seen - now:.0f} s behind what the database saw", "set it right (NTP)")
     else:
-        yield Finding(OK, "clock", "not behind what the database saw")
+        yield _ok("clock", "not behind what the database saw")
 
 
 def ask(url: str, key: str | None) -> Iterator[Finding]:
@@ -242,31 +229,22 @@ def ask(url: str, key: str | None) -> Iterator[Finding]:
     headers = {} if key is None else {"authorization": f"Bearer {key}"}
     try:
         with httpx.Client(base_url=url, headers=headers, timeout=10) as client:
-            yield from _service(client.get)
+            ready, fleets = client.get("/readyz"), client.get("/v1/fleets")
     except httpx.HTTPError as error:
-        yield Finding(ERROR, "service", f"{url} does not answer: {error}", "is it running? docs/runbook.md")
-
-
-def _service(get: Callable[[str], Any]) -> Iterator[Finding]:
-    ready = get("/readyz")
+        yield _wrong("service", f"{url} does not answer: {error}", "is it running? docs/runbook.md")
+        return
     for name, check in ready.json().get("checks", {}).items():
-        yield Finding(
-            OK if check["ok"] else ERROR,
-            f"service, {name}",
-            check["detail"],
-            "" if check["ok"] else "wait, or see docs/runbook.md",
-        )
+        level, advice = (OK, "") if check["ok"] else (ERROR, "wait, or see docs/runbook.md")
+        yield Finding(level, f"service, {name}", check["detail"], advice)
     if ready.status_code == 200 and ready.json().get("clock"):
-        yield Finding(ERROR, "service, clock", ready.json()["clock"], "docs/runbook.md, the clock is wrong")
-    fleets = get("/v1/fleets")
+        yield _wrong("service, clock", ready.json()["clock"], "docs/runbook.md, the clock is wrong")
     if fleets.status_code != 200:
-        yield Finding(WARNING, "service, fleets", fleets.json()["error"]["message"], "pass --key")
+        yield _doubt("service, fleets", fleets.json()["error"]["message"], "pass --key")
         return
     for fleet in fleets.json()["fleets"]:
         if fleet["state"] != "serving":
-            yield Finding(
-                ERROR, f"service, fleet {fleet['name']}", f"{fleet['state']}: {fleet['reason']}", "docs/service.md"
-            )
+            what = f"service, fleet {fleet['name']}"
+            yield _wrong(what, f"{fleet['state']}: {fleet['reason']}", "docs/service.md")
 
 
 def _show(findings: list[Finding], as_json: bool) -> None:

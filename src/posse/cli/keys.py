@@ -164,7 +164,7 @@ def audit(
     from rich.markup import escape
 
     from posse.cli.console import table_console, titled_table
-    from posse.service.http.routes.audit import audit_row
+    from posse.service.audit import audit_row
 
     with _opened(config, database) as storage:
         rows = storage.audit(fleets=() if fleet is None else (fleet,), limit=limit)

@@ -10,11 +10,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from posse.errors import PosseError
+from posse.logs.writer import moment
 from posse.service.http import heads
 from posse.storage import AuditRow, digest_of
 
 if TYPE_CHECKING:
-    from posse.service.engine import Engine
+    from posse.service.runtime import Runtime
 
 ENTRY = "posse.audit"
 UNNOTED = frozenset({"audit", "verify"})  # they only look, some rows at a time, and at nobody in particular
@@ -29,8 +30,8 @@ async def note_begun(request: Request) -> None:
 
     Refused requests are not noted, since anybody could fill the disk with them.
     """
-    engine: Engine = request.app.state.engine
-    engine.require_ready()
+    runtime: Runtime = request.app.state.runtime
+    runtime.require_ready()
     route, parts = request.scope.get("route"), request.path_params
     action = getattr(route, "name", "other")
     if action in UNNOTED:
@@ -42,7 +43,7 @@ async def note_begun(request: Request) -> None:
         target = digest_of(str(fleet), str(task)).hex()
     row = AuditRow(
         id=0,
-        time=engine.clock(),
+        time=runtime.clock(),
         actor=request.scope.get("posse.key") or LOCAL,
         client=None if request.client is None else request.client.host,
         action=action,
@@ -50,18 +51,23 @@ async def note_begun(request: Request) -> None:
         target=None if target is None else _storable(target),
         request=heads.current.get(),
     )
-    number = await run_in_threadpool(engine.writer.run, lambda: engine.storage.add_audit(row))
-    request.scope[ENTRY] = (engine, number)
+    number = await run_in_threadpool(runtime.writer.run, lambda: runtime.storage.add_audit(row))
+    request.scope[ENTRY] = (runtime, number)
 
 
 async def note_answer(scope: MutableMapping[str, Any], status: int) -> None:
     """Note what is about to be answered, if the request is in the audit log."""
-    engine, number = scope.pop(ENTRY)
+    runtime, number = scope.pop(ENTRY)
     try:
-        await run_in_threadpool(engine.writer.run, lambda: engine.storage.finish_audit(number, status))
+        await run_in_threadpool(runtime.writer.run, lambda: runtime.storage.finish_audit(number, status))
     except PosseError as error:
         logger.warning("entry %d of the audit log has no status: %s", number, error)
 
 
 def _storable(text: str) -> str:
     return text[:LONGEST].encode(errors="backslashreplace").decode().replace("\0", "\\0")
+
+
+def audit_row(row: AuditRow) -> dict[str, Any]:
+    """Return a row for people and programs."""
+    return {**row._asdict(), "time": moment(row.time)}

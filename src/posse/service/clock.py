@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from posse.storage import ClockRow
 
 TOLERANCE = 60.0  # seconds by which the clock may be put right at once
+JITTER = 1.0  # seconds by which two looks at one clock may differ: the answer of a database was on its way
 LONG_STOP = 86_400.0  # seconds for which a service may have been stopped before its clock is doubted at a start
 SETTLE_SECONDS = 600.0  # for which a clock that jumped must agree with the monotonic one before it is believed
 RECENT = 400 * 86_400.0  # seconds after which it is history that the clock was put forward
@@ -48,15 +49,19 @@ class SteadyClock:
         self._lock = threading.Lock()
         self._at = monotonic()  # to which the following belong
         self._expected = self._told = wall()  # what the clock should say, and what is told
+        self._last = -math.inf  # what was told last
         self._most = TOLERANCE  # by which it may be ahead of that
         self._starting = False
         self._off, self._since = 0.0, math.inf  # by how much it is wrong, and from when on it was wrong by that
         self._settled, self._shift = -math.inf, 0.0
 
     def __call__(self) -> float:
-        """Return the time."""
+        """Return the time; a reward is not older than its decision because the clock was read a little later."""
         with self._lock:
-            return self._told + self._monotonic() - self._at
+            now = self._told + self._monotonic() - self._at
+            if not 0.0 < self._last - now <= JITTER:
+                self._last = now
+            return self._last
 
     @property
     def held(self) -> bool:

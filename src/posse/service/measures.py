@@ -1,4 +1,4 @@
-"""What is counted as it happens, in this process or in all workers of a service together.
+"""What Prometheus is told: what is counted as it happens, and what the database says when somebody asks.
 
 Workers of one service share a folder (``PROMETHEUS_MULTIPROC_DIR``, which ``posse serve --workers`` makes), in which
 each keeps its numbers; whichever of them is asked for ``/metrics`` adds them up.
@@ -7,15 +7,24 @@ each keeps its numbers; whichever of them is asked for ``/metrics`` adds them up
 from __future__ import annotations
 
 import os
+import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
-from prometheus_client.core import Metric, Sample
+from prometheus_client.core import GaugeMetricFamily, Metric, Sample
+from prometheus_client.exposition import generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from posse.errors import PosseError
+from posse.service.roster import DEGRADED, SET_ASIDE
+
+if TYPE_CHECKING:
+    from posse.service.runtime import Runtime
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
@@ -30,8 +39,20 @@ OF_PROCESSES = {
 """Gauges by fleet, without ``posse_fleet_``, that processes know of their fleets; of workers' the highest is told."""
 
 CLOCK_OFF = "posse_clock_off_seconds"
-NOTHING = -1.0  # a number of a fleet that is not there: nothing can be taken out of the files of workers
 MOST_ARMS = 5000  # pairs of fleet and arm that are counted by themselves; others are counted as "other"
+
+
+COUNTS = ("tasks", "decisions", "rewards", "pending")
+RECENT = 3600.0  # seconds over which rewards are averaged
+SIZE_SECONDS = 60.0  # after which the size of the database is asked for again: a server looks at every file for it
+
+OF_A_FLEET = {
+    **{name: f"{name.capitalize()} of a fleet" for name in COUNTS},
+    "snapshot_age_seconds": "Seconds since the newest snapshot, if there is one",
+    "oldest_pending_seconds": "Age of the oldest decision that waits for its reward, 0 if none does",
+    "mean_reward": "Mean of the rewards that came in the last hour, if any did",
+}
+"""Gauges by fleet, without ``posse_fleet_``, that the database knows."""
 
 
 class Measures:
@@ -87,7 +108,7 @@ class Measures:
         self._off = Gauge(
             CLOCK_OFF, "Seconds by which a clock that jumped is ahead", registry=own, multiprocess_mode="liveall"
         )
-        self._noted: dict[tuple[str, str], tuple[Any, float]] = {}
+        self._noted: dict[tuple[str, str], float] = {}
         self._noting = threading.Lock()
         self.before_telling: Callable[[], None] | None = None
         """Called whenever this process notes how it is; sees to :meth:`note_fleets` and :meth:`note_clock`."""
@@ -145,35 +166,29 @@ class Measures:
         self._off.set(off)
 
     def note_fleets(self, found: dict[str, dict[str, float]]) -> None:
-        """Note numbers of all fleets of this process, by fleet and name; what is not among these is gone."""
-        told = {(name, fleet): float(value) for fleet, values in found.items() for name, value in values.items()}
+        """Note numbers of all fleets of this process, by fleet and name."""
         with self._noting:  # both who asks for metrics and the thread that looks after fleets note them
-            self._note(told)
-
-    def _note(self, told: dict[tuple[str, str], float]) -> None:
-        for key in [key for key in self._noted if key not in told]:
-            child, value = self._noted[key]
-            if not self.shared:
-                del self._noted[key]
-                self._of_fleets[key[0]].remove(key[1])
-            elif value != NOTHING:
-                child.set(NOTHING)
-                self._noted[key] = child, NOTHING
-        for key, value in told.items():
-            child, before = self._noted.get(key) or (self._of_fleets[key[0]].labels(key[1]), None)
-            if value != before:  # most are as they were, of thousands
-                child.set(value)
-                self._noted[key] = child, value
+            told = {(name, fleet): float(value) for fleet, values in found.items() for name, value in values.items()}
+            for key in self._noted.keys() - told.keys():
+                self._drop(self._of_fleets[key[0]], key[1])
+            for (name, fleet), value in told.items():
+                if value != self._noted.get((name, fleet)):  # most are as they were, of thousands
+                    self._of_fleets[name].labels(fleet).set(value)
+            self._noted = told
 
     def _forget(self, fleet: str) -> None:
-        if self.shared:  # nothing can be taken out of the files of workers
-            self._behind.labels(fleet).set(0)
-            return
-        self._behind.remove(fleet)
+        self._drop(self._behind, fleet)
         for key in [key for key in list(self._arms) if key[0] == fleet]:
             del self._arms[key]
+            self._drop(self._decisions, *key)
+
+    def _drop(self, metric: Any, *labels: str) -> None:
+        """Leave out a fleet that is gone, or say 0: nothing can be taken out of the files of workers."""
+        if not self.shared:
             with suppress(KeyError):
-                self._decisions.remove(*key)
+                metric.remove(*labels)
+        elif isinstance(metric, Gauge):
+            metric.labels(*labels).set(0)
 
     def bury(self) -> None:
         """Leave out the gauges of workers that have died."""
@@ -199,15 +214,12 @@ class _Together:
         self._folder = folder
 
     def collect(self) -> Iterator[Metric]:
-        """Yield metrics without fleets that are gone; the clock of the worker that is furthest off."""
-        gauges = {f"posse_fleet_{name}" for name in OF_PROCESSES}
+        """Yield metrics, and the clock of the worker that is furthest off."""
         # A worker that starts makes its files empty first, and the library cannot read those.
         with os.scandir(self._folder) as entries:
             files = [entry.path for entry in entries if entry.name.endswith(".db") and _has_bytes(entry)]
         for metric in MultiProcessCollector.merge(files, accumulate=True):  # type: ignore[no-untyped-call]
-            if metric.name in gauges:
-                metric.samples = [sample for sample in metric.samples if sample.value != NOTHING]
-            elif metric.name == CLOCK_OFF:
+            if metric.name == CLOCK_OFF:
                 furthest = max(metric.samples, key=lambda sample: abs(sample.value))
                 metric.samples = [Sample(CLOCK_OFF, {}, furthest.value)]
             yield metric
@@ -227,3 +239,88 @@ def resident_bytes() -> int:
     except (OSError, ValueError, IndexError):
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class Metrics:
+    """What was counted, and fleets as they are when somebody asks.
+
+    Parameters
+    ----------
+    runtime : Runtime
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._size, self._size_at = 0, -SIZE_SECONDS
+        runtime.measures.registry.register(self)
+        runtime.measures.before_telling = self.note
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what is true now: of the database, so that every worker says the same."""
+        runtime = self._runtime
+        try:
+            found = self._fleets() if runtime.ready else {}
+            size = self._database_bytes() if runtime.ready else 0
+        except PosseError:
+            found, size = {}, self._size  # the database is away; what is known is told
+        for name, words in OF_A_FLEET.items():
+            family = GaugeMetricFamily(f"posse_fleet_{name}", words, labels=("fleet",))
+            for fleet, values in found.items():
+                if values.get(name) is not None:
+                    family.add_metric((fleet,), float(values[name] or 0))
+            yield family
+        yield GaugeMetricFamily("posse_database_bytes", "Size of the database", value=size)
+        if runtime.settings.embedded:
+            path = Path(runtime.settings.database.removeprefix("sqlite:///")).absolute().parent
+            free = shutil.disk_usage(path).free if path.exists() else 0
+            yield GaugeMetricFamily("posse_disk_free_bytes", "Room left where the database is", value=free)
+
+    def _fleets(self) -> dict[str, dict[str, float | None]]:
+        runtime = self._runtime
+        now, times = runtime.clock(), runtime.storage.fleet_times()
+        found: dict[str, dict[str, float | None]] = {}
+        for row in runtime.storage.fleets():
+            values: dict[str, float | None] = {name: getattr(row, name) for name in COUNTS}
+            pending, snapshot = times.get(row.name, (None, None))
+            values["oldest_pending_seconds"] = 0.0 if pending is None else max(now - pending, 0.0)
+            if snapshot is not None:
+                values["snapshot_age_seconds"] = max(now - snapshot, 0.0)
+            recent = runtime.storage.activity(row.name, now - RECENT, RECENT)
+            rewards = sum(part.rewards for part in recent)
+            if rewards:
+                values["mean_reward"] = sum(part.reward_sum for part in recent) / rewards
+            found[row.name] = values
+        return found
+
+    def note(self) -> None:
+        """Note what only this process knows, for whichever worker is asked."""
+        runtime = self._runtime
+        runtime.measures.note_clock(held=runtime.steady.held, off=runtime.steady.off)
+        found: dict[str, dict[str, float]] = {}
+        names = {live.name for live in runtime.roster.all()}.union(runtime.roster.troubled()) if runtime.opened else ()
+        for name in names:
+            state, _ = runtime.roster.state_of(name)
+            # Who led before may remember that a snapshot failed; whether one does now is known to who leads.
+            degraded = state == DEGRADED and (runtime.leading or not runtime.roster.can_learn(name))
+            values: dict[str, float] = {"set_aside": state == SET_ASIDE, "degraded": degraded}
+            checked, live = runtime.checker.last.get(name), runtime.roster.find(name)
+            if checked is not None and checked.failed is None:  # no number is better than a 0 that nobody has seen
+                values["differing_tasks"] = checked.found.different
+            if live is not None:
+                replica = live.replica
+                values["refresh_failing"] = replica.refresh_problem is not None
+                values["population_age_seconds"] = time.monotonic() - live.population_at
+                values["rewards_since_population"] = max(replica.n_rewards - replica.estimated_at, 0)
+            found[name] = values
+        runtime.measures.note_fleets(found)
+
+    def _database_bytes(self) -> int:
+        if time.monotonic() - self._size_at >= SIZE_SECONDS:
+            self._size, self._size_at = self._runtime.storage.size(), time.monotonic()
+        return self._size
+
+    def text(self) -> bytes:
+        """Return all of it in Prometheus' format."""
+        self._runtime.note_measures()
+        self._runtime.measures.bury()
+        return generate_latest(self._runtime.measures.registry)

@@ -201,10 +201,10 @@ def _refresh_beside(fleet: Replica) -> None:
 @cache
 def _tables() -> None:
     """Evaluate and export a tiny log: the libraries for that are large, and loaded when they are first used."""
-    # Only here: these know of the engine, which knows of this.
+    # Only here: these know of the runtime, which knows of this.
     from posse.offline import Uniform
     from posse.service.export import write_parquet
-    from posse.service.value import evaluate_rows
+    from posse.service.insights import evaluate_rows
 
     body = '{"context":{"x":1.0},"eligible":["a","b"],"probabilities":[0.5,0.5],"mean":[0.0,0.0],"sd":[1.0,1.0]}'
     rows = [

@@ -11,10 +11,10 @@ from starlette.requests import Request
 
 from posse.logs.writer import moment
 from posse.service.audit import note_begun
-from posse.service.engine import Engine
 from posse.service.http.errors import ApiError
 from posse.service.http.heads import Scope, header_of, headers_of
 from posse.service.keys import SCOPES
+from posse.service.runtime import Runtime
 from posse.storage import KeyRow
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -74,18 +74,18 @@ class Gate:
     shows cannot reach the service by a name of its own.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        limits = engine.settings.limits
-        self._engine = engine
-        self._open = engine.settings.host in LOOPBACK
+    def __init__(self, runtime: Runtime) -> None:
+        limits = runtime.settings.limits
+        self._runtime = runtime
+        self._open = runtime.settings.host in LOOPBACK
         self._rate, self._refusals = RateLimiter(limits.rate), RateLimiter(limits.refusals)
 
     def check(self, request: Scope, scope: str) -> None:
         """Raise unless a request, given by ASGI's scope, may do what the scope of a key says."""
         client = request.get("client")
         host = client[0] if client is not None else "unknown"
-        self._engine.require_keys()
-        if self._open and not self._engine.keys.needed:
+        self._runtime.require_keys()
+        if self._open and not self._runtime.keys.needed:
             self.check_host(request)
             heads = headers_of(request)
             if heads.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
@@ -104,7 +104,7 @@ class Gate:
                 raise
             who = request["posse.key"] = row.id
             request["posse.fleets"] = row.fleets
-            self._engine.keys.note_use(who, self._engine.clock())
+            self._runtime.keys.note_use(who, self._runtime.clock())
         request["posse.scope"] = scope
         wait = self._rate.take(who)
         if wait:
@@ -112,14 +112,14 @@ class Gate:
 
     def scopes_of(self, request: Request) -> list[str]:
         """Return what a request that was let in may do; without keys, this machine may do everything."""
-        if self._open and not self._engine.keys.needed:
+        if self._open and not self._runtime.keys.needed:
             return list(SCOPES)
-        row = self._engine.keys.find(request.headers.get("authorization", "").partition(" ")[2].strip())
+        row = self._runtime.keys.find(request.headers.get("authorization", "").partition(" ")[2].strip())
         return [] if row is None else list(row.scopes)
 
     def check_open_host(self, request: Request) -> None:
         """Raise if the page of a service without keys is asked for under another machine's name."""
-        if self._open and not self._engine.keys.needed:
+        if self._open and not self._runtime.keys.needed:
             self.check_host(request.scope)
 
     def check_host(self, request: Scope) -> None:
@@ -131,12 +131,12 @@ class Gate:
         if given is None:
             raise ApiError("key_required", "an API key is needed: send the header Authorization: Bearer posse_...")
         kind, _, key = given.partition(" ")
-        row = self._engine.keys.find(key.strip()) if kind.lower() == "bearer" else None
+        row = self._runtime.keys.find(key.strip()) if kind.lower() == "bearer" else None
         if row is None:
             raise ApiError(
                 "key_invalid", "this API key is not valid here; ask for one made with `posse service keys create`"
             )
-        if row.expires is not None and self._engine.clock() >= row.expires:
+        if row.expires is not None and self._runtime.clock() >= row.expires:
             raise ApiError(
                 "key_expired",
                 f"this API key expired at {moment(row.expires)}; ask for another (`posse service keys rotate`)",

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from posse.fleet.decision import Decision
 from posse.logs.writer import moment
 from posse.service.definition import active_arms
+from posse.service.export import context_of
 from posse.service.known import shown
 from posse.service.live_fleet import LiveFleet
-from posse.service.log_records import context_of
 from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, RewardEvent, TaskRow
 
 STATES = {PENDING: "pending", REWARDED: "rewarded", EXPIRED: "expired"}

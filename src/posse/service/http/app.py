@@ -19,31 +19,16 @@ from starlette.responses import Response
 from posse._version import __version__
 from posse.errors import PosseError, StorageMismatch
 from posse.service.clock import SteadyClock
-from posse.service.engine import Engine
 from posse.service.http.access import Gate
 from posse.service.http.errors import ApiError, api_error, invalid_field
 from posse.service.http.hot import HotRoutes
 from posse.service.http.middleware import ResponseMiddleware
 from posse.service.http.openapi import describe
-from posse.service.http.routes import (
-    audit,
-    choices,
-    decisions,
-    fleets,
-    health,
-    insights,
-    known,
-    learned,
-    log,
-    page,
-    rankings,
-    rewards,
-    tasks,
-    verify,
-)
-from posse.service.http.routes.common import SerialExecutor
+from posse.service.http.routes import asking, fleets, log, looking, operations, page, rewarding, tasks
 from posse.service.insights import Insights
-from posse.service.metrics import Metrics
+from posse.service.jobs import Jobs
+from posse.service.measures import Metrics
+from posse.service.runtime import Runtime
 from posse.service.settings import Settings
 
 PATIENCE = 60.0  # seconds for which a process among others waits to be ready; then it says why it is not
@@ -51,22 +36,10 @@ THREADS = 8  # requests that wait for the database side by side
 UNTRACED: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False}  # which else is asked every time
 SWITCH_SECONDS = 0.0005  # the thread that writes must not make the loop wait for the interpreter's default of 5 ms
 
-ROUTES: tuple[Any, ...] = (
-    decisions,
-    rewards,
-    rankings,
-    choices,
-    fleets,
-    known,
-    tasks,
-    learned,
-    insights,
-    log,
-    verify,
-    audit,
-    health,
-    page,
-)
+ROUTERS = (
+    asking.router, rewarding.router, fleets.router, tasks.router, looking.router, log.router,
+    operations.fleets_router, operations.audit_router, operations.router, page.router,
+)  # fmt: skip
 
 
 def create_app(settings: Settings | None = None, clock: SteadyClock | None = None) -> FastAPI:
@@ -78,42 +51,42 @@ def create_app(settings: Settings | None = None, clock: SteadyClock | None = Non
     clock : SteadyClock, optional
     """
     settings = Settings() if settings is None else settings
-    engine = Engine(settings, clock)
+    runtime = Runtime(settings, clock)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        app.state.alone = SerialExecutor()
+        app.state.jobs = Jobs()
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_SECONDS)
-        engine.start()
+        runtime.start()
         if settings.workers > 1:
             # Others answer on the same port: a process that is not ready yet would refuse what they could take.
-            await run_in_threadpool(engine.wait_until_ready, PATIENCE)
+            await run_in_threadpool(runtime.wait_until_ready, PATIENCE)
         try:
             yield
         finally:
             await run_in_threadpool(app.state.insights.stop)
-            await run_in_threadpool(engine.stop)
+            await run_in_threadpool(runtime.stop)
             sys.setswitchinterval(before)
 
     app = FastAPI(
         title="posse", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False,
         telemetry=None if _is_traced() else UNTRACED,
     )  # fmt: skip
-    gate = Gate(engine)
-    app.state.engine, app.state.gate, app.state.metrics = engine, gate, Metrics(engine)
+    gate = Gate(runtime)
+    app.state.runtime, app.state.gate, app.state.metrics = runtime, gate, Metrics(runtime)
     app.state.pages = page.read_pages()
-    app.state.insights = Insights(engine)
-    for part in ROUTES:
-        app.include_router(part.router)
+    app.state.insights = Insights(runtime)
+    for router in ROUTERS:
+        app.include_router(router)
     app.add_exception_handler(ApiError, _error_response)
     app.add_exception_handler(PosseError, _error_response)
     app.add_exception_handler(RequestValidationError, _error_response)
     app.add_exception_handler(HTTPException, _error_response)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # as FastAPI's manual says
-    hot = HotRoutes(engine, gate, [route for part in ROUTES for route in part.router.routes])
-    app.add_middleware(ResponseMiddleware, measures=engine.measures, hot=hot, access_log=settings.access_log)
+    hot = HotRoutes(runtime, gate, _routes())
+    app.add_middleware(ResponseMiddleware, measures=runtime.measures, hot=hot, access_log=settings.access_log)
     return app
 
 
@@ -131,7 +104,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 async def _error_response(request: Request, error: Exception) -> Response:
     """Return a failure in the one shape."""
     if isinstance(error, StorageMismatch):  # met by a read; what is written is noted by whoever writes
-        request.app.state.engine.writer.disk.failed(error)
+        request.app.state.runtime.writer.disk.failed(error)
     found = _as_api_error(error)
     request.scope["posse.error"] = found.code
     headers = found.headers
@@ -140,11 +113,14 @@ async def _error_response(request: Request, error: Exception) -> Response:
     return Response(found.body, found.status, headers, "application/json")
 
 
+def _routes() -> list[Any]:
+    return [route for router in ROUTERS for route in router.routes]
+
+
 def _methods(request: Request) -> set[str]:
     """Return which methods a path knows."""
     path = request.scope["path"]
-    routes = [route for part in ROUTES for route in part.router.routes]
-    found = {method for route in routes if route.path_regex.match(path) for method in route.methods or ()}
+    found = {method for route in _routes() if route.path_regex.match(path) for method in route.methods or ()}
     return found | {"HEAD"} if "GET" in found else found
 
 

@@ -20,10 +20,10 @@ from posse.service.http.errors import INTERNAL, ApiError, api_error
 from posse.service.http.heads import Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from posse.service.engine import Engine
     from posse.service.http.access import Gate
+    from posse.service.runtime import Runtime
 
-Endpoint = Callable[["Engine", Scope, Receive], Awaitable[dict[str, Any]]]
+Endpoint = Callable[["Runtime", Scope, Receive], Awaitable[dict[str, Any]]]
 """Does what a request asks and returns the answer; raises what is wrong with it."""
 
 JSON = (b"content-type", b"application/json")
@@ -51,14 +51,14 @@ class HotRoutes:
 
     Parameters
     ----------
-    engine : Engine
+    runtime : Runtime
     gate : Gate
     routes : list
         All routes; those that :func:`hot_route` declared are answered here.
     """
 
-    def __init__(self, engine: Engine, gate: Gate, routes: list[Any]) -> None:
-        self._engine, self._gate = engine, gate
+    def __init__(self, runtime: Runtime, gate: Gate, routes: list[Any]) -> None:
+        self._runtime, self._gate = runtime, gate
         self._routes: list[tuple[re.Pattern[str], Any]] = [
             (route.path_regex, route) for route in routes if hasattr(getattr(route, "endpoint", None), "hot")
         ]
@@ -79,7 +79,7 @@ class HotRoutes:
         get_current_span().update_name(f"POST {route.path_format}")
         try:
             self._gate.check(scope, route.endpoint.scope)
-            status, body = 200, to_json(await route.endpoint.hot(self._engine, scope, receive), inf_nan_mode="null")
+            status, body = 200, to_json(await route.endpoint.hot(self._runtime, scope, receive), inf_nan_mode="null")
         except Exception as error:
             if isinstance(error, PosseError):
                 error = api_error(error)

@@ -19,6 +19,10 @@ Value = float | int | str | bool | None
 """A raw value of a context."""
 
 
+def _like(example: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
 class Request(BaseModel):
     """What is sent: no fields but these, and every value of its own type."""
 
@@ -28,15 +32,11 @@ class Request(BaseModel):
 class Definition(Request):
     """What makes a fleet."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "arms": ["coffee", "cake", "newspaper"],
-                    "features": ["hour", {"kind": "one_hot", "name": "weather", "categories": ["sun", "rain"]}],
-                    "evaluation_budget": 0.01,
-                }
-            ]
+    model_config = _like(
+        {
+            "arms": ["coffee", "cake", "newspaper"],
+            "features": ["hour", {"kind": "one_hot", "name": "weather", "categories": ["sun", "rain"]}],
+            "evaluation_budget": 0.01,
         }
     )
     kind: Literal["fleet", "catalogue"] = Field(
@@ -140,12 +140,8 @@ class Definition(Request):
 class Ask(Request):
     """A request for one decision."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "eligible": ["coffee", "cake"]}
-            ]
-        }
+    model_config = _like(
+        {"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "eligible": ["coffee", "cake"]}
     )
     task: str = Field(description="One never seen starts from what the others have in common.")
     context: dict[str, Value] | list[Value] = Field(description="Raw values by feature name, or all in their order.")
@@ -156,25 +152,15 @@ class Ask(Request):
 class AskRanking(Ask):
     """A request for a ranking."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "k": 2}]}
-    )
+    model_config = _like({"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}, "k": 2})
     k: int = Field(ge=1, description="How many places: at most as many as there are eligible arms.")
 
 
 class AskChoice(Request):
     """A request for a decision of a catalogue."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "task": "store-17",
-                    "context": {"hour": 9.5},
-                    "eligible": {"tea": {"price": 2.5}, "cocoa": {"price": 3.0}},
-                }
-            ]
-        }
+    model_config = _like(
+        {"task": "store-17", "context": {"hour": 9.5}, "eligible": {"tea": {"price": 2.5}, "cocoa": {"price": 3.0}}}
     )
     task: str = Field(description="One never seen starts from what the others have in common.")
     context: dict[str, Value] | list[Value] = Field(description="Raw values by feature name, or all in their order.")
@@ -194,15 +180,11 @@ class AskWithKey(Ask):
 class AskMany(Request):
     """A request for many decisions."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "decisions": [
-                        {"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}},
-                        {"task": "store-18", "context": {"hour": 17, "weather": "sun"}, "eligible": ["cake"]},
-                    ]
-                }
+    model_config = _like(
+        {
+            "decisions": [
+                {"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}},
+                {"task": "store-18", "context": {"hour": 17, "weather": "sun"}, "eligible": ["cake"]},
             ]
         }
     )
@@ -218,7 +200,7 @@ EVENT = "What it is called, where a fleet takes several rewards of one decision 
 class RewardBody(Request):
     """The reward of a decision."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 3.2}]})
+    model_config = _like({"reward": 3.2})
     reward: Reward = Field(description="A number; false and true where rewards are binary or counts.")
     event: str | None = Field(None, min_length=1, description=EVENT, examples=["purchase-991"])
 
@@ -226,7 +208,7 @@ class RewardBody(Request):
 class CorrectionBody(Request):
     """What the reward of a decision should have been."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 2.4, "instead_of": 3.2}]})
+    model_config = _like({"reward": 2.4, "instead_of": 3.2})
     reward: Number
     instead_of: Number | None = Field(None, description="Refuse (409) if the decision has another reward than this.")
 
@@ -242,7 +224,7 @@ class RewardOf(Request):
 class RewardMany(Request):
     """Many rewards."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"rewards": [{"id": "3f1c0a9b2d4e-17", "reward": 3.2}]}]})
+    model_config = _like({"rewards": [{"id": "3f1c0a9b2d4e-17", "reward": 3.2}]})
     rewards: list[RewardOf]
 
 
@@ -268,21 +250,17 @@ class LogEntry(Request):
 class LogEntries(Request):
     """Rows of a log."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    model_config = _like(
+        {
+            "rows": [
                 {
-                    "rows": [
-                        {
-                            "decision_id": "shop-2025-17",
-                            "time": "2025-11-02T09:30:00Z",
-                            "task": "store-17",
-                            "arm": "coffee",
-                            "context": {"hour": 9.5, "weather": "rain"},
-                            "propensity": 1.0,
-                            "reward": 3.2,
-                        }
-                    ]
+                    "decision_id": "shop-2025-17",
+                    "time": "2025-11-02T09:30:00Z",
+                    "task": "store-17",
+                    "arm": "coffee",
+                    "context": {"hour": 9.5, "weather": "rain"},
+                    "propensity": 1.0,
+                    "reward": 3.2,
                 }
             ]
         }
@@ -293,7 +271,7 @@ class LogEntries(Request):
 class ArmBody(Request):
     """An arm."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"arm": "ice cream"}]})
+    model_config = _like({"arm": "ice cream"})
     arm: str
     features: dict[str, Value] | None = Field(
         None, description="What is known about a new arm, in a fleet with arm_features; left out: nothing."
@@ -303,7 +281,7 @@ class ArmBody(Request):
 class TaskFeaturesBody(Request):
     """What is known about one task."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"features": {"region": "north", "size": 120}}]})
+    model_config = _like({"features": {"region": "north", "size": 120}})
     features: dict[str, Value] = Field(
         description="By name; null where a value is missing and its feature allows for that."
     )
@@ -312,12 +290,8 @@ class TaskFeaturesBody(Request):
 class TaskFeaturesMany(Request):
     """What is known about many tasks."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"tasks": {"store-17": {"region": "north", "size": 120}, "store-18": {"region": "south", "size": 80}}}
-            ]
-        }
+    model_config = _like(
+        {"tasks": {"store-17": {"region": "north", "size": 120}, "store-18": {"region": "south", "size": 80}}}
     )
     tasks: dict[str, dict[str, Value]] = Field(min_length=1, description="Features by task.")
 
@@ -325,9 +299,7 @@ class TaskFeaturesMany(Request):
 class Expect(Request):
     """A situation to look at."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}}]}
-    )
+    model_config = _like({"task": "store-17", "context": {"hour": 9.5, "weather": "rain"}})
     task: str = Field(description="One never seen has what the others have in common.")
     context: dict[str, Value] | list[Value] = Field(description="Raw values by feature name, or all in their order.")
 
@@ -357,7 +329,7 @@ def json_body(model: type[Model]) -> Callable[[HttpRequest], Awaitable[Model]]:
     """Return a dependency that reads a body of this shape."""
 
     async def read(request: HttpRequest) -> Model:
-        most = request.app.state.engine.settings.limits.body
+        most = request.app.state.runtime.settings.limits.body
         return await read_json(request.scope, request.receive, model, most)
 
     return read

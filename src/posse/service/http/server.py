@@ -21,13 +21,13 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.errors import InvalidValue, StorageUnavailable
-from posse.service.engine import require_alone
 from posse.service.http.access import LOOPBACK
 from posse.service.http.app import create_app
 from posse.service.http.errors import error_body
 from posse.service.keys import KeyRing
 from posse.service.log_lines import write_log_lines
 from posse.service.measures import SHARED
+from posse.service.runtime import require_alone
 from posse.service.settings import Limits, Settings
 from posse.storage import open_storage
 

@@ -1,35 +1,34 @@
-"""What routes share."""
+"""What routes share: how they are described, which fleet they are for, and where their work is done."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Path, Request
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Depends, Path, Query, Request
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
+from posse import api
 from posse.service.definition import require_label
-from posse.service.engine import Engine
 from posse.service.http.access import require
 from posse.service.http.errors import ApiError
+from posse.service.http.openapi import READING, WRITING, failures, with_example
+from posse.service.http.requests import json_request
+from posse.service.jobs import Jobs
 from posse.service.keys import FLEET_NAME
 from posse.service.live_fleet import LiveFleet
-from posse.service.rewarding import LONGEST_ID
 from posse.service.roster import unknown_fleet
-from posse.service.worker_process import stream_from_process
+from posse.service.runtime import Runtime
 
 Result = TypeVar("Result")
 
 FLEET_THREADS = 4  # requests for one fleet that are worked on, or wait for it, side by side
-MOST_STREAMS = 8  # processes that write what is streamed
-MOST_WAITING = 16  # requests that wait for something that is done one at a time
+LONGEST_ID = 100  # characters of the id of a decision
 
 FleetName = Annotated[
     str,
@@ -42,48 +41,51 @@ FleetName = Annotated[
 TaskName = Annotated[str, Path(description="Percent-encoded; a/b is a%2Fb.", min_length=1, examples=["store-17"])]
 DecisionId = Annotated[str, Path(max_length=LONGEST_ID, examples=["3f1c0a9b2d4e-17"])]
 ArmName = Annotated[str, Path(description="Percent-encoded.", min_length=1, examples=["newspaper"])]
-
-ID = {
-    "name": "id",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "maxLength": LONGEST_ID},
-    "example": "3f1c0a9b2d4e-17",
-}
-"""The same for a hot route."""
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+Before = Annotated[int | None, Query(ge=1, le=2**62, description="`next` of the answer before.")]
 
 
-def new_router(**settings: Any) -> APIRouter:
+def new_router(tag: str) -> APIRouter:
     """Return a router for routes of the API."""
-    return APIRouter(prefix="/v1", route_class=APIRoute, **settings)
+    return APIRouter(prefix="/v1", tags=[tag])
 
 
-def engine_of(request: Request) -> Engine:
-    """Return what runs behind the routes."""
-    engine: Engine = request.app.state.engine
-    return engine
+def route(
+    scope: str | None, answer: type[api.Answer] | dict[str, Any] | None, *statuses: int,
+    body: type[BaseModel] | None = None, also: int | None = None, **extra: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return what a route asks for and how OpenAPI describes it: scope, body, answer and failures.
+
+    Parameters
+    ----------
+    scope : str or None
+        None for a hot route, which checks it itself.
+    answer : type, dict or None
+        A dict is the content of another kind.
+    *statuses : int
+        Of failures beside those of all routes that read, or that take a body.
+    body : type, optional
+    also : int, optional
+        Another status of the same answer.
+    **extra
+        Further parts of the description.
+    """
+    extra |= {} if body is None else json_request(body)
+    responses: dict[int | str, Any] = failures(*(READING if body is None else WRITING), *statuses)
+    if answer is not None:
+        told = {"content": answer} if isinstance(answer, dict) else with_example(answer)
+        responses |= {status: dict(told) for status in (200, also) if status}
+    found: dict[str, Any] = {"responses": responses} | ({"openapi_extra": extra} if extra else {})
+    return found if scope is None else found | {"dependencies": [Depends(require(scope))]}
 
 
-async def live_of(engine: Engine, fleet: str) -> LiveFleet:
+async def live_of(runtime: Runtime, fleet: str) -> LiveFleet:
     """Return a fleet that serves; one that another process has just made is loaded."""
-    if engine.knows(fleet):
-        return engine.live(fleet)
+    if runtime.knows(fleet):
+        return runtime.live(fleet)
     if re.fullmatch(FLEET_NAME, fleet) is None:
         raise unknown_fleet(fleet)
-    return await run_in_threadpool(engine.look_for, fleet)
-
-
-async def _fleet(request: Request, fleet: FleetName) -> LiveFleet:
-    return await live_of(engine_of(request), fleet)
-
-
-async def _stored(request: Request, fleet: FleetName) -> str:
-    """Return the name of a fleet that is there, also if it is set aside: its log can be read all the same."""
-    engine = engine_of(request)
-    if not engine.knows(fleet):
-        with suppress_set_aside():
-            await live_of(engine, fleet)
-    return fleet
+    return await run_in_threadpool(runtime.look_for, fleet)
 
 
 @contextmanager
@@ -96,54 +98,35 @@ def suppress_set_aside() -> Iterator[None]:
             raise
 
 
-def _engine(request: Request) -> Engine:
-    engine = engine_of(request)
-    engine.require_ready()
-    return engine
+async def _fleet(request: Request, fleet: FleetName) -> LiveFleet:
+    return await live_of(request.app.state.runtime, fleet)
 
 
-async def _ready(request: Request) -> Engine:
-    return _engine(request)
+async def _stored(request: Request, fleet: FleetName) -> str:
+    runtime = request.app.state.runtime
+    if not runtime.knows(fleet):
+        with suppress_set_aside():
+            await live_of(runtime, fleet)
+    return fleet
 
 
+async def _ready(request: Request) -> Runtime:
+    runtime: Runtime = request.app.state.runtime
+    runtime.require_ready()
+    return runtime
+
+
+async def _jobs(request: Request) -> Jobs:
+    jobs: Jobs = request.app.state.jobs
+    return jobs
+
+
+Ready = Annotated[Runtime, Depends(_ready)]
 Live = Annotated[LiveFleet, Depends(_fleet)]
+"""The fleet of the path, which serves. After a body among a route's parameters it is looked up when that has come."""
 Stored = Annotated[str, Depends(_stored)]
-Ready = Annotated[Engine, Depends(_ready)]
-
-
-class SerialExecutor:
-    """Does what takes a core and much memory for a while: one at a time, not on the threads that all others need."""
-
-    def __init__(self) -> None:
-        self._limiter = anyio.CapacityLimiter(1)
-        self.asked = self.streams = 0
-        self._turns = asyncio.Semaphore(MOST_STREAMS)
-
-    async def run(self, function: Callable[..., Result], *values: Any) -> Result:
-        """Return what a function returns when it is its turn, or raise if too many wait."""
-        if self.asked > MOST_WAITING:
-            raise ApiError("rate_limited", "too many tables and values are asked for at once; try again", retry_after=5)
-        self.asked += 1
-        try:
-            return await anyio.to_thread.run_sync(partial(function, *values), limiter=self._limiter)
-        finally:
-            self.asked -= 1
-
-    def stream(self, module: str, work: dict[str, Any]) -> AsyncIterator[bytes]:
-        """Return what another process writes, or raise if too many write something."""
-        if self.streams >= MOST_STREAMS:
-            raise ApiError("rate_limited", "too many logs are exported at once; try again", retry_after=5)
-        return self._stream(module, work)
-
-    async def _stream(self, module: str, work: dict[str, Any]) -> AsyncIterator[bytes]:
-        self.streams += 1
-        try:
-            # Those that came at once have all been let in; they wait for each other.
-            async with self._turns, aclosing(stream_from_process(module, work)) as blocks:
-                async for block in blocks:
-                    yield block
-        finally:
-            self.streams -= 1
+"""The name of a fleet that is there, also if it is set aside: its log can be read all the same."""
+Working = Annotated[Jobs, Depends(_jobs)]
 
 
 async def ask_fleet(live: LiveFleet | None, function: Callable[[], Result], *, at_once: bool = True) -> Result:
@@ -164,27 +147,27 @@ async def ask_fleet(live: LiveFleet | None, function: Callable[[], Result], *, a
     return await anyio.to_thread.run_sync(function, limiter=live.threads)
 
 
-async def _alone(request: Request) -> SerialExecutor:
-    alone: SerialExecutor = request.app.state.alone
-    return alone
-
-
-Serial = Annotated[SerialExecutor, Depends(_alone)]
-
-
-def scope(name: str) -> list[Any]:
-    """Return the dependencies of a route that needs a scope."""
-    return [Depends(require(name))]
-
-
-def checked_task(engine: Engine, task: str) -> str:
+def checked_task(runtime: Runtime, task: str) -> str:
     """Return a task's name that came in a path."""
-    require_label(task, "a task", engine.settings.limits)
+    require_label(task, "a task", runtime.settings.limits)
     return task
 
 
-def require_batch(engine: Engine, items: Sequence[Any], field: str) -> None:
+def require_batch(runtime: Runtime, items: Sequence[Any], field: str) -> None:
     """Raise if a batch is too long."""
-    most = engine.settings.limits.batch
+    most = runtime.settings.limits.batch
     if len(items) > most:
         raise ApiError("batch_too_large", f"expected at most {most} {field} in a request, got {len(items)}", field)
+
+
+def require_storable(decision_id: str, field: str | None = "id") -> None:
+    """Raise if a text cannot be the id of a decision."""
+    if len(decision_id) > LONGEST_ID or not decision_id.isascii() or not decision_id.isprintable():
+        raise unknown_decision(decision_id, field)
+
+
+def unknown_decision(decision_id: str, field: str | None = "id") -> ApiError:
+    """Return the error about a decision that is not there."""
+    return ApiError(
+        "unknown_decision", f"no decision {decision_id[:LONGEST_ID]!r}; pass the id that the service gave", field
+    )

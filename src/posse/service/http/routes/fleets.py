@@ -12,13 +12,11 @@ from starlette.responses import Response
 from posse import api
 from posse.service.catalogues import CATALOGUE
 from posse.service.definition import active_arms, complete, new_definition, require_cells, require_label
-from posse.service.engine import Engine
 from posse.service.http import requests
 from posse.service.http.access import fleets_of
 from posse.service.http.answers import answer, fleet_answer
 from posse.service.http.errors import ApiError
-from posse.service.http.openapi import READING, WRITING, failures, with_example
-from posse.service.http.requests import json_body, json_request
+from posse.service.http.requests import json_body
 from posse.service.http.routes.common import (
     ArmName,
     FleetName,
@@ -27,60 +25,49 @@ from posse.service.http.routes.common import (
     Stored,
     live_of,
     new_router,
-    scope,
+    route,
     suppress_set_aside,
 )
 from posse.service.known import ABOUT, with_arm
 from posse.service.roster import unknown_fleet
+from posse.service.runtime import Runtime
 from posse.storage import FleetRow
 
-router = new_router(tags=["fleets"])
+router = new_router("fleets")
+
+Definition = Annotated[requests.Definition, Depends(json_body(requests.Definition))]
+NewArm = Annotated[requests.ArmBody, Depends(json_body(requests.ArmBody))]
 
 
-@router.get(
-    "/fleets",
-    dependencies=scope("read"),
-    summary="All fleets with their counts",
-    responses={200: with_example(api.Fleets), **failures(*READING)},
-)
-async def list_fleets(request: Request, engine: Ready) -> Response:
+@router.get("/fleets", summary="All fleets with their counts", **route("read", api.Fleets))
+async def list_fleets(request: Request, runtime: Ready) -> Response:
     """Return all fleets that the key is for."""
-    rows, allowed = await run_in_threadpool(engine.storage.fleets), fleets_of(request)
+    rows, allowed = await run_in_threadpool(runtime.storage.fleets), fleets_of(request)
     found = []
     for row in rows:
         if allowed and row.name not in allowed:
             continue
         with suppress(ApiError):  # it was deleted just now
-            found.append(await _described(engine, row))
+            found.append(await _described(runtime, row))
     return answer({"fleets": found})
 
 
 @router.put(
-    "/fleets/{fleet}",
-    dependencies=scope("admin"),
-    summary="Make a fleet",
+    "/fleets/{fleet}", summary="Make a fleet", status_code=201,
     description="The same definition again is answered with 200 and the fleet that is there.",
-    openapi_extra=json_request(requests.Definition),
-    status_code=201,
-    responses={
-        200: with_example(api.Fleet),
-        201: with_example(api.Fleet),
-        **failures(*WRITING, 409),
-    },
-)
-async def put_fleet(
-    fleet: FleetName, engine: Ready, body: Annotated[requests.Definition, Depends(json_body(requests.Definition))]
-) -> Response:
+    **route("admin", api.Fleet, 409, body=requests.Definition, also=201),
+)  # fmt: skip
+async def put_fleet(fleet: FleetName, runtime: Ready, body: Definition) -> Response:
     """Make a fleet."""
 
     def make() -> int:
-        definition = new_definition(body.model_dump(), engine.settings.limits)
-        most = engine.settings.limits.fleets
-        if engine.storage.fleet(fleet) is None and len(engine.storage.progress()) >= most:
+        definition = new_definition(body.model_dump(), runtime.settings.limits)
+        most = runtime.settings.limits.fleets
+        if runtime.storage.fleet(fleet) is None and len(runtime.storage.progress()) >= most:
             raise ApiError("invalid", f"this service allows {most} fleets (limits.fleets); delete one first")
-        if engine.writer.run(lambda: engine.storage.create_fleet(fleet, definition, engine.clock())):
+        if runtime.writer.run(lambda: runtime.storage.create_fleet(fleet, definition, runtime.clock())):
             return 201
-        there = engine.storage.fleet(fleet)
+        there = runtime.storage.fleet(fleet)
         if there is not None and _same(there.definition, definition):
             return 200
         raise ApiError(
@@ -90,7 +77,7 @@ async def put_fleet(
         )
 
     status = await run_in_threadpool(make)
-    return await _answer(engine, fleet, status)
+    return await _answer(runtime, fleet, status)
 
 
 def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
@@ -101,31 +88,22 @@ def _same(there: dict[str, Any], asked: dict[str, Any]) -> bool:
     return {**complete(there), **known, "arms": first, "retired": []} == asked
 
 
-@router.get(
-    "/fleets/{fleet}",
-    dependencies=scope("read"),
-    summary="A fleet with its counts",
-    responses={200: with_example(api.Fleet), **failures(*READING, 404)},
-)
-async def get_fleet(fleet: FleetName, engine: Ready) -> Response:
+@router.get("/fleets/{fleet}", summary="A fleet with its counts", **route("read", api.Fleet, 404))
+async def get_fleet(fleet: FleetName, runtime: Ready) -> Response:
     """Return a fleet."""
-    return await _answer(engine, fleet)
+    return await _answer(runtime, fleet)
 
 
 @router.delete(
-    "/fleets/{fleet}",
-    dependencies=scope("admin"),
-    summary="Delete a fleet with its log",
-    status_code=204,
-    response_class=Response,
-    responses=failures(*READING, 404),
-)
-async def delete_fleet(fleet: FleetName, engine: Ready) -> Response:
+    "/fleets/{fleet}", summary="Delete a fleet with its log", status_code=204, response_class=Response,
+    **route("admin", None, 404),
+)  # fmt: skip
+async def delete_fleet(fleet: FleetName, runtime: Ready) -> Response:
     """Delete a fleet."""
 
     def delete() -> bool:
-        gone: bool = engine.writer.run(lambda: engine.storage.delete_fleet(fleet))
-        engine.roster.drop(fleet)
+        gone: bool = runtime.writer.run(lambda: runtime.storage.delete_fleet(fleet))
+        runtime.roster.drop(fleet)
         return gone
 
     if not await run_in_threadpool(delete):
@@ -134,17 +112,12 @@ async def delete_fleet(fleet: FleetName, engine: Ready) -> Response:
 
 
 @router.post(
-    "/fleets/{fleet}/arms",
-    dependencies=scope("admin"),
-    summary="Add an arm, or bring a retired one back",
-    openapi_extra=json_request(requests.ArmBody),
-    responses={200: with_example(api.Fleet), **failures(*WRITING, 404, 409)},
-)
-async def add_arm(
-    engine: Ready, live: Live, body: Annotated[requests.ArmBody, Depends(json_body(requests.ArmBody))]
-) -> Response:
+    "/fleets/{fleet}/arms", summary="Add an arm, or bring a retired one back",
+    **route("admin", api.Fleet, 404, 409, body=requests.ArmBody),
+)  # fmt: skip
+async def add_arm(runtime: Ready, body: NewArm, live: Live) -> Response:
     """Add an arm."""
-    limits, arm = engine.settings.limits, body.arm
+    limits, arm = runtime.settings.limits, body.arm
     require_label(arm, "an arm", limits)
 
     def change(definition: dict[str, Any]) -> dict[str, Any]:
@@ -160,17 +133,15 @@ async def add_arm(
             definition = with_arm(definition, arm, body.features, limits)
         return {**definition, "arms": arms, "retired": [name for name in definition["retired"] if name != arm]}
 
-    await run_in_threadpool(engine.change_arms, live, change)
-    return await _answer(engine, live.name)
+    await run_in_threadpool(runtime.change_arms, live, change)
+    return await _answer(runtime, live.name)
 
 
 @router.delete(
-    "/fleets/{fleet}/arms/{arm:path}",
-    dependencies=scope("admin"),
-    summary="Retire an arm: it is chosen no more, its rewards still count",
-    responses={200: with_example(api.Fleet), **failures(*READING, 404)},
-)
-async def retire_arm(engine: Ready, live: Live, arm: ArmName) -> Response:
+    "/fleets/{fleet}/arms/{arm:path}", summary="Retire an arm: it is chosen no more, its rewards still count",
+    **route("admin", api.Fleet, 404),
+)  # fmt: skip
+async def retire_arm(runtime: Ready, live: Live, arm: ArmName) -> Response:
     """Retire an arm."""
 
     def change(definition: dict[str, Any]) -> dict[str, Any]:
@@ -182,31 +153,29 @@ async def retire_arm(engine: Ready, live: Live, arm: ArmName) -> Response:
             raise ApiError("invalid", f"arm {arm!r} is the last one; add another before it is retired", "arm")
         return {**definition, "retired": [*definition["retired"], arm]} if arm in active else definition
 
-    await run_in_threadpool(engine.change_arms, live, change)
-    return await _answer(engine, live.name)
+    await run_in_threadpool(runtime.change_arms, live, change)
+    return await _answer(runtime, live.name)
 
 
 @router.post(
-    "/fleets/{fleet}/repair",
-    dependencies=scope("admin"),
-    summary="Build a fleet again from its log",
+    "/fleets/{fleet}/repair", summary="Build a fleet again from its log",
     description="For one that is set aside; one that serves goes on meanwhile, and is replaced by what its log says.",
-    responses={200: with_example(api.Fleet), **failures(*READING, 404)},
-)
-async def repair_fleet(engine: Ready, fleet: Stored) -> Response:
+    **route("admin", api.Fleet, 404),
+)  # fmt: skip
+async def repair_fleet(runtime: Ready, fleet: Stored) -> Response:
     """Build a fleet again."""
-    await run_in_threadpool(engine.repair, fleet)
-    return await _answer(engine, fleet)
+    await run_in_threadpool(runtime.repair, fleet)
+    return await _answer(runtime, fleet)
 
 
-async def _answer(engine: Engine, name: str, status: int = 200) -> Response:
-    row = await run_in_threadpool(engine.storage.fleet, name)
+async def _answer(runtime: Runtime, name: str, status: int = 200) -> Response:
+    row = await run_in_threadpool(runtime.storage.fleet, name)
     if row is None:
         raise unknown_fleet(name)
-    return answer(await _described(engine, row), status)
+    return answer(await _described(runtime, row), status)
 
 
-async def _described(engine: Engine, row: FleetRow) -> dict[str, Any]:
+async def _described(runtime: Runtime, row: FleetRow) -> dict[str, Any]:
     with suppress_set_aside():
-        await live_of(engine, row.name)
-    return fleet_answer(row, engine.roster.find(row.name), *engine.roster.state_of(row.name))
+        await live_of(runtime, row.name)
+    return fleet_answer(row, runtime.roster.find(row.name), *runtime.roster.state_of(row.name))

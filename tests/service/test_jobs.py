@@ -13,10 +13,8 @@ import polars as pl
 import pytest
 
 from posse.errors import InvalidValue
-from posse.service import worker_process
-from posse.service.http.routes.common import MOST_STREAMS
-from posse.service.log_process import LOG_PROCESS
-from posse.service.worker_process import WorkerProcess, run_in_process, stream_from_process
+from posse.service import jobs
+from posse.service.jobs import MOST_STREAMS, Job, run_job, stream_job
 
 pytestmark = pytest.mark.slow
 
@@ -38,13 +36,13 @@ def busy(service):
 @pytest.fixture
 def started(monkeypatch):
     """The processes that were started."""
-    found, real = [], WorkerProcess.__init__
+    found, real = [], Job.__init__
 
-    def noting(self, module, work):
-        real(self, module, work)
+    def noting(self, work):
+        real(self, work)
         found.append((work["job"], self._process))
 
-    monkeypatch.setattr(WorkerProcess, "__init__", noting)
+    monkeypatch.setattr(Job, "__init__", noting)
     return found
 
 
@@ -53,7 +51,7 @@ def test_a_long_log_is_exported_and_valued_as_a_short_one_is(busy, started, monk
     here = [busy.get(path) for path in asked[:3]]
     assert started == []
     monkeypatch.setattr("posse.service.export.LONG", 29)
-    monkeypatch.setattr("posse.service.value._answers", {})
+    monkeypatch.setattr("posse.service.insights._answers", {})
     there = [busy.get(path) for path in asked]
     assert [job for job, _ in started] == ["jsonl", "parquet", "value"], "29 rows are few"
     assert [answer.status_code for answer in here + there] == [200] * 7
@@ -67,27 +65,27 @@ def test_a_long_log_is_exported_and_valued_as_a_short_one_is(busy, started, monk
 
 def test_a_stream_whose_process_is_killed_does_not_look_whole(busy, monkeypatch):
     """Whoever reads it must not take what came so far for all of it."""
-    work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
-    real = WorkerProcess.__init__
+    work = {"job": "jsonl", "database": busy.runtime.settings.database, "fleet": "stores", "rewards": "number"}
+    real = Job.__init__
 
-    def killed(self, module, work):
-        real(self, module, work)
+    def killed(self, work):
+        real(self, work)
         self._process.send_signal(signal.SIGKILL)
 
-    monkeypatch.setattr(WorkerProcess, "__init__", killed)
+    monkeypatch.setattr(Job, "__init__", killed)
 
     async def read():
-        return [block async for block in stream_from_process(LOG_PROCESS, work)]
+        return [block async for block in stream_job(work)]
 
     with pytest.raises(RuntimeError, match="ended with -9"):
         asyncio.run(read())
 
 
 def test_a_reader_that_stops_ends_the_process(busy, started):
-    work = {"job": "jsonl", "database": busy.engine.settings.database, "fleet": "stores", "rewards": "number"}
+    work = {"job": "jsonl", "database": busy.runtime.settings.database, "fleet": "stores", "rewards": "number"}
 
     async def read():
-        stream = stream_from_process(LOG_PROCESS, work)
+        stream = stream_job(work)
         assert (await anext(stream)).startswith(b"{")
         await stream.aclose()
 
@@ -99,20 +97,20 @@ def test_a_reader_that_stops_ends_the_process(busy, started):
 def test_what_the_process_refuses_is_refused_in_its_words(tmp_path):
     work = {"job": "jsonl", "database": str(tmp_path / "none.db"), "fleet": "stores", "rewards": "number"}
     with pytest.raises(InvalidValue, match=r"none\.db does not exist"):
-        run_in_process(LOG_PROCESS, work)
+        run_job(work)
     with pytest.raises(RuntimeError, match="KeyError"):
-        run_in_process(LOG_PROCESS, {})
+        run_job({})
 
 
 def test_what_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr(worker_process, "LONGEST", 0.0)
+    monkeypatch.setattr(jobs, "LONGEST", 0.0)
     with pytest.raises(InvalidValue, match="given up"):
-        run_in_process(LOG_PROCESS, {})
+        run_job({})
 
 
 def test_too_many_exports_at_once_are_refused(busy, monkeypatch):
     monkeypatch.setattr("posse.service.export.LONG", 0)
-    alone = busy.app.state.alone
+    alone = busy.app.state.jobs
     monkeypatch.setattr(alone, "streams", MOST_STREAMS)
     answer = busy.get(LOG)
     assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limited")
@@ -124,8 +122,8 @@ def test_too_many_exports_at_once_are_refused(busy, monkeypatch):
 def test_the_process_ends_with_its_parent():
     work = '{"job": "jsonl", "database": "x", "fleet": "x", "rewards": "number", "temporary_folder": null}'
     script = (
-        "import sys, time\nfrom posse.service.worker_process import do\n"
-        "def job(work):\n    print('begun', flush=True)\n    time.sleep(60)\ndo(job)\n"
+        "import sys, time\nfrom posse.service.jobs import do\n"
+        "def job(work):\n    print('begun', flush=True)\n    time.sleep(60)\ndo({'jsonl': job})\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     process.stdin.write(work + "\n")
@@ -141,9 +139,9 @@ def never_ready(monkeypatch):
     """Let every log be long, and let the process that exports it read for ever; return when one was given up."""
     ended = []
 
-    class Endless(WorkerProcess):
-        def __init__(self, module, work):
-            super().__init__("posse.service.log_process", work | {"fleet": "stores"})
+    class Endless(Job):
+        def __init__(self, work):
+            super().__init__(work | {"fleet": "stores"})
             os.kill(self._process.pid, signal.SIGSTOP)
 
         def close(self):
@@ -151,7 +149,7 @@ def never_ready(monkeypatch):
             ended.append(time.monotonic())
 
     monkeypatch.setattr("posse.service.export.LONG", 0)
-    monkeypatch.setattr(worker_process, "WorkerProcess", Endless)
+    monkeypatch.setattr(jobs, "Job", Endless)
     return ended
 
 
@@ -164,7 +162,7 @@ def test_an_export_keeps_no_stop_waiting(start, monkeypatch):
     asking.start()
     time.sleep(1.0)
     assert not ended
-    service.engine.stop()
+    service.runtime.stop()
     asking.join(15)
     assert ended
     assert "given up" in answers[0].text
