@@ -1,9 +1,9 @@
 """A refresh that runs beside the fleet: held at chosen points, while the fleet goes on."""
 
+import faulthandler
 import logging
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -516,9 +516,11 @@ def test_a_forked_process_goes_on_by_itself(fleet_of, table, hold):
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks with threads
         child = os.fork()
     if child == 0:
-        signal.alarm(60)  # rather than wait for ever
+        faulthandler.dump_traceback_later(60, exit=True, file=writer)  # rather than wait for ever
         try:
             alone = not fleet.refreshing
+            # Not the parent's event: its thread may hold the lock of it at the fork, and is not there to let go.
+            gate.go = threading.Event()
             gate.go.set()
             for i in range(10):  # no tables: Polars does not survive a fork
                 fleet.reward(fleet.decide(f"new-{i}", X).id, 0.1 * i)
@@ -533,7 +535,7 @@ def test_a_forked_process_goes_on_by_itself(fleet_of, table, hold):
             os._exit(0)
     os.close(writer)
     os.waitpid(child, 0)
-    assert os.read(reader, 500) == b"fine"
+    assert os.read(reader, 5000) == b"fine"
     os.close(reader)
     finish(fleet, gate)
     require_rebuilt(fleet)
