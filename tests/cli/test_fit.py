@@ -14,6 +14,8 @@ from posse.fleet.rates import expected_rates
 from posse.logs import write_log
 
 ROWS = 400
+NAMED = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+SOLD = (*NAMED, "--missing-reward", "skip")
 
 
 @pytest.fixture
@@ -49,22 +51,7 @@ def fleet(run, tmp_path):
     table = tmp_path / "sales.parquet"
     sales().write_parquet(table)
     out = tmp_path / "fleet.posse"
-    result = run(
-        "fit",
-        table,
-        "--task-column",
-        "store",
-        "--arm-column",
-        "offer",
-        "--reward-column",
-        "sold",
-        "--missing-reward",
-        "skip",
-        "--out",
-        out,
-        "--seed",
-        3,
-    )
+    result = run("fit", table, *SOLD, "--out", out, "--seed", 3)
     assert result.exit_code == 0, result.output
     return out
 
@@ -83,10 +70,9 @@ def test_fit_learns_what_learn_many_does(fleet):
 
 
 def test_fit_lets_old_rows_fade(run, tmp_path):
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     table, out = tmp_path / "sales.parquet", tmp_path / "fleet.posse"
     sales().with_columns(day=pl.int_range(ROWS) * 86400.0).write_parquet(table)
-    result = run("fit", table, *columns, "--out", out, "--drift", 50, "--time-column", "day")
+    result = run("fit", table, *SOLD, "--out", out, "--drift", 50, "--time-column", "day")
     assert result.exit_code == 0, result.output
     assert "half-life 50 days" in result.output
     fleet = Posse.load(out)
@@ -97,9 +83,9 @@ def test_fit_lets_old_rows_fade(run, tmp_path):
     assert fleet.n_rewards == same.n_rewards < 200
     assert "half-life 50 days" in run("inspect", out).output
     with pytest.raises(InvalidValue, match="days or `learn`"):
-        run("fit", table, *columns, "--out", out, "--drift", "soon")
+        run("fit", table, *SOLD, "--out", out, "--drift", "soon")
     with pytest.raises(InvalidValue, match="'when'"):
-        run("fit", table, *columns, "--out", out, "--drift", 3, "--time-column", "when")
+        run("fit", table, *SOLD, "--out", out, "--drift", 3, "--time-column", "when")
 
 
 def test_fit_takes_the_times_of_a_log(run, tmp_path):
@@ -120,18 +106,7 @@ def test_fit_takes_the_times_of_a_log(run, tmp_path):
 def test_fit_says_what_it_learned_and_left_out(run, tmp_path):
     table = tmp_path / "sales.csv"
     sales().write_csv(table)
-    options = [
-        "--task-column",
-        "store",
-        "--arm-column",
-        "offer",
-        "--reward-column",
-        "sold",
-        "--missing-reward",
-        "skip",
-        "--out",
-        tmp_path / "f.posse",
-    ]
+    options = [*SOLD, "--out", tmp_path / "f.posse"]
 
     said = run("fit", table, *options, "--feature", "age").stdout
     as_json = json.loads(run("fit", table, *options, "--json").stdout)
@@ -146,18 +121,7 @@ def test_fit_takes_declared_features_from_a_file(run, tmp_path, fleet):
     spec = tmp_path / "features.json"
     spec.write_text(json.dumps(Posse.load(fleet).features.to_json()))
     table = tmp_path / "sales.parquet"
-    options = [
-        "--task-column",
-        "store",
-        "--arm-column",
-        "offer",
-        "--reward-column",
-        "sold",
-        "--missing-reward",
-        "skip",
-        "--out",
-        tmp_path / "g.posse",
-    ]
+    options = [*SOLD, "--out", tmp_path / "g.posse"]
 
     run("fit", table, *options, "--features", spec)
 
@@ -284,20 +248,7 @@ def test_bad_input_is_one_clear_error(run, fleet, arguments, words):
 def test_tasks_named_by_numbers_are_typed_as_numbers(run, tmp_path):
     sales("number").write_parquet(tmp_path / "sales.parquet")
     out = tmp_path / "fleet.posse"
-    run(
-        "fit",
-        tmp_path / "sales.parquet",
-        "--task-column",
-        "store",
-        "--arm-column",
-        "offer",
-        "--reward-column",
-        "sold",
-        "--missing-reward",
-        "skip",
-        "--out",
-        out,
-    )
+    run("fit", tmp_path / "sales.parquet", *SOLD, "--out", out)
 
     assert "task 3" in run("inspect", out, "--task", "3").stdout
     with pytest.raises(UnknownTask, match="whole numbers"):
@@ -313,12 +264,7 @@ def test_rows_without_a_reward_count_as_the_absent_one(run, tmp_path):
     table, out = tmp_path / "sales.parquet", tmp_path / "fleet.posse"
     sales().write_parquet(table)
     arguments = (
-        "--task-column",
-        "store",
-        "--arm-column",
-        "offer",
-        "--reward-column",
-        "sold",
+        *NAMED,
         "--out",
         out,
         "--absent-reward",
@@ -377,9 +323,8 @@ def test_what_pending_decisions_count_as_is_shown(run, tmp_path):
 def test_fit_leaves_out_the_index_that_pandas_wrote_and_standardises_on_request(run, tmp_path):
     table, out = tmp_path / "sales.csv", tmp_path / "fleet.posse"
     sales().to_pandas().to_csv(table)  # with its index, under an empty name
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
 
-    result = run("fit", table, *columns, "--out", out, "--standardise")
+    result = run("fit", table, *SOLD, "--out", out, "--standardise")
 
     assert "left out: an index that pandas wrote" in result.stderr
     features = Posse.load(out).features
@@ -388,13 +333,13 @@ def test_fit_leaves_out_the_index_that_pandas_wrote_and_standardises_on_request(
     assert features.features[0].center == pytest.approx(age.mean())
     assert features.features[0].spread == pytest.approx(age.std(ddof=0))
     with pytest.raises(InvalidValue, match="--features, --feature or --standardise"):
-        run("fit", table, *columns, "--out", out, "--standardise", "--features", tmp_path / "spec.json")
+        run("fit", table, *SOLD, "--out", out, "--standardise", "--features", tmp_path / "spec.json")
 
 
 def test_clicks_are_learned_and_shown_as_such(run, tmp_path):
     table, out = tmp_path / "clicks.parquet", tmp_path / "clicks.posse"
     sales().with_columns(sold=(pl.col("sold") > 0).cast(pl.Int64)).write_parquet(table)
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold")
+    columns = NAMED
 
     assert run("fit", table, "--out", out, *columns, "--absent-reward", "0").exit_code == 0
     fleet = Posse.load(out)
@@ -468,19 +413,18 @@ def test_a_folder_of_many_rows_is_fitted_like_one_table(run, tmp_path, monkeypat
 
 def test_fit_knows_what_belongs_to_a_task(run, tmp_path):
     out, table = tmp_path / "fleet.posse", tmp_path / "sales.parquet"
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     region = pl.col("store").replace_strict({f"store-{i}": ["north", "south"][i % 2] for i in range(6)})
     sales().with_columns(region=region, size=pl.col("store").str.tail(1).cast(pl.Int64)).write_parquet(table)
-    done = run("fit", table, *columns, "--task-feature", "region", "--task-feature", "size", "--out", out)
+    done = run("fit", table, *SOLD, "--task-feature", "region", "--task-feature", "size", "--out", out)
     assert done.exit_code == 0, done.output
     fleet = Posse.load(out)
     assert fleet.features.names == ("age", "weather")
     assert fleet.effects()["task"].keys() == {"region", "size"}
     assert about_task(fleet, "store-3") == {"region": "south", "size": 3}
     with pytest.raises(InvalidValue, match="got 'country'"):
-        run("fit", table, *columns, "--task-feature", "country", "--out", out)
+        run("fit", table, *SOLD, "--task-feature", "country", "--out", out)
     with pytest.raises(InvalidValue, match=r"expected one table .*--task-feature"):
-        run("fit", f"{tmp_path}/*.parquet", *columns, "--task-feature", "region", "--out", out)
+        run("fit", f"{tmp_path}/*.parquet", *SOLD, "--task-feature", "region", "--out", out)
 
 
 def test_fit_knows_what_belongs_to_a_task_of_clicks(run, tmp_path):
@@ -526,14 +470,13 @@ def test_fit_takes_the_last_that_a_log_says_about_a_task(run, tmp_path):
 
 
 def test_times_are_used_or_refused(run, tmp_path):
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     (tmp_path / "many").mkdir()
     for part in "ab":
         sales().with_columns(time=pl.lit(1e9), reward_time=pl.lit(1e9)).write_parquet(
             tmp_path / "many" / f"{part}.parquet"
         )
     with pytest.raises(InvalidValue, match="expected one table or log with --drift"):
-        run("fit", tmp_path / "many", *columns, "--drift", "learn", "--out", tmp_path / "fleet.posse")
+        run("fit", tmp_path / "many", *SOLD, "--drift", "learn", "--out", tmp_path / "fleet.posse")
     rows = [{"task": "t", "arm": "a", "reward": 1.0, "context": {"x": 1}, **time} for time in ({"time": 1e9}, {})]
     (tmp_path / "log.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(InvalidValue, match="expected the time of every row with drift, got 1 of 2"):
@@ -544,7 +487,6 @@ def test_a_fit_that_is_stopped_says_how_to_go_on(run, tmp_path, monkeypatch):
     (tmp_path / "rows").mkdir()
     for name in ("1", "2"):
         sales().write_parquet(tmp_path / "rows" / f"{name}.parquet")
-    columns = ("--task-column", "store", "--arm-column", "offer", "--reward-column", "sold", "--missing-reward", "skip")
     learn, calls = Posse.learn_many, []
 
     def stopped(self, table, **settings):
@@ -556,9 +498,9 @@ def test_a_fit_that_is_stopped_says_how_to_go_on(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Posse, "learn_many", stopped)
     out = tmp_path / "fleet.posse"
-    result = run("fit", tmp_path / "rows", "--out", out, *columns)
+    result = run("fit", tmp_path / "rows", "--out", out, *SOLD)
     assert result.exit_code == 130
     assert f"posse: stopped; the first {2 * ROWS} rows are in {out}.checkpoint" in result.stderr
-    result = run("fit", tmp_path / "rows", "--out", out, *columns)
+    result = run("fit", tmp_path / "rows", "--out", out, *SOLD)
     assert result.exit_code == 0
     assert Posse.load(out).n_rewards == 2 * ROWS - 2

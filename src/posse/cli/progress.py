@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0  # seconds for which nobody wonders whether anything happens
 AGAIN = 2.5  # seconds between two lines after that
-LATER, SELDOM = 60.0, 10.0  # seconds after which lines come seldom, and between two of them then
+LATER, SELDOM = 300.0, 10.0  # seconds after which lines come seldom, and between two of them then
 
 _quiet = False
 
