@@ -380,3 +380,17 @@ def test_other_rewards_of_the_same_rows_are_learned_anew(make):
     before = predicted_rewards(data, folds)
 
     assert_allclose(predicted_rewards(replace(data, rewards=2 * data.rewards), folds), 2 * before, rtol=0.05, atol=0.05)
+
+
+def test_a_refusal_has_its_reason_and_no_table(make):
+    text = str(evaluate(make().log, Uniform(), limits=Limits(min_effective_rows=1e6)))
+
+    assert "REFUSED" in text
+    assert "IPS" not in text
+
+
+def test_many_groups_are_not_all_shown(make):
+    found = evaluate(make(n_tasks=25).log, Uniform(), groups=["task"], estimators=("ips",))
+
+    assert "  store-0: " in str(found)
+    assert str(found).endswith("  and 5 more, in the table by_group")

@@ -1,3 +1,6 @@
+import json
+import subprocess
+import sys
 from itertools import combinations
 
 from posse.plotting.style import METHODS, style_of, styles_of
@@ -79,3 +82,10 @@ def test_changing_a_style_does_not_change_the_method():
     style_of("ebmUCB")["color"] = "red"
 
     assert style_of("ebmUCB")["color"] == "#0072B2"
+
+
+def test_importing_the_package_does_not_import_matplotlib():
+    program = "import json, sys, posse.plotting; print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
+
+    assert "matplotlib" not in loaded
