@@ -7,8 +7,7 @@ import pytest
 
 from posse.fleet.replica import Replica
 from posse.fleet.residuals import Residuals
-from posse.service.definition import new_definition, new_replica
-from posse.service.known import task_line
+from posse.service.definition import new_definition, new_replica, task_line
 from posse.service.live_fleet import LiveFleet
 from posse.service.settings import Limits
 from posse.service.verify import Verification

@@ -9,11 +9,10 @@ from typer.testing import CliRunner
 
 from posse.cli.main import app
 from posse.errors import PosseError
-from posse.service import checking
-from posse.service.checking import Checker
+from posse.service import verify as checking
 from posse.service.live_fleet import LiveFleet, read_snapshot
 from posse.service.roster import Roster
-from posse.service.verify import Verification
+from posse.service.verify import Checker, Verification
 from posse.storage import NewDecision, NewReward
 
 from .test_service import KINDS, Logged, put_wrong_snapshot

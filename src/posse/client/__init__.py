@@ -23,8 +23,8 @@ from posse.api import (
     TaskRow,
     Value,
 )
+from posse.client.answers import ServiceError, ServiceUnavailable
 from posse.client.clients import AsyncClient, Client
-from posse.client.errors import ServiceError, ServiceUnavailable
 from posse.client.values import Decision, Health, RewardCounts
 
 __all__ = [

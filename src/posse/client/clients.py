@@ -15,7 +15,7 @@ import httpx
 
 from posse.client import calls
 from posse.client.answers import Answer, Lost
-from posse.client.conversation import Conversation, Fallback, Send, Steps
+from posse.client.conversation import Fallback, Send, Steps
 from posse.client.network import (
     FAILURES,
     LIMITS,
@@ -86,10 +86,6 @@ class Pages(Generic[P, T]):
 class Endpoints:
     """What both clients can ask."""
 
-    base_url: str
-    _talk: Conversation
-    _timeout: httpx.Timeout
-
     create_fleet = Endpoint(calls.create_fleet)
     fleet = Endpoint(calls.fleet)
     fleets = Endpoint(calls.fleets)
@@ -124,6 +120,29 @@ class Endpoints:
     insights = Endpoint(calls.insights)
     log = Endpoint(calls.log)
     health = Endpoint(calls.health)
+
+    _make_http: Callable[..., Any]
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        key: str | None = None,
+        timeout: float | httpx.Timeout = 2.0,
+        retries: int = 3,
+        backoff: float = 0.1,
+        deadline: float | None = 10.0,
+        fallback: Fallback | None = None,
+        pause: float = 1.0,
+        transport: httpx.BaseTransport | httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.base_url, self._timeout = checked_url(base_url), timeout_of(timeout)
+        self._talk = conversation_of(
+            self.base_url, retries=retries, backoff=backoff, deadline=deadline, fallback=fallback, pause=pause
+        )
+        self._http = self._make_http(
+            base_url=self.base_url, headers=headers_of(key), limits=LIMITS, transport=transport, timeout=self._timeout
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_url!r})"
@@ -169,26 +188,7 @@ class Client(Endpoints):
     True
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        key: str | None = None,
-        timeout: float | httpx.Timeout = 2.0,
-        retries: int = 3,
-        backoff: float = 0.1,
-        deadline: float | None = 10.0,
-        fallback: Fallback | None = None,
-        pause: float = 1.0,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self.base_url, self._timeout = checked_url(base_url), timeout_of(timeout)
-        self._talk = conversation_of(
-            self.base_url, retries=retries, backoff=backoff, deadline=deadline, fallback=fallback, pause=pause
-        )
-        self._http = httpx.Client(
-            base_url=self.base_url, headers=headers_of(key), limits=LIMITS, transport=transport, timeout=self._timeout
-        )
+    _make_http = httpx.Client
 
     def __enter__(self) -> Self:
         return self
@@ -260,26 +260,7 @@ class AsyncClient(Endpoints):
     True
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        key: str | None = None,
-        timeout: float | httpx.Timeout = 2.0,
-        retries: int = 3,
-        backoff: float = 0.1,
-        deadline: float | None = 10.0,
-        fallback: Fallback | None = None,
-        pause: float = 1.0,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self.base_url, self._timeout = checked_url(base_url), timeout_of(timeout)
-        self._talk = conversation_of(
-            self.base_url, retries=retries, backoff=backoff, deadline=deadline, fallback=fallback, pause=pause
-        )
-        self._http = httpx.AsyncClient(
-            base_url=self.base_url, headers=headers_of(key), limits=LIMITS, transport=transport, timeout=self._timeout
-        )
+    _make_http = httpx.AsyncClient
 
     async def __aenter__(self) -> Self:
         return self

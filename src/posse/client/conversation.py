@@ -12,10 +12,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from posse.client.answers import SET_ASIDE, Answer, Failure, Lost, Success, judge
+from posse.client.answers import SET_ASIDE, Answer, Failure, Lost, ServiceError, ServiceUnavailable, Success, judge
 from posse.client.calls import Call, Context
 from posse.client.circuit import Circuit, Way
-from posse.client.errors import ServiceError, ServiceUnavailable
 from posse.client.values import Decision
 from posse.errors import InvalidValue
 

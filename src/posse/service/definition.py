@@ -1,20 +1,21 @@
-"""What makes a fleet, as plain JSON values: checked when it comes, stored, and turned into a fleet again."""
+"""What makes a fleet or a catalogue, as plain JSON values: checked when it comes, stored, and turned into one again."""
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from typing import Any
 
 from posse.errors import InvalidValue
-from posse.features import FeatureSpec
+from posse.features import FeatureSpec, declare
 from posse.fleet.behaviour import LEARNING, POLICIES
+from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.knowing import know_arms
 from posse.fleet.replica import Replica
-from posse.service.catalogues import CATALOGUE, catalogue_definition, new_catalogue
-from posse.service.declaring import declared_features
+from posse.service.contexts import Contexts
 from posse.service.http.errors import ApiError
-from posse.service.known import known_arms, known_definition, known_settings
 from posse.service.settings import Limits
+from posse.storage.rows import DIGEST
 
 SETTINGS = (
     "policy", "prior", "exploration", "floor", "evaluation_budget", "refresh_growth", "robust", "time_to_live",
@@ -24,11 +25,23 @@ SETTINGS = (
 
 OF_REWARDS = {"reward_events": "once", "reward_window": None}
 """What the log makes of several rewards of one decision, and defaults; the fleet is told the outcome."""
-OPTIONAL = ("drift",)  # see posse.service.known for others
+OPTIONAL = ("drift",)  # see posse.service.definition for others
 """The same, where it is given: definitions from before do not have it."""
 
 UNSEEN = ("Cc", "Cs", "Zl", "Zp")
 """Categories of characters that names must not have: controls, halves of pairs, and ends of lines."""
+CATALOGUE = "catalogue"
+OF_CATALOGUES = ("exploration", "floor", "evaluation_budget", "refresh_growth", "time_to_live")
+"""What is passed on to the fleet inside."""
+FIXED = {
+    "policy": "ebm-rand-ucb", "prior": None, "robust": False, "absent_reward": None, "count_pending": True,
+    "rewards": "number", "reward_events": "once", "reward_window": None, "drift": None, "task_features": None,
+    "arms": None, "intercept": True,
+}  # fmt: skip
+"""What a catalogue has no choice in."""
+SPECS = ("task_features", "arm_features")
+ABOUT = "known_arms"
+"""The part of a stored definition that says what is known about arms, by name."""
 
 
 def new_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
@@ -196,3 +209,172 @@ def require_label(name: str, what: str, limits: Limits) -> None:
         raise InvalidValue(
             f"expected the name of {what} to have no control characters, got U+{ord(odd):04X}; take it out"
         )
+
+
+def declared_features(given: list[Any]) -> list[Any]:
+    """Return what a FeatureSpec is made of: names, and objects with a kind; or raise what is wrong with one."""
+    declared: list[Any] = []
+    for entry in given:
+        if isinstance(entry, str):
+            declared.append(entry)
+            continue
+        kind = entry.get("kind")
+        if not isinstance(kind, str) or kind not in declare.KINDS:
+            raise InvalidValue(f'a feature is a name, or an object whose "kind" is one of {", ".join(declare.KINDS)}')
+        make, keys = declare.KINDS[kind]
+        unknown = entry.keys() - keys - {"kind"}
+        if unknown or "name" not in entry:
+            raise InvalidValue(
+                f"expected a {kind} feature to have {', '.join(sorted(keys))}, and a name at least, got "
+                f"{', '.join(sorted(entry))}"
+            )
+        if not isinstance(entry.get("categories", []), list):
+            raise InvalidValue(f"categories of feature {entry['name']!r} must be a list")
+        try:
+            declared.append(make(**{key: value for key, value in entry.items() if key != "kind"}))
+        except TypeError as error:
+            raise InvalidValue(f"feature {entry['name']!r}: {error}") from None
+    return declared
+
+
+def catalogue_definition(given: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """Return the full definition of a catalogue that was asked for; what none can be made of is refused."""
+    for name, value in FIXED.items():
+        if given.get(name, value) != value:
+            raise InvalidValue(f"expected a catalogue without {name}, got {given[name]!r}; leave it out")
+    if given.get("arm_features") is None:
+        raise InvalidValue("expected arm_features, by which a catalogue knows its arms, got none; declare them")
+    features, arm_features = (FeatureSpec(declared_features(given[name])) for name in ("features", "arm_features"))
+    retention = given["retention"]
+    if retention is not None and (given["time_to_live"] is None or retention < given["time_to_live"]):
+        raise InvalidValue(
+            "retention must be at least time_to_live, or decisions would go before their rewards can come"
+        )
+    definition = {
+        **{name: value for name, value in FIXED.items() if name not in ("drift", "task_features", "intercept")},
+        "kind": CATALOGUE,
+        "arms": ["reward"],  # the one arm of the fleet inside
+        "retired": [],
+        "first_arms": 1,
+        "features": features.to_json(),
+        "arm_features": arm_features.to_json(),
+        "interactions": given["interactions"],
+        "max_arms": given["max_arms"],
+        "retention": retention,
+        **{name: given[name] for name in OF_CATALOGUES},
+    }
+    fleet = new_catalogue(definition)
+    if fleet.features.n_features > limits.features or fleet.features.n_features**2 > limits.cells:
+        raise InvalidValue(
+            f"expected at most {limits.features} joint columns of contexts and arms (limits.features), whose square is "
+            f"at most {limits.cells:,} (limits.cells), got {fleet.features.n_features}; declare fewer, or leave out "
+            "interactions"
+        )
+    # What was left open is decided now, so that it stays the same when defaults change.
+    definition["prior"] = fleet._behaviour.prior
+    definition["exploration"] = fleet._behaviour.exploration
+    definition["refresh_growth"] = fleet._behaviour.refresh_growth
+    return definition
+
+
+def new_catalogue(definition: dict[str, Any]) -> CatalogueReplica:
+    """Return the catalogue that a definition describes, before its first reward."""
+    return CatalogueReplica.new(
+        FeatureSpec.from_json(definition["features"]),
+        FeatureSpec.from_json(definition["arm_features"]),
+        interactions=definition["interactions"],
+        max_arms=definition["max_arms"],
+        **{name: definition[name] for name in OF_CATALOGUES},
+    )
+
+
+def known_definition(given: dict[str, Any], features: FeatureSpec, limits: Limits) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of the arms, and what a stored definition says about features of tasks and arms."""
+    specs = {name: _spec(given[name], name, features, limits) for name in SPECS if given.get(name) is not None}
+    stored: dict[str, Any] = {name: spec.to_json() for name, spec in specs.items()}
+    arms = given["arms"]
+    if not isinstance(arms, dict):
+        return list(arms), stored
+    if "arm_features" not in specs:
+        raise InvalidValue(
+            "expected arm_features where arms come with what is known about them, got none; declare them, or send arms "
+            "as a list of names"
+        )
+    about = {
+        arm: arm_values(specs["arm_features"], values, limits) for arm, values in arms.items() if values is not None
+    }
+    return list(arms), stored | {ABOUT: about}
+
+
+def _spec(given: list[Any], what: str, features: FeatureSpec, limits: Limits) -> FeatureSpec:
+    spec = FeatureSpec(declared_features(given))
+    if not spec.ready:
+        raise InvalidValue(
+            f"a numeric feature of {what} with scale standard needs its center and spread here, since there is no "
+            "table to learn them from; pass both"
+        )
+    for name in spec.names:
+        if not 0 < len(name) <= limits.label:
+            raise InvalidValue(
+                f"the name of a feature must have 1 to {limits.label} characters, but it has {len(name)}"
+            )
+    size = spec.n_features * features.n_features
+    if size > limits.features:
+        raise InvalidValue(
+            f"expected {what} whose columns times those of contexts are at most {limits.features} (limits.features), "
+            f"got {spec.n_features} x {features.n_features} = {size}; declare fewer"
+        )
+    return spec
+
+
+def known_settings(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return what a fleet is made with."""
+    return {name: FeatureSpec.from_json(definition[name]) for name in SPECS if name in definition}
+
+
+def task_names(definition: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of task features."""
+    return FeatureSpec.from_json(definition["task_features"]).names if "task_features" in definition else ()
+
+
+def known_arms(definition: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what is known about arms, by name."""
+    about: dict[str, dict[str, Any]] = definition.get(ABOUT, {})
+    return about
+
+
+def arm_values(spec: FeatureSpec, values: Any, limits: Limits) -> dict[str, Any]:
+    """Return what is known about one arm as it is stored, or raise what is wrong with it."""
+    spec.encode(values)
+    return Contexts(spec, limits.number).plain(values)
+
+
+def with_arm(definition: dict[str, Any], arm: str, values: Any, limits: Limits) -> dict[str, Any]:
+    """Return a definition in which something is known about an arm that is new."""
+    if "arm_features" not in definition:
+        raise InvalidValue(
+            "expected a fleet with arm_features, got one without; add the arm without features, or make a fleet with "
+            "arm_features"
+        )
+    if arm in definition["arms"]:
+        raise InvalidValue(
+            f"expected features of a new arm, got those of {arm!r}, which there was before; bring it back without"
+        )
+    about = arm_values(FeatureSpec.from_json(definition["arm_features"]), values, limits)
+    return {**definition, ABOUT: {**known_arms(definition), arm: about}}
+
+
+def shown(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return features of tasks and arms as people declare them."""
+    return {name: definition[name]["features"] for name in SPECS if name in definition}
+
+
+def task_line(task: str, values: dict[str, Any]) -> bytes:
+    """Return what the log keeps when something is known about a task."""
+    return json.dumps({"task": task, "features": values}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def read_line(data: bytes) -> tuple[str, dict[str, Any]]:
+    """Return the task and its features of such a line, as the log gives it."""
+    entry = json.loads(data[DIGEST:])
+    return entry["task"], entry["features"]

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 from posse.errors import InvalidValue, PosseError
 from posse.fleet.expecting import CONFIDENCE
 from posse.service import jobs
-from posse.service.catalogues import CATALOGUE
-from posse.service.definition import active_arms, complete
+from posse.service.definition import CATALOGUE, active_arms, complete
 from posse.service.export import AT_ONCE, is_long, json_lines, read_rows
 from posse.service.jobs import run_job
 from posse.service.live_fleet import LiveFleet
@@ -306,15 +305,8 @@ def evaluate_rows(rows: list[LoggedDecision], target: Any, name: str, rewards: s
     from posse.offline import Logged, evaluate
 
     known = sum(row.reward is not None for row in rows)
-    result: dict[str, Any] = {
-        "rows": len(rows),
-        "rewards": known,
-        "confidence": CONFIDENCE,
-        "policy": None,
-        "baseline": None,
-        "difference": None,
-        "refusal": None,
-    }
+    result: dict[str, Any] = dict.fromkeys(("policy", "baseline", "difference", "refusal"))
+    result |= {"rows": len(rows), "rewards": known, "confidence": CONFIDENCE}
     if known < FEWEST:
         result["refusal"] = f"{known} rewards are too few to tell; wait for {FEWEST} or more"
         return result

@@ -22,10 +22,8 @@ from anyio import CapacityLimiter
 from posse.errors import PosseError, StorageError
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.replica import Replica
-from posse.service.catalogues import CATALOGUE
 from posse.service.contexts import Contexts
-from posse.service.definition import first_replica, match_arms, new_replica
-from posse.service.known import known_arms, read_line
+from posse.service.definition import CATALOGUE, first_replica, known_arms, match_arms, new_replica, read_line
 from posse.storage import Change, FleetRow, RewardRun, Storage, digest_of
 
 PART = 1 << 18  # bytes of a snapshot that are written at a time: a few milliseconds that requests wait for

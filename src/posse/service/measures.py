@@ -68,46 +68,32 @@ class Measures:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.shared = SHARED in os.environ
         own = CollectorRegistry()
-        self._requests = Counter(
-            "posse_requests", "Requests by route, method and status", ("route", "method", "status"), registry=own
-        )
-        self._seconds = Histogram(
-            "posse_request_seconds", "Seconds to the end of the answer", ("route",), buckets=SECONDS, registry=own
-        )
-        self._errors = Counter("posse_errors", "Requests that failed, by code of the error", ("code",), registry=own)
-        self._writes = Histogram(
-            "posse_write_seconds", "Seconds of a transaction that writes to disk", buckets=SECONDS, registry=own
-        )
-        self._failures = Counter("posse_write_failures", "Transactions that could not be written", registry=own)
-        self._decisions = Counter(
-            "posse_arm_decisions", "Decisions for an arm since the start", ("fleet", "arm"), registry=own
-        )
-        self._memory = Gauge("posse_resident_bytes", "Memory of a process", registry=own, multiprocess_mode="liveall")
-        self._waiting = Gauge(
-            "posse_waiting_writes", "Requests that wait for the disk", registry=own, multiprocess_mode="livesum"
-        )
-        self._ready = Gauge(
-            "posse_ready", "1 if requests are answered (by all workers)", registry=own, multiprocess_mode="livemin"
-        )
-        self._leading = Gauge(
-            "posse_leading", "1 if this process, or one of the workers, learns", registry=own,
-            multiprocess_mode="livemax",
-        )  # fmt: skip
-        self._behind = Gauge(
-            "posse_fleet_changes_behind", "Changes of the log that were not applied yet (by the slowest worker)",
-            ("fleet",), registry=own, multiprocess_mode="livemax",
-        )  # fmt: skip
-        self._of_fleets = {
-            name: Gauge(f"posse_fleet_{name}", words, ("fleet",), registry=own, multiprocess_mode="livemax")
-            for name, words in OF_PROCESSES.items()
-        }
-        self._held = Gauge(
-            "posse_clock_held", "1 if nothing expires or is pruned, since the clock jumped", registry=own,
-            multiprocess_mode="livemax",
-        )  # fmt: skip
-        self._off = Gauge(
-            CLOCK_OFF, "Seconds by which a clock that jumped is ahead", registry=own, multiprocess_mode="liveall"
-        )
+
+        def count(name: str, words: str, *labels: str) -> Counter:
+            return Counter(f"posse_{name}", words, labels, registry=own)
+
+        def time_of(name: str, words: str, *labels: str) -> Histogram:
+            return Histogram(f"posse_{name}", words, labels, buckets=SECONDS, registry=own)
+
+        def gauge(name: str, words: str, mode: str, *labels: str) -> Gauge:
+            living: Any = f"live{mode}"
+            return Gauge(f"posse_{name}", words, labels, registry=own, multiprocess_mode=living)
+
+        self._requests = count("requests", "Requests by route, method and status", "route", "method", "status")
+        self._seconds = time_of("request_seconds", "Seconds to the end of the answer", "route")
+        self._errors = count("errors", "Requests that failed, by code of the error", "code")
+        self._writes = time_of("write_seconds", "Seconds of a transaction that writes to disk")
+        self._failures = count("write_failures", "Transactions that could not be written")
+        self._decisions = count("arm_decisions", "Decisions for an arm since the start", "fleet", "arm")
+        self._memory = gauge("resident_bytes", "Memory of a process", "all")
+        self._waiting = gauge("waiting_writes", "Requests that wait for the disk", "sum")
+        self._ready = gauge("ready", "1 if requests are answered (by all workers)", "min")
+        self._leading = gauge("leading", "1 if this process, or one of the workers, learns", "max")
+        behind = "Changes of the log that were not applied yet (by the slowest worker)"
+        self._behind = gauge("fleet_changes_behind", behind, "max", "fleet")
+        self._of_fleets = {name: gauge(f"fleet_{name}", words, "max", "fleet") for name, words in OF_PROCESSES.items()}
+        self._held = gauge("clock_held", "1 if nothing expires or is pruned, since the clock jumped", "max")
+        self._off = gauge(CLOCK_OFF.removeprefix("posse_"), "Seconds by which a clock that jumped is ahead", "all")
         self._noted: dict[tuple[str, str], float] = {}
         self._noting = threading.Lock()
         self.before_telling: Callable[[], None] | None = None

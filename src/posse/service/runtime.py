@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from posse.errors import InvalidValue, PosseError, StorageMismatch, StorageUnavailable
-from posse.service.checking import Checker
 from posse.service.clock import SteadyClock
 from posse.service.http.errors import ApiError
 from posse.service.keys import KeyRing
@@ -19,6 +18,7 @@ from posse.service.measures import Measures
 from posse.service.roster import BUSY_SECONDS, Roster, set_aside, unknown_fleet
 from posse.service.settings import Settings
 from posse.service.upkeep import Upkeep
+from posse.service.verify import Checker
 from posse.service.warming import Warming
 from posse.service.writer import Writer
 from posse.storage import Change, Progress, Storage, Written, digest_of, open_storage

@@ -10,9 +10,8 @@ from starlette.responses import Response
 
 from posse.fleet.decision import Decision
 from posse.logs.writer import moment
-from posse.service.definition import active_arms
+from posse.service.definition import active_arms, shown
 from posse.service.export import context_of
-from posse.service.known import shown
 from posse.service.live_fleet import LiveFleet
 from posse.storage import EXPIRED, PENDING, REWARDED, FleetRow, LoggedDecision, RewardEvent, TaskRow
 
@@ -38,7 +37,7 @@ def fleet_answer(row: FleetRow, live: LiveFleet | None, state: str, reason: str 
     } | shown(stored)
     features = stored["features"]
     return {
-        "name": row.name,
+        **{name: getattr(row, name) for name in ("name", "tasks", "decisions", "rewards", "pending")},
         "state": state,
         "reason": reason,
         "created": moment(row.created),
@@ -46,10 +45,6 @@ def fleet_answer(row: FleetRow, live: LiveFleet | None, state: str, reason: str 
         "arms": active_arms(stored),
         "retired_arms": stored["retired"],
         "columns": [] if live is None else list(live.replica.features.columns),
-        "tasks": row.tasks,
-        "decisions": row.decisions,
-        "rewards": row.rewards,
-        "pending": row.pending,
         "pending_reward": stored["absent_reward"] if stored["count_pending"] else None,
     }
 
@@ -99,14 +94,7 @@ def decision_again(row: LoggedDecision) -> dict[str, Any]:
     body = json.loads(row.body)
     # Of a decision that was made elsewhere some are not known.
     named = {name: dict(zip(body["eligible"], body[name], strict=False)) for name in ("probabilities", "mean", "sd")}
-    return {
-        "id": row.id,
-        "fleet": row.fleet,
-        "task": row.task,
-        "arm": row.arm,
-        "propensity": row.propensity,
-        **named,
-    }
+    return {name: getattr(row, name) for name in ("id", "fleet", "task", "arm", "propensity")} | named
 
 
 def log_row(row: LoggedDecision) -> dict[str, Any]:
@@ -131,16 +119,10 @@ def log_row(row: LoggedDecision) -> dict[str, Any]:
 def trace(row: LoggedDecision, events: list[RewardEvent]) -> list[dict[str, Any]]:
     """Return how a decision came to its reward."""
     found: list[dict[str, Any]] = [
-        {
-            "kind": one.kind,
-            "time": moment(one.time),
-            "event": one.event,
-            "value": one.value,
-            "before": one.old,
-            "reward": one.reward,
-        }
+        {"kind": one.kind, "time": moment(one.time), "event": one.event, "value": one.value, "before": one.old,
+         "reward": one.reward}
         for one in events
-    ]
+    ]  # fmt: skip
     if row.reward_time is not None and (not events or events[0].old is not None):
         # One that came alone is part of its decision's row, whose time corrections leave as it was.
         first, time = (events[0].old if events else row.reward), moment(row.reward_time)
@@ -151,9 +133,4 @@ def trace(row: LoggedDecision, events: list[RewardEvent]) -> list[dict[str, Any]
 
 def task_counts(row: TaskRow) -> dict[str, Any]:
     """Return a task in a list."""
-    return {
-        "task": row.task,
-        "decisions": row.decisions,
-        "rewards": row.rewards,
-        "first_time": moment(row.first_time),
-    }
+    return row._asdict() | {"first_time": moment(row.first_time)}

@@ -18,9 +18,8 @@ from posse.errors import PosseError
 from posse.fleet.catalogue_replica import CatalogueReplica
 from posse.fleet.decision import Decision
 from posse.fleet.knowing import about_task
-from posse.service.catalogues import CATALOGUE
 from posse.service.contexts import Contexts
-from posse.service.definition import require_label
+from posse.service.definition import CATALOGUE, require_label
 from posse.service.http import requests
 from posse.service.http.access import fleets_of
 from posse.service.http.answers import answer, decision_again, decision_answer, decision_body, log_row

@@ -81,8 +81,9 @@ def route(
 
 async def live_of(runtime: Runtime, fleet: str) -> LiveFleet:
     """Return a fleet that serves; one that another process has just made is loaded."""
-    if runtime.knows(fleet):
-        return runtime.live(fleet)
+    live = runtime.roster.serving(fleet) if runtime.opened else None
+    if live is not None:
+        return live
     if re.fullmatch(FLEET_NAME, fleet) is None:
         raise unknown_fleet(fleet)
     return await run_in_threadpool(runtime.look_for, fleet)

@@ -10,8 +10,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from posse import api
-from posse.service.catalogues import CATALOGUE
-from posse.service.definition import active_arms, complete, new_definition, require_cells, require_label
+from posse.service.definition import (
+    ABOUT,
+    CATALOGUE,
+    active_arms,
+    complete,
+    new_definition,
+    require_cells,
+    require_label,
+    with_arm,
+)
 from posse.service.http import requests
 from posse.service.http.access import fleets_of
 from posse.service.http.answers import answer, fleet_answer
@@ -28,7 +36,6 @@ from posse.service.http.routes.common import (
     route,
     suppress_set_aside,
 )
-from posse.service.known import ABOUT, with_arm
 from posse.service.roster import unknown_fleet
 from posse.service.runtime import Runtime
 from posse.storage import FleetRow

@@ -20,8 +20,7 @@ from posse import api
 from posse._version import __version__
 from posse.errors import InvalidValue, PosseError
 from posse.families import family_of
-from posse.service.catalogues import CATALOGUE
-from posse.service.definition import complete, require_label
+from posse.service.definition import CATALOGUE, complete, require_label, task_names
 from posse.service.export import is_long, json_lines, rows_of, write_parquet
 from posse.service.http import requests
 from posse.service.http.answers import answer
@@ -39,7 +38,6 @@ from posse.service.http.routes.common import (
 )
 from posse.service.http.routes.rewarding import REFUSED, rewarded
 from posse.service.jobs import BLOCK, JSON_LINES, run_job
-from posse.service.known import task_names
 from posse.service.live_fleet import LiveFleet
 from posse.service.runtime import Runtime
 from posse.storage import ACCEPTED, NewDecision, NewReward

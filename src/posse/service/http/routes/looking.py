@@ -123,15 +123,11 @@ async def activity(
         return {
             "stretch": stretch,
             "activity": [
-                {
-                    "time": moment(row.time),
-                    "decisions": row.decisions,
-                    "rewards": row.rewards,
-                    "mean_reward": row.reward_sum / row.rewards if row.rewards else None,
-                }
+                {"time": moment(row.time), "decisions": row.decisions, "rewards": row.rewards,
+                 "mean_reward": row.reward_sum / row.rewards if row.rewards else None}
                 for row in rows
             ],
-        }
+        }  # fmt: skip
 
     return answer(await run_in_threadpool(read))
 

@@ -16,7 +16,7 @@ from posse.errors import PosseError
 from posse.fleet.knowing import about_task
 from posse.fleet.rates import expected_rates
 from posse.service.contexts import Contexts
-from posse.service.definition import complete, require_label
+from posse.service.definition import complete, known_settings, require_label, task_line
 from posse.service.http import requests
 from posse.service.http.answers import answer, log_row, task_counts
 from posse.service.http.errors import ApiError, api_error
@@ -34,7 +34,6 @@ from posse.service.http.routes.common import (
     require_batch,
     route,
 )
-from posse.service.known import known_settings, task_line
 from posse.service.live_fleet import LiveFleet
 from posse.service.roster import unknown_fleet
 from posse.service.runtime import Runtime
