@@ -50,7 +50,7 @@ class Endpoint(Generic[P, T]):
         def ask(client: Client | AsyncClient, *args: P.args, **kwargs: P.kwargs) -> Any:
             return client._ask(call(*args, **kwargs))
 
-        self._method = _as_method(ask, call)
+        self.method = _as_method(ask, call)
 
     @overload
     def __get__(self, client: None, owner: Any) -> Callable[Concatenate[Any, P], Any]: ...
@@ -60,7 +60,7 @@ class Endpoint(Generic[P, T]):
     def __get__(self, client: AsyncClient, owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Client | AsyncClient | None, owner: Any) -> Any:
         """Return the method of a client, or that of a class."""
-        return self._method if client is None else self._method.__get__(client, owner)
+        return self.method if client is None else self.method.__get__(client, owner)
 
 
 class Pages(Generic[P, T]):
@@ -70,7 +70,7 @@ class Pages(Generic[P, T]):
         def rows(client: Client | AsyncClient, *args: P.args, **kwargs: P.kwargs) -> Any:
             return client._rows(call(*args, **kwargs), start)
 
-        self._method = _as_method(rows, call)
+        self.method = _as_method(rows, call)
 
     @overload
     def __get__(self, client: None, owner: Any) -> Callable[Concatenate[Any, P], Any]: ...
@@ -80,7 +80,7 @@ class Pages(Generic[P, T]):
     def __get__(self, client: AsyncClient, owner: Any) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, client: Client | AsyncClient | None, owner: Any) -> Any:
         """Return the method of a client, or that of a class."""
-        return self._method if client is None else self._method.__get__(client, owner)
+        return self.method if client is None else self.method.__get__(client, owner)
 
 
 class Endpoints:
@@ -122,6 +122,12 @@ class Endpoints:
     health = Endpoint(calls.health)
 
     _make_http: Callable[..., Any]
+
+    def __init_subclass__(cls) -> None:
+        # Functions of its own, which documentation lists and help() shows.
+        for name, endpoint in vars(Endpoints).items():
+            if isinstance(endpoint, Endpoint | Pages):
+                setattr(cls, name, endpoint.method)
 
     def __init__(
         self,
