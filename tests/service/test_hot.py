@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import socket
+import sys
 import threading
 import time
 
@@ -199,3 +200,27 @@ def test_what_requests_under_one_key_have_in_common_is_as_in_earlier_versions():
     assert digest_of_request("store-17", asked, explore=True, k=2) == "458b839366de29b4fe197ed52ca816d6"
     asked = {"context": context, "eligible": {"bread": {"price": 2.5}, "cake": {"price": None}}}
     assert digest_of_request("store-17", asked, explore=False, k=1) == "9879a0b98284755e74a9a562f29d927a"
+
+
+def test_a_decision_and_its_reward_take_few_calls(service):
+    """Every layer that all requests pass costs pairs a second."""
+    service.make_fleet("few")
+    calls = []
+
+    def note(frame, event, _):
+        if event == "call" and "/posse/service/" in frame.f_code.co_filename:
+            calls.append(frame.f_code.co_name)
+
+    async def pair():
+        sys.setprofile(note)
+        try:
+            body = {"task": "t", "context": {"hour": 9.5, "weather": "rain"}}
+            decision = (await service.client.post("/v1/fleets/few/decisions", json=body)).json()
+            return await service.client.post(f"/v1/decisions/{decision['id']}/reward", json={"reward": 1.0})
+        finally:
+            sys.setprofile(None)
+
+    assert service.run(pair()).status_code == 200
+    calls.clear()
+    assert service.run(pair()).status_code == 200
+    assert 40 < len(calls) < 130, len(calls)
