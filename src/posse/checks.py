@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -156,6 +156,14 @@ def covariance(value: ArrayLike, name: str) -> Array:
 class KnownKeywords:
     """Base of classes whose ``__init__`` may be inherited, so that Python would name a class nobody called."""
 
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        """Say what a class takes: before 3.11.4, Python would tell of ``__new__`` instead."""
+        super().__init_subclass__()
+        signature = inspect.signature(cls.__init__)
+        cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+
     def __new__(cls, *_: Any, **keywords: Any) -> Self:
         """Refuse a keyword that ``__init__`` does not take."""
         if keywords:
@@ -178,7 +186,7 @@ def require_keywords(kind: type, keywords: Iterable[str]) -> None:
 @cache
 def _keywords(kind: type) -> tuple[str, ...] | None:
     """Return what ``kind`` takes by keyword, None if anything."""
-    found = list(inspect.signature(kind.__init__).parameters.values())[1:]  # type: ignore[misc]
+    found = inspect.signature(kind).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in found):
         return None
     return tuple(parameter.name for parameter in found if parameter.kind is not parameter.VAR_POSITIONAL)
