@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +15,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from posse.features import FeatureSpec
-    from posse.fleet import Posse
+    from posse.fleet import Overview, Posse
+    from posse.fleet.labels import Label
+    from posse.fleet.rates import Rate
     from posse.logs.many import ScannedTables
+
+    Described = tuple[Overview, dict[Label, Rate]]
 
 
 def fit(
@@ -151,6 +156,8 @@ def fit(
             learned = learn_log(fleet, logged)
             begin("saving")
             fleet.save(out)
+            begin("looking at what was learned")
+            described = _describe(fleet)
     # What takes longer has a progress of its own.
     if engine == "ray":
         from posse.cli.fit_ray import fit_on_ray
@@ -162,12 +169,12 @@ def fit(
         return
     if many:
         fleet = Posse(**settings)
-        read_rows, learned = _stream(fleet, log, used, checkpoint or Path(f"{out}.checkpoint"), out)
-    _report(fleet, learned, read_rows - learned, out, json)
+        read_rows, learned, described = _stream(fleet, log, used, checkpoint or Path(f"{out}.checkpoint"), out)
+    _report(described, fleet.features.names, learned, read_rows - learned, out, json)
 
 
-def _stream(fleet: Posse, path: Path, used: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int]:
-    """Learn files in batches and write the fleet; return how many rows were read, and how many were learned."""
+def _stream(fleet: Posse, path: Path, used: dict[str, Any], checkpoint: Path, out: Path) -> tuple[int, int, Described]:
+    """Learn files in batches and write the fleet; return how many rows were read and learned, and what was learned."""
     from posse.cli.progress import rows_done
     from posse.fleet.snapshot import freeze_fleet
 
@@ -176,12 +183,13 @@ def _stream(fleet: Posse, path: Path, used: dict[str, Any], checkpoint: Path, ou
         learned = fleet.learn_many(
             path, **used, checkpoint=checkpoint if numbers else None, progress=progress
         )  # fmt: skip
-    if numbers:
-        freeze_fleet(fleet)(out)  # beliefs about pairs would double the memory, and are computed when asked for
-    else:
-        fleet.save(out)
+        if numbers:
+            freeze_fleet(fleet)(out)  # beliefs about pairs would double the memory, and are computed when asked for
+        else:
+            fleet.save(out)
+        described = _describe(fleet)
     checkpoint.unlink(missing_ok=True)
-    return progress.rows, learned
+    return progress.rows, learned, described
 
 
 def _examine(
@@ -255,17 +263,24 @@ def _declared(contexts: pl.DataFrame, path: Path | None, *, standardise: bool) -
         raise InvalidValue(f"cannot read the features of {path}: {error}") from None
 
 
-def _report(fleet: Posse, learned: int, skipped: int, out: Path, as_json: bool) -> None:
-    from posse.cli.inspect import print_overview
+def _describe(fleet: Posse) -> Described:
     from posse.fleet.rates import expected_rates
 
-    overview = fleet.overview()
+    return fleet.overview(), expected_rates(fleet)
+
+
+def _report(
+    described: Described, features: Sequence[str], learned: int, skipped: int, out: Path, as_json: bool
+) -> None:
+    from posse.cli.inspect import print_overview
+
+    overview, rates = described
     if as_json:
         from json import dumps
 
         print(dumps(overview.to_json() | {"rows": learned, "skipped": skipped, "file": str(out)}, indent=2))
         return
     without = f", {skipped:,} without a reward left out" if skipped else ""
-    print_overview(overview, title=f"{learned:,} rewards learned{without}", rates=expected_rates(fleet))
-    print(f"features: {', '.join(fleet.features.names) or 'none'}")
+    print_overview(overview, title=f"{learned:,} rewards learned{without}", rates=rates)
+    print(f"features: {', '.join(features) or 'none'}")
     print(f"wrote {out}; look at it with: posse inspect {out}")

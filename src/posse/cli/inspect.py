@@ -51,24 +51,22 @@ def inspect(
         loaded = Posse.load(fleet)
         begin("looking at its tasks")
         overview = loaded.overview(top) if task is None else None
+        label = None if task is None else task_label(loaded, task)
+        rates = expected_rates(loaded, label)
     if overview is None:
-        assert task is not None
-        label = task_label(loaded, task)
-        _show_task(loaded, label, json, all_arms)
-    else:
-        if json:
-            from json import dumps
+        assert label is not None
+        _show_task(loaded, label, rates, json, all_arms)
+    elif json:
+        from json import dumps
 
-            rates = expected_rates(loaded)
-            found = {str(arm): rate._asdict() for arm, rate in rates.items()}
-            print(dumps(overview.to_json() | ({"rates": found} if rates else {}), indent=2))
-        else:
-            rates = expected_rates(loaded)
-            print_overview(overview, title=str(fleet), covariance=covariance, rates=rates, all_arms=all_arms)
+        found = {str(arm): rate._asdict() for arm, rate in rates.items()}
+        print(dumps(overview.to_json() | ({"rates": found} if rates else {}), indent=2))
+    else:
+        print_overview(overview, title=str(fleet), covariance=covariance, rates=rates, all_arms=all_arms)
     if plot:
         from posse.plotting import plot_population, plot_task
 
-        if task is None:
+        if label is None:
             plot_population(loaded.overview(0), plot)
         else:
             plot_task(loaded.overview(0), loaded.coefficients(label), label, plot)
@@ -179,11 +177,10 @@ def _listed(rewards: Sequence[float], everything: bool) -> list[int]:
     return sorted(np.argsort(-np.asarray(rewards), kind="stable")[: None if everything else MOST_ARMS].tolist())
 
 
-def _show_task(fleet: Posse, task: Label, as_json: bool, all_arms: bool) -> None:
+def _show_task(fleet: Posse, task: Label, rates: Mapping[Label, Rate], as_json: bool, all_arms: bool) -> None:
     from rich.markup import escape
 
     from posse.cli.console import print_in_blocks, table_console, titled_table
-    from posse.fleet.rates import expected_rates
 
     if as_json:
         from json import dumps
@@ -191,7 +188,6 @@ def _show_task(fleet: Posse, task: Label, as_json: bool, all_arms: bool) -> None
         print(dumps(fleet.export(task), indent=2))
         return
     borrowing, coefficients = fleet.borrowing(task), fleet.coefficients(task)
-    rates = expected_rates(fleet, task)
     own = ["rewards", "weight of own data", "borrowed"]
     table = titled_table(f"task {escape(str(task))}", ["arm"], [*own, *([RATE] if rates else [])])
     listed = _listed(borrowing.rewards.tolist(), all_arms)
