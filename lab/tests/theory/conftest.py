@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from posse.model import Prior, Statistics
+from posse.model import Prior, Statistics, posterior
 from posse_lab.theory.constants import Constants
 
 
@@ -54,6 +54,35 @@ def draw_run():
         )
 
     return draw
+
+
+@pytest.fixture
+def sample_posteriors():
+    """A function that draws a world and plays it by Thompson sampling.
+
+    It returns the coefficients, the posterior in the end, and of every step the expected rewards, their standard
+    deviations and the arm.
+    """
+    prior = Prior(covariance=[[[1.5, 0.6], [0.6, 0.5]]] * 2, noise_variance=0.4, shared_precision=0.7)
+    root = np.linalg.cholesky(prior.covariance[0])
+
+    def play(rng, n_steps):
+        beta = rng.standard_normal((2, 1, 2)) / np.sqrt(0.7) + rng.standard_normal((2, 2, 2)) @ root.T
+        stats, steps = Statistics.zeros(n_tasks=2, n_arms=2, n_features=2), []
+        for _ in range(n_steps):
+            post = posterior(stats, prior)
+            task, x = int(rng.integers(2)), rng.uniform(-1, 1, 2)
+            sd = np.sqrt(np.einsum("kab,a,b->k", post.covariance[:, task], x, x))
+            arm = int((post.mean[:, task] @ x + sd * rng.standard_normal(2)).argmax())
+            expected = beta[:, task] @ x
+            steps.append((expected, sd, arm))
+            reward = expected[arm] + np.sqrt(0.4) * rng.standard_normal()
+            stats = stats + Statistics.from_data(
+                task=[task], arm=[arm], context=[x], reward=[reward], n_tasks=2, n_arms=2
+            )
+        return beta, posterior(stats, prior), steps
+
+    return play
 
 
 @pytest.fixture

@@ -247,28 +247,15 @@ def test_bayes_radius_is_the_chi_quantile():
     assert bayes_radius(1, 0.03) < np.sqrt(2 * np.log(2 / 0.03))
 
 
-def test_bayes_radius_covers_exactly_under_posterior_sampling():
+def test_bayes_radius_covers_exactly_under_posterior_sampling(sample_posteriors):
     # Coefficients from the prior, arms by Thompson sampling, the context of the last step chosen as the one with the
     # largest predicted reward. 250 worlds with four (arm, task) each: at worst, as if the four were one, coverage has
     # a standard deviation of sqrt(0.2 * 0.8 / 250) = 0.025.
     rng = np.random.default_rng(6)
-    prior = Prior(covariance=[[[1.5, 0.6], [0.6, 0.5]]] * 2, noise_variance=0.4, shared_precision=0.7)
-    root = np.linalg.cholesky(prior.covariance[0])
     directions = np.stack([np.cos(np.arange(8) * np.pi / 4), np.sin(np.arange(8) * np.pi / 4)], axis=1)
     covered, covered_one = [], []
     for _ in range(250):
-        beta = rng.standard_normal((2, 1, 2)) / np.sqrt(0.7) + rng.standard_normal((2, 2, 2)) @ root.T
-        stats = Statistics.zeros(n_tasks=2, n_arms=2, n_features=2)
-        for _ in range(15):
-            post = posterior(stats, prior)
-            task, x = int(rng.integers(2)), rng.uniform(-1, 1, 2)
-            sd = np.sqrt(np.einsum("kab,a,b->k", post.covariance[:, task], x, x))
-            arm = int((post.mean[:, task] @ x + sd * rng.standard_normal(2)).argmax())
-            reward = x @ beta[arm, task] + np.sqrt(0.4) * rng.standard_normal()
-            stats = stats + Statistics.from_data(
-                task=[task], arm=[arm], context=[x], reward=[reward], n_tasks=2, n_arms=2
-            )
-        post = posterior(stats, prior)
+        beta, post, _ = sample_posteriors(rng, 15)
         covered.append((standardised_errors(post, beta) <= bayes_radius(2, 0.2)).mean())
         x = directions[(directions @ post.mean[0, 0]).argmax()]
         covered_one.append(standardised_errors(post, beta, x)[0, 0] <= bayes_radius(1, 0.2))
