@@ -44,7 +44,7 @@ def perform(act, connection, stop):
             except TimeoutError:
                 pass
     elif act == "late":
-        stop.wait(0.5)
+        stop.wait(2.0)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
     elif act == "drip":
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from urllib.parse import parse_qsl
 
+import httpx
 import numpy as np
 import pytest
 
@@ -181,7 +182,8 @@ def test_a_saved_log_is_whole_or_not_there(make, server, tmp_path, fault):
 
 def test_a_log_that_takes_long_to_make_is_waited_for(make, server, tmp_path):
     server.acts = ["late"]
-    path = make(server.url, timeout=0.1, deadline=0.2, retries=0).log("shops", tmp_path / "log.parquet")
+    times = httpx.Timeout(1.5, read=0.1)
+    path = make(server.url, timeout=times, deadline=1.5, retries=0).log("shops", tmp_path / "log.parquet")
     assert path.read_bytes() == b"late"
     assert len(server.requests) == 1
 

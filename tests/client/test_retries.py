@@ -108,8 +108,8 @@ def test_nobody_there(make, nobody):
 def test_a_service_that_hangs_is_left_after_the_time_out(make, server):
     server.acts = ["hang", DECIDED]
     started = time.monotonic()
-    assert make(server.url, timeout=0.1).decide("shops", "a", {}).arm == "tea"
-    assert 0.1 <= time.monotonic() - started < 10
+    assert make(server.url, timeout=0.5).decide("shops", "a", {}).arm == "tea"
+    assert 0.5 <= time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize("act", ["hang", "drip"])
@@ -123,7 +123,7 @@ def test_the_deadline_ends_all_tries(make, server, act):
 
 def test_times_of_httpx_are_taken(make, server):
     server.acts = ["hang", DECIDED]
-    client = make(server.url, timeout=httpx.Timeout(5.0, read=0.1))
+    client = make(server.url, timeout=httpx.Timeout(5.0, read=0.5))
     started = time.monotonic()
     client.decide("shops", "a", {})
     assert time.monotonic() - started < 4  # not the 5 s of other waits
