@@ -629,4 +629,4 @@ for scale in {scales}:
 )
 def test_vast_numbers_are_refused_or_learned_but_end_and_stay_finite(scales, context, reward):
     script = VAST.format(scales=scales, context=context, reward=reward)
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=600)

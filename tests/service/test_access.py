@@ -429,11 +429,11 @@ def test_a_bucket_holds_twice_the_rate_and_fills_with_time():
 
 def test_requests_of_one_key_are_limited_and_others_are_not(tmp_path, start, keys, shape):
     one, other = keys(tmp_path / "posse.db", ["read"], ["read"])
-    service = start(limits={"rate": 5.0})
+    service = start(limits={"rate": 0.02})  # one in 50 seconds
 
-    answers = [service.get("/v1/fleets", headers=bearer(one)) for _ in range(30)]
+    answers = [service.get("/v1/fleets", headers=bearer(one)) for _ in range(5)]
     refused = [answer for answer in answers if answer.status_code != 200]
-    assert len(refused) >= 10
+    assert len(refused) == 4
     for answer in refused:
         shape(answer, 429, "rate_limited")
         assert int(answer.headers["retry-after"]) >= 1
@@ -442,19 +442,18 @@ def test_requests_of_one_key_are_limited_and_others_are_not(tmp_path, start, key
 
 
 def test_without_keys_requests_of_one_address_are_limited(start, shape):
-    service = start(limits={"rate": 5.0})
-    answers = [service.get("/v1/fleets") for _ in range(30)]
+    service = start(limits={"rate": 0.02})
+    answers = [service.get("/v1/fleets") for _ in range(5)]
     assert {answer.status_code for answer in answers} == {200, 429}
     shape(answers[-1], 429, "rate_limited")
 
 
 def test_wrong_keys_are_limited_and_right_ones_of_the_same_address_are_not(tmp_path, start, keys, shape):
     (key,) = keys(tmp_path / "posse.db", ["read"])
-    service = start(limits={"refusals": 2.0})
+    service = start(limits={"refusals": 0.02})
 
-    answers = [service.get("/v1/fleets", headers=bearer(f"posse_{i}_x")) for i in range(20)]
-    assert answers[0].status_code == 401
-    assert sum(answer.status_code == 429 for answer in answers) >= 10
+    answers = [service.get("/v1/fleets", headers=bearer(f"posse_{i}_x")) for i in range(5)]
+    assert [answer.status_code for answer in answers] == [401, 429, 429, 429, 429]
     error = shape(answers[-1], 429, "rate_limited")
     assert "posse_" not in error["message"]
     assert int(answers[-1].headers["retry-after"]) >= 1

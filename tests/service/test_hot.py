@@ -121,18 +121,18 @@ def test_odd_bodies_are_refused_in_the_one_shape(served, shape, path, content):
 
 
 def test_rights_and_rates_are_asked_for(over_socket, shape, stores, keys, tmp_path):
-    both, none = keys(tmp_path / "posse.db", ("admin", "decide", "reward"), ("read",))
-    running = over_socket(limits={"rate": 5, "refusals": 1000})
-    path, allowed = "/v1/fleets/stores/decisions", {"authorization": f"Bearer {both}"}
-    assert running.client.put("/v1/fleets/stores", json=stores, headers=allowed).status_code == 201
+    admin, some, none = keys(tmp_path / "posse.db", ("admin",), ("decide",), ("read",))
+    running = over_socket(limits={"rate": 0.02, "refusals": 1000})  # one in 50 seconds
+    path, allowed = "/v1/fleets/stores/decisions", {"authorization": f"Bearer {some}"}
+    made = running.client.put("/v1/fleets/stores", json=stores, headers={"authorization": f"Bearer {admin}"})
+    assert made.status_code == 201
     for headers, status in (({}, 401), ({"authorization": "Bearer posse_x_y"}, 401)):
         shape(running.client.post(path, json=GOOD, headers=headers), status)
     shape(running.client.post(path, json=GOOD, headers={"authorization": f"Bearer {none}"}), 403, "scope_missing")
-    found = [running.client.post(path, json=GOOD, headers=allowed) for _ in range(12)]
-    assert 8 <= [one.status_code for one in found].count(200) <= 11
-    refused = next(one for one in found if one.status_code == 429)
+    assert running.client.post(path, json=GOOD, headers=allowed).status_code == 200
+    refused = running.client.post(path, json=GOOD, headers=allowed)
     shape(refused, 429, "rate_limited")
-    assert refused.headers["retry-after"] == "1"
+    assert 1 < int(refused.headers["retry-after"]) <= 50
 
 
 def test_whoever_goes_away_leaves_the_others_alone(served):
