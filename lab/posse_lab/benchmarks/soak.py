@@ -161,7 +161,8 @@ def measure_soak(plan: Plan, begin: Begin = lambda _: None) -> Report:
                 thread.join()
             begin("comparing what was acknowledged, what was learned and the log")
             try:
-                check_all(service.connection, load.rest(), service.database)
+                with closing(Connection(service.port)) as connection:  # the service has ended one that was idle
+                    check_all(connection, load.rest(), service.database)
             except AssertionError as wrong:
                 day.failures.append(str(wrong))
         finally:
