@@ -22,7 +22,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from posse.kernels.propensity import score_room, win_probabilities
+from posse.core.propensity import score_columns, win_probabilities
 from posse.model import Prior
 from posse.offline import Function, Learned, Limits, LoggedBandit, Uniform, evaluate
 from posse.offline.diagnostics import diagnose, refusals
@@ -157,7 +157,7 @@ class World:
         prior = Prior.isotropic(n_arms=N_ARMS, n_features=N_FEATURES, variance=SPREAD**2, shared_precision=1.0)
         policy = HierTS(n_tasks=self.design.n_tasks, n_arms=N_ARMS, n_features=N_FEATURES, prior=prior)
         arms, logged = np.empty(tasks.size, dtype=np.int64), np.empty((tasks.size, N_ARMS))
-        scratch = np.empty((4, score_room(N_ARMS)))
+        scratch = np.empty((4, score_columns(N_ARMS)))
         for row, task in enumerate(tasks):
             belief = policy.predict(int(task), contexts[row])
             win_probabilities(belief.mean, belief.sd, scratch, logged[row])

@@ -8,7 +8,7 @@ from posse import Posse
 from posse.engine.sums_snapshot import SLICE_BYTES
 from posse.fleet import products
 from posse.fleet.products import products_of, slice_rows, squares_of
-from posse.model.borrowing import feature_squares
+from posse.model.belief import feature_squares
 
 
 def test_sums_of_the_last_refresh_are_those_of_all_pairs(fleet_of, monkeypatch, tmp_path):

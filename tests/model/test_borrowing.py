@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from posse.model import Prior, Statistics, new_belief, posterior
-from posse.model.borrowing import borrowing_of
+from posse.model.belief import borrowing_of
 
 
 def log(counts, seed=0, d=2):

@@ -3,8 +3,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from posse.errors import InvalidValue, NotFinite, PosseError, ShapeError
-from posse.kernels.thresholding import shuffle
 from posse.model import Prior, Statistics, estimate_prior, posterior
+from posse.model.thresholding import shuffle
 
 # Three features; tasks without rewards, with fewer rewards than features, as many, and more.
 COUNTS = [[0, 1, 2, 3, 3, 4, 5, 9, 30, 12, 6, 7], [6, 1, 0, 12, 3, 2, 8, 40, 3, 4, 0, 5]]

@@ -3,14 +3,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
+from posse.core.store import RESIDUAL, REWARDS, TASKS
 from posse.environments import SyntheticWorld
-from posse.kernels import evidence as kernels
-from posse.kernels.posterior import new_buffers, rebuild
-from posse.kernels.refresh import INFORMATION
-from posse.model import Prior, Statistics, estimate_prior, log_evidence, new_belief, posterior
-from posse.model.belief import prior_of
-from posse.model.evidence import _climb
-from posse.model.refresh import LiveReader, Refresh
+from posse.model import Prior, Statistics, estimate_prior, log_evidence, posterior
+from posse.model.evidence import climb_of
 
 
 def draw_log(n_rows=600, *, n_tasks=12, n_arms=2, d=3, seed=0, covariance=None, noise=0.8, shared=1.5):
@@ -36,15 +32,15 @@ def stats():
     return statistics(draw_log())
 
 
-def summarised(belief):
-    """Return a memory with the E-step of a belief as it is."""
-    memory = kernels.new_evidence(2, 12, 3, 0.0)
-    # Learned before, from these features: the first sums are those of the prior as it is.
-    memory.refreshed_at[0], memory.feature_seen[:] = 2, True
-    refresh = Refresh(belief, memory, in_place=True)
-    refresh.begin(LiveReader(belief), steps=1, settled=0.0, exact=True)
-    refresh.proceed(LiveReader(belief), refresh.rows, until=INFORMATION)
-    return memory
+def summarised(stats, prior):
+    """Return second moments and summaries of the E-step under a prior as it is."""
+    climb, one = climb_of(stats, prior), np.ones(1)
+    climb.population = climb.population._replace(reward_square=one, reward_scatter=one)
+    climb.look(climb.pairs, learned=False)
+    population, weight = climb.population, climb.weight
+    sums = climb.pairs.moments(population.noise, climb.prior, climb.shared, climb.known, weight, distances=False)
+    climb.step(climb.pairs, climb.pairs.rewards())
+    return sums.second_moment, climb.population.summaries
 
 
 def test_slopes_of_noise_and_level_are_those_of_the_evidence(stats):
@@ -55,12 +51,11 @@ def test_slopes_of_noise_and_level_are_those_of_the_evidence(stats):
         shared_precision=[[0.3, 0.2, 2.0], [0.1, 0.4, 0.9]],
         shared_location=[[0.5, -1.0, 2.0], [0.0, 0.3, 0.2]],
     )
-    memory = summarised(new_belief(stats, prior))
-    summary = memory.summaries
-    explained = np.einsum("kij,kij->k", np.linalg.inv(prior.covariance), memory.second_moment)
+    second_moment, summary = summarised(stats, prior)
+    explained = np.einsum("kij,kij->k", np.linalg.inv(prior.covariance), second_moment)
     slopes = [
-        0.5 * (summary[:, kernels.RESIDUAL] / prior.noise_variance - summary[:, kernels.REWARDS]),
-        0.5 * (explained - 3 * summary[:, kernels.TASKS]),
+        0.5 * (summary[:, RESIDUAL] / prior.noise_variance - summary[:, REWARDS]),
+        0.5 * (explained - 3 * summary[:, TASKS]),
     ]
 
     def at(noise=0.0, level=0.0):
@@ -83,10 +78,10 @@ def test_the_em_step_alone_never_lowers_the_evidence(stats):
     # Without the penalties the E-step's second moments over the number of tasks are the EM update of the covariance.
     prior = Prior.isotropic(n_arms=2, n_features=3, variance=3.0, noise_variance=2.0, shared_precision=0.4)
     before = log_evidence(stats, prior)
-    memory = summarised(new_belief(stats, prior))
+    second_moment, summary = summarised(stats, prior)
     better = Prior(
-        covariance=memory.second_moment / memory.summaries[:, kernels.TASKS, None, None],
-        noise_variance=memory.summaries[:, kernels.RESIDUAL] / memory.summaries[:, kernels.REWARDS],
+        covariance=second_moment / summary[:, TASKS, None, None],
+        noise_variance=summary[:, RESIDUAL] / summary[:, REWARDS],
         shared_precision=0.4,
     )
 
@@ -157,12 +152,7 @@ def test_weights_enter_posterior_and_evidence_as_wider_populations():
             covariance=np.tile(np.diag([0.3, 2.0, 0.7]), (2, 1, 1)), noise_variance=noise, shared_precision=0.3
         )
         post = posterior(stats, prior, weight)
-        belief, buffers = new_belief(stats, prior), new_buffers(3)
-        belief.task_weight[:] = weight
         for arm in range(2):
-            rebuild(belief, arm, buffers)
-            assert_allclose(belief.shared_covariance[arm], post.shared_covariance[arm], rtol=1e-6)
-            assert_allclose(belief.shared_mean[arm], post.shared_mean[arm], rtol=1e-5)
             # One task at a time, its covariance written out: the precision of the shared mean adds up.
             precision = 0.3 * np.eye(3)
             for task in range(12):
@@ -273,15 +263,10 @@ def test_a_few_warm_steps_follow_what_a_long_climb_finds():
 
 
 def test_the_climb_stops_where_it_is_told(stats):
-    belief, buffers = new_belief(stats, Prior.isotropic(n_arms=2, n_features=3)), new_buffers(3)
-    refresh, source = Refresh(belief, kernels.new_evidence(2, 12, 3, 0.0), in_place=True), LiveReader(belief)
-    refresh.begin(source, steps=3, settled=0.0)
-    refresh.look_from(source, shared=True, steps=3)
-    done, settled = _climb(refresh, belief, buffers, 2)
+    report = estimate_prior(stats, "evidence", passes=2).report
 
-    assert done == 2
-    assert not settled
-    assert prior_of(belief).n_arms == 2
+    assert report.iterations == 2
+    assert not report.converged
 
 
 def test_the_report_notes_what_is_unusual():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from posse.core.rule import score_probabilities_rows
+from posse.core.select import SAMPLING
 from posse.errors import InvalidValue
-from posse.kernels.rule import score_probabilities_rows
-from posse.kernels.select import SAMPLING
 from posse.model import Prior, estimate_family_prior, posterior
 from posse.offline import Learned
 from posse.offline.model import FAMILY_PASSES, deal_folds

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownTask
-from posse.kernels.thresholding import choose_threshold
 from posse.model import Prior, Statistics, estimate_prior, posterior
+from posse.model.thresholding import choose_threshold
 from posse.policies import EbmTS, EbmUCB
 
 STEPS = 2_000

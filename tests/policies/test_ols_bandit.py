@@ -4,8 +4,8 @@ from numpy.testing import assert_array_equal
 
 from posse.environments import SyntheticWorld
 from posse.errors import InvalidValue
-from posse.kernels.forced import forced_arm
 from posse.policies import OLSBandit
+from posse.policies.forced import forced_arm
 
 N, K, D = 3, 3, 2
 DRAW = SyntheticWorld(n_tasks=N, n_arms=K, n_features=D, noise_sd=0.8).draw(seed=21, horizon=600)

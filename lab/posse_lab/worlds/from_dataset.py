@@ -10,7 +10,7 @@ import numpy as np
 from posse.checks import number, whole_number
 from posse.environments.base import Draw
 from posse.errors import InvalidValue, ShapeError
-from posse.kernels.linalg import invert
+from posse.model.dense import invert
 from posse.types import Array, BoolArray, Settings
 from posse_lab.worlds.features import Scaling, indicators
 from posse_lab.worlds.population import draw_from_population

@@ -22,7 +22,7 @@ from posse.engine.site_store import SiteStore
 from posse.kernels.known import KnownSide, add_known
 from posse.kernels.packing import whole_matrices, whole_matrix
 from posse.model.effects import Effects, centred, learn_effects, no_effects, regression, task_information
-from posse.model.evidence import centring
+from posse.model.refresh import centring
 
 if TYPE_CHECKING:
     from posse.engine.commit import Steps

@@ -19,8 +19,8 @@ from posse.kernels.fading import age_counts
 from posse.kernels.fleet import add_to_slots, count_rows, list_first, observe_one, observe_rows, sort_by_slots
 from posse.kernels.propensity import score_room
 from posse.kernels.replace import exchange_rows, replace_rows
-from posse.model.evidence import expected_arm
 from posse.model.prior import one_arm
+from posse.model.refresh import expected_arm
 from posse.threads import MANY_ROWS, pool, workers
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posse.environments.base import ARRIVALS, CHANGES, DRIFT, stream
-from posse.kernels.linalg import factor_semidefinite
+from posse.model.dense import factor_semidefinite
 from posse.types import Array, IntArray
 
 

@@ -11,7 +11,7 @@ from posse.families.number import Number
 Rewards: TypeAlias = Literal["number", "binary", "count"]
 """Values of ``rewards=``."""
 
-_IN_ORDER: tuple[RewardFamily, ...] = (Number(), Binary(), Count())  # numbers first: kernels know them by 0
+_IN_ORDER: tuple[RewardFamily, ...] = (Number(), Binary(), Count())  # numbers first: compiled code knows them by 0
 for _code, _family in enumerate(_IN_ORDER):
     _family.code = _code
 

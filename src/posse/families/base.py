@@ -60,7 +60,7 @@ class LinkedFamily(RewardFamily, Protocol):
 
     The log likelihood is :math:`y\,\eta - b(\eta)` plus what does not depend on the predictor :math:`\eta`, with
     :math:`b' = \mu` the expected reward. Its compiled functions become part of the kernels that need them
-    (:mod:`posse.kernels.sites`).
+    (:mod:`posse.families.sites`).
 
     Attributes
     ----------

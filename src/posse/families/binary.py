@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
+from posse.core.compiler import compiled
 from posse.errors import InvalidValue
 from posse.families.links import Linked, newton_site, quadrature_spread
-from posse.kernels.compiler import inlined_kernel
 from posse.types import Array, ArrayLike, BoolArray
 
 FARTHEST = 700.0  # beyond it exp would overflow; probabilities are 0 and 1 to the last digit of a sum
@@ -30,7 +30,7 @@ ROOT_HALF = math.sqrt(0.5)
 NORMAL = 1.0 / math.sqrt(2.0 * math.pi)
 
 
-@inlined_kernel
+@compiled
 def expectations(mean: float, variance: float) -> tuple[float, float, float, float]:
     """Return the expectations of the logistic curve and of its first three derivatives."""
     value, first, second, third = 0.0, 0.0, 0.0, 0.0
@@ -45,7 +45,7 @@ def expectations(mean: float, variance: float) -> tuple[float, float, float, flo
     return 0.5 * value, NORMAL * first, NORMAL * second, NORMAL * third
 
 
-@inlined_kernel
+@compiled
 def probability(predictor: float) -> float:
     """Return the probability of a 1."""
     return 1.0 / (1.0 + math.exp(-min(max(predictor, -FARTHEST), FARTHEST)))

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from posse.core.compiler import compiled
 from posse.families.links import FAINTEST, Linked
-from posse.kernels.compiler import inlined_kernel, inner_kernel
 from posse.types import Array, ArrayLike, BoolArray
 
 LARGEST_EXPONENT = 300.0  # of a rate whose square is still a number
@@ -20,14 +20,14 @@ ROUNDS = 100  # at most: halvings of the widest bracket end before
 LARGEST_COUNT = 2.0**53  # whole numbers beyond it are not exact
 
 
-@inlined_kernel
+@compiled
 def expectations(mean: float, variance: float) -> tuple[float, float, float, float]:
     """Return the expected rate, which is the expectation of its first three derivatives too."""
     rate = math.exp(min(mean + 0.5 * variance, LARGEST_EXPONENT))
     return rate, rate, rate, rate
 
 
-@inner_kernel
+@compiled
 def log_rate(reward: float, m: float, v: float, start: float, close: float) -> tuple[float, float]:
     r"""Return u = e + q / 2, the logarithm of the expected rate after a count, and q; before it N(m, v) was believed.
 
@@ -62,7 +62,7 @@ def log_rate(reward: float, m: float, v: float, start: float, close: float) -> t
     return u, v / (1.0 + v * math.exp(u))
 
 
-@inner_kernel
+@compiled
 def site(reward: float, weight: float, m: float, v: float, e: float, q: float, close: float) -> tuple[float, float]:
     """Return precision and moment of the site of a count, as :func:`posse.families.links.newton_site` says."""
     # A rate that is smaller by the weight is a predictor that is lower by its logarithm.
@@ -74,7 +74,7 @@ def site(reward: float, weight: float, m: float, v: float, e: float, q: float, c
     return w, reward - rate + w * (u - less - 0.5 * q)
 
 
-@inlined_kernel
+@compiled
 def spread(mean: float, sd: float) -> float:
     """Return the standard deviation of the rate."""
     rate: float = expectations(mean, sd * sd)[0]

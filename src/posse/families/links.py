@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posse.checks import real_array
+from posse.core.compiler import made
 from posse.errors import InvalidValue
-from posse.kernels.compiler import made_kernel
 from posse.types import Array, ArrayLike, BoolArray
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def newton_site(expectations: Callable[..., Any]) -> Callable[..., Any]:
     counts for, from 0 to 1: its likelihood is raised to that power, which makes reward and expectations smaller by it.
     """
 
-    @made_kernel
+    @made
     def site(reward: float, weight: float, m: float, v: float, e: float, q: float, close: float) -> tuple[float, float]:
         reward *= weight
         w, h = 0.0, 0.0
@@ -147,7 +147,7 @@ def newton_site(expectations: Callable[..., Any]) -> Callable[..., Any]:
 def quadrature_spread(rate: Callable[..., Any]) -> Callable[..., Any]:
     """Return the compiled function of mean and sd of a predictor that gives the sd of its rate, by quadrature."""
 
-    @made_kernel
+    @made
     def spread(mean: float, sd: float) -> float:
         # Around the rate in the middle, so that nothing cancels where the belief is narrow.
         at = rate(mean)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from posse.checks import number, real_array
+from posse.core.size import LARGEST
 from posse.errors import NotFinite
 from posse.families.links import ends
-from posse.kernels.linalg import LARGEST
 from posse.types import Array, ArrayLike, BoolArray
 
 

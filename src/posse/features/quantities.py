@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from posse.checks import number
+from posse.core.size import LARGEST
 from posse.errors import InvalidValue, NotFinite
 from posse.features.columns import Column
 from posse.features.parts import Declared, Dense
 from posse.features.values import checked_name, feature, quantity, shown, too_large
-from posse.kernels.linalg import LARGEST
 from posse.types import Array
 
 SMALLEST_SPREAD = 1e-50  # with LARGEST, the largest numerator, no division overflows

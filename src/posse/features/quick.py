@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from posse.core.size import moderate
 from posse.features.categories import Hashed, OneHot
 from posse.features.parts import Feature
 from posse.features.quantities import Numeric
 from posse.features.values import LARGEST_WHOLE, SMALLEST_WHOLE
-from posse.kernels.linalg import moderate
 from posse.types import Array
 
 PLAIN = frozenset((float, int, bool, np.float64))

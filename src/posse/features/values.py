@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from posse.core.size import LARGEST
 from posse.errors import InvalidValue, NotFinite
-from posse.kernels.linalg import LARGEST
 from posse.tables import EXACT, is_missing
 
 LONGEST_NAME = 200

@@ -12,9 +12,9 @@ from posse.checks import number, one_of
 from posse.errors import InvalidValue, UnknownPolicy
 from posse.families import RewardFamily, family_of
 from posse.kernels import estimators
+from posse.kernels.estimators import POLICY_METHODS
 from posse.kernels.rule import Rule
 from posse.kernels.select import OPTIMISTIC
-from posse.model.estimation import POLICY_METHODS
 from posse.model.prior import Prior
 from posse.policies.ebm import EbmRandUCB, EbmTS, EbmUCB
 from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
@@ -107,7 +107,7 @@ def new_behaviour(
         default = cls.evidence_exploration if name == "evidence" else PAPER_EXPLORATION
         explores = cls.explores
         if family.name != "number":
-            default, start = OF_FAMILY[policy].default_exploration, _family_start(n_arms, n_features)
+            start = _family_start(n_arms, n_features)
     elif policy == "lin-ucb":
         covariance = np.tile(np.eye(n_features) / RIDGE, (n_arms, 1, 1))
         name, start = "known", Prior(covariance=covariance, noise_variance=1.0, shared_precision=NO_SHARING)

@@ -12,7 +12,7 @@ from posse.fleet.ledger import REWARDED
 from posse.fleet.products import squares_of
 from posse.kernels.packing import whole_matrix
 from posse.kernels.sums import Sums
-from posse.model.borrowing import borrowing_of
+from posse.model.belief import borrowing_of
 
 
 def export_task(fleet: Fleet, task: Label) -> dict[str, Any]:

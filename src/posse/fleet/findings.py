@@ -13,8 +13,8 @@ from posse.fleet.products import products_of
 from posse.fleet.unseen import unseen_categories
 from posse.kernels import estimators
 from posse.kernels.evidence import SETTLED
-from posse.model.evidence import unusual
 from posse.model.findings import Names, Seen, data_findings, unusual_findings
+from posse.model.refresh import unusual
 
 if TYPE_CHECKING:
     from posse.fleet.fleet import Fleet

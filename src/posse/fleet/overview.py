@@ -10,7 +10,7 @@ import numpy as np
 from posse.families import family_of
 from posse.fleet.labels import Label
 from posse.kernels.packing import whole_matrix
-from posse.model.borrowing import borrowing_of
+from posse.model.belief import borrowing_of
 from posse.showing import Sheet, Table, brief_repr
 from posse.types import Array
 

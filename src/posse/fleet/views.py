@@ -25,7 +25,8 @@ from posse.fleet.overview import (
 )
 from posse.fleet.products import squares_of
 from posse.kernels.packing import whole_matrices
-from posse.model.borrowing import Borrowing, borrowing_of
+from posse.model.belief import borrowing_of
+from posse.model.borrowing import Borrowing
 from posse.model.statistics import Statistics
 
 if TYPE_CHECKING:

@@ -16,10 +16,15 @@ from posse.kernels.linalg import (
     whole,
 )
 from posse.kernels.posterior import Belief, Buffers, rebuild, residual_sum_of_squares
-from posse.kernels.thresholding import GRID, apply_threshold, choose_threshold, sample_covariance
+from posse.model.thresholding import GRID, apply_threshold, choose_threshold, sample_covariance
 from posse.types import Array, BoolArray, IntArray
 
 KNOWN, PAPER, PAPER_LITERAL, MOMENTS, EVIDENCE, PAPER_UNTHRESHOLDED = 0, 1, 2, 3, 4, 5
+
+POLICY_METHODS = {
+    "paper": PAPER, "paper-literal": PAPER_LITERAL, "paper-unthresholded": PAPER_UNTHRESHOLDED, "moments": MOMENTS,
+    "evidence": EVIDENCE,
+}  # fmt: skip
 
 CONDITION_LIMIT = 1e8  # a task whose Gram matrix is worse than this has no OLS estimate worth using
 NOISE_FLOOR = 1e-6

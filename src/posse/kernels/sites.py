@@ -1,54 +1,11 @@
-"""Sites of rewards of any family: each family's own functions, chosen by the number that kernels know it by.
-
-See :mod:`posse.families.links` for what a site is.
-"""
+"""Sites of rewards of any family, see :mod:`posse.families.sites`; and sites that are made again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from posse.families import LINKED
 from posse.families.links import FAINTEST
-from posse.kernels.compiler import inner_kernel, made_kernel
-
-NUMBER = 0  # the family that is not among those here
-CLOSE = 1e-5  # of a move, in standard deviations: what is left is its square
-CLOSE_AGAIN = 1e-3  # likewise where a site is made again, and will be once more
-
-SIZES = (0.0, *(family.size for family in LINKED.values()))
-"""How much predictors of every family differ, arms and tasks taken together."""
-
-
-def _by_family(parts: list[tuple[int, Callable[..., Any]]]) -> Callable[..., Any]:
-    """Return a compiled function that takes the number of a family first, and does what that family's one does."""
-    code, first = parts[0]
-    if len(parts) == 1:
-
-        @made_kernel
-        def only(_family: int, *arguments: Any) -> Any:
-            return first(*arguments)
-
-        return only
-    others = _by_family(parts[1:])
-
-    @made_kernel
-    def chosen(family: int, *arguments: Any) -> Any:
-        if family == code:
-            return first(*arguments)
-        return others(family, *arguments)
-
-    return chosen
-
-
-expectations = _by_family([(family.code, family.expectations) for family in LINKED.values()])
-"""Of a family, and of mean and variance of a predictor: see :class:`posse.families.LinkedFamily`."""
-
-spread = _by_family([(family.code, family.spread) for family in LINKED.values()])
-"""Of a family, and of mean and standard deviation of a predictor."""
-
-site = _by_family([(family.code, family.site) for family in LINKED.values()])
-"""Of a family, and as :func:`posse.families.links.newton_site` says."""
+from posse.families.sites import CLOSE, CLOSE_AGAIN, NUMBER, SIZES, expectations, spread
+from posse.families.sites import linked_site as site
+from posse.kernels.compiler import inner_kernel
 
 
 @inner_kernel

@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posse.kernels.packing import diagonal_places, whole_matrix
 from posse.kernels.posterior import Belief, Buffers, new_buffers, rebuild
 from posse.kernels.sums import Sums
+from posse.model.borrowing import Borrowing, _at_least, _inverse, mean_squares
 from posse.model.prior import Prior
+
+AT_ONCE = 8192  # pairs that are read at a time
 
 if TYPE_CHECKING:
     from posse.model.statistics import Statistics
@@ -94,3 +98,54 @@ def _plainest(precision: Array) -> Array:
     if (precision != diagonal[:, :, None] * np.eye(precision.shape[1])).any():
         return precision.copy()
     return diagonal[:, 0].copy() if (diagonal == diagonal[:, :1]).all() else diagonal
+
+
+def feature_squares(belief: Belief) -> Array:
+    """Return the mean squares of the features over all rewards; 1 for one that was always 0.
+
+    Reads the pairs with rewards and no others: arrays may have space for many times as many.
+    """
+    n_arms, d = belief.shared_mean.shape
+    squares, places = np.zeros(d), diagonal_places(d)
+    gram = belief.sums.gram
+    for arm in range(n_arms):
+        seen = belief.seen[arm, : belief.n_seen[arm]]
+        for start in range(0, seen.size, AT_ONCE):
+            rows = seen[start : start + AT_ONCE, None]
+            squares += (gram[rows, places] if gram.ndim == 2 else gram[rows, np.arange(d), np.arange(d)]).sum(axis=0)
+    return mean_squares(squares, float(belief.rewards.sum()))
+
+
+def borrowing_of(belief: Belief, task: int, squares: Array | None = None) -> Borrowing:
+    """Return what stands behind the predictions of one task; ``squares`` are those of the features, if at hand."""
+    n_arms, d = belief.shared_mean.shape
+    own_share, borrowed = np.zeros(n_arms), np.zeros(n_arms)
+    rows = belief.slot[task, :n_arms]
+    counts = np.where(rows >= 0, belief.sums.counts[rows], 0.0)
+    if squares is None:
+        squares = feature_squares(belief)
+    grams = [
+        whole_matrix(belief.sums.gram[row]) if count > 0 else np.zeros((d, d))
+        for row, count in zip(rows, counts, strict=True)
+    ]
+    contexts = np.sum(grams, axis=0)
+    for arm in range(n_arms):
+        noise = float(belief.noise_variance[arm])
+        spread = belief.covariance[arm] / belief.task_weight[task]
+        prior_precision = belief.shared_precision[arm]
+        shared_precision = _inverse(belief.shared_covariance[arm])
+        if counts[arm] > 0:
+            gram = grams[arm]
+            local_covariance = whole_matrix(belief.local_covariance[rows[arm]])
+            leaning = np.eye(d) - local_covariance @ gram
+            covariance = noise * local_covariance
+            covariance = covariance + leaning @ belief.shared_covariance[arm] @ leaning.T
+            # Without this task; what rounding takes below the bare prior is given back.
+            shared_precision = shared_precision - gram @ leaning / noise
+        before = _inverse(_at_least(shared_precision, prior_precision)) + spread
+        if counts[arm] > 0 and (variance := np.vdot(before, contexts)) > 0:
+            own_share[arm] = np.clip(1 - np.vdot(covariance, contexts) / variance, 0.0, 1.0)
+        others = _inverse(before)
+        alone = _inverse(_inverse(prior_precision) + spread)
+        borrowed[arm] = max(noise * float((np.diagonal(others - alone) / squares).mean()), 0.0)
+    return Borrowing(own_share, borrowed, counts)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.kernels.packing import diagonal_places, whole_matrix
-from posse.kernels.posterior import Belief
 from posse.showing import brief_repr
-from posse.types import Array
 
-AT_ONCE = 8192  # pairs that are read at a time
+if TYPE_CHECKING:
+    from posse.model.prior import Prior
+    from posse.types import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,61 +43,51 @@ class Borrowing:
     __repr__ = brief_repr
 
 
-def feature_squares(belief: Belief) -> Array:
-    """Return the mean squares of the features over all rewards; 1 for one that was always 0.
-
-    Reads the pairs with rewards and no others: arrays may have space for many times as many.
-    """
-    n_arms, d = belief.shared_mean.shape
-    squares, places = np.zeros(d), diagonal_places(d)
-    gram = belief.sums.gram
-    for arm in range(n_arms):
-        seen = belief.seen[arm, : belief.n_seen[arm]]
-        for start in range(0, seen.size, AT_ONCE):
-            rows = seen[start : start + AT_ONCE, None]
-            squares += (gram[rows, places] if gram.ndim == 2 else gram[rows, np.arange(d), np.arange(d)]).sum(axis=0)
-    return mean_squares(squares, float(belief.rewards.sum()))
-
-
 def mean_squares(sums: Array, rewards: float) -> Array:
     """Return sums of squares of the features over the number of rewards; 1 for a feature that was always 0."""
     total = max(rewards, 1.0)
     return np.where(sums > 0, sums, total) / total
 
 
-def borrowing_of(belief: Belief, task: int, squares: Array | None = None) -> Borrowing:
-    """Return what stands behind the predictions of one task; ``squares`` are those of the features, if at hand."""
-    n_arms, d = belief.shared_mean.shape
+def task_borrowing(
+    gram: Array, counts: Array, prior: Prior, shared_covariance: Array, weight: float, squares: Array
+) -> Borrowing:
+    """Return what stands behind the predictions of one task.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_arms, d, d)
+        Sums of products of the task's contexts.
+    counts : ndarray of shape (n_arms,)
+        Its rewards.
+    prior : Prior
+    shared_covariance : ndarray of shape (n_arms, d, d)
+        Of the shared means, given the rewards of all tasks.
+    weight : float
+        The covariance of the task is that of the prior over its weight.
+    squares : ndarray of shape (d,)
+        Mean squares of the features.
+    """
+    n_arms, d = counts.size, squares.size
     own_share, borrowed = np.zeros(n_arms), np.zeros(n_arms)
-    rows = belief.slot[task, :n_arms]
-    counts = np.where(rows >= 0, belief.sums.counts[rows], 0.0)
-    if squares is None:
-        squares = feature_squares(belief)
-    grams = [
-        whole_matrix(belief.sums.gram[row]) if count > 0 else np.zeros((d, d))
-        for row, count in zip(rows, counts, strict=True)
-    ]
-    contexts = np.sum(grams, axis=0)
-    for arm in range(n_arms):
-        noise = float(belief.noise_variance[arm])
-        spread = belief.covariance[arm] / belief.task_weight[task]
-        prior_precision = belief.shared_precision[arm]
-        shared_precision = _inverse(belief.shared_covariance[arm])
+    contexts = gram.sum(axis=0)
+    for arm, prior_precision in enumerate(prior.shared_precisions):
+        noise, spread = float(prior.noise_variance[arm]), prior.covariance[arm] / weight
+        shared_precision = _inverse(shared_covariance[arm])
         if counts[arm] > 0:
-            gram = grams[arm]
-            local_covariance = whole_matrix(belief.local_covariance[rows[arm]])
-            leaning = np.eye(d) - local_covariance @ gram
-            covariance = noise * local_covariance
-            covariance = covariance + leaning @ belief.shared_covariance[arm] @ leaning.T
+            # Solve, do not invert: a covariance may be singular.
+            local_covariance = spread @ _inverse(noise * np.eye(d) + gram[arm] @ spread)
+            leaning = np.eye(d) - local_covariance @ gram[arm]
+            covariance = noise * local_covariance + leaning @ shared_covariance[arm] @ leaning.T
             # Without this task; what rounding takes below the bare prior is given back.
-            shared_precision = shared_precision - gram @ leaning / noise
+            shared_precision = shared_precision - gram[arm] @ leaning / noise
         before = _inverse(_at_least(shared_precision, prior_precision)) + spread
         if counts[arm] > 0 and (variance := np.vdot(before, contexts)) > 0:
             own_share[arm] = np.clip(1 - np.vdot(covariance, contexts) / variance, 0.0, 1.0)
         others = _inverse(before)
         alone = _inverse(_inverse(prior_precision) + spread)
         borrowed[arm] = max(noise * float((np.diagonal(others - alone) / squares).mean()), 0.0)
-    return Borrowing(own_share, borrowed, counts)
+    return Borrowing(own_share, borrowed, counts.copy())
 
 
 def _inverse(matrix: Array) -> Array:

@@ -8,7 +8,7 @@ covariance of the tasks and the noise held fixed, a task's rewards say about tha
 say, so :math:`(m_k, W_k)` is one regression with precision :math:`\sum_j z_j z_j^\top \otimes G_j`. Effects of arms'
 features on the arms' means are the same regression one level up. How large effects are is learned by evidence, one
 variance per feature, in units in which every column of the context has mean square 1; where the population is learned
-in columns less their means (:mod:`posse.kernels.centring`), so are effects.
+in columns less their means (:mod:`posse.core.population`), so are effects.
 """
 
 from __future__ import annotations
@@ -154,6 +154,36 @@ def learn_effects(
     start : ndarray of shape (n_groups,)
         Variances to start from; NaN for the level.
     """
+    variance = effect_variances(precision, moment, base_precision, base_moment, squares, groups, levels, start)
+    d = squares.size
+    total, moments = precision.copy(), moment.copy()
+    total[:, :d, :d] += base_precision
+    moments[:, :d] += base_moment
+    place = np.repeat(groups, d)  # the feature of every entry behind the base
+    inverse_scale = np.tile(squares, groups.size)
+    diagonal = np.arange(d, total.shape[1])
+    there = variance > 0
+    used = np.concatenate([np.arange(d), diagonal[there[place]]])
+    total[:, diagonal, diagonal] += inverse_scale / np.where(there, variance, 1.0)[place]
+    covariance, mean = np.zeros(total.shape), np.zeros(moments.shape)
+    some = np.linalg.inv(total[:, used[:, None], used])
+    covariance[:, used[:, None], used] = some
+    mean[:, used] = np.einsum("uij,uj->ui", some, moments[:, used])
+    give = np.asarray(np.linalg.solve(total[:, :d, :d], total[:, :d, d:]), dtype=np.float64)
+    return Effects(mean[:, d:].reshape(len(mean), -1, d), covariance[:, d:, d:], variance, give)
+
+
+def effect_variances(
+    precision: Array,
+    moment: Array,
+    base_precision: Array,
+    base_moment: Array,
+    squares: Array,
+    groups: IntArray,
+    levels: Array,
+    start: Array,
+) -> Array:
+    """Return how large the effects of every feature are, 0 for those that say nothing; as :func:`learn_effects`."""
     d = squares.size
     total, moments = precision.copy(), moment.copy()
     total[:, :d, :d] += base_precision
@@ -169,15 +199,7 @@ def learn_effects(
             known = total.copy()
             known[:, diagonal, diagonal] += inverse_scale / np.where(variance > 0, variance, 1.0)[place]
             variance[group] = _most_likely(known, total, moments, mine, others, squares, float(levels[group]))
-    there = variance > 0
-    used = np.concatenate([np.arange(d), diagonal[there[place]]])
-    total[:, diagonal, diagonal] += inverse_scale / np.where(there, variance, 1.0)[place]
-    covariance, mean = np.zeros(total.shape), np.zeros(moments.shape)
-    some = np.linalg.inv(total[:, used[:, None], used])
-    covariance[:, used[:, None], used] = some
-    mean[:, used] = np.einsum("uij,uj->ui", some, moments[:, used])
-    give = np.asarray(np.linalg.solve(total[:, :d, :d], total[:, :d, d:]), dtype=np.float64)
-    return Effects(mean[:, d:].reshape(len(mean), -1, d), covariance[:, d:, d:], variance, give)
+    return variance
 
 
 def _most_likely(

@@ -8,28 +8,19 @@ import numpy as np
 
 from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
-from posse.kernels import estimators
-from posse.kernels.estimators import Memory
-from posse.kernels.posterior import Belief, new_buffers
-from posse.model.belief import new_belief, prior_of
 from posse.model.evidence import ITERATIONS, estimate_evidence, limits
+from posse.model.least_squares import METHODS as LEAST_SQUARES
+from posse.model.least_squares import Memory, estimate_arm, fit_pair, new_memory
+from posse.model.posterior import posterior
 from posse.model.prior import Prior, PriorEstimate, PriorReport, new_report
 from posse.model.reml import estimate_reml
 from posse.model.statistics import Statistics
+from posse.types import Array, IntArray
 
 PriorMethod: TypeAlias = Literal["paper", "paper-literal", "paper-unthresholded", "moments", "evidence"]
 """How a policy may estimate its prior."""
 
-POLICY_METHODS: dict[str, int] = {
-    "paper": estimators.PAPER,
-    "paper-literal": estimators.PAPER_LITERAL,
-    "paper-unthresholded": estimators.PAPER_UNTHRESHOLDED,
-    "moments": estimators.MOMENTS,
-    "evidence": estimators.EVIDENCE,
-}
-"""The methods that a policy may use, and the codes that the kernels know them by."""
-
-METHODS = (*POLICY_METHODS, "reml")
+METHODS = (*LEAST_SQUARES, "evidence", "reml")
 """All methods."""
 
 PASSES = 50
@@ -133,35 +124,47 @@ def estimate_prior(
 
 def _by_least_squares(stats: Statistics, method: str, start: Prior, limit: int) -> PriorEstimate:
     """Estimate from the tasks' own least squares: the paper's methods and moments."""
-    buffers = new_buffers(stats.n_features)
-    belief = new_belief(stats, start, buffers, triangles=True)
-    memory = estimators.new_memory(stats.n_arms, stats.n_tasks, stats.n_features)
-    done, converged = 0, False
+    K, N, d = stats.moment.shape
+    memory, code, rewards = new_memory(K, N, d), LEAST_SQUARES[method], stats.count.sum(axis=1)
+    covariance, noise = start.covariance.copy(), start.noise_variance.copy()
+    for arm, task in np.argwhere(stats.count > 0).tolist():
+        gram, moment = stats.gram[arm, task], stats.moment[arm, task]
+        fit_pair(
+            memory, code, arm, task, gram, moment, stats.sum_of_squares[arm, task], stats.count[arm, task]
+        )  # fmt: skip
+    prior, done, converged = start, 0, False
     while done < limit and not converged:
-        before = belief.noise_variance.copy()
-        for arm in range(stats.n_arms):
-            if belief.rewards[arm] > 0:
-                estimators.refresh(belief, memory, arm, POLICY_METHODS[method], buffers, stats.n_tasks)
+        before = noise.copy()
+        mean = posterior(stats, prior).mean
+        residuals = stats.sum_of_squares - 2.0 * np.einsum("kni,kni->kn", mean, stats.moment)
+        residuals += np.einsum("kni,knij,knj->kn", mean, stats.gram, mean)
+        for arm in np.flatnonzero(rewards > 0).tolist():
+            residual = max(float(residuals[arm].sum()), 0.0)
+            estimate_arm(memory, code, arm, rewards[arm], residual, noise, covariance[arm])
+        prior = Prior(
+            covariance=covariance, noise_variance=noise, shared_precision=start.shared_precision,
+            shared_location=start.shared_location,
+        )  # fmt: skip
         done += 1
         # The covariance comes from least squares alone, so only the noise can still move.
-        converged = bool(np.allclose(before, belief.noise_variance, rtol=TOLERANCE, atol=0))
-    report = least_squares_report(belief, memory, method, stats, iterations=done, converged=converged)
-    return PriorEstimate(prior_of(belief), report, belief.task_weight)
+        converged = bool(np.allclose(before, noise, rtol=TOLERANCE, atol=0))
+    report = least_squares_report(covariance, memory, method, stats, iterations=done, converged=converged)
+    return PriorEstimate(prior, report, np.ones(N))
 
 
 def least_squares_report(
-    belief: Belief, memory: Memory, method: str, stats: Statistics, *, iterations: int = 1, converged: bool = False
+    covariance: Array, memory: Memory, method: str, stats: Statistics, *, iterations: int = 1, converged: bool = False
 ) -> PriorReport:
     """Return what the estimators remember, as a report."""
     return new_report(
-        method, belief.covariance, memory.tasks_used, iterations=iterations, converged=converged,
+        method, covariance, memory.tasks_used, iterations=iterations, converged=converged,
         covariance_at_start=~memory.covariance_learned, noise_at_start=~memory.noise_learned,
         threshold=memory.threshold.copy(), eigenvalues_floored=memory.eigenvalues_floored.copy(),
         notes=tuple(limits(stats)),
     )  # fmt: skip
 
 
-def given_report(belief: Belief) -> PriorReport:
+def given_report(prior: Prior, tasks_used: IntArray) -> PriorReport:
     """Return the report of a prior that was given, not estimated."""
     notes = ("the prior was given, nothing is estimated",)
-    return new_report("known", belief.covariance, belief.n_seen, iterations=0, converged=True, notes=notes)
+    return new_report("known", prior.covariance, tasks_used, iterations=0, converged=True, notes=notes)

@@ -1,27 +1,26 @@
-"""The evidence prior from statistics at hand: the policies' steps, taken to the end and watched."""
+"""The evidence prior from statistics at hand: the steps of a core, taken to the end and watched."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse.kernels import evidence as kernels
-from posse.kernels import levels
-from posse.kernels.passes import GAUSSIAN_SCATTER, LEVERAGE, REWARDS
-from posse.kernels.posterior import Belief, Buffers, new_buffers
-from posse.kernels.refresh import INFORMATION
-from posse.model.belief import new_belief, prior_of
 from posse.model.findings import Seen, Unusual, data_findings, unusual_findings
-from posse.model.posterior import symmetric
+from posse.model.posterior import log_evidence, symmetric
 from posse.model.prior import Prior, PriorEstimate, PriorReport, new_report
-from posse.model.refresh import LiveReader, Refresh
-from posse.model.statistics import Statistics
 from posse.types import Array
+
+if TYPE_CHECKING:
+    from posse.core.core import Core
+    from posse.core.estimate import Climb
+    from posse.core.population import Population
+    from posse.model.statistics import Statistics
 
 ITERATIONS = 500
 SETTLED = 1e-4  # relative move of every number and every direction at which the search ends
-FLAT = 1e-9  # or the share of the log evidence that three steps in a row do not move any more
+FLAT = 1e-9  # or the share of the log evidence that some steps do not move any more
+FLAT_STEPS = 5  # between two looks at the evidence
 PATIENCE = 8  # steps without a smaller move after which steps are halved
 SHORTEST = 1 / 32  # of a step
 SILENT = 1.5  # times the least noise that an arm is allowed: noise this near to it gets a note
@@ -33,68 +32,147 @@ def estimate_evidence(
     stats: Statistics, *, start: Prior | None = None, robust: bool = False, iterations: int = ITERATIONS
 ) -> PriorEstimate:
     """Maximise the regularised evidence; see :func:`posse.model.estimate_prior`."""
-    K, d = stats.n_arms, stats.n_features
-    buffers = new_buffers(d)
-    belief = new_belief(stats, start or Prior.isotropic(n_arms=K, n_features=d), buffers, triangles=True)
-    evidence = kernels.new_evidence(K, stats.n_tasks, d, STUDENT_FREEDOM if robust else 0.0)
-    nothing = not (stats.sum_of_squares > 0).any()
-    done, converged = 0, nothing
-    first = last = float("nan")
+    climb, nothing = climb_of(stats, start, robust=robust), not (stats.sum_of_squares > 0).any()
+    done, converged, first, last = 0, nothing, float("nan"), float("nan")
     if not nothing:
-        refresh, source = Refresh(belief, evidence, in_place=True), LiveReader(belief)
+        climb.measure(climb.pairs.rewards())
         if start is not None:
-            evidence.refreshed_at[0] = K  # as if it had been estimated before: it is not started from anew
-        refresh.begin(source, steps=iterations + 1, settled=0.0)
-        if start is not None:
-            back = centring(evidence)
-            there = np.linalg.inv(back)
-            covariance = there @ belief.covariance @ there.T
-            _lift(covariance, evidence.feature_square, float(evidence.reward_scatter[0]))
-            belief.covariance[:] = back @ covariance @ back.T
-            spread = there @ np.linalg.inv(start.shared_precisions) @ there.T
-            evidence.shared_scale[0] = 1 / float(
-                np.mean(np.diagonal(spread, axis1=1, axis2=2) * evidence.feature_square)
-            )
-            level = np.einsum("kii,i->k", covariance, evidence.feature_square) / d
-            evidence.centre[:] = np.log(belief.noise_variance).mean(), np.log(level).mean()
-        refresh.look_from(source, shared=True, steps=iterations + 1)
-        first = kernels.log_evidence_of(belief, evidence, buffers)
-        done, converged = _climb(refresh, belief, buffers, iterations)
-        last = kernels.log_evidence_of(belief, evidence, buffers)
+            climb.population = _started_from(climb.population, start)
+        climb.look(climb.pairs, learned=True)
+        first = total_evidence(stats, climb)
+        done, converged, last = _climb(stats, climb, first, iterations)
     report = evidence_report(
-        belief,
-        evidence,
-        stats,
-        iterations=done,
-        converged=converged,
-        log_evidence=last,
+        climb.population, climb.shared[:, -1], stats, iterations=done, converged=converged, log_evidence=last,
         evidence_gained=last - first,
-    )
-    return PriorEstimate(prior_of(belief), report, belief.task_weight.copy())
+    )  # fmt: skip
+    return PriorEstimate(prior_of(climb.population), report, climb.weight[: stats.n_tasks].copy())
 
 
-def expected_arm(evidence: kernels.Evidence) -> Prior:
-    """Return the prior of an arm that nothing is known about: arms are a population, and it is one of them."""
-    back = centring(evidence)
-    spread = np.diag(1 / (evidence.shared_scale[0] * evidence.feature_square)) + evidence.arm_covariance
+def climb_of(stats: Statistics, start: Prior | None = None, *, robust: bool = False) -> Climb:
+    """Return an estimate of a core that has learned these statistics, at its beginning."""
+    # Only here: the core knows priors, which are of this package.
+    from posse.core.core import Core
+    from posse.core.estimate import Climb
+    from posse.core.population import with_prior
+    from posse.core.rule import Rule
+    from posse.core.select import OPTIMISTIC
+    from posse.core.state import N_SLOTS
+    from posse.core.store import COUNT, SQUARES, n_triangle, totals_at
+    from posse.families import FAMILIES
+
+    K, N, d = stats.moment.shape
+    core = Core(K, d, family=FAMILIES["number"], rule=Rule(OPTIMISTIC, 0.0, 0.0), robust=robust)
+    core.take_tasks(core.reserve_tasks(N))
+    arms, tasks = np.nonzero(stats.count > 0)
+    core.prepare(tasks, arms)
+    store, population, at = core.state.store, core.state.population, totals_at(d)
+    slots, upper = store.slot[tasks, arms], np.triu_indices(d)
+    store.pairs[slots, : n_triangle(d)] = stats.gram[arms, tasks][:, *upper]
+    store.pairs[slots, n_triangle(d) : at] = stats.moment[arms, tasks]
+    store.pairs[slots, at + COUNT] = stats.count[arms, tasks]
+    store.pairs[slots, at + SQUARES] = stats.sum_of_squares[arms, tasks]
+    if start is not None:  # as if it had been estimated before: it is not started from anew
+        population = with_prior(population, start)._replace(at_last=np.array([float(K)]))
+    return Climb(store, population, core.state.arm_features, int(core.state.numbers[N_SLOTS]), robust=robust)
+
+
+def prior_of(population: Population) -> Prior:
+    """Return a population as a prior, whose shared precisions are as plain as may be."""
+    precision: Array = population.prior_precision
+    diagonal: Array = np.diagonal(precision, axis1=1, axis2=2).copy()
+    if (precision == diagonal[:, :, None] * np.eye(precision.shape[1])).all():
+        precision = diagonal[:, 0].copy() if (diagonal == diagonal[:, :1]).all() else diagonal
     return Prior(
-        covariance=np.exp(evidence.centre[levels.LEVEL]) * symmetric(back @ evidence.target @ back.T)[None],
-        noise_variance=np.exp(evidence.centre[levels.NOISE]),
-        shared_precision=symmetric(np.asarray(np.linalg.inv(back @ spread @ back.T), dtype=np.float64))[None],
-        shared_location=(back @ evidence.arm_mean)[None],
+        covariance=population.covariance.copy(), noise_variance=population.noise.copy(), shared_precision=precision,
+        shared_location=population.prior_location,
+    )  # fmt: skip
+
+
+def _started_from(population: Population, start: Prior) -> Population:
+    """Return a population of which all that a prior does not say is of its size.
+
+    Its covariances are raised by a millionth of their level, or of the data's: the steps need their inverse.
+    """
+    from posse.core.population import frame_of
+
+    frame, d = frame_of(population), start.n_features
+    covariance = frame.covariance(start.covariance)
+    level = np.einsum("kii->k", covariance) / d
+    covariance += 1e-6 * np.maximum(level, population.reward_scatter[0] / d)[:, None, None] * np.eye(d)
+    level = np.einsum("kii->k", covariance) / d
+    spread = frame.covariance(np.asarray(np.linalg.inv(start.shared_precisions), dtype=np.float64))
+    return population._replace(
+        covariance=symmetric(frame.back @ covariance @ frame.back.T),
+        noise=start.noise_variance.copy(),
+        scale=np.array([1.0 / np.diagonal(spread, axis1=1, axis2=2).mean()]),
+        centre=np.array([np.log(start.noise_variance).mean(), np.log(level).mean()]),
     )
 
 
-def centring(evidence: kernels.Evidence) -> Array:
-    """Return the matrix that turns coefficients for centred columns into those for features as they came."""
-    back = np.eye(evidence.feature_mean.size)
-    back[evidence.intercept] -= evidence.feature_mean
-    return back
+def total_evidence(stats: Statistics, climb: Climb) -> float:
+    """Return the log evidence of all arms, the common mean of their shared means integrated out."""
+    from posse.core.population import pool
+
+    population, frame = climb.population, climb.frame
+    scale = float(population.scale[0])
+    # All arms alone, each around 0; then the common mean: what they say about it is Gaussian.
+    alone = Prior(
+        covariance=population.covariance, noise_variance=population.noise,
+        shared_precision=np.tile(scale * symmetric(frame.there.T @ frame.there), (stats.n_arms, 1, 1)),
+    )  # fmt: skip
+    pooled = pool(population, frame, climb.messages, climb.arm_features)
+    precision, moment = pooled.factors.sum(axis=0) + np.diag(pooled.diagonal), pooled.moments.sum(axis=0)
+    common = np.linalg.slogdet(precision)[1] - np.log(pooled.diagonal).sum()
+    common -= moment @ np.linalg.solve(precision, moment)
+    weight = climb.weight[: stats.n_tasks]
+    return float(log_evidence(stats, alone, weight).sum()) - 0.5 * float(common)
+
+
+def _climb(stats: Statistics, climb: Climb, first: float, iterations: int) -> tuple[int, bool, float]:
+    """Step until nothing moves; return how many steps there were, whether they came to rest, and the log evidence.
+
+    Steps that go to and fro are halved: what is learned about noise is tempered by how uneven it is, and task weights
+    are expectations, so there is no one number that every step would raise.
+    """
+    share, least, waited, evidence, rewards = 1.0, np.inf, 0, first, climb.pairs.rewards()
+    for done in range(1, iterations + 1):
+        old = climb.population
+        move = climb.step(climb.pairs, rewards)
+        if share < 1.0:
+            climb.population = _blend(climb.population, old, share)
+        climb.look(climb.pairs, learned=True)
+        flat = False
+        if done % FLAT_STEPS == 0:
+            before, evidence = evidence, total_evidence(stats, climb)
+            flat = abs(evidence - before) <= FLAT * (1.0 + abs(evidence))
+        if move < SETTLED or flat:
+            return done, True, total_evidence(stats, climb)
+        least, waited = (move, 0) if move < least else (least, waited + 1)
+        if waited == PATIENCE:
+            share, waited, least = max(share / 2, SHORTEST), 0, np.inf
+    return iterations, False, total_evidence(stats, climb)
+
+
+def _blend(new: Population, old: Population, share: float) -> Population:
+    """Return a point between two populations: arithmetic for matrices and logarithms."""
+
+    def between(name: str) -> Array:
+        result: Array = (1 - share) * getattr(old, name) + share * getattr(new, name)
+        return result
+
+    def scaled(name: str) -> Array:
+        result: Array = getattr(old, name) ** (1 - share) * getattr(new, name) ** share
+        return result
+
+    return new._replace(
+        covariance=between("covariance"), noise=scaled("noise"), scale=scaled("scale"), centre=between("centre"),
+        target=between("target"),
+    )  # fmt: skip
 
 
 def evidence_report(
-    belief: Belief,
-    evidence: kernels.Evidence,
+    population: Population,
+    shared_mean: Array,
     stats: Statistics,
     *,
     iterations: int,
@@ -102,40 +180,49 @@ def evidence_report(
     log_evidence: float = float("nan"),
     evidence_gained: float = float("nan"),
 ) -> PriorReport:
-    """Return what an evidence prior rests on."""
-    weight, nothing = float(evidence.target_weight[0]), not (stats.sum_of_squares > 0).any()
-    notes, found = limits(stats, arms_pooled=True), None
+    """Return what an evidence prior rests on; ``shared_mean`` is that of every arm, of shape (n_arms, n_features)."""
+    weight, nothing = float(population.target_weight[0]), not (stats.sum_of_squares > 0).any()
+    tasks, notes, found = (stats.count > 0).sum(axis=1), limits(stats, arms_pooled=True), None
     if not nothing:
-        found = unusual(belief, evidence, converged=converged)
+        found = unusual(population, shared_mean, stats.count.sum(axis=1), converged=converged)
         notes += unusual_findings(found)
     return new_report(
-        "evidence", belief.covariance, belief.n_seen, at_start=nothing, iterations=iterations, converged=converged,
-        target_weight=weight / (belief.n_seen.astype(np.float64) + weight), log_evidence=log_evidence,
-        evidence_gained=evidence_gained, notes=tuple(notes), unusual=found,
+        "evidence", population.covariance, tasks, at_start=nothing, iterations=iterations, converged=converged,
+        target_weight=weight / (tasks + weight), log_evidence=log_evidence, evidence_gained=evidence_gained,
+        notes=tuple(notes), unusual=found,
     )  # fmt: skip
 
 
-def unusual(belief: Belief, evidence: kernels.Evidence, *, converged: bool) -> Unusual:
+def core_report(core: Core, stats: Statistics) -> PriorReport:
+    """Return the same of a core that has learned these statistics, as it is now."""
+    from posse.core.estimate import SETTLED
+
+    population, weight = core.state.population, core.state.store.weight[: stats.n_tasks]
+    return evidence_report(
+        population, core.state.store.shared[:, -1], stats, iterations=int(population.steps[0]),
+        converged=bool(population.last_move[0] < SETTLED),
+        log_evidence=float(log_evidence(stats, core.prior, weight).sum()),
+    )  # fmt: skip
+
+
+def unusual(population: Population, shared_mean: Array, rewards: Array, *, converged: bool) -> Unusual:
     """Return which arms the population hardly holds for, and where noise, coefficients and tails are hard to tell."""
-    size, counts = float(evidence.reward_scatter[0]), belief.rewards / evidence.overdispersion[levels.NOISE]
-    centre = float(evidence.centre[levels.NOISE])
-    constant_rewards = evidence.summaries[:, GAUSSIAN_SCATTER] < 0  # posse.kernels.passes.is_silent
-    least = [
-        levels.least_noise(centre, float(count), size, bool(constant))
-        for count, constant in zip(counts, constant_rewards, strict=True)
-    ]
-    quiet = (belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least))
-    quiet &= constant_rewards | (belief.noise_variance < 0.5 * np.exp(centre))
-    spread = 1 / np.sqrt(evidence.shared_scale[0] * evidence.feature_square)
-    centred = np.linalg.solve(centring(evidence), belief.shared_mean.T).T
-    apart = np.abs(centred - evidence.arm_mean) / spread
-    far = (belief.rewards > 0) & (apart.max(axis=1) > FAR)
-    rewards, leverage = evidence.summaries[:, REWARDS].sum(), evidence.summaries[:, LEVERAGE].sum()
+    from posse.core.levels import NOISE, least_noise
+    from posse.core.population import frame_of
+    from posse.core.store import LEVERAGE, REWARDS
+
+    centre, over = float(population.centre[NOISE]), float(population.overdispersion[NOISE])
+    least = least_noise(centre, rewards / over, float(population.reward_scatter[0]), population.constant)
+    quiet = (rewards > 0) & (population.noise <= SILENT * np.exp(least))
+    quiet &= population.constant | (population.noise < 0.5 * np.exp(centre))
+    apart = np.abs((shared_mean - population.common_mean[0]) @ frame_of(population).there.T)
+    far = (rewards > 0) & (apart.max(axis=1) * np.sqrt(population.scale[0]) > FAR)
+    total = float(population.summaries[:, REWARDS].sum())
     return Unusual(
         quiet=tuple(np.flatnonzero(quiet).tolist()),
         far=tuple(np.flatnonzero(far).tolist()),
-        coefficient_share=float(leverage / rewards) if rewards > 0 else 0.0,
-        overdispersion=float(evidence.overdispersion[levels.NOISE]),
+        coefficient_share=float(population.summaries[:, LEVERAGE].sum()) / total if total > 0 else 0.0,
+        overdispersion=over,
         converged=converged,
     )
 
@@ -155,56 +242,3 @@ def seen_in(stats: Statistics, **others: Any) -> Seen:
     there = stats.count > 0
     n_tasks = int(there.any(axis=0).sum())
     return Seen(tasks=there.sum(axis=1), rewards=stats.count.sum(axis=1), n_tasks=n_tasks, products=products, **others)
-
-
-def _lift(covariance: Array, feature_square: Array, size: float) -> None:
-    """Raise a start by a millionth of its level, or of the data's, in place: the steps need its inverse."""
-    d = covariance.shape[1]
-    level = np.maximum(np.einsum("kii,i->k", covariance, feature_square) / d, size / d)
-    covariance += 1e-6 * level[:, None, None] * np.diag(1 / feature_square)
-
-
-def _climb(refresh: Refresh, belief: Belief, buffers: Buffers, iterations: int) -> tuple[int, bool]:
-    """Step until nothing moves; return how many steps there were, and whether they came to rest.
-
-    Steps that go to and fro are halved: what is learned about noise is tempered by how uneven it is, and task weights
-    are expectations, so there is no one number that every step would raise.
-    """
-    share, least, waited, flat = 1.0, np.inf, 0, 0
-    evidence, source = refresh.evidence, LiveReader(belief)
-    log_evidence = kernels.log_evidence_of(belief, evidence, buffers)
-    for done in range(1, iterations + 1):
-        old = _parameters(belief, evidence)
-        refresh.proceed(source, refresh.rows, until=INFORMATION)
-        move = refresh.move
-        if share < 1.0:
-            _blend(belief, evidence, old, share)
-        refresh.look_from(source, shared=True, steps=iterations + 1)
-        before, log_evidence = log_evidence, kernels.log_evidence_of(belief, evidence, buffers)
-        flat = flat + 1 if abs(log_evidence - before) <= FLAT * (1.0 + abs(log_evidence)) else 0
-        if move < SETTLED or flat == 3:
-            return done, True
-        least, waited = (move, 0) if move < least else (least, waited + 1)
-        if waited == PATIENCE:
-            share, waited, least = max(share / 2, SHORTEST), 0, np.inf
-    return iterations, False
-
-
-def _parameters(belief: Belief, evidence: kernels.Evidence) -> tuple[Array, ...]:
-    return (
-        belief.covariance.copy(),
-        belief.noise_variance.copy(),
-        evidence.shared_scale.copy(),
-        evidence.centre.copy(),
-        evidence.target.copy(),
-    )
-
-
-def _blend(belief: Belief, evidence: kernels.Evidence, old: tuple[Array, ...], share: float) -> None:
-    """Go back to a point between the old parameters and the new ones: arithmetic for matrices and logarithms."""
-    covariance, noise, shared_scale, centre, target = old
-    belief.covariance[:] = (1 - share) * covariance + share * belief.covariance
-    belief.noise_variance[:] = noise ** (1 - share) * belief.noise_variance**share
-    evidence.shared_scale[:] = shared_scale ** (1 - share) * evidence.shared_scale**share
-    evidence.centre[:] = (1 - share) * centre + share * evidence.centre
-    evidence.target[:] = (1 - share) * target + share * evidence.target

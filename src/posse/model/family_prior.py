@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from posse.checks import labels, real_array, whole_number
 from posse.errors import ShapeError, UnknownArm, UnknownTask
 from posse.families import linked_family_of
-from posse.kernels import family_evidence as kernels
-from posse.kernels.evidence import Evidence, admit_features, new_evidence
-from posse.kernels.kept_rows import KeptRows
-from posse.kernels.packing import whole_matrices
-from posse.kernels.posterior import Belief, new_buffers
-from posse.kernels.sites import FAINTEST
-from posse.model.belief import new_belief, prior_of
+from posse.model.evidence import prior_of
 from posse.model.prior import Prior, PriorReport, new_report
 from posse.model.statistics import Statistics
-from posse.types import Array, ArrayLike, IntArray
+from posse.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from posse.core.estimate import Climb
 
 ITERATIONS = 100  # beyond, rates far below 1 % and few rows per pair leave nothing but a walk along a flat ridge
-SETTLED = 1e-3  # relative move of every number of the prior, and move of every predictor in standard deviations
+SETTLED = 1e-3  # relative move of every number of the prior, and move of every site in its standard deviation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,63 +101,59 @@ def estimate_family_prior(
             f"expected one context, arm and reward per task, {tasks.size} in all, got shapes {X.shape}, {arms.shape} "
             f"and {y.shape}"
         )
-    rows = table_rows(np.asarray(arms * n_tasks + tasks, dtype=np.int64), X, y, n_arms * n_tasks)
-    stats = Statistics.zeros(n_tasks=n_tasks, n_arms=n_arms, n_features=X.shape[1])
-    stats.count.reshape(-1)[:] = rows.kept
-    buffers = new_buffers(X.shape[1])
-    start = Prior.isotropic(n_arms=n_arms, n_features=X.shape[1])
-    belief = new_belief(stats, start, buffers, triangles=True, rebuilt=False)
-    evidence = new_evidence(n_arms, n_tasks, X.shape[1], 0.0)
-    done, converged = 0, tasks.size == 0
+    # Only here: the core knows priors, which are of this package.
+    from posse.core.core import Core
+    from posse.core.estimate import Climb
+    from posse.core.rule import Rule
+    from posse.core.select import OPTIMISTIC
+    from posse.core.state import N_SLOTS
+
+    core = Core(n_arms, X.shape[1], family=family, rule=Rule(OPTIMISTIC, 0.0, 0.0))
+    core.take_tasks(core.reserve_tasks(n_tasks))
+    core.learn_rows(tasks, arms, X, y, 0.0, is_open=True, estimate=False)  # open: of open rows all are kept
+    state, done, converged = core.state, 0, tasks.size == 0
+    climb = Climb(state.store, state.population, state.arm_features, int(state.numbers[N_SLOTS]), robust=False)
     if tasks.size:
-        kernels.measure_features(
-            np.stack([X.sum(axis=0), (X**2).sum(axis=0)]), float(tasks.size), family.code, evidence
-        )
-        admit_features(belief, evidence)
-        kernels.set_family_start(belief, evidence)
-        kernels.rebuild_family(belief, evidence, buffers)
-        done, converged = _climb(belief, evidence, rows, family.code, passes)
-    stats.gram[...] = whole_matrices(belief.sums.gram).reshape(stats.gram.shape)
-    return FamilyEstimate(prior_of(belief), _report(belief, evidence, stats, done, converged), stats)
+        done, converged = _climb(climb, passes)
+    stats = Statistics.zeros(n_tasks=n_tasks, n_arms=n_arms, n_features=X.shape[1])
+    seen, rows = climb.pairs.statistics(), _sites(climb)
+    for of_all, of_seen in zip(stats.sums, seen.sums, strict=True):
+        of_all[:, : seen.n_tasks] = of_seen
+    stats.sum_of_squares[...] = 0.0  # of rewards as they came; those of sites are
+    np.add.at(stats.sum_of_squares, (arms, tasks), rows[:, 1] ** 2 / rows[:, 0])
+    return FamilyEstimate(prior_of(climb.population), _report(climb, stats, done, converged), stats)
 
 
-def table_rows(slot: IntArray, X: Array, y: Array, n_slots: int) -> KeptRows:
-    """Return the rows of a table sorted by slot, in their order within one, with sites that say nothing."""
-    order = np.argsort(slot, kind="stable")
-    counts = np.bincount(slot, minlength=n_slots).astype(np.int64)
-    return KeptRows(
-        contexts=np.ascontiguousarray(X[order]),
-        rewards=np.ascontiguousarray(y[order]),
-        precision=np.full(y.size, FAINTEST),
-        moment=np.zeros(y.size),
-        weight=np.ones(y.size),
-        first=np.cumsum(counts) - counts,
-        room=counts.copy(),
-        kept=counts,
-        seen=counts.copy(),
-        passes=np.zeros(1, dtype=np.int64),
-        offset=np.zeros((0, X.shape[1])),
-    )
+def _sites(climb: Climb) -> Array:
+    """Return precision and moment of the site of every row, in the order in which they came."""
+    from posse.core.store import MOMENT, PRECISION
+
+    rows = climb.store.row_values[: int(climb.store.free_rows[1])]
+    return rows[:, [PRECISION, MOMENT]].copy()
 
 
-def _climb(belief: Belief, evidence: Evidence, rows: KeptRows, family: int, passes: int) -> tuple[int, bool]:
+def _climb(climb: Climb, passes: int) -> tuple[int, bool]:
     """Pass over the rows until nothing moves; return how many passes there were, and whether they came to rest."""
-    buffers = new_buffers(belief.covariance.shape[1])
+    pairs, rewards = climb.pairs, climb.pairs.rewards()
+    climb.measure(rewards)
+    climb.look(pairs, learned=True)
     for done in range(1, passes + 1):
-        moved = kernels.make_all_again(belief, evidence, rows, family, 1, buffers)
-        kernels.rebuild_family(belief, evidence, buffers)
-        if moved > 0.5 and done < passes:  # sites first: a population learned from half-made ones leads astray
-            continue
-        move = kernels.improve_family(belief, evidence, buffers)
-        kernels.rebuild_family(belief, evidence, buffers)
+        (w, h), move = _sites(climb).T, 1.0
+        climb.remake(pairs, 1)
+        climb.look(pairs, learned=True)
+        after = _sites(climb).T
+        moved = float((np.abs(after[1] - after[0] * (h / w)) / np.sqrt(after[0])).max())
+        if moved <= 0.5 or done == passes:  # sites first: a population learned from half-made ones leads astray
+            move = climb.step(pairs, rewards)
+            climb.look(pairs, learned=True)
         if max(move, moved) < SETTLED:
             return done, True
     return passes, False
 
 
-def _report(belief: Belief, evidence: Evidence, stats: Statistics, done: int, converged: bool) -> PriorReport:
-    weight = float(evidence.target_weight[0])
+def _report(climb: Climb, stats: Statistics, done: int, converged: bool) -> PriorReport:
+    weight, tasks = float(climb.population.target_weight[0]), (stats.count > 0).sum(axis=1)
     return new_report(
-        "evidence", belief.covariance, belief.n_seen, at_start=not stats.count.any(), iterations=done,
-        converged=converged, target_weight=weight / (belief.n_seen.astype(np.float64) + weight),
+        "evidence", climb.population.covariance, tasks, at_start=not stats.count.any(), iterations=done,
+        converged=converged, target_weight=weight / (tasks + weight),
     )  # fmt: skip

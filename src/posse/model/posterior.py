@@ -39,8 +39,8 @@ class Posterior:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """Parts of both posterior and evidence; symbols as in :mod:`posse.kernels.posterior`."""
+class Parts:
+    """Parts of both posterior and evidence; symbols as in :func:`posterior`, ``moment`` is Phi^-1 m_0."""
 
     local_covariance: Array  # Ct, (K, N, d, d)
     precision: Array  # Phi^-1, (K, d, d)
@@ -84,7 +84,7 @@ def posterior(stats: Statistics, prior: Prior, task_weight: Array | None = None)
     (array([1.714286]), array([[0.428571]]))
     """
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
-    parts = _parts(stats, prior, task_weight)
+    parts = parts_of(stats, prior, task_weight)
     s2 = prior.noise_variance[:, None, None, None]
     shared_covariance = symmetric(np.asarray(inv(parts.precision), dtype=np.float64))
     shared_mean = np.einsum("kab,kb->ka", shared_covariance, parts.moment)
@@ -127,7 +127,7 @@ def log_evidence(stats: Statistics, prior: Prior, task_weight: Array | None = No
     -2.112086
     """
     prior.require_shape(n_arms=stats.n_arms, n_features=stats.n_features)
-    parts = _parts(stats, prior, task_weight)
+    parts = parts_of(stats, prior, task_weight)
     s2 = prior.noise_variance[:, None]
     explained = np.einsum("kna,knab,knb->kn", stats.moment, parts.local_covariance, stats.moment)
     per_task = stats.count * np.log(2 * np.pi * s2) + parts.log_determinant + (stats.sum_of_squares - explained) / s2
@@ -138,7 +138,8 @@ def log_evidence(stats: Statistics, prior: Prior, task_weight: Array | None = No
     return result
 
 
-def _parts(stats: Statistics, prior: Prior, task_weight: Array | None) -> _Parts:
+def parts_of(stats: Statistics, prior: Prior, task_weight: Array | None = None) -> Parts:
+    """Return the parts of which the posterior of every task is made."""
     s2 = prior.noise_variance[:, None, None, None]
     d = stats.n_features
     # Sigma = L L' by eigenvectors: exact for singular Sigma, where Cholesky stops. On the scale of correlations, so
@@ -165,7 +166,7 @@ def _parts(stats: Statistics, prior: Prior, task_weight: Array | None) -> _Parts
     moment += np.einsum("kab,kb->ka", prior.shared_precisions, prior.shared_location)
     diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
     log_determinant = 2 * np.log(diagonal).sum(axis=-1) - d * np.log(prior.noise_variance)[:, None]
-    return _Parts(local_covariance, symmetric(precision), moment, log_determinant)
+    return Parts(local_covariance, symmetric(precision), moment, log_determinant)
 
 
 def _checked_weight(task_weight: Array, n_tasks: int) -> Array:

@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from posse.kernels import evidence as kernels
+from posse.kernels import levels
 from posse.kernels import refresh as loops
 from posse.kernels.changed_sums import Block, new_block
 from posse.kernels.lanes import N_COUNTS, Pairs, sum_information, sum_moments
 from posse.kernels.llvm.handle import Handle
+from posse.kernels.passes import GAUSSIAN_SCATTER, LEVERAGE, REWARDS
 from posse.kernels.posterior import Belief, Buffers, new_buffers
 from posse.kernels.refresh import ADVANCE, IMPROVE, IMPROVE_AT, LOOP, Population, new_loop
+from posse.model.findings import Unusual
+from posse.model.posterior import symmetric
+from posse.model.prior import Prior
 from posse.threads import pool, workers
 
 if TYPE_CHECKING:
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 BLOCK = 1024  # rows that are worked on at a time
 MANY = 2000  # pairs with rewards from which on threads are worth their start
 LAST_STEPS = 4  # at most, over all pairs, once those of some have settled
+SILENT = 1.5  # times the least noise that an arm is allowed
+FAR = 3.0  # spreads of the arms
 COARSE = 8192  # pairs of an arm that are enough to come close; with several times as many, these go first
 POPULATION = tuple(name for name in Population._fields if name not in ("n_seen", "task_weight"))
 """Arrays of a belief that a refresh replaces."""
@@ -385,3 +392,47 @@ def chosen_rows(
         part if one_in == 1 else part[keys[task_of[part]] < np.uint64(2**64 // one_in)]
         for part, one_in in zip(rows, every, strict=True)
     ]
+
+
+def expected_arm(evidence: kernels.Evidence) -> Prior:
+    """Return the prior of an arm that nothing is known about: arms are a population, and it is one of them."""
+    back = centring(evidence)
+    spread = np.diag(1 / (evidence.shared_scale[0] * evidence.feature_square)) + evidence.arm_covariance
+    return Prior(
+        covariance=np.exp(evidence.centre[levels.LEVEL]) * symmetric(back @ evidence.target @ back.T)[None],
+        noise_variance=np.exp(evidence.centre[levels.NOISE]),
+        shared_precision=symmetric(np.asarray(np.linalg.inv(back @ spread @ back.T), dtype=np.float64))[None],
+        shared_location=(back @ evidence.arm_mean)[None],
+    )
+
+
+def centring(evidence: kernels.Evidence) -> Array:
+    """Return the matrix that turns coefficients for centred columns into those for features as they came."""
+    back = np.eye(evidence.feature_mean.size)
+    back[evidence.intercept] -= evidence.feature_mean
+    return back
+
+
+def unusual(belief: Belief, evidence: kernels.Evidence, *, converged: bool) -> Unusual:
+    """Return which arms the population hardly holds for, and where noise, coefficients and tails are hard to tell."""
+    size, counts = float(evidence.reward_scatter[0]), belief.rewards / evidence.overdispersion[levels.NOISE]
+    centre = float(evidence.centre[levels.NOISE])
+    constant_rewards = evidence.summaries[:, GAUSSIAN_SCATTER] < 0  # posse.kernels.passes.is_silent
+    least = [
+        levels.least_noise(centre, float(count), size, bool(constant))
+        for count, constant in zip(counts, constant_rewards, strict=True)
+    ]
+    quiet = (belief.rewards > 0) & (belief.noise_variance <= SILENT * np.exp(least))
+    quiet &= constant_rewards | (belief.noise_variance < 0.5 * np.exp(centre))
+    spread = 1 / np.sqrt(evidence.shared_scale[0] * evidence.feature_square)
+    centred = np.linalg.solve(centring(evidence), belief.shared_mean.T).T
+    apart = np.abs(centred - evidence.arm_mean) / spread
+    far = (belief.rewards > 0) & (apart.max(axis=1) > FAR)
+    rewards, leverage = evidence.summaries[:, REWARDS].sum(), evidence.summaries[:, LEVERAGE].sum()
+    return Unusual(
+        quiet=tuple(np.flatnonzero(quiet).tolist()),
+        far=tuple(np.flatnonzero(far).tolist()),
+        coefficient_share=float(leverage / rewards) if rewards > 0 else 0.0,
+        overdispersion=float(evidence.overdispersion[levels.NOISE]),
+        converged=converged,
+    )

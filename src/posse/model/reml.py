@@ -6,12 +6,24 @@ shared mean out, so that the search runs over T alone; a zero on its diagonal is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from posse.kernels.posterior import new_buffers
-from posse.kernels.reml import restricted_deviance
+from posse.core.compiler import compiled
+from posse.model.dense import (
+    cross_product,
+    dot,
+    factor,
+    factor_at_least,
+    invert,
+    log_determinant,
+    mirror_upper,
+    multiply_symmetric,
+    multiply_upper,
+    solve_transposed,
+)
 from posse.model.evidence import limits
 from posse.model.prior import Prior, PriorEstimate, new_report
 from posse.model.statistics import Statistics
@@ -117,7 +129,7 @@ class _Criterion:
         self._rows, self._columns = places[rows], places[columns]
         self._task_precision = np.empty_like(self.gram)
         self._task_moment = np.empty_like(self.moment)
-        self._buffers = new_buffers(scale.size)
+        self._buffers = np.empty((6, scale.size, scale.size)), np.empty((3, scale.size))
 
     def unpack(self, values: Array) -> Array:
         """Return the lower triangular factor that the search's vector stands for."""
@@ -141,7 +153,7 @@ class _Criterion:
             factor,
             self._task_precision,
             self._task_moment,
-            self._buffers,
+            *self._buffers,
             self.mean,
             self.slope,
         )
@@ -230,3 +242,117 @@ def _lower_root(matrix: Array) -> Array:
     signs = np.where(np.diagonal(upper) < 0, -1.0, 1.0)
     lower: Array = (upper * signs[:, None]).T
     return lower
+
+
+@compiled
+def _whiten(
+    gram: Array, root: Array, lower: Array, s2: float, middle: Array, whitened: Array, explained: Array
+) -> None:
+    """Condition one task: with Sigma = R'R, write M, Y and Y A such that M'M = s2 I + R A R' and Ct = Y'Y.
+
+    ``root`` is the upper R and ``lower`` its transpose; M goes to ``middle``, Y = M'^-1 R to ``whitened`` and Y A to
+    ``explained``. Then A Ct A = (Y A)'(Y A).
+    """
+    d = gram.shape[0]
+    # explained = R A and middle = s2 I + R A R', upper triangle.
+    multiply_upper(root, gram, explained)
+    for i in range(d):
+        for j in range(i, d):
+            middle[i, j] = 0.0
+        middle[i, i] = s2
+        for k in range(i, d):
+            weight = explained[i, k]
+            for j in range(i, k + 1):
+                middle[i, j] += weight * lower[k, j]
+    # The factor is built in `whitened` and moved.
+    factor_at_least(middle, s2, whitened)
+    for i in range(d):
+        for j in range(d):
+            middle[i, j] = whitened[i, j]
+            whitened[i, j] = root[i, j]
+    solve_transposed(middle, whitened)
+    solve_transposed(middle, explained)
+
+
+@compiled
+def restricted_deviance(
+    gram: Array,
+    moment: Array,
+    squares: float,
+    rewards: float,
+    relative_root: Array,
+    task_precision: Array,
+    task_moment: Array,
+    matrices: Array,
+    vectors: Array,
+    mean: Array,
+    slope: Array,
+) -> float:
+    r"""Return minus twice the restricted log likelihood, noise variance and shared mean profiled out.
+
+    ``relative_root`` is the lower T with Sigma = s2 T T'. On return ``mean`` is the shared mean and ``slope`` the slope
+    of the deviance in T T'. ``task_precision`` (J, d, d), ``task_moment`` (J, d), ``matrices`` (6, d, d) and
+    ``vectors`` (3, d) are buffers.
+    """
+    n_tasks, d = moment.shape
+    root, middle, whitened = matrices[0], matrices[1], matrices[2]
+    explained, total, covariance = matrices[3], matrices[4], matrices[5]
+    own, shared_moment, left = vectors[0], vectors[1], vectors[2]
+    for i in range(d):
+        shared_moment[i] = 0.0
+        for j in range(d):
+            root[i, j] = relative_root[j, i]
+            total[i, j] = 0.0
+    deviance = 0.0
+    residual = squares
+    for task in range(n_tasks):
+        _whiten(gram[task], root, relative_root, 1.0, middle, whitened, explained)
+        deviance += log_determinant(middle)
+        precision = task_precision[task]
+        cross_product(explained, precision)
+        for i in range(d):
+            own[i] = dot(whitened[i], moment[task])
+            task_moment[task, i] = moment[task, i]
+            for j in range(d):
+                precision[i, j] = gram[task, i, j] - precision[i, j]
+                total[i, j] += precision[i, j]
+        residual -= dot(own, own)
+        for k in range(d):
+            for i in range(d):
+                task_moment[task, i] -= own[k] * explained[k, i]
+        for i in range(d):
+            shared_moment[i] += task_moment[task, i]
+    if not invert(total, middle, whitened, covariance):
+        return math.inf
+    deviance += log_determinant(middle)
+    multiply_symmetric(covariance, shared_moment, mean)
+    freedom = rewards - d
+    residual -= dot(shared_moment, mean)
+    # Rewards that are fitted to the last digit have no likelihood: it grows without bound.
+    if not residual > 1e-13 * squares:
+        return math.inf
+    noise = residual / freedom
+    deviance += freedom * (1.0 + math.log(2.0 * math.pi * noise))
+
+    # P_j Phi P_j = (R P_j)'(R P_j) with Phi = R'R.
+    factor(covariance, root)
+    for i in range(d):
+        for j in range(d):
+            slope[i, j] = total[i, j]
+    for task in range(n_tasks):
+        precision = task_precision[task]
+        multiply_symmetric(precision, mean, left)
+        for i in range(d):
+            left[i] = task_moment[task, i] - left[i]
+        multiply_upper(root, precision, explained)
+        for i in range(d):
+            scaled = left[i] / noise
+            for j in range(i, d):
+                slope[i, j] -= scaled * left[j]
+        for k in range(d):
+            for i in range(d):
+                weight = explained[k, i]
+                for j in range(i, d):
+                    slope[i, j] -= weight * explained[k, j]
+    mirror_upper(slope)
+    return float(deviance)

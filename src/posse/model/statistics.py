@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from posse.checks import labels, real_array, whole_number
+from posse.core.size import LARGEST, moderate
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
-from posse.kernels.linalg import LARGEST, moderate
-from posse.kernels.sums import Sums, add_rows
+from posse.model.sums import Sums, add_rows
 from posse.showing import brief_repr
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Statistics:
 
     @property
     def sums(self) -> Sums:
-        """The same arrays, as the compiled kernels take them."""
+        """The same arrays, as compiled functions take them."""
         return Sums(self.gram, self.moment, self.sum_of_squares, self.count)
 
     def copy(self) -> Statistics:

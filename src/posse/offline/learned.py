@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from posse.checks import one_of
+from posse.core.rule import score_probabilities_rows
 from posse.errors import InvalidValue
 from posse.families import FAMILIES, Rewards
-from posse.kernels.rule import score_probabilities_rows
 from posse.model import Posterior, Prior, Statistics, estimate_prior, posterior
 from posse.offline.data import LoggedBandit, Predictors
 from posse.offline.model import FOLDS, cross_fitted, deal_folds, predictors, predictors_of

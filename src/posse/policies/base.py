@@ -10,14 +10,12 @@ import numpy as np
 from numpy import ndarray
 
 from posse.checks import KnownKeywords, label, labels, number, real_array, whole_number
+from posse.core.select import Exploration
+from posse.core.size import LARGEST, moderate
 from posse.errors import InvalidValue, NotFinite, ShapeError, UnknownArm, UnknownTask
 from posse.families import LinkedFamily, linked_family_of
-from posse.kernels.batches import STEP_BATCH, RewardBatch, StepBatch
-from posse.kernels.linalg import LARGEST, moderate
-from posse.kernels.llvm.handle import Handle
-from posse.kernels.select import Exploration, usable
+from posse.policies.playing import RewardBatch, StepBatch
 from posse.showing import brief_repr
-from posse.threads import spread
 
 if TYPE_CHECKING:
     from posse.types import Array, ArrayLike, IntArray
@@ -88,14 +86,6 @@ class Policy(KnownKeywords, ABC):
         self.n_features = whole_number(n_features, "n_features", at_least=1)
         self._context_shape = (self.n_features,)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A handle says where arrays lie; those of a copy lie elsewhere.
-        return {name: value for name, value in vars(self).items() if not isinstance(value, Handle)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._link()
-
     def choose(self, task: int, context: ArrayLike, step: int, rng: np.random.Generator) -> int:
         """Return the arm to pull.
 
@@ -117,7 +107,7 @@ class Policy(KnownKeywords, ABC):
             and context.dtype is FLOAT
             and context.shape == self._context_shape
             and context.flags.carray
-            and usable(context)
+            and moderate(context)
         ):
             context = self._checked_context(context)
         if type(step) is not int or not 0 < step <= LAST_STEP:
@@ -135,7 +125,7 @@ class Policy(KnownKeywords, ABC):
             and context.dtype is FLOAT
             and context.shape == self._context_shape
             and context.flags.carray
-            and usable(context)
+            and moderate(context)
         ):
             context = self._checked_context(context)
         if type(reward) is not float or not -LARGEST <= reward <= LARGEST:
@@ -241,9 +231,6 @@ class Policy(KnownKeywords, ABC):
             batch.arms[row] = arm
             self._learn(task, arm, x, float(rewards[arm]))
 
-    def _link(self) -> None:
-        """Make the handles of the arrays that this policy holds."""
-
     def _choose_many(self, batch: StepBatch) -> None:
         """Fill ``batch.arms`` and change nothing else."""
         for row, (task, x, draws) in enumerate(zip(batch.tasks.tolist(), batch.contexts, batch.draws, strict=True)):
@@ -287,7 +274,7 @@ class Policy(KnownKeywords, ABC):
         if x.shape != self._context_shape:
             came = f"{x.shape[0]} features" if x.ndim == 1 else f"shape {x.shape}"
             raise ShapeError(f"context has {came}, but these bandits were created with n_features={self.n_features}")
-        if not usable(x):
+        if not moderate(x):
             raise NotFinite(f"context is too large: sums of squares would overflow; keep |x| below {LARGEST:g}")
         return x
 
@@ -299,45 +286,8 @@ class Policy(KnownKeywords, ABC):
         return checked
 
 
-class CompiledPolicy(Policy):
-    """A policy whose state is reached by compiled functions, through a handle."""
-
-    _kernels: ClassVar[Any]
-    """The module of ``decide``, ``believe``, ``learn`` and ``play``."""
-    _handle: Handle[Any]
-
-    def predict(self, task: int, context: ArrayLike) -> Prediction:
-        """Return mean and standard deviation of every arm's linear predictor, without exploration.
-
-        For rewards that are numbers that is the expected reward.
-        """
-        out = np.empty((2, self.n_arms))
-        self._kernels.believe(self._handle.address, self._checked_task(task), self._checked_context(context), out)
-        return Prediction(out[0], out[1])
-
-    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
-        arm: int = self._kernels.decide(self._handle.address, task, x, step, draws)
-        return arm
-
-    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
-        self._kernels.learn(self._handle.address, task, arm, x, reward)
-
-    def _play(self, batch: StepBatch) -> None:
-        steps = Handle(STEP_BATCH, batch)
-        self._kernels.play(self._handle.address, steps.address)
-
-    def _choose_on_threads(self, batch: StepBatch) -> None:
-        handle, steps, n_rows = self._handle, Handle(STEP_BATCH, batch), batch.tasks.size
-
-        def decide(part: int, parts: int) -> None:
-            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
-            self._kernels.decide_rows(handle.address, steps.address, first, last)
-
-        spread(decide, n_rows)
-
-
 def writeable(array: Array) -> Array:
-    """Return the array, or a copy if kernels would have to be compiled anew for it: if it is read-only or unaligned."""
+    """Return the array, or a copy if functions would be compiled anew for it: if it is read-only or unaligned."""
     return array if array.flags.carray else np.array(array, dtype=np.float64, order="C")
 
 

@@ -11,7 +11,7 @@ from posse.errors import ShapeError
 from posse.policies.base import FamilyPolicy, Policy, Prediction
 
 if TYPE_CHECKING:
-    from posse.kernels.batches import RewardBatch, StepBatch
+    from posse.policies.playing import RewardBatch, StepBatch
     from posse.types import Array, ArrayLike
 
 

@@ -2,57 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from posse.checks import KnownKeywords, one_of, require_keywords
-from posse.errors import InvalidValue
-from posse.families import FAMILIES, Rewards
-from posse.kernels.select import OPTIMISTIC, RANDOMISED, SAMPLING
-from posse.model import Prior
-from posse.model.estimation import PriorMethod
-from posse.policies.base import Policy
-from posse.policies.family import FamilyRandUCB, FamilyTS, FamilyUCB
-from posse.policies.hierarchical import PAPER_SHARED_PRECISION, Hierarchical, PriorEstimator
-
-BY_LABEL: dict[str, type[Policy]] = {"ebmUCB": FamilyUCB, "ebmTS": FamilyTS, "ebmRandUCB": FamilyRandUCB}
-SHARED = ("n_tasks", "n_arms", "n_features", "exploration", "refresh_growth", "first_pulls", "drift")
-STANDARD: dict[str, Any] = {"prior": "evidence", "robust": False}
-"""Further settings that may be passed, since clicks and counts have these values anyway."""
+from posse.core.select import OPTIMISTIC, RANDOMISED, SAMPLING
+from posse.policies.hierarchical import Hierarchical
 
 
-class OfFamily(KnownKeywords):
-    """Base of policies that are made as the policy of a family where ``rewards`` says so.
-
-    The class that is made then is registered as a subclass of the one that was called (in :mod:`posse.policies.ebm`),
-    but does not inherit from it, so Python does not run its ``__init__``.
-    """
-
-    def __new__(cls, *arguments: Any, **settings: Any) -> Any:
-        """Make this policy for numbers, and that of the family for clicks and counts."""
-        rewards = one_of(settings.get("rewards", "number"), "rewards", tuple(FAMILIES))
-        if rewards == "number":
-            return super().__new__(cls, *arguments, **settings)
-        require_keywords(cls, settings)
-        if "label" not in cls.__dict__:
-            raise InvalidValue(f"expected rewards='number' for {cls.__name__}, a class of your own, got {rewards!r}")
-        for name, value in settings.items():
-            if name in SHARED or name == "rewards":
-                continue
-            if name not in STANDARD or type(value) is not type(STANDARD[name]) or value != STANDARD[name]:
-                fixed = ", ".join(f"{setting}={only!r}" for setting, only in STANDARD.items())
-                shown = type(value).__name__ if isinstance(value, Prior) else repr(value)
-                raise InvalidValue(
-                    f"expected {fixed} and no shared_precision for rewards={rewards!r}, got {name}={shown}; leave it "
-                    "out, or take rewards='number'"
-                )
-        chosen: Any = BY_LABEL[str(cls.__dict__["label"])]
-        shared = {name: value for name, value in settings.items() if name in SHARED}
-        if shared.get("refresh_growth", 0.0) is None:
-            del shared["refresh_growth"]  # None is the default here
-        return chosen(*arguments, rewards=rewards, **shared)
-
-
-class EbmUCB(Hierarchical, OfFamily):
+class EbmUCB(Hierarchical):
     r"""Pull the arm with the highest optimistic estimate under the learned population (ebmUCB).
 
     .. math:: \arg\max_k \; x^\top m_{kj} + a \sqrt{\log t}\, \sqrt{x^\top C_{kj}\, x}
@@ -65,10 +19,11 @@ class EbmUCB(Hierarchical, OfFamily):
         costs 1 % on average, 0.2 costs 8 %).
     shared_precision : float
         :math:`\lambda`, how close to zero the shared mean is believed to be; the evidence prior learns its own.
-    prior : {"paper", "paper-literal", "paper-unthresholded", "moments", "evidence"}, Prior or function
-        How the population is estimated, or the population itself if it is known. A function from
-        :class:`~posse.model.Statistics` to :class:`~posse.model.Prior` is an estimator of your own; it is asked when
-        the rewards of all arms have grown by ``refresh_growth``.
+    prior : {"default", "paper", "paper-literal", "paper-unthresholded", "moments", "evidence"}, Prior or function
+        "default" is "paper" for numbers, and "evidence" for clicks and counts. How the population is estimated, or the
+        population itself if it is known. A function from :class:`~posse.model.Statistics` to
+        :class:`~posse.model.Prior` is an estimator of your own; it is asked when the rewards of all arms have grown by
+        ``refresh_growth``.
     refresh_growth : float, optional
         An arm's prior is refreshed when its rewards have grown by this fraction; 0 is after every reward.
         Between refreshes the posterior is exact under the prior in force. Default: 0 as in the paper, or 0.3 under the
@@ -83,9 +38,8 @@ class EbmUCB(Hierarchical, OfFamily):
         noticed, in one task or in all; :attr:`half_life` and :attr:`changes` say what was found. A step is a reward
         that was learned. Without drift every reward counts the same for ever.
     rewards : {"number", "binary", "count"}, default "number"
-        What rewards are. Clicks and counts are learned by :class:`FamilyUCB`, and that is what is returned (an instance
-        of both): with the evidence prior and its own defaults of ``exploration`` and ``refresh_growth``, without
-        ``shared_precision`` and ``robust``.
+        What rewards are. Clicks and counts are learned with the evidence prior, which is refreshed when rewards have
+        grown by a tenth unless ``refresh_growth`` says otherwise, without ``shared_precision`` and ``robust``.
 
     References
     ----------
@@ -115,7 +69,7 @@ class EbmUCB(Hierarchical, OfFamily):
     evidence_exploration = 0.4
 
 
-class EbmTS(Hierarchical, OfFamily):
+class EbmTS(Hierarchical):
     r"""Pull the arm that is best in a draw from the posterior under the learned population (ebmTS).
 
     .. math::
@@ -127,7 +81,7 @@ class EbmTS(Hierarchical, OfFamily):
     Parameters
     ----------
     n_tasks, n_arms, n_features, shared_precision, prior, refresh_growth, first_pulls, robust, drift, rewards
-        As in :class:`EbmUCB`; clicks and counts are learned by :class:`FamilyTS`.
+        As in :class:`EbmUCB`.
     exploration : float, optional
         :math:`a`. Default: the paper's 0.1, or 0.15 under the evidence prior, as measured.
 
@@ -145,7 +99,7 @@ class EbmTS(Hierarchical, OfFamily):
     evidence_exploration = 0.15
 
 
-class EbmRandUCB(Hierarchical, OfFamily):
+class EbmRandUCB(Hierarchical):
     r"""Pull the arm with the highest estimate under the learned population, with optimism drawn at random (ebmRandUCB).
 
     .. math::
@@ -158,11 +112,11 @@ class EbmRandUCB(Hierarchical, OfFamily):
     Parameters
     ----------
     n_tasks, n_arms, n_features, shared_precision, refresh_growth, first_pulls, robust, drift, rewards
-        As in :class:`EbmUCB`; clicks and counts are learned by :class:`FamilyRandUCB`.
+        As in :class:`EbmUCB`.
     exploration : float, optional
         :math:`a`. Default: 0.4 under the evidence prior, else 0.1.
-    prior : {"evidence", "paper", "paper-literal", "paper-unthresholded", "moments"} or Prior
-        How the population is estimated, or the population itself if it is known.
+    prior : {"default", "evidence", "paper", "paper-literal", "paper-unthresholded", "moments"}, Prior or function
+        As in :class:`EbmUCB`, but "default" is "evidence".
 
     References
     ----------
@@ -183,36 +137,4 @@ class EbmRandUCB(Hierarchical, OfFamily):
     label = "ebmRandUCB"
     explores = RANDOMISED
     evidence_exploration = 0.4
-
-    def __init__(
-        self,
-        *,
-        n_tasks: int,
-        n_arms: int,
-        n_features: int,
-        exploration: float | None = None,
-        shared_precision: float = PAPER_SHARED_PRECISION,
-        prior: PriorMethod | Prior | PriorEstimator = "evidence",
-        refresh_growth: float | None = None,
-        first_pulls: bool = True,
-        robust: bool = False,
-        drift: float | Literal["learn"] | None = None,
-        rewards: Rewards = "number",
-    ) -> None:
-        super().__init__(
-            n_tasks=n_tasks,
-            n_arms=n_arms,
-            n_features=n_features,
-            exploration=exploration,
-            shared_precision=shared_precision,
-            prior=prior,
-            refresh_growth=refresh_growth,
-            first_pulls=first_pulls,
-            robust=robust,
-            drift=drift,
-            rewards=rewards,
-        )
-
-
-for _policy in (EbmUCB, EbmTS, EbmRandUCB):
-    _policy.register(BY_LABEL[_policy.label])
+    usual_prior = "evidence"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posse.checks import number, real_array
+from posse.core.select import SAMPLING
 from posse.errors import InvalidValue, ShapeError
-from posse.kernels.select import SAMPLING
 from posse.model.prior import Prior
 from posse.policies.base import Policy, Prediction
 from posse.policies.hierarchical import Hierarchical
@@ -177,7 +177,7 @@ class MTTS(Policy):
         return int(np.lexsort((draws, mean + self.exploration * sd * draws))[-1])
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
-        # As posse.kernels.posterior.observe, with the effects in the place of the shared mean.
+        # Changes of rank one, of the pair and of the effects (docs/model.md).
         noise = self.prior.noise_variance[arm]
         local, mean = self._local[arm, task], self._local_mean[arm, task]
         v = local @ x

@@ -7,48 +7,83 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from posse.checks import number, one_of
-from posse.kernels import lin, logistic
-from posse.kernels.batches import REWARD_BATCH
-from posse.kernels.llvm.handle import Handle
-from posse.kernels.select import OPTIMISTIC, SAMPLING, Exploration
+from posse.core.select import OPTIMISTIC, SAMPLING, Exploration
+from posse.families import linked_family_of
+from posse.families.sites import NUMBER
 from posse.model.statistics import Statistics
-from posse.policies.base import CompiledPolicy, FamilyPolicy, exploration_words
+from posse.policies import regressions
+from posse.policies.base import FamilyPolicy, Policy, Prediction, exploration_words
+from posse.policies.playing import RewardBatch, StepBatch
 from posse.threads import spread
 
 if TYPE_CHECKING:
-    from posse.kernels.batches import RewardBatch, StepBatch
+    from posse.types import Array, ArrayLike
 
 Schedule = Literal["constant", "sqrt-log"]
 
 
-class _Ridge(CompiledPolicy):
+class _Ridge(Policy):
     """One ridge regression per (arm, task), or per arm when pooled."""
 
     def __init__(
         self, *, n_tasks: int, n_arms: int, n_features: int, explores: Exploration, exploration: float, ridge: float,
-        pooled: bool, **settings: Any,
+        pooled: bool, family: int = NUMBER, **settings: Any,
     ) -> None:  # fmt: skip
         super().__init__(n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, **settings)
         self.exploration = number(exploration, "exploration", at_least=0)
-        self._exploration = explores.scaled(self.exploration)
         self.ridge = number(ridge, "ridge", above=0)
         self.pooled = bool(pooled)
-        places = 1 if self.pooled else self.n_tasks
-        self._mean = np.zeros((self.n_arms, places, self.n_features))
-        self._inverse = np.zeros((self.n_arms, places, self.n_features, self.n_features))
-        self._inverse[...] = np.eye(self.n_features) / self.ridge
+        K, places, d = self.n_arms, 1 if self.pooled else self.n_tasks, self.n_features
+        start = np.tile(np.eye(d) / self.ridge, (K, places, 1, 1))
+        self._model = regressions.Learner(
+            regressions.Regressions(np.zeros((K, places, d)), start, explores.scaled(self.exploration), family),
+            Statistics.zeros(n_tasks=places if family == NUMBER else 1, n_arms=K, n_features=d).sums,
+        )
+
+    def predict(self, task: int, context: ArrayLike) -> Prediction:
+        """Return mean and standard deviation of every arm's linear predictor, without exploration.
+
+        For rewards that are numbers that is the expected reward.
+        """
+        mean, sd = np.empty(self.n_arms), np.empty(self.n_arms)
+        x = self._checked_context(context)
+        regressions.predict(self._model.regressions, self._checked_task(task), x, mean, sd)
+        return Prediction(mean, sd)
 
     def describe(self) -> str:
         """Return exploration, ridge and whether tasks are pooled."""
-        words = f"{exploration_words(self._exploration)}; ridge {self.ridge:g}"
+        words = f"{exploration_words(self._model.regressions.exploration)}; ridge {self.ridge:g}"
         return words + ("; tasks pooled" if self.pooled else "")
+
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
+        return int(regressions.choose(self._model.regressions, task, x, step, draws))
+
+    def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
+        regressions.learn(self._model, task, arm, x, reward)
+
+    def _play(self, batch: StepBatch) -> None:
+        regressions.play(self._model, batch)
+
+    def _choose_many(self, batch: StepBatch) -> None:
+        n_rows = batch.tasks.size
+
+        def choose(part: int, parts: int) -> None:
+            first, last = n_rows * part // parts, n_rows * (part + 1) // parts
+            regressions.choose_rows(self._model.regressions, batch, first, last)
+
+        spread(choose, n_rows)
+
+    def _learn_many(self, batch: RewardBatch) -> None:
+        def learn(part: int, parts: int) -> None:
+            regressions.learn_rows(self._model, batch, part, parts)
+
+        spread(learn, batch.tasks.size)
 
 
 class _Linear(_Ridge):
     """Ridge regressions of rewards that are numbers."""
 
     explores: ClassVar[Exploration]
-    _kernels: ClassVar[Any] = lin
 
     def __init__(
         self,
@@ -66,28 +101,11 @@ class _Linear(_Ridge):
             n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, explores=self.explores._replace(growing=growing),
             exploration=exploration, ridge=ridge, pooled=pooled,
         )  # fmt: skip
-        self._statistics = Statistics.zeros(n_tasks=self._mean.shape[1], n_arms=self.n_arms, n_features=self.n_features)
-        self._link()
 
     @property
     def statistics(self) -> Statistics:
         """A copy of all that was learned; of one task when pooled."""
-        return self._statistics.copy()
-
-    def _link(self) -> None:
-        ridge = lin.Ridge(self._statistics.sums, self._inverse, self._mean)
-        self._handle = Handle(lin.LINEAR, lin.Linear(ridge, self._exploration, self.pooled))
-
-    def _choose_many(self, batch: StepBatch) -> None:
-        self._choose_on_threads(batch)
-
-    def _learn_many(self, batch: RewardBatch) -> None:
-        handle, rows = self._handle, Handle(REWARD_BATCH, batch)
-
-        def learn(part: int, parts: int) -> None:
-            lin.learn_rows(handle.address, rows.address, part, parts)
-
-        spread(learn, batch.tasks.size)
+        return Statistics(*self._model.sums).copy()
 
 
 class LinUCB(_Linear):
@@ -163,7 +181,7 @@ class LogisticTS(_Ridge, FamilyPolicy):
     Notes
     -----
     Departures from the paper: the whole covariance in place of its diagonal, and the site of
-    :mod:`posse.kernels.sites` after every reward in place of a Laplace approximation after every batch. Both help it.
+    :mod:`posse.families.sites` after every reward in place of a Laplace approximation after every batch. Both help it.
 
     Examples
     --------
@@ -174,7 +192,6 @@ class LogisticTS(_Ridge, FamilyPolicy):
     """
 
     label = "LogisticTS"
-    _kernels: ClassVar[Any] = logistic
 
     def __init__(
         self,
@@ -190,9 +207,5 @@ class LogisticTS(_Ridge, FamilyPolicy):
         super().__init__(
             n_tasks=n_tasks, n_arms=n_arms, n_features=n_features, rewards=rewards,
             explores=SAMPLING._replace(growing=False), exploration=exploration, ridge=ridge, pooled=pooled,
+            family=linked_family_of(rewards).code,
         )  # fmt: skip
-        self._link()
-
-    def _link(self) -> None:
-        model = logistic.Logistic(self._mean, self._inverse, self._exploration, self.pooled, self.family.code)
-        self._handle = Handle(logistic.LOGISTIC, model)

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from posse.checks import number, one_of, whole_number
 from posse.errors import InvalidValue
-from posse.kernels import ols_bandit, rm_bandit
-from posse.kernels.posterior import new_buffers
 from posse.model.statistics import Statistics
+from posse.policies import forced
 from posse.policies.base import Policy
+from posse.policies.playing import StepBatch
 
 if TYPE_CHECKING:
-    from posse.kernels.batches import StepBatch
     from posse.types import Array
 
-_STARTS = {"round-robin": ols_bandit.ROUND_ROBIN, "schedule": ols_bandit.SCHEDULE, "ridge": ols_bandit.RIDGE}
+_STARTS = {"round-robin": forced.ROUND_ROBIN, "schedule": forced.SCHEDULE, "ridge": forced.RIDGE}
+_VARIANTS = {"batched": forced.BATCHED, "scheduled": forced.SCHEDULED}
 
 
-class OLSBandit(Policy):
+class _Forced(Policy):
+    """Least squares with forced samples."""
+
+    _model: forced.Model
+
+    def _begin(self, clocks: int, **settings: Any) -> None:
+        K, N, d = self.n_arms, self.n_tasks, self.n_features
+        sums = [Statistics.zeros(n_tasks=N, n_arms=K, n_features=d).sums for _ in range(3)]
+        self._model = forced.Model(
+            sums[0], sums[1], sums[2], np.zeros((K, N, d)), np.zeros((K, N, d)), np.zeros(clocks, dtype=np.int64),
+            np.empty((3, d, d)), np.empty((2, d)), np.empty((N, d)), **settings,
+        )  # fmt: skip
+
+    @property
+    def statistics(self) -> Statistics:
+        """A copy of all that was learned."""
+        return Statistics(*self._model.sums).copy()
+
+
+class OLSBandit(_Forced):
     """Pull every arm at forced times; otherwise drop clearly worse arms and take the best by least squares.
 
     Parameters
@@ -59,50 +78,26 @@ class OLSBandit(Policy):
         self.gap = number(gap, "gap", at_least=0)
         self.pulls = whole_number(pulls, "pulls", at_least=1)
         self.start = one_of(start, "start", tuple(_STARTS))
-        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
-        self._state = ols_bandit.OlsState(
-            sums=stats.sums,
-            forced_sums=stats.copy().sums,
-            estimates=np.zeros_like(stats.moment),
-            forced_estimates=np.zeros_like(stats.moment),
-            arrivals=np.zeros(self.n_tasks, dtype=np.int64),
-        )
-        self._buffers = new_buffers(self.n_features)
-
-    @property
-    def statistics(self) -> Statistics:
-        """A copy of all that was learned."""
-        return Statistics(*self._state.sums).copy()
+        self._begin(
+            self.n_tasks, gap=self.gap, pulls=self.pulls, variant=_STARTS[self.start], forced_penalty=0.0, penalty=0.0,
+            trim=0.0, accumulate=False, refresh_every=1,
+        )  # fmt: skip
 
     def describe(self) -> str:
         """Return gap and forced pulls."""
         return f"h {self.gap:g}; q {self.pulls}"
 
-    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:  # noqa: ARG002
-        arm: int = ols_bandit.decide(
-            self._state, task, x, self.pulls, self.gap, _STARTS[self.start], draws, np.empty(self.n_arms)
-        )
-        return arm
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
+        return int(forced.choose_ols(self._model, task, x, step, draws))
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
-        ols_bandit.learn(self._state, arm, task, x, reward, self.pulls, _STARTS[self.start], self._buffers)
+        forced.learn_ols(self._model, task, arm, x, reward)
 
     def _play(self, batch: StepBatch) -> None:
-        ols_bandit.play(
-            self._state,
-            batch,
-            self.pulls,
-            self.gap,
-            _STARTS[self.start],
-            self._buffers,
-            np.empty(self.n_arms),
-        )
+        forced.play_ols(self._model, batch)
 
 
-_VARIANTS = {"batched": rm_bandit.BATCHED, "scheduled": rm_bandit.SCHEDULED}
-
-
-class RMBandit(Policy):
+class RMBandit(_Forced):
     """Trimmed mean of the tasks' least squares, then a lasso that draws each task to it.
 
     Parameters
@@ -162,54 +157,30 @@ class RMBandit(Policy):
         trim = number(trim, "trim", at_least=0)
         if trim >= 0.5:
             raise InvalidValue(f"expected trim to be below 0.5, got {trim:g}: nothing would be left to average")
-        self._settings = rm_bandit.RmSettings(
-            variant=_VARIANTS[self.variant],
-            pulls=self.pulls * (self.n_tasks if pulls_per_task else 1),
+        self._begin(
+            1,
             gap=number(gap, "gap", at_least=0),
+            pulls=self.pulls * (self.n_tasks if pulls_per_task else 1),
+            variant=_VARIANTS[self.variant],
             forced_penalty=number(forced_penalty, "forced_penalty", at_least=0),
             penalty=number(penalty, "penalty", at_least=0),
             trim=trim,
             accumulate=bool(accumulate),
             refresh_every=whole_number(refresh_every, "refresh_every", at_least=1),
         )
-        stats = Statistics.zeros(n_tasks=self.n_tasks, n_arms=self.n_arms, n_features=self.n_features)
-        self._state = rm_bandit.RmState(
-            sums=stats.sums,
-            forced_sums=stats.copy().sums,
-            batch_sums=stats.copy().sums,
-            estimates=np.zeros_like(stats.moment),
-            forced_estimates=np.zeros_like(stats.moment),
-            clock=np.zeros(1, dtype=np.int64),
-            task_estimates=np.empty((self.n_tasks, self.n_features)),
-            column=np.empty(self.n_tasks),
-            centre=np.empty(self.n_features),
-        )
-        self._buffers = new_buffers(self.n_features)
-
-    @property
-    def statistics(self) -> Statistics:
-        """A copy of all that was learned."""
-        return Statistics(*self._state.sums).copy()
 
     def describe(self) -> str:
         """Return variant, gap, forced pulls, penalties and trimming share."""
-        s = self._settings
+        s = self._model
         per_task = " per task" if s.pulls != self.pulls else ""
         penalties = f"η {s.forced_penalty:g}, {s.penalty:g}"
         return f"{self.variant}; h {s.gap:g}; q {self.pulls}{per_task}; {penalties}; trim {s.trim:g}"
 
-    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:  # noqa: ARG002
-        arm: int = rm_bandit.decide(self._state, self._settings, task, x, draws, np.empty(self.n_arms))
-        return arm
+    def _choose(self, task: int, x: Array, step: int, draws: Array) -> int:
+        return int(forced.choose_rm(self._model, task, x, step, draws))
 
     def _learn(self, task: int, arm: int, x: Array, reward: float) -> None:
-        rm_bandit.learn(self._state, self._settings, arm, task, x, reward, self._buffers)
+        forced.learn_rm(self._model, task, arm, x, reward)
 
     def _play(self, batch: StepBatch) -> None:
-        rm_bandit.play(
-            self._state,
-            self._settings,
-            batch,
-            self._buffers,
-            np.empty(self.n_arms),
-        )
+        forced.play_rm(self._model, batch)

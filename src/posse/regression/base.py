@@ -15,7 +15,7 @@ from posse.regression.inputs import feature_matrix, feature_names, fixed_feature
 from posse.types import Array, BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from posse.kernels.posterior import Belief
+    from posse.model import Posterior
     from posse.regression.sums import Scaling
 
 
@@ -172,14 +172,11 @@ class Grouped:
         """Return which coefficients differ between groups, the intercept first."""
         return ~np.concatenate([np.zeros(int(self.fit_intercept), dtype=np.bool_), self.fixed_])
 
-    def _condition(self, belief: Belief, gram: Array, covariance: Array, noise_variance: float = 1.0) -> None:
+    def _condition(self, found: Posterior, covariance: Array) -> None:
         """Compute the coefficients of every group and of a new one, and how sure they are."""
-        shared, unsure = belief.shared_mean[0], belief.shared_covariance[0]
-        leaning = np.eye(shared.size) - belief.local_covariance @ gram
-        own = belief.local_mean + leaning @ shared
-        own_covariance = noise_variance * belief.local_covariance + leaning @ unsure @ np.swapaxes(leaning, -1, -2)
-        self._coefficients = np.concatenate([own, shared[None]])
-        self._uncertainty = np.concatenate([own_covariance, (covariance + unsure)[None]])
+        shared, unsure = found.shared_mean[0], found.shared_covariance[0]
+        self._coefficients = np.concatenate([found.mean[0], shared[None]])
+        self._uncertainty = np.concatenate([found.covariance[0], (covariance + unsure)[None]])
 
     def _publish(self, shared: Array, unsure: Array, covariance: Array, target_centre: float = 0.0) -> None:
         """Translate to the units and the origin of the rows as they came."""

@@ -98,10 +98,10 @@ class _Generalised(Grouped):
         random = self._random()
         found = fit_laplace(rows, y, group, random, self._family) if self.method == "laplace" else None
         fit = fit_sites(rows, y, group, random, self._family, None if found is None else found.covariance)
-        belief, covariance = fit.belief, fit.prior.covariance[0]
-        self._condition(belief, belief.sums.gram, covariance)
+        covariance = fit.prior.covariance[0]
+        self._condition(fit.posterior, covariance)
         if found is None:
-            self._publish(belief.shared_mean[0], belief.shared_covariance[0], covariance)
+            self._publish(fit.posterior.shared_mean[0], fit.posterior.shared_covariance[0], covariance)
         else:
             self._publish(found.shared_mean, found.shared_covariance, found.covariance)
         self.log_likelihood_ = float("nan") if found is None else found.log_likelihood

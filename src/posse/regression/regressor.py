@@ -10,8 +10,7 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 
 from posse.errors import InvalidValue, PosseWarning
-from posse.kernels.posterior import new_buffers, rebuild
-from posse.model import Prior, PriorEstimate, PriorReport, estimate_prior, new_belief
+from posse.model import Prior, PriorEstimate, PriorReport, estimate_prior, posterior
 from posse.model.evidence import STUDENT_FREEDOM
 from posse.model.reml import estimate_reml
 from posse.regression.base import Estimator, Grouped
@@ -341,20 +340,16 @@ class HierarchicalRegressor(Grouped, Estimator):
     def _condition_groups(self) -> None:
         """Compute the coefficients of every group and of a new one, how sure they are, and what is made public."""
         stats, covariance = self._data.stats, self.prior_.covariance[0]
-        belief = new_belief(stats, self.prior_)
-        if self.robust:
-            # The population of group j has covariance Sigma / weight_j.
-            belief.task_weight[:] = self.group_weight_
-            rebuild(belief, 0, new_buffers(stats.n_features))
+        found = posterior(stats, self.prior_, self.group_weight_)
         # A new group's weight is not known: the variance of a Student population is wider than its scale.
         widening = STUDENT_FREEDOM / (STUDENT_FREEDOM - 2) if self.robust else 1.0
-        self._condition(belief, stats.gram[0], widening * covariance, self.noise_variance_)
+        self._condition(found, widening * covariance)
         random = self._random()
         own_rows = np.ix_(np.ones(stats.n_tasks, dtype=np.bool_), random, random)
         own = self._uncertainty[:-1][own_rows]
         determined = np.einsum("jab,jba->j", own, stats.gram[0][own_rows]) / self.noise_variance_
         self.shrinkage_ = np.clip(1.0 - determined / random.sum(), 0.0, 1.0)
-        shared, unsure = belief.shared_mean[0], belief.shared_covariance[0]
+        shared, unsure = found.shared_mean[0], found.shared_covariance[0]
         if None in self._position:  # fitted without groups: the public coefficients are those of the one group
             shared, unsure = self._coefficients[0], self._uncertainty[0]
         self._publish(shared, unsure, covariance, self._data.target_centre)

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 
 from posse.errors import NotFinite
-from posse.kernels.sums import add_rows
 from posse.model import Statistics
+from posse.model.sums import add_rows
 from posse.types import Array, IntArray
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)

@@ -264,7 +264,7 @@ def _run_all(plan: Plan, seeds: Sequence[int], workers: int) -> Iterator[list[di
     """Yield the rows of every seed as it finishes."""
     if not runs_here(workers, len(seeds)):
         # First a step of every kind of policy, each kind in one worker: what is not compiled yet is compiled once, and
-        # different kernels side by side, before all workers need it.
+        # different functions side by side, before all workers need it.
         first = replace(plan, horizon=min(plan.horizon, 2), steps=np.ones(1, dtype=np.int64))
         with worker_pool(min(workers, len(seeds))) as parallel:
             list(parallel((replace(first, factories=kind), (seeds[0],)) for kind in _kinds(plan.factories)))
@@ -281,12 +281,13 @@ def over_seeds(measure: Callable[[int], Any], seeds: Sequence[int], workers: int
 
 
 def _kinds(factories: Mapping[str, Factory]) -> list[dict[str, Factory]]:
-    """Return one of posse's own policies for every set of kernels that the policies use."""
+    """Return one of posse's own policies for everything that is compiled for them."""
     kinds: dict[Any, dict[str, Factory]] = {}
     for name, factory in factories.items():
         target = factory.func if isinstance(factory, partial) else factory
         if isinstance(target, type) and issubclass(target, Policy):
-            kinds.setdefault(getattr(target, "_kernels", target._play), {name: factory})
+            settings = factory.keywords if isinstance(factory, partial) else {}
+            kinds.setdefault((target._play, str(settings.get("prior")), settings.get("rewards")), {name: factory})
     return list(kinds.values())
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from posse.kernels import linalg
+from posse.model import dense as linalg
 
 SIZES = [1, 2, 3, 8, 21]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from posse.kernels.thresholding import (
+from posse.model.thresholding import (
     GRID,
     apply_threshold,
     choose_threshold,

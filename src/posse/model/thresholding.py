@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from posse.kernels.compiler import inner_kernel
-from posse.kernels.linalg import mirror_upper
+from posse.core.compiler import compiled
+from posse.model.dense import mirror_upper
 from posse.types import Array, IntArray
 
 SPLITS = 10
@@ -15,7 +15,7 @@ GRID = 20
 FEWEST_VECTORS = 6  # below that one half of a split has no covariance worth comparing with
 
 
-@inner_kernel
+@compiled
 def sample_covariance(rows: Array, order: IntArray, first: int, last: int, mean: Array, out: Array) -> None:
     """Write the covariance (divisor count - 1) of the rows that ``order[first:last]`` names."""
     d = rows.shape[1]
@@ -38,7 +38,7 @@ def sample_covariance(rows: Array, order: IntArray, first: int, last: int, mean:
     mirror_upper(out)
 
 
-@inner_kernel
+@compiled
 def mix(state: np.uint64) -> np.uint64:
     """Scramble 64 bits (the finaliser of splitmix64): whole-number arithmetic, so equal on every machine."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -46,7 +46,7 @@ def mix(state: np.uint64) -> np.uint64:
     return state ^ (state >> np.uint64(31))
 
 
-@inner_kernel
+@compiled
 def shuffle(order: IntArray, count: int, split: int) -> None:
     """Write a permutation of ``range(count)`` that depends only on ``count`` and ``split``."""
     for i in range(count):
@@ -58,7 +58,7 @@ def shuffle(order: IntArray, count: int, split: int) -> None:
         order[i], order[j] = order[j], order[i]
 
 
-@inner_kernel
+@compiled
 def largest_off_diagonal(matrix: Array) -> float:
     """Return max |s_ij| over i != j."""
     largest = 0.0
@@ -68,13 +68,13 @@ def largest_off_diagonal(matrix: Array) -> float:
     return largest
 
 
-@inner_kernel
+@compiled
 def grid_point(position: int, top: float) -> float:
     """Return the threshold at a position of the grid; the last is the top itself, to the last bit."""
     return top if position == GRID - 1 else top * position / (GRID - 1)
 
 
-@inner_kernel
+@compiled
 def choose_threshold(
     rows: Array,
     count: int,
@@ -115,7 +115,7 @@ def choose_threshold(
     return grid_point(best, top)
 
 
-@inner_kernel
+@compiled
 def apply_threshold(matrix: Array, threshold: float, keep_diagonal: bool) -> None:
     """Set entries smaller than the threshold to zero, in place."""
     for i in range(matrix.shape[0]):
