@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posse.fleet.labels import Label
+from posse.fleet.names import Label
 from posse.showing import MOST_ROWS, Sheet, Table
 from posse.tables import in_library
 from posse.types import Array, IntArray

@@ -10,7 +10,7 @@ from posse.logs.writer import moment
 
 if TYPE_CHECKING:
     from posse.fleet.decision import Decision
-    from posse.fleet.labels import Label
+    from posse.fleet.names import Label
     from posse.logs.writer import Record
 
 

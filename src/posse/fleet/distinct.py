@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from posse.kernels.compiler import inner_kernel, kernel
+from posse.core.compiler import compiled
 from posse.types import IntArray
 
 
-@inner_kernel
+@compiled
 def mix(value: int) -> int:
     """Return a number whose every bit depends on all bits of ``value``."""
     mixed = np.uint64(value)
@@ -20,7 +20,7 @@ def mix(value: int) -> int:
     return int(mixed >> np.uint64(1))
 
 
-@kernel
+@compiled
 def number_values(values: IntArray, table: IntArray, codes: IntArray, distinct: IntArray) -> int:
     """Give values numbers in the order of their first place; return how many different ones there are.
 
@@ -39,26 +39,3 @@ def number_values(values: IntArray, table: IntArray, codes: IntArray, distinct: 
             count += 1
         codes[place] = table[entry]
     return count
-
-
-@kernel
-def put_numbers(values: IntArray, numbers: IntArray, keys: IntArray, found: IntArray) -> None:
-    """Enter values with their numbers into a table: ``found`` is -1 where it is empty; no value may be there."""
-    mask = keys.shape[0] - 1
-    for place in range(values.shape[0]):
-        entry = mix(values[place]) & mask
-        while found[entry] >= 0:
-            entry = (entry + 1) & mask
-        keys[entry] = values[place]
-        found[entry] = numbers[place]
-
-
-@kernel
-def find_numbers(values: IntArray, keys: IntArray, found: IntArray, out: IntArray) -> None:
-    """Write the number of every value, -1 for those that are not in the table."""
-    mask = keys.shape[0] - 1
-    for place in range(values.shape[0]):
-        entry = mix(values[place]) & mask
-        while found[entry] >= 0 and keys[entry] != values[place]:
-            entry = (entry + 1) & mask
-        out[place] = found[entry]
