@@ -71,9 +71,9 @@ def test_imports_point_one_way():
     layers = [
         {"types", "errors", "interrupts", "api", "_version", "threads", "core.compiler", "core.size"},
         {"checks", "tables", "batches", "container", "client", "keywords", "showing"},
-        {"kernels", "families", "logs", "storage"},
+        {"families", "logs", "storage"},
         {"features"},
-        {"model", "core", "engine"},
+        {"model", "core"},
         {"policies"},
         {"regression", "fleet"},
         {"distributed"},

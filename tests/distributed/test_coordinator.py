@@ -17,7 +17,7 @@ from posse.distributed.coordinator import Coordinator
 from posse.distributed.fit import encode_rows
 from posse.distributed.population import RemotePairs, sums_of_others
 from posse.distributed.shard import Shard, file_of
-from posse.fleet.names import buckets_of
+from posse.fleet.names import N_BUCKETS, buckets_of
 from posse.fleet.tables import Columns
 
 ARMS, FEATURES = ["red", "green", "blue"], ["a", "b"]
@@ -306,3 +306,28 @@ def test_a_shard_is_filled_once(again, tmp_path, pair_sums):
     made.take_over(files, list(range(4096)), [0, 1, 2])
     assert pair_sums(made.fleet) == wanted
     made.let_go()
+
+
+def test_decisions_that_wait_move_with_their_tasks(tmp_path):
+    def spread(count, files=()):
+        """Return new shards with the tasks of files, and where each task is."""
+        made = [Shard(template(), 30 + number) for number in range(count)]
+        for number, shard in enumerate(made):
+            shard.take_over(list(files), list(range(number, N_BUCKETS, count)), [0] if number == 0 else [])
+        return made, lambda task: made[buckets_of([task])[0] % count]
+
+    shards, home = spread(2)
+    tasks = [f"t{number}" for number in range(20)]
+    waiting = [home(task).do(f"d{task}", "decide", task, CONTEXT, None, True) for task in tasks]
+    rewarded = [home(task).do(f"d2{task}", "decide", task, CONTEXT, None, True) for task in tasks[:5]]
+    assert all(home(one.task).do(f"r{one.id}", "reward", one.id, 1.0) for one in rewarded)
+    for count in (3, 2, 4):  # and again, so that decisions of one shard come together from several
+        files = [str(tmp_path / f"{count}-{number}.posse") for number in range(len(shards))]
+        for shard, file in zip(shards, files, strict=True):
+            shard.save(file)
+        shards, home = spread(count, files)
+        assert sum(shard.state()["pending"] for shard in shards) == 20
+        assert sum(shard.state()["decisions"] for shard in shards) > 0
+        assert not any(home(one.task).do(f"again{one.id}", "reward", one.id, 1.0) for one in rewarded)
+    assert all(home(one.task).do(f"late{one.id}", "reward", one.id, 1.0) for one in waiting)
+    assert sum(shard.state()["rewards"] for shard in shards) == 25

@@ -170,7 +170,7 @@ def test_a_numbered_piece_of_a_fit_is_learned_once(new_shard, log):
     shard._limit = shard._last = 1  # the next piece makes a snapshot
     assert shard.learn_part("b", parts[2:3]) == 50
     again = new_shard()
-    assert again._folder.snapshots()[-1] > 0
+    assert again._folder.numbers("snapshot")[-1] > 0
     assert again.pieces() == [0, 1, 2]
     assert again.learn_part("c", parts) == 50, "another call learns what is new"
     assert new_shard().fleet.n_rewards == 200

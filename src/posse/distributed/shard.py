@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, npt.NDArray[Any]]
 
+SNAPSHOT, JOURNAL = "snapshot", "journal"
 CHANGES = ("add_arm", "retire_arm", "forget_tasks", "reset_population", "have_features", "know_tasks")
 ANSWERS = 2000  # that are remembered
 ANSWER_ROWS, FEWEST_ANSWERS = 200_000, 16  # decisions in them, unless there are few answers
@@ -61,31 +62,20 @@ class ShardFolder:
         """Let another process write here."""
         self._held.close()
 
-    def snapshots(self) -> list[int]:
-        """Return the numbers of the snapshots that there are."""
-        return self._numbers(r"snapshot-(\d{9})\.posse")
-
-    def journals(self) -> list[int]:
-        """Return the numbers of the journals that there are."""
-        return self._numbers(r"journal-(\d{9})\.log")
-
-    def snapshot(self, number: int) -> Path:
-        """Return the path of a snapshot."""
-        return self._path / f"snapshot-{number:09d}.posse"
-
-    def journal(self, number: int) -> Path:
-        """Return the path of a journal."""
-        return self._path / f"journal-{number:09d}.log"
-
-    def drop_before(self, *, snapshot: int, journal: int) -> None:
-        """Remove snapshots and journals of lower numbers than these."""
-        gone = [self.snapshot(number) for number in self.snapshots() if number < snapshot]
-        for path in gone + [self.journal(number) for number in self.journals() if number < journal]:
-            path.unlink(missing_ok=True)
-
-    def _numbers(self, pattern: str) -> list[int]:
-        found = (re.fullmatch(pattern, path.name) for path in self._path.iterdir())
+    def numbers(self, kind: str) -> list[int]:
+        """Return the numbers of the files of a kind, "snapshot" or "journal", that there are."""
+        found = (re.fullmatch(kind + r"-(\d{9})\.(posse|log)", path.name) for path in self._path.iterdir())
         return sorted(int(match[1]) for match in found if match)
+
+    def file(self, kind: str, number: int) -> Path:
+        """Return the path of a file."""
+        return self._path / f"{kind}-{number:09d}.{'posse' if kind == SNAPSHOT else 'log'}"
+
+    def drop_before(self, kind: str, number: int) -> None:
+        """Remove files of lower numbers than this."""
+        for there in self.numbers(kind):
+            if there < number:
+                self.file(kind, there).unlink(missing_ok=True)
 
 
 class Shard:
@@ -125,12 +115,12 @@ class Shard:
         self._pieces: set[int] = set()  # of the files of a fit that may be continued, learned so far
         self._piece: int | None = None  # that is being learned
         self._filled = False  # with tasks of other shards, which is done before anything else
-        if self._folder is None or not self._folder.snapshots():
+        if self._folder is None or not self._folder.numbers(SNAPSHOT):
             self.fleet = load_template(ShardFleet, template)
             self.fleet.stream, self.fleet.clock = Stream(seed), self._clock
         if self._folder is not None:
-            if not self._folder.snapshots():
-                freeze_fleet(self.fleet)(self._folder.snapshot(0))
+            if not self._folder.numbers(SNAPSHOT):
+                freeze_fleet(self.fleet)(self._folder.file(SNAPSHOT, 0))
             self._restore(self._folder)
         self.fleet.write_to(self._write)
 
@@ -282,17 +272,18 @@ class Shard:
         if self._writing is not None:
             self._writing.join()
         number = self._number + 1
-        journal = Journal(folder.journal(number), fsync=self._fsync)
+        journal = Journal(folder.file(JOURNAL, number), fsync=self._fsync)
         write = freeze_fleet(self.fleet, more={"pieces": self.pieces(), "filled": self._filled})
         old, self._journal, self._number = self._journal, journal, number
         if old is not None:
             old.close()
 
         def work() -> None:
-            write(folder.snapshot(number))
-            self._last = folder.snapshot(number).stat().st_size
+            write(folder.file(SNAPSHOT, number))
+            self._last = folder.file(SNAPSHOT, number).stat().st_size
             # The journal before it stays: answers that were lost on the way may still be asked for.
-            folder.drop_before(snapshot=number, journal=number - 1)
+            folder.drop_before(SNAPSHOT, number)
+            folder.drop_before(JOURNAL, number - 1)
 
         self._writing = threading.Thread(target=work, name="posse-snapshot")
         self._writing.start()
@@ -314,23 +305,23 @@ class Shard:
     # Restoring.
 
     def _restore(self, folder: ShardFolder) -> None:
-        number = folder.snapshots()[-1]
-        path = folder.snapshot(number)
+        number = folder.numbers(SNAPSHOT)[-1]
+        path = folder.file(SNAPSHOT, number)
         with open_container(path, kind=KIND, versions=(VERSION,)) as box:
             self._filled = box.header.get("filled", False)
             self._pieces.update(box.header.get("pieces", []))
         self._last = path.stat().st_size
         self.fleet = load_fleet(ShardFleet, path, clock=self._clock)
-        for known in folder.journals():
-            for record in read_journal(folder.journal(known)):
+        for known in folder.numbers(JOURNAL):
+            for record in read_journal(folder.file(JOURNAL, known)):
                 if known >= number:
                     self._now = record.facts["now"]
                     self._do_again(record)
                 if record.facts["request"]:
                     self._remember(record.facts["request"], _answer_of(record))
         self._now = None
-        self._number = max([number, *folder.journals()])
-        self._journal = Journal(folder.journal(self._number), fsync=self._fsync)
+        self._number = max([number, *folder.numbers(JOURNAL)])
+        self._journal = Journal(folder.file(JOURNAL, self._number), fsync=self._fsync)
 
     def _do_again(self, record: Record) -> None:
         """Make a change again that a journal has."""

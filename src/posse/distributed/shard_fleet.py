@@ -14,6 +14,7 @@ import numpy as np
 
 from posse.core.core import Core
 from posse.core.state import Elsewhere
+from posse.core.sums import Pairs
 from posse.distributed.cluster import OtherArms
 from posse.errors import ExpiredDecision
 from posse.features import FeatureSpec
@@ -53,6 +54,7 @@ class ShardFleet(Posse):
         super().__init__(*args, **settings)
         self.others, self.publication = (0, 0), 0
         self._write: Write = lambda *_: None
+        self._asked: tuple[Any, Pairs] | None = None
 
     def new_core(self) -> Core:
         """Return a core that never estimates a population; it is given one."""
@@ -126,9 +128,7 @@ class ShardFleet(Posse):
         """
         with self.lock:
             self._require_arms(n_arms)
-            pairs, store = self.core.pairs(now), self.core.state.store
-            if every is not None:
-                pairs = pairs.sample(np.array(every), self.names.tasks.keys)
+            pairs, store = self._pairs_of(now, every), self.core.state.store
             if what == "counts":
                 return {"pairs": pairs.n_pairs, "rewards": pairs.rewards()}
             if what == "tasks":
@@ -145,6 +145,15 @@ class ShardFleet(Posse):
             found = pairs.moments(noise, prior, given["shared"], known, store.weight, distances=False)._asdict()
             return {name: array for name, array in found.items() if name not in ("prior", "covariance", "distance")}
 
+    def _pairs_of(self, now: float, every: list[int] | None) -> Pairs:
+        """Return all pairs or some, those of the last question if nothing was learned since."""
+        core = self.core
+        asked = now, every, core.version, core.state.numbers.tolist()
+        if self._asked is None or self._asked[0] != asked:
+            pairs = core.pairs(now)
+            self._asked = asked, pairs if every is None else pairs.sample(np.array(every), self.names.tasks.keys)
+        return self._asked[1]
+
     def adopt(self, population: Arrays) -> bool:
         """Believe in a population that was estimated from all shards, unless a later one is in force; say which.
 
@@ -157,6 +166,7 @@ class ShardFleet(Posse):
         """
         with self.lock:
             self._require_arms(len(population["noise"]))
+            self._asked = None
             number, now = int(population["publication.number"][0]), float(population["publication.now"][0])
             if number < self.publication:
                 return False

@@ -162,7 +162,7 @@ def _merged(
         copy = Ledger(ledger.prefix, ledger.context.shape[1], ledger.first)
         copy.fill(ledger.columns())
         there = copy.task[copy.live]
-        copy.forget(np.unique(there[(there >= 0) & (task_of[there] < 0)]))  # those of tasks that do not join
+        copy.forget(copy.head + np.flatnonzero((there >= 0) & (task_of[there] < 0)))  # those of tasks that do not join
         ledgers.append(copy)
     task, arm, decay, row, serial = (
         np.concatenate([getattr(one, name)[one.live] for one in ledgers])
