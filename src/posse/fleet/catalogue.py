@@ -316,7 +316,7 @@ class Catalogue(KnownKeywords):
         return mean, sd
 
     def _coefficients(self, task: int | None) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = self.fleet.core.coefficients(-1 if task is None else task, 0, self.fleet.now())
+        found: tuple[Array, Array] = self.fleet.core.coefficients(-1 if task is None else task, 0, self.fleet.now)
         return found
 
     def _record(
@@ -363,7 +363,10 @@ class Catalogue(KnownKeywords):
         known = dict(zip(self.features.names, self.features.raw(context), strict=True))
         of_arms = [menu.logged(chosen[:place]) for place in range(len(chosen))]
         contexts = [known] * len(chosen)
-        self.fleet.log(decision_records(decisions, contexts, now, "catalogue", ranking=ranking, arm_features=of_arms))
+        assert self.fleet.log is not None
+        self.fleet.log.write(
+            decision_records(decisions, contexts, now, "catalogue", ranking=ranking, arm_features=of_arms)
+        )
 
     def expected(self, task: Label, context: Any, eligible: Any) -> Expectation:
         """Return what is believed about every eligible arm's expected reward: deterministic, exploration apart."""
@@ -429,7 +432,7 @@ class Catalogue(KnownKeywords):
         value = fleet.settings.checked_reward(value)
         with fleet.lock:
             now = fleet.clock()
-            ledger, at = fleet.ledgers.find(decision_id, fleet.oldest(now))
+            ledger, at = fleet.ledgers.find(decision_id, fleet.settings.oldest(now))
             if ledger.status[at] == REWARDED:
                 require_same(decision_id, float(ledger.reward[at]), value)
                 return False
@@ -449,7 +452,7 @@ class Catalogue(KnownKeywords):
         one_of(errors, "errors", ("raise", "skip"))
         fleet, (ids, amounts) = self.fleet, listed_rewards(decisions, values)
         with fleet.lock:
-            new, skipped = news_among(fleet, ids, amounts, fleet.oldest(fleet.clock()), skip=errors == "skip")
+            new, skipped = news_among(fleet, ids, amounts, fleet.settings.oldest(fleet.clock()), skip=errors == "skip")
             for decision_id, lesson in new.items():
                 self.reward(decision_id, lesson.value)
             return Rewarded(len(new), skipped)
@@ -516,7 +519,7 @@ class Catalogue(KnownKeywords):
         then: Callable[[], object],
     ) -> None:  # fmt: skip
         """Learn one reward; ``note`` is called before it, and ``then`` together with the change."""
-        core, now, out = self.fleet.core, self.fleet.now(), np.empty((2, 1))
+        core, now, out = self.fleet.core, self.fleet.now, np.empty((2, 1))
         core.ensure_fresh()
         core.prepare_one(task, 0)
         self.residuals.reserve(arm + 1)

@@ -20,6 +20,8 @@ from posse.fleet.decays import Decays
 from posse.fleet.deciding import asked_of, draw
 from posse.fleet.decision import Decision
 from posse.fleet.fleet import Fleet
+from posse.fleet.joining import checked_arm, know_tasks, new_core
+from posse.fleet.learning import learn_numbered
 from posse.fleet.names import Label
 from posse.fleet.settings import Stream, require_truth_value
 from posse.fleet.views import arm_overviews
@@ -27,7 +29,6 @@ from posse.interrupts import defer_interrupts
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
-    from posse.fleet.file import Reader
     from posse.fleet.overview import ArmOverview
     from posse.types import Array, BoolArray, IntArray
 
@@ -75,6 +76,7 @@ class Replica(Fleet):
         self.applied = self.settled = self.unlearned = 0
         self.unsettled = False
         self._decays, self._leads = Decays(), True
+        self.components = (self._decays,)
         self._take_part()
 
     def _take_part(self) -> None:
@@ -114,8 +116,9 @@ class Replica(Fleet):
         """What the context of a decision in the log is made of."""
         return self._features
 
+    @property
     def now(self) -> float:
-        """Return the time as of which the fleet is looked at: that of the latest reward, the same for all replicas."""
+        """The time as of which the fleet is looked at: that of the latest reward, the same for all replicas."""
         return self.core.now if self.fades else 0.0
 
     def look(self) -> None:
@@ -162,7 +165,7 @@ class Replica(Fleet):
             asked = asked_of(self, task, eligible)
             self.core.ensure_fresh()
             ids = [f"{self.ledgers.own.prefix}-{self.stream.decided + 1}"]
-            _, (decision,) = draw(self, asked, x, self.now(), explore, [self.stream.next()], ids)
+            _, (decision,) = draw(self, asked, x, self.now, explore, [self.stream.next()], ids)
             self.stream.decided += 1
         return decision
 
@@ -230,7 +233,7 @@ class Replica(Fleet):
                         self._replace(*some, old[rows], [was[row] for row in rows.tolist()])
                         continue
                     serials = None if at is None or not self._finds_by_number else at[rows]
-                    receipts = self.learn_numbered(*some, refresh=not catching_up, is_open=waits, serials=serials)
+                    receipts = learn_numbered(self, *some, refresh=not catching_up, is_open=waits, serials=serials)
                     if serials is not None and self.rewards == "number":
                         self._decays.add(serials, receipts.decay, wait=waits)
                 self.applied = self.applied if applied is None else applied
@@ -285,18 +288,6 @@ class Replica(Fleet):
         self._decays.close(number)
         return Receipt(task, arm, x, before, found[0], -1, -1), found[1]
 
-    def more_arrays(self) -> dict[str, Any]:
-        """Return what only a replica saves."""
-        return self._decays.state()
-
-    def take_arrays(self, reader: Reader) -> None:
-        """Have that again."""
-        n = reader.length("decays.numbers")
-        numbers = reader.array("decays.numbers", (n,), np.int64)
-        if (np.diff(numbers) <= 0).any():
-            raise reader.damaged("numbers of rewards are not in order")
-        self._decays.restore(numbers, reader.array("decays.decays", (n,)), reader.array("decays.waits", (n,), np.bool_))
-
     def _require_learned(self, tasks: IntArray, arms: IntArray, new: BoolArray) -> None:
         """Raise if a row is to be replaced whose pair has learned nothing and is not among the new ones."""
         if new.all():
@@ -313,7 +304,7 @@ class Replica(Fleet):
         Of clicks and counts, which learn in order, one task at a time: an estimate may be due after each.
         """
         with self.lock:
-            self.know_tasks_now(tasks, lambda: setattr(self, "applied", applied))
+            know_tasks(self, tasks, lambda: setattr(self, "applied", applied))
 
     def know_arms(self, arms: Mapping[Any, Any]) -> None:
         """Know something about arms before the first reward; about the others nothing is known."""
@@ -329,7 +320,7 @@ class Replica(Fleet):
             self.known.arms.raw = {
                 self.names.arms.number(arm): raw for arm, raw in zip(menu.arms, menu.all_raw(), strict=True)
             }
-            self.core = self.new_core()
+            self.core = new_core(self)
             self.run_in_background(self.background)
             self._take_part()
 
@@ -357,7 +348,7 @@ class Replica(Fleet):
             if not active:
                 raise InvalidValue("all arms would be retired; keep at least one that can be chosen")
             for arm in active.difference(self.arms):
-                self.checked_arm(arm, (features or {}).get(arm) if arm not in self.names.arms else None)
+                checked_arm(self, arm, (features or {}).get(arm) if arm not in self.names.arms else None)
 
     def leave_out(self, applied: int, *, counts: bool = True) -> None:
         """Go on without a row that cannot be learned, which is the change of this number.
@@ -377,7 +368,7 @@ class Replica(Fleet):
             numbers = [number for task in tasks if (number := self.names.tasks.get(task)) is not None]
             applied, asked = self.applied, np.array(numbers, dtype=np.int64)
             if self.rewards == "number":
-                sums: Any = self.core.sums(asked, self.now())
+                sums: Any = self.core.sums(asked, self.now)
                 parts = sums.gram, sums.moment, sums.squares, sums.counts
             else:
                 sums = self.core.plain_sums(asked)
