@@ -25,7 +25,7 @@ class defer_interrupts:  # noqa: N801 -- it reads as a word: with defer_interrup
     def __enter__(self) -> None:
         self._came: list[Any] = []
         self._handler: Any = None
-        if threading.current_thread() is threading.main_thread():
+        if threading.get_ident() == threading.main_thread().ident:
             handler = _signals.getsignal(_NUMBER)
             if callable(handler):  # else nothing in Python happens
                 self._handler = handler
