@@ -29,7 +29,7 @@ from posse.fleet.posse import Posse
 from posse.fleet.residuals import Residuals
 from posse.fleet.settings import MONTH, require_truth_value
 from posse.fleet.tables import contexts_of, required, rewards_of
-from posse.interrupts import defer_interrupts
+from posse.interrupts import defer_interrupts, finish
 from posse.logs.menus import taken_features
 from posse.showing import Sheet, Table
 
@@ -527,13 +527,13 @@ class Catalogue(KnownKeywords):
         # Each of the two is learned as if the other were more noise: a row with noise s2 + v weighs s2 / (s2 + v).
         weight = float(np.sqrt(noise / (noise + own)))
         information = 1.0 / (variance + noise)
-        with defer_interrupts():
-            if note is not None:
-                note()
-            # From here on nothing can fail.
-            core.learn(task, 0, weight * joint, weight * (value - residual), now)
-            self.residuals.add(task, arm, information, information * (value - mean))
-            then()
+        steps: list[Callable[[], object]] = [] if note is None else [note]
+        steps += [
+            partial(core.learn, task, 0, weight * joint, weight * (value - residual), now),
+            partial(self.residuals.add, task, arm, information, information * (value - mean)),
+            then,
+        ]
+        finish(steps)
         before = core.version
         core.estimate_if_due()
         if core.version != before:
