@@ -269,17 +269,17 @@ class Replica(Fleet):
         self, tasks: IntArray, arms: IntArray, X: Array, y: Array, times: Array, old: Array, first: list[int | None]
     ) -> Iterator[Callable[[], object]]:
         """Yield the steps that put rewards in the place of those that their decisions counted as."""
-        columns = tasks.tolist(), arms.tolist(), X, y.tolist(), times.tolist(), old.tolist(), first
+        columns: Any = tasks.tolist(), arms.tolist(), X, y.tolist(), times.tolist(), old.tolist(), first
         for row in zip(*columns, strict=True):
             found: list[tuple[Receipt, bool]] = []
-            yield partial(self._replace, *row, found)
+            yield partial(self._replace, found, *row)
             yield partial(self._close, found, row[-1])
             if self.learns_in_order:
                 yield self.core.estimate_if_due
 
     def _replace(
-        self, task: int, arm: int, x: Array, value: float, now: float, before: float, number: int | None,
-        found: list[tuple[Receipt, bool]],
+        self, found: list[tuple[Receipt, bool]], task: int, arm: int, x: Array, value: float, now: float,
+        before: float, number: int | None,
     ) -> None:  # fmt: skip
         """Put a reward in the place of another; add its receipt, and whether it waited for that, to ``found``."""
         receipt, waited = self._learned_first(task, arm, x, before, number)
