@@ -114,7 +114,7 @@ class ShardFleet(Posse):
     def write_to(self, write: Write) -> None:
         """Write changes here before they are made; what it raises, the change raises."""
         self._write = write
-        self.log = Journaled(write)
+        self.notes = Journaled(write)
 
     # What the coordinator asks.
 

@@ -124,7 +124,7 @@ class Fleet(KnownKeywords):
         self.stream = Stream(checked_seed(seed))
         self.ledgers = Ledgers(n_features)
         self.lock, self.clock, self.partial = threading.RLock(), clock, False
-        self.log: Notes | None = None
+        self.notes: Notes | None = None
         self.components: tuple[Component, ...] = ()
         self.run_in_background(background)
         self.log_to(log)
@@ -172,7 +172,12 @@ class Fleet(KnownKeywords):
             from posse.logs.writer import LogWriter
 
             log = LogWriter(log)
-        self.log = None if log is None else Notes(log)
+        self.notes = None if log is None else Notes(log)
+
+    @property
+    def log(self) -> Callable[[list[Record]], None] | None:
+        """Where decisions and rewards are noted."""
+        return None if self.notes is None else self.notes.write
 
     def run_in_background(self, background: bool) -> None:
         """Estimate the population on other threads from now on, or no more.

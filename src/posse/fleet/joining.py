@@ -74,8 +74,8 @@ def know_tasks(fleet: Fleet, tasks: Any, then: Callable[[], object] = lambda: No
     raw = menu.all_raw()
     numbers, new = names.numbered(fleet.core, menu.arms)
     with defer_interrupts():
-        if fleet.log is not None:
-            fleet.log.task_features(fleet, menu.arms, raw)
+        if fleet.notes is not None:
+            fleet.notes.task_features(fleet, menu.arms, raw)
         names.take_new(fleet.core, new)
         fleet.core.know(numbers, menu.columns, np.ones(numbers.size, dtype=np.bool_))
         side.raw.update(zip(numbers.tolist(), raw, strict=True))

@@ -253,8 +253,8 @@ class Posse(Fleet):
         if absent is not None:
             core.prepare(np.full(len(arms), task), np.array(arms))
         with defer_interrupts():
-            if self.log is not None:
-                self.log.decisions(self, decisions, [context] * len(arms), x, now, ranking=ranking)
+            if self.notes is not None:
+                self.notes.decisions(self, decisions, [context] * len(arms), x, now, ranking=ranking)
             # From here on nothing can fail.
             if new:
                 core.take_tasks([task])
@@ -335,8 +335,8 @@ class Posse(Fleet):
                 values, times = np.full(len(codes), absent), np.full(len(codes), now)
                 ready = core.ready_rows(rows, arms, X, values, times, is_open=True, estimate=False)
             with defer_interrupts():
-                if self.log is not None:
-                    self.log.decisions(self, decisions, contexts, X, now)
+                if self.notes is not None:
+                    self.notes.decisions(self, decisions, contexts, X, now)
                 # From here on nothing can fail.
                 self.names.tasks.take_new(core, new)
                 if absent is not None and ready is not None:
@@ -439,7 +439,7 @@ class Posse(Fleet):
                 if old == value:
                     return False
             expire(self, now)  # which moves no place
-            note = None if self.log is None else partial(self.log.rewards, self, [decision_id], [value], now)
+            note = None if self.notes is None else partial(self.notes.rewards, self, [decision_id], [value], now)
             teach(self, [Lesson(ledger, at, value)], now, note)
             return True
 

@@ -8,13 +8,14 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from posse.core.forgetting import Event
 from posse.core.noticing import ALL_TASKS
-from posse.core.state import Receipt
+from posse.core.state import Receipt, Receipts
 from posse.errors import InvalidValue
 from posse.fleet.decays import Decays
 from posse.fleet.deciding import asked_of, draw
@@ -25,7 +26,7 @@ from posse.fleet.learning import learn_numbered
 from posse.fleet.names import Label
 from posse.fleet.settings import Stream, require_truth_value
 from posse.fleet.views import arm_overviews
-from posse.interrupts import defer_interrupts
+from posse.interrupts import finish
 
 if TYPE_CHECKING:
     from posse.features import FeatureSpec
@@ -224,19 +225,17 @@ class Replica(Fleet):
             at = None if numbers is None else np.array(numbers, dtype=np.int64)
             was = [None] * y.size if first is None else first
             waits = provisional or self.settings.counts_pending
-            with defer_interrupts():
-                # From here on nothing can fail.
-                self.names.tasks.take_new(core, new)
-                for is_new, rows in self._parts(np.isnan(old)):
-                    some = of_tasks[rows], of_arms[rows], X[rows], y[rows], came[rows]
-                    if not is_new:
-                        self._replace(*some, old[rows], [was[row] for row in rows.tolist()])
-                        continue
-                    serials = None if at is None or not self._finds_by_number else at[rows]
-                    receipts = learn_numbered(self, *some, refresh=not catching_up, is_open=waits, serials=serials)
-                    if serials is not None and self.rewards == "number":
-                        self._decays.add(serials, receipts.decay, wait=waits)
-                self.applied = self.applied if applied is None else applied
+            steps: list[Callable[[], object]] = [partial(self.names.tasks.take_new, core, new)] if new.labels else []
+            for is_new, rows in self._parts(np.isnan(old)):
+                some = of_tasks[rows], of_arms[rows], X[rows], y[rows], came[rows]
+                if not is_new:
+                    steps += self._replacing(*some, old[rows], [was[row] for row in rows.tolist()])
+                    continue
+                serials = None if at is None or not self._finds_by_number else at[rows]
+                steps += self._learning(some, serials, refresh=not catching_up, is_open=waits)
+            if applied is not None:
+                steps.append(partial(setattr, self, "applied", applied))
+            finish(steps)
             if not catching_up or self.learns_in_order:
                 core.ensure_fresh()
                 core.estimate_if_due(provisional=provisional)
@@ -256,22 +255,51 @@ class Replica(Fleet):
             if rows.size:
                 yield bool(new[rows[0]]), rows
 
-    def _replace(
+    def _learning(
+        self, rows: Any, serials: IntArray | None, *, refresh: bool, is_open: bool
+    ) -> list[Callable[[], object]]:
+        """Return the steps that learn new rewards."""
+        receipts: list[Receipts] = []
+
+        def learn() -> None:
+            receipts.append(learn_numbered(self, *rows, refresh=refresh, is_open=is_open, serials=serials))
+
+        if serials is None or self.rewards != "number":
+            return [learn]
+        return [learn, lambda: self._decays.add(serials, receipts[0].decay, wait=is_open)]
+
+    def _replacing(
         self, tasks: IntArray, arms: IntArray, X: Array, y: Array, times: Array, old: Array, first: list[int | None]
-    ) -> None:
-        """Put rewards in the place of those that their decisions counted as."""
-        columns = tasks.tolist(), arms.tolist(), X, y.tolist(), times.tolist(), old.tolist(), first
-        for task, arm, x, value, now, before, number in zip(*columns, strict=True):
-            receipt, waited = self._learned_first(task, arm, x, before, number)
-            # What clicks and counts said of others, and estimates until now, came of the reward that was there.
-            self.unsettled |= receipt is None or (not waited and self.learns_in_order)
-            if receipt is not None:
-                # A correction is no news about the time: a log that has it from the start does not say when it came.
-                receipt = self.core.replace(receipt, value, now if waited else self.core.now)
-                if waited:
-                    self.core.close(receipt)
-                if self.learns_in_order:
-                    self.core.estimate_if_due()
+    ) -> Iterator[Callable[[], object]]:
+        """Yield the steps that put rewards in the place of those that their decisions counted as."""
+        columns: Any = tasks.tolist(), arms.tolist(), X, y.tolist(), times.tolist(), old.tolist(), first
+        for row in zip(*columns, strict=True):
+            found: list[tuple[Receipt, bool]] = []
+            yield partial(self._replace, found, *row)
+            yield partial(self._close, found, row[-1])
+            if self.learns_in_order:
+                yield self.core.estimate_if_due
+
+    def _replace(
+        self, found: list[tuple[Receipt, bool]], task: int, arm: int, x: Array, value: float, now: float,
+        before: float, number: int | None,
+    ) -> None:  # fmt: skip
+        """Put a reward in the place of another; add its receipt, and whether it waited for that, to ``found``."""
+        receipt, waited = self._learned_first(task, arm, x, before, number)
+        # What clicks and counts said of others, and estimates until now, came of the reward that was there.
+        self.unsettled |= receipt is None or (not waited and self.learns_in_order)
+        if receipt is not None:
+            # A correction is no news about the time: a log that has it from the start does not say when it came.
+            receipt = self.core.replace(receipt, value, now if waited else self.core.now)
+            found.append((receipt, waited))
+
+    def _close(self, found: list[tuple[Receipt, bool]], number: int | None) -> None:
+        """Note that a reward that was replaced waits for no other."""
+        if number is not None and found and self.rewards == "number" and self._finds_by_number:
+            self._decays.close(number)
+        for receipt, waited in found:
+            if waited:
+                self.core.close(receipt)
 
     def _learned_first(
         self, task: int, arm: int, x: Array, before: float, number: int | None
@@ -285,7 +313,6 @@ class Replica(Fleet):
         found = self._decays.find(number)
         if found is None:
             return None, False
-        self._decays.close(number)
         return Receipt(task, arm, x, before, found[0], -1, -1), found[1]
 
     def _require_learned(self, tasks: IntArray, arms: IntArray, new: BoolArray) -> None:

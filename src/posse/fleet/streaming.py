@@ -207,7 +207,7 @@ def _continue(fleet: Posse, files: TableFiles, columns: Columns, path: str | os.
                 f"expected a new fleet to continue {os.fspath(path)} with, got one that has learned already; "
                 "begin with a new one, or remove the checkpoint"
             )
-        own = {name: fleet.__dict__[name] for name in ("lock", "clock", "log", "background")}
+        own = {name: fleet.__dict__[name] for name in ("lock", "clock", "notes", "background")}
         fleet.__dict__.update(saved.__dict__ | own)
         fleet.run_in_background(fleet.background)
     return int(entry["rows"]), int(entry["learned"])
