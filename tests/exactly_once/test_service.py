@@ -259,6 +259,7 @@ def learn(logged, live, injection):
             lambda: live.replica.learn(
                 [change.task], [change.arm], np.array([context]), [change.reward], replaces=[change.old],  # noqa: B023
                 provisional=change.kind == "decision", applied=change.number, times=[change.time],  # noqa: B023
+                numbers=[change.number], first=[change.first],  # noqa: B023
             )
         )  # fmt: skip
         if live.applied < change.number:

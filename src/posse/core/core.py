@@ -661,13 +661,16 @@ class Core:
 
     def _add_rows(self, rows: Rows, decay: Array) -> None:
         """Add rows to the sums of their pairs only, every pair's rows in their order."""
-        (tasks, arms, *_), store, numbers, n = rows, self.state.store, self.state.numbers, decay.size
+        (tasks, arms, *others), store, numbers, n = rows, self.state.store, self.state.numbers, decay.size
+        if self.fades:
+            others[-1] = np.maximum.accumulate(np.maximum(others[-1], numbers[CLOCK]))  # as each counts by itself
+        rows = tasks, arms, *others
         order, cuts, submit = np.arange(n), [0, n], None
         if n >= MANY_ROWS and workers() > 1:
             order, cuts = changes.parts_of(store.slot[tasks, arms], int(numbers[N_SLOTS]), 4 * workers())
             submit = pool().submit
         parts = [partial(add_rows, store, order, *ends, *rows, decay) for ends in pairwise(cuts)]
-        latest = float(rows[4].max())
+        latest = float(others[-1].max())
         with defer_interrupts():
             numbers[BEHIND] = 1.0
             # From here on nothing can fail: where no thread is to be had, parts are added here.
